@@ -199,9 +199,9 @@ def _curve(curve: Curve, scale: _Scale) -> Iterator[Markup]:
     yield Markup('<path class="{}" d="M{}"><title>{}</title></path>').format(look, line, curve.name)
     if curve.chosen:
         x, y = curve.chosen
-        told = f"{curve.name}, recommended: keeps {percent(y)} of the successes, saves {percent(x)}"
+        name = f"{curve.name}, recommended: keeps {percent(y)} of the successes, saves {percent(x)}"
         yield Markup('<circle class="chosen" cx="{:.1f}" cy="{:.1f}" r="4.5"><title>{}</title></circle>').format(
-            scale.x(x), scale.y(max(y, scale.least)), told
+            scale.x(x), scale.y(max(y, scale.least)), name
         )
 
 

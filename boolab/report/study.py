@@ -263,7 +263,7 @@ class Study:
 
 
 def key_of(values: Sequence[Any]) -> str:
-    """What tells a group from all others: its values of `by`, in full."""
+    """The key of a group: its values of `by`, in full."""
     return ", ".join("no name" if is_missing(value) or value == "" else str(value) for value in values)
 
 
