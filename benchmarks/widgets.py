@@ -316,8 +316,10 @@ def measure_caplab(folder: Path, *, quick: bool) -> None:
         jupyter.open(jupyter.write("caps.ipynb", [BARE, CAPS]))
         jupyter.run_all()
         jupyter.page.wait_for_timeout(8_000)  # the search for a recommendation has the kernel to itself, once
-        bare = keyed(jupyter.page, ".bare-slider", ".bare", ".bare .bare-told .widget-html-content", presses)
-        took = keyed(jupyter.page, ".boolab-cap", ".boolab-caplab", ".boolab-caplab .numbers", presses)
+        bare = keyed(
+            jupyter.page, ".bare-slider .noUi-handle", ".bare", ".bare .bare-told .widget-html-content", presses
+        )
+        took = keyed(jupyter.page, ".boolab-cap input", ".boolab-caplab", ".boolab-caplab .numbers", presses)
     for what, values, target in (
         ("a key on a bare slider, to its number by a kernel", bare, "-"),
         ("a key on CapLab's slider, to the changed numbers", took, "under 100 ms"),
@@ -329,7 +331,7 @@ def measure_caplab(folder: Path, *, quick: bool) -> None:
 
 def keyed(page: Page, slider: str, root: str, changing: str, presses: int) -> list[float]:
     """Press an arrow key on a slider, each time when the last change has been seen: milliseconds for each."""
-    handle = page.locator(f"{slider} .noUi-handle").first
+    handle = page.locator(slider).first
     handle.scroll_into_view_if_needed()
     page.evaluate(KEYED, [root, changing])
     handle.focus()

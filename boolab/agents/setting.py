@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean, percent, span
-from boolab.core.types import IDENTITIES, Identities, Scope
+from boolab.core.types import Identities, Scope
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, policies
 from boolab.rules.call_identity import identity_of
@@ -19,6 +19,14 @@ Limits: TypeAlias = Mapping[str, int | None]
 
 ALL: Final = "all"
 """In place of an agent's name: all agents."""
+SAME_CALL: Final[Mapping[str, str]] = {
+    "raw": "same tool, arguments letter by letter",
+    "ordered": "same tool and arguments, in the same order",
+    "canonical": "same tool and arguments, in any order",
+    "call+result": "same tool, arguments and result",
+    "tool": "same tool",
+}
+"""By identity, when two calls are the same, in plain words."""
 _YAML_WORDS: Final = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 
 
@@ -36,12 +44,6 @@ class Setting(NamedTuple):
     def limits(self) -> dict[str, int | None]:
         """The limits by name."""
         return {name: getattr(self, name) for name in SETTINGS}
-
-
-def identity_names(identity: Identities) -> list[tuple[str, Identities]]:
-    """The identities to choose from, each with its label: those that have a name, and the given one."""
-    named: list[tuple[str, Identities]] = [(name, name) for name in IDENTITIES]
-    return named if identity in IDENTITIES else [*named, (identity_words(identity), identity)]
 
 
 def identity_words(identity: Identities) -> str:
@@ -205,22 +207,27 @@ def counted_by(setting: Setting) -> str:
     """How the limits of a setting are counted, in words.
 
     Example:
-        >>> counted_by(Setting(identity="raw", scope="run", agent="coder"))
-        'Calls are compared by raw identity. Limits hold for the whole run. The runs are those of the agent coder.'
+        >>> counted_by(Setting(identity="tool", scope="run", agent="a"))
+        'Calls are repeats if they have the same tool. Limits hold for the whole run. The runs are those of agent a.'
     """
     scope = "Limits start at zero in each turn" if setting.scope == "turn" else "Limits hold for the whole run"
-    agent = "of all agents" if setting.agent == ALL else f"of the agent {clean(setting.agent) or 'without a name'}"
+    agent = "of all agents" if setting.agent == ALL else f"of agent {clean(setting.agent) or 'without a name'}"
     return f"{_compared(setting.identity)} {scope}. The runs are those {agent}."
 
 
 def _compared(identity: Identities) -> str:
-    if isinstance(identity, str):
-        return f"Calls are compared by {identity} identity."
-    exempt = [clean(tool) for tool, one in identity.items() if one is None]
-    usual = identity.get("*", "canonical")
-    own = [f"those of {clean(tool)} by {one}" for tool, one in identity.items() if one is not None and tool != "*"]
+    """When two calls are the same.
+
+    Example:
+        >>> _compared({"*": "tool", "ls": "call+result"})
+        'Calls are repeats if they have the same tool (ls: same tool, arguments and result).'
+    """
+    same, by_tool = identity_of(identity)
+    own = [f"{clean(tool)}: {SAME_CALL[one]}" for tool, one in by_tool if one not in (None, same)]
+    exempt = [clean(tool) for tool, one in by_tool if one is None]
+    others = f" ({'; '.join(own)})" if own else ""
     without = f" Repeats of {', '.join(exempt)} do not count." if exempt else ""
-    return f"Calls are compared by {', '.join([f'{usual} identity', *own])}.{without}"
+    return f"Calls are repeats if they have the {SAME_CALL[same]}{others}.{without}"
 
 
 def kept_in_words(kept: Mapping[str, int]) -> str:

@@ -11,6 +11,11 @@ from tests.support.caplab_cases import Told, runs_of
 
 pytestmark = pytest.mark.pages
 
+ALIGNED = """() => {
+  const names = [".thumb", ".figure line.present"];
+  const [thumb, line] = names.map((one) => document.querySelector(one).getBoundingClientRect());
+  return Math.abs(thumb.x + thumb.width / 2 - line.x - line.width / 2) < 1;
+}"""
 HOSTILE = "<img src=x onerror=alert(1)>\u202etxt"
 
 
@@ -43,7 +48,7 @@ def test_sliders_change_the_numbers_the_bars_and_the_table(page_of: PageOf, them
     assert kept(page) == "2"
     expect(page.locator('.stops [data-reason="doom_loop"]')).to_have_attribute("title", "doom_loop 2")
     expect(page.locator(".run-row").first.locator(".wrong")).to_have_text("success lost")
-    expect(page.locator(".figure")).to_have_attribute("aria-label", re.compile("stops 2 of 5 runs"))
+    expect(page.locator(".figure")).to_have_attribute("aria-label", re.compile("It stops 2 of 5 runs"))
 
 
 def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: PageOf) -> None:
@@ -87,3 +92,39 @@ def test_a_button_that_does_nothing_says_why(page_of: PageOf) -> None:
     expect(page.locator(".boolab-recommend")).to_be_disabled()
     expect(page.locator(".boolab-recommend")).to_have_attribute("title", why)
     expect(page.locator(".boolab-why")).to_have_text(f"{why}.")
+
+
+def test_the_slider_of_the_cap_has_the_axis_of_the_figure_and_stays_in_view(page_of: PageOf) -> None:
+    shown = lab()
+    shown.setting = {"max_steps": 4}
+    page = page_of(shown, width=1280)
+    thumb, line = page.locator(".thumb"), page.locator(".figure line.present")
+    for key in ("ArrowRight", "Home", "End"):
+        page.locator(".boolab-cap input").press(key)
+        page.wait_for_function(ALIGNED)
+    line.wait_for(state="attached")
+    page.set_viewport_size({"width": 1280, "height": 300})
+    page.locator(".notes").scroll_into_view_if_needed()
+    expect(thumb).to_be_in_viewport()
+    expect(page.locator(".capbar .result")).to_be_visible()
+
+
+def test_a_click_on_the_track_or_in_the_figure_sets_the_cap_there(page_of: PageOf) -> None:
+    page = page_of(lab(), width=1280)
+    label = page.locator(".capbar .label strong")
+    for place in (".figure", ".track"):
+        box = page.locator(place).bounding_box()
+        assert box is not None
+        page.mouse.click(box["x"] + 46, box["y"] + 12)
+        expect(label).to_have_text("1")
+        page.locator(".boolab-cap input").press("End")
+        expect(label).to_have_text("no limit")
+
+
+def test_of_several_agents_the_one_that_is_shown_is_marked_and_the_others_say_why_not(page_of: PageOf) -> None:
+    runs = runs_of(*(Told(("A B -",), success=True, agent=agent) for agent in ("one", "one", "two")))
+    page = page_of(CapLab(runs))
+    tabs = page.locator(".tabs button")
+    expect(tabs).to_have_text([re.compile("one.*2 runs"), re.compile("two.*1 run"), re.compile("all together")])
+    expect(tabs.first).to_have_attribute("aria-pressed", "true")
+    expect(tabs.nth(1)).to_have_attribute("title", "This file holds the runs of one; a notebook has all.")

@@ -44,9 +44,9 @@ def test_replay_says_what_each_step_did(page_of: PageOf) -> None:
 @pytest.mark.slow
 def test_a_slider_of_caplab_moves_its_numbers(page_of: PageOf) -> None:
     lab = page_of(page_with("CapLab")).locator(".boolab-caplab")
-    lab.locator("input[type=range]").first.wait_for()
+    slider = lab.locator(".boolab-cap input")
+    slider.wait_for()
     before = lab.locator(".numbers").inner_text()
-    slider = lab.locator("input[type=range]").first
     slider.press("End")
     expect(lab.locator(".numbers")).not_to_have_text(before, use_inner_text=True)
     expect(lab.locator(".run-row")).to_have_count(0)

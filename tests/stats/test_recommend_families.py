@@ -13,7 +13,7 @@ from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.io.resources import data_path
 from boolab.widgets.caplab.data import CapTables
-from boolab.widgets.caplab.table import Question
+from boolab.widgets.caplab.question import Question
 
 FOLDER = data_path("datasets") / "families"
 

@@ -21,7 +21,9 @@ from boolab.harness.presets import policies
 from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.store.rows import records_of
 from boolab.widgets.caplab.data import CapTables, grid_of_answers, sampled
-from boolab.widgets.caplab.table import CapTable, Question, values_of
+from boolab.widgets.caplab.question import Question
+from boolab.widgets.caplab.table import CapTable
+from boolab.widgets.caplab.values import values_of
 from tests.support.caplab_cases import Told, runs_of, several
 from tests.support.cases import cases
 
@@ -137,7 +139,8 @@ def test_all_runs_stand_in_the_figures_and_each_once(runs: list[Run], scope: Any
     base, answer = table.base, table.answer(setting)
     lengths = base["lengths"]
     assert sum(sum(lengths[name]) for name in ("success", "failure", "unknown")) == len(runs) == base["runs"]
-    assert sum(answer["cut_by_length"]) == answer["cut"]["n"]
+    assert sum(map(sum, answer["cut_by_length"].values())) == answer["cut"]["n"]
+    assert sum(answer["cut_by_length"]["success"]) == answer["cut"]["succeeded"]
     assert sum(end["n"] for end in answer["ends"]) + answer["open"]["unknown"] == len(runs)
 
 

@@ -5,7 +5,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import ipywidgets
 import pytest
 from matplotlib.image import imread
 
@@ -30,15 +29,9 @@ def shown(lab: bl.CapLab) -> Any:
     return unpacked(lab._view._data)
 
 
-def controls(lab: bl.CapLab) -> dict[str, Any]:
-    """The controls by the class that marks them."""
-    found: dict[str, Any] = {}
-    todo = [lab]
-    while todo:
-        widget = todo.pop()
-        todo += getattr(widget, "children", ())
-        found |= {name: widget for name in widget._dom_classes if name.startswith("boolab-")}
-    return found
+def ask(lab: bl.CapLab, **wanted: Any) -> None:
+    """Ask for something, as the controls in the browser do."""
+    lab._view.wanted = wanted
 
 
 def lab_of_all() -> bl.CapLab:
@@ -56,41 +49,53 @@ def test_of_several_agents_the_one_with_most_runs_is_shown_at_first() -> None:
 def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
     lab = lab_of_all()
     assert shown(lab)["answer"]["kept"] == {"lower": 3, "upper": 3, "of": 3}
-    cap = controls(lab)["boolab-cap"]
-    cap.value = 3
+    ask(lab, max_steps=3, n=7)
     assert lab.setting["max_steps"] == 3
     assert lab.answer == shown(lab)["answer"]
+    assert shown(lab)["answered"] == 7
     assert shown(lab)["answer"]["kept"] == {"lower": 1, "upper": 1, "of": 3}
     assert [row["run"] for row in lab.answer["rows"]] == ["r0", "r1", "r3"]
-    cap.value = "off"
+    ask(lab, max_steps=None)
     assert lab.setting["max_steps"] is None
 
 
-def test_every_control_is_there_with_a_label_in_words() -> None:
-    found = controls(bl.CapLab(some_runs()))
-    names = ("cap", "budget", "doom", "identity", "scope", "agent", "recommend")
-    assert all(found[f"boolab-{name}"].description for name in names)
-    assert found["boolab-agent"].options == (("coder", "coder"), ("explorer", "explorer"), ("all together", "all"))
-    assert found["boolab-cap"].options[-1] == ("no limit", "off")
+def test_each_agent_is_there_with_its_runs_and_all_together_come_last() -> None:
+    agents = shown(bl.CapLab(some_runs()))["agents"]
+    assert [(one["name"], one["title"], one["detail"]) for one in agents] == [
+        ("coder", "coder", "3 runs"), ("explorer", "explorer", "1 run"), ("all", "all together", "4 runs"),
+    ]  # fmt: skip
+    lab = bl.CapLab(some_runs())
+    ask(lab, agent="explorer")
+    assert (lab.setting["agent"], shown(lab)["base"]["runs"]) == ("explorer", 1)
 
 
-def test_a_setting_moves_the_controls_at_once_and_asks_for_one_answer() -> None:
+def test_tools_that_are_exempt_and_another_way_to_compare_calls_are_asked_for_by_name() -> None:
+    lab = lab_of_all()
+    counting = shown(lab)["counting"]
+    assert (counting["same"], counting["exempt"], counting["scope"]) == ("canonical", [], "turn")
+    tool = counting["tools"][0]
+    ask(lab, exempt=[tool])
+    assert lab.setting["identity"] == {"*": "canonical", tool: None}
+    ask(lab, same="raw")
+    assert lab.setting["identity"] == {"*": "raw", tool: None}
+    ask(lab, exempt=[])
+    assert lab.setting["identity"] == "raw"
+    assert "arguments letter by letter" in shown(lab)["base"]["counted_by"]
+
+
+def test_a_setting_asks_for_one_answer() -> None:
     lab = lab_of_all()
     sent: list[object] = []
     lab._view.observe(lambda change: sent.append(change["new"]), "_data")
     lab.setting = {"max_steps": 4, "tool_budget": 5, "doom_loop": 3}
     assert len(sent) == 1
-    found = controls(lab)
-    assert [found[f"boolab-{name}"].value for name in ("cap", "budget", "doom")] == [4, 5, 3]
     assert lab.setting == {
         "max_steps": 4, "tool_budget": 5, "doom_loop": 3, "identity": "canonical", "scope": "turn", "agent": "all",
     }  # fmt: skip
     lab.setting = {"doom_loop": None, "agent": "explorer", "identity": "tool", "scope": "run"}
-    assert [found[f"boolab-{name}"].value for name in ("doom", "agent", "identity", "scope")] == [
-        "off", "explorer", "tool", "run",
-    ]  # fmt: skip
     assert lab.setting["max_steps"] == 4
     assert shown(lab)["base"]["runs"] == 1
+    assert (shown(lab)["counting"]["same"], shown(lab)["counting"]["scope"]) == ("tool", "run")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,7 @@ def test_under_another_identity_a_threshold_stays_or_the_next_looser_takes_its_p
     lab.setting = {"identity": "tool", "doom_loop": 6}
     lab.setting = {"identity": "canonical"}
     assert lab.setting["doom_loop"] is None  # no run repeats a call so often
-    controls(lab)["boolab-scope"].value = "run"
+    ask(lab, scope="run")
     assert lab.setting["scope"] == "run"
 
 
@@ -130,24 +135,18 @@ def test_the_recommended_setting_is_taken_on_a_click() -> None:
     )
     lab = bl.CapLab(runs)
     assert shown(lab)["recommended"] is None
-    controls(lab)["boolab-recommend"].click()
+    ask(lab, recommended=True)
     wanted = bl.recommend(runs).setting
     assert {name: lab.setting[name] for name in wanted} == wanted
     assert any(value is not None for value in wanted.values())
     assert shown(lab)["recommended"]["keep"] == 0.95
 
 
-def test_where_nothing_is_recommended_the_button_says_no() -> None:
+def test_where_nothing_is_recommended_there_is_a_reason() -> None:
     lab = bl.CapLab(some_runs())
-    button = controls(lab)["boolab-recommend"]
-    assert not button.disabled
-    button.click()
-    assert button.disabled
-    reason = shown(lab)["recommended"]["reason"]
-    assert reason.startswith("needs ")
-    assert button.tooltip == f"Nothing can be recommended: {reason}"
-    assert [one.value for one in lab._panel.children if isinstance(one, ipywidgets.HTML)] == [f"{button.tooltip}."]
+    ask(lab, recommended=True)
     assert shown(lab)["recommended"]["setting"] is None
+    assert shown(lab)["recommended"]["reason"].startswith("needs ")
     assert lab.setting["max_steps"] is None
 
 
@@ -181,12 +180,12 @@ def test_a_run_that_is_chosen_opens_below_at_its_step() -> None:
         lab.opened = {"run": "r9", "step": 1}
 
 
-def test_a_click_in_the_figure_moves_the_cap_and_again_if_it_is_moved_in_between() -> None:
+def test_what_was_asked_for_once_can_be_asked_for_again() -> None:
     lab = bl.CapLab(some_runs())
     for _ in range(2):
-        lab._view.wanted = {"max_steps": 2}  # as the browser sets it
+        ask(lab, max_steps=2)
         assert lab.setting["max_steps"] == 2
-        controls(lab)["boolab-cap"].value = 5
+        lab.setting = {"max_steps": 5}
 
 
 def test_more_rows_are_listed_when_they_are_asked_for() -> None:

@@ -20,7 +20,7 @@ _REPLAY: Final = (
     "axis", "lanes", "timeline", "step", "card", "outline", "side", "header", "transcript", "links", "keys",
 )  # fmt: skip
 _PIECES: Final = {
-    "caplab": ("caplab/caplab_numbers", "caplab/caplab_frontier"),
+    "caplab": tuple(f"caplab/caplab_{part}" for part in ("numbers", "chart", "frontier", "controls", "lists")),
     "sweep_view": ("sweep_view/sweep_view_runs",),
     "replay": ("_base/traits", *(f"replay/replay_{part}" for part in _REPLAY)),
 }

@@ -1,22 +1,32 @@
-// The answer in a sentence, and four numbers below it: each with its base, and its bound or its measure.
+// The agents, the answer in a sentence, and four numbers below it. All texts come from Python.
 
 const NO_LIMIT = "no limit";
 
-function span(lower, upper) {
-  return lower === upper ? count(lower) : `${count(lower)}\u2013${count(upper)}`;
+function limitText(value) {
+  return value === null ? NO_LIMIT : count(value);
 }
 
-function amount(saved, value) {
-  return saved.measure === "cost" ? money(value) : short(value);
-}
+const MAX_TABS = 6;
 
-// A share that is promised, rounded down: 95% is at least 95%.
-function promised(share) {
-  return `${(Math.floor(share * 1000 + 1e-9) / 10).toFixed(1)}%`;
-}
-
-function confidence(base) {
-  return `${(100 * base.confidence).toFixed(1).replace(/\.0$/, "")}%`;
+// A tab for each agent; a menu for those that find no place. A page without a kernel holds one agent only.
+function agentTabs({ agents, answer, grid }, act) {
+  if (agents.length < 2) return null;
+  const shown = agents.find(({ name }) => name === answer.setting.agent);
+  const only = `This file holds the runs of ${visible(shown.title)}; a notebook has all.`;
+  const tabs = agents.length > MAX_TABS + 1 ? agents.slice(0, MAX_TABS) : agents;
+  const others = agents.slice(tabs.length);
+  const tab = ({ name, title, detail }) => h("button", {
+    type: "button", "aria-pressed": String(name === shown.name), disabled: Boolean(grid) && name !== shown.name,
+    title: grid && name !== shown.name ? only : null, onclick: () => act.choose({ agent: name }),
+  }, h("span", { class: "title" }, visible(title)), h("span", { class: "detail" }, visible(detail)));
+  const menu = others.length ? h("select", {
+    "aria-label": "other agents", disabled: Boolean(grid), onchange: (event) => act.choose({ agent: event.target.value }),
+  }, h("option", { value: "", disabled: true, selected: !others.includes(shown) }, `${others.length} more\u2026`),
+  others.map((one) => h("option", { value: one.name, selected: one === shown }, `${visible(one.title)} (${visible(one.detail)})`))) : null;
+  const several = agents.filter(({ name }) => name !== "all").length;
+  return h("div", { class: "agents boolab-agent" },
+    h("div", { class: "tabs", role: "group", "aria-label": "agent" }, tabs.map(tab), menu),
+    h("p", { class: "quiet" }, `${plural(several, "agent")} on record. A limit fits the agent it was chosen for.${grid ? ` ${only}` : ""}`));
 }
 
 function verdict({ answer }) {
@@ -24,59 +34,13 @@ function verdict({ answer }) {
   return h("p", { class: "verdict" }, visible(first), rest ? h("span", {}, ` ${visible(rest)}`) : null);
 }
 
-function keptNumber({ base, answer }) {
-  const { kept } = answer;
-  const shares = [...new Set([percent(kept.lower, kept.of), percent(kept.upper, kept.of)])].join("\u2013");
-  return {
-    key: "kept",
-    label: base.proxy ? "Ended by themselves (proxy), kept" : "Successes kept",
-    value: kept.of ? span(kept.lower, kept.upper) : "none",
-    of: kept.of ? `of ${count(kept.of)}, ${shares}` : "to keep",
-    below: kept.of ? `at least ${promised(answer.at_least)} with ${confidence(base)} confidence` : null,
-  };
-}
-
-function savedNumber({ answer }) {
-  const [saved, other] = answer.saved;
-  const known = saved.share !== null;
-  const also = other && other.share !== null ? `and ${percent(other.saved, other.of)} of the ${other.label}` : "counted on record";
-  return {
-    key: `saved-${saved.measure}`,
-    label: `${saved.label[0].toUpperCase()}${saved.label.slice(1)} saved`,
-    value: known ? percent(saved.saved, saved.of) : "?",
-    of: known ? `${amount(saved, saved.saved)} of ${amount(saved, saved.of)}` : "not on record",
-    below: also,
-  };
-}
-
-function stoppedNumber({ base, answer }) {
-  const { n, failed, succeeded } = answer.cut;
-  const noun = base.proxy ? "that had ended by themselves" : succeeded === 1 ? "success" : "successes";
-  const lost = succeeded ? h("span", { class: "wrong" }, `\u2715 ${count(succeeded)} ${noun}`) : `no ${base.proxy ? "run that had ended by itself" : "success"}`;
-  return {
-    key: "cut",
-    label: "Runs stopped",
-    value: count(n),
-    of: `of ${count(base.runs)}`,
-    below: [failed ? `${plural(failed, "failure")}, ` : "", lost],
-  };
-}
-
-function tradeNumber({ answer }) {
-  const [saved] = answer.saved;
-  const { each, costs, poor } = answer.trade;
-  return {
-    key: "trade",
-    label: `${saved.label[0].toUpperCase()}${saved.label.slice(1)} saved per lost success`,
-    value: each === null ? "\u2013" : each.split(" ")[0],
-    of: each === null ? "no success is lost" : `${poor ? "below" : "not below"} the even trade`,
-    below: costs === null ? null : `a success costs ${costs} on record`,
-  };
-}
-
-function numbers(data) {
-  const cells = [keptNumber(data), savedNumber(data), stoppedNumber(data), tradeNumber(data)];
-  return h("dl", { class: "numbers" }, cells.map(({ key, label, value, of, below }) =>
+function numbers({ answer }) {
+  return h("dl", { class: "numbers" }, answer.numbers.map(({ key, label, value, of, below, wrong }) =>
     h("div", { "data-key": key }, h("dt", {}, label),
-      h("dd", {}, h("strong", {}, value), " ", h("span", {}, of), below ? h("span", { class: "below" }, below) : null))));
+      h("dd", {}, h("strong", {}, value), " ", h("span", {}, of),
+        h("span", { class: "below" }, below, below && wrong ? ", " : null, wrong ? h("span", { class: "wrong" }, `\u2715 ${wrong}`) : null)))));
+}
+
+function span({ lower, upper }) {
+  return lower === upper ? count(lower) : `${count(lower)}\u2013${count(upper)}`;
 }

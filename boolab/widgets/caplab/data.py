@@ -22,7 +22,9 @@ from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
 from boolab.stats.recommend.recommend import recommend
-from boolab.widgets.caplab.table import CapTable, Question, values_of
+from boolab.widgets.caplab.question import Question
+from boolab.widgets.caplab.table import CapTable
+from boolab.widgets.caplab.values import values_of
 
 _Value = TypeVar("_Value")
 

@@ -6,79 +6,38 @@ which each threshold is reached in each run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from boolab.agents.setting import Limits, Setting, as_code, counted_by
 from boolab.core.axes import AXES, SETTINGS
-from boolab.core.text import count
 from boolab.core.types import MICRO
 from boolab.counterfactuals.aggregate import Sums, aggregate_of
-from boolab.counterfactuals.first_crossing import RANKS, UNDECIDED, Places, fires_of, first_fires, keys_of
+from boolab.counterfactuals.first_crossing import RANKS, UNDECIDED, Places
 from boolab.counterfactuals.grid import Settings, settings_of
 from boolab.counterfactuals.step_table import LABEL, Ints, Ledger
 from boolab.errors import SettingError
-from boolab.harness.policy import Policy
-from boolab.harness.presets import get_policy
-from boolab.stats.intervals import Array, check_confidence
-from boolab.stats.recommend.recommend import OBJECTIVES, Objective
+from boolab.stats.intervals import Array
+from boolab.stats.recommend.recommend import Objective
+from boolab.widgets.caplab.curve import Curve, frontier_title, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import how_to_set
+from boolab.widgets.caplab.notes import MEASURES, notes_of, skipped_values
+from boolab.widgets.caplab.numbers import numbers_of
+from boolab.widgets.caplab.question import Question
+from boolab.widgets.caplab.stops import FirstStops, SavedByTask, chosen_columns, weights_of
+from boolab.widgets.caplab.ticks import ticks_of
+from boolab.widgets.caplab.values import Values, edges_of, is_log
 from boolab.widgets.caplab.verdict import bounds_of, independent_successes, trade_in_numbers, verdict_of
 
 ROWS: Final = 12
 """How many of the runs that a setting stops are listed at first."""
 
-_MAX_VALUES: Final = {"max_steps": 120, "tool_budget": 120, "doom_loop": 16}
-"""How many values an axis has at most: with all three, 250,000 settings, 50 MB."""
-_MEASURES: Final = {"cost": "cost", "tokens": "tokens", "tool_calls": "tool calls", "steps": "steps"}
-MAX_BARS: Final = 60  # of the distribution
-_LOG: Final = 0.2  # an axis is logarithmic if the lower half of its values takes a smaller share of it
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The options of the study, besides the setting.
-
-    Args:
-        policy: Whose order of precedence and further limits hold; None for none.
-        keep: The share of successes that a recommended setting keeps.
-        confidence: The confidence that it does.
-        objective: What to save.
-        success: What a success is: "label", "ended", or None for labels where there are any.
-
-    Raises:
-        SettingError: if one of them is not accepted.
-    """
-
-    policy: str | Policy | None = None
-    keep: float = 0.95
-    confidence: float = 0.95
-    objective: Objective = "cost"
-    success: Literal["label", "ended"] | None = None
-
-    def __post_init__(self) -> None:
-        check_confidence(self.confidence)
-        check_confidence(self.keep, "keep")
-        if self.objective not in OBJECTIVES:
-            raise SettingError(f"objective={self.objective!r}: expected one of {', '.join(OBJECTIVES)}")
-        if self.success not in (None, "label", "ended"):
-            msg = (
-                f"success={self.success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
-            )
-            raise SettingError(msg)
-        settings = settings_of({name: [2, None] for name in SETTINGS}, self.policy)
-        if not settings.plain:
-            msg = (
-                f"policy {get_policy(self.policy or '').name}: it sends messages to the model, or evaluates limits at "
-                "the response, so that sums are not enough: expected a policy that evaluates limits only after steps, "
-                "or None. bl.counterfactual(runs, policy=...) gives a row for each run"
-            )
-            raise SettingError(msg)
+LABELS: Final = {"success": 1, "failure": 0, "unknown": -1}
+"""How runs turned out, and the code of it in a ledger."""
 
 
 class CapTable:
@@ -99,15 +58,14 @@ class CapTable:
         self._settings = settings_of(self.options, question.policy, where.identity)
         self._places = Places(ledger)
         self._sums = _by_axes(aggregate_of(ledger, self._settings), self._settings)
-        self._fires = [
-            first_fires(ledger, fires_of(ledger, axis, self._places), self._places, rank)
-            for rank, axis in enumerate(self._settings.axes)
-        ]
+        self._first_stops = FirstStops(ledger, self._settings, self._places)
         self._lengths: Ints = np.diff(ledger.first)
         self._names = {name: [*map(str, ledger.runs[name])] for name in ("run_id", "task", "agent")}
         self._extent = _extent(ledger, self._places)
-        self._edges = _edges(int(self._extent.max(initial=1)))
+        self._edges = edges_of(int(self._extent.max(initial=1)))
         self.measure = _measure(ledger, question.objective)
+        weights = weights_of(ledger, self._places, self.measure)
+        self._by_task = SavedByTask(ledger, self._settings, weights, self._first_stops)
         self._successes = int((ledger.success == 1).sum())
         self._independent = independent_successes(ledger)
 
@@ -137,23 +95,29 @@ class CapTable:
         cut = np.flatnonzero(stops.stopped)
         success = self.ledger.success[cut]
         listed = cut[np.lexsort((~stops.lost[cut], -success))].tolist()
-        return {
-            "setting": {**setting.limits, "agent": setting.agent},
-            "verdict": verdict_of(setting, kept, saved[0], self.base["success"]),
+        counted = {
             "kept": kept,
             "at_least": round(float(self._at_least(kept["lower"])), 4),
             "saved": saved,
-            "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
+            "saved_least": self._saved_least(setting.limits),
             "cut": {
                 "n": len(cut),
                 "failed": int((success == 0).sum()),
                 "succeeded": int((success == 1).sum()),
                 "lost": int(stops.lost[cut].sum()),
             },
+        }
+        proxy = self.ledger.success_by != LABEL
+        return {
+            "setting": {**setting.limits, "agent": setting.agent},
+            "verdict": verdict_of(setting, kept, saved[0], self._success),
+            **counted,
+            "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
+            "numbers": numbers_of(counted, trade, self.ledger.n_runs, self._question.confidence, proxy=proxy),
             "ends": self._ends(sums),
             "open": {name: sums[f"n_{name}"] for name in ("not_identified", "unknown")},
             "curve": self._curve(setting.limits),
-            "cut_by_length": np.histogram(self._extent[cut], self._edges)[0].tolist(),
+            "cut_by_length": self._by_length(stops.stopped),
             "rows": [self._row(run, stops) for run in listed[:rows]],
             "code": as_code(setting, self._question.policy),
             "how": how_to_set(setting, self._question.policy),
@@ -172,11 +136,7 @@ class CapTable:
 
     def _stops(self, limits: Limits) -> _Stops:
         """Where a setting stops each run."""
-        columns = []
-        for axis, table in zip(self._settings.axes, self._fires, strict=True):
-            place = self._at(axis.name, limits[axis.name]) if axis.name in SETTINGS else 0
-            columns.append(table[:, place : place + 1])
-        keys = keys_of(columns).reshape(-1)
+        keys = self._first_stops.keys(chosen_columns(self._settings, self.options, limits))
         stopped = keys != np.iinfo(keys.dtype).max
         at = np.where(stopped, keys // RANKS, 0).astype(np.int64)
         rank = np.where(stopped, keys % RANKS, 0).astype(np.int64)
@@ -198,6 +158,7 @@ class CapTable:
             "limit": None if axis is None else stops.limits[axis.name],
             "at": int(stops.boundary[run]),
             "needed": int(self._lengths[run]),
+            "reason_on_record": self.ledger.reason[run],
             "ended": bool(self.ledger.terminated[run]),
             "success": None if success < 0 else bool(success),
             "lost": bool(stops.lost[run]),
@@ -209,7 +170,7 @@ class CapTable:
         missing = sums.get(f"n_unknown_{name}", 0)
         return {
             "measure": name,
-            "label": _MEASURES[name],
+            "label": MEASURES[name],
             "saved": saved / scale,
             "of": whole / scale,
             "share": saved / whole if whole else None,
@@ -223,19 +184,56 @@ class CapTable:
             reasons.pop(name)
         return [{"reason": name, "n": n} for name, n in reasons.items() if n]
 
+    def _saved_least(self, limits: Limits) -> float | None:
+        """The lower bound of the share that a setting saves."""
+        columns = chosen_columns(self._settings, self.options, limits)
+        least = self._by_task.least(columns, self._question.confidence)
+        return None if least is None else round(least, 4)
+
     def _curve(self, limits: Limits) -> dict[str, Any]:
-        """What is kept and saved over all caps, the other limits as they are; off is the last."""
+        """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
         budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
-        names = ("kept_lower", "kept_upper", self.measure, f"saved_{self.measure}")
-        lower, upper, spent, saved = (self._sums[name][:, budget, doom] for name in names)
-        whole = spent + saved  # all that is on record, for each cap
+        curve = self._over((slice(None), budget, doom), self.options["max_steps"])
+        loops = self._over((-1, budget, slice(None)), self.options["doom_loop"])
+        shares = [
+            {"value": value, "saved": share, "kept": kept / curve.of}
+            for value, share, kept in zip(loops.caps, loops.shares, loops.lower, strict=True)
+            if value is not None and share and curve.of
+        ]
         return {
-            "lower": lower.tolist(),
-            "upper": upper.tolist(),
-            "at_least": self._at_least(lower).round(4).tolist(),
-            "saved": [
-                round(part / of, 4) if of else None for part, of in zip(saved.tolist(), whole.tolist(), strict=True)
-            ],
+            "lower": [*curve.lower],
+            "upper": [*curve.upper],
+            "at_least": np.round(curve.at_least, 4).tolist(),
+            "saved": [None if share is None else round(share, 4) for share in curve.shares],
+            "title": title_of(curve, self._question.keep),
+            "tips": tips_of(curve),
+            "frontier_title": frontier_title(curve) if curve.of else "",
+            "doom_loops": shares,
+        }
+
+    def _over(self, place: Any, values: Sequence[int | None]) -> Curve:  # noqa: ANN401 - an index of numpy
+        """What the settings at a place of the sums keep, save and stop: one for each value of an axis."""
+        sums = {name: array[place] for name, array in self._sums.items()}
+        scale = MICRO if self.measure == "cost" else 1
+        saved = sums[f"saved_{self.measure}"]
+        return Curve(
+            caps=values,
+            lower=sums["kept_lower"].tolist(),
+            upper=sums["kept_upper"].tolist(),
+            at_least=self._at_least(sums["kept_lower"]).tolist(),
+            saved=(saved / scale).tolist(),
+            whole=((saved + sums[self.measure]) / scale).tolist(),
+            stopped=(sums["n_truncated"] + sums["n_not_identified"] + sums["n_unknown"]).tolist(),
+            of=self._successes,
+            measure=MEASURES[self.measure],
+            success=self._success,
+        )
+
+    def _by_length(self, which: Any) -> dict[str, list[int]]:  # noqa: ANN401 - an array of flags
+        """How many of some runs are of each length, by how they turned out."""
+        return {
+            name: np.histogram(self._extent[which & (self.ledger.success == code)], self._edges)[0].tolist()
+            for name, code in LABELS.items()
         }
 
     def _at_least(self, kept: Any) -> Array:  # noqa: ANN401 - an array or a number
@@ -256,83 +254,54 @@ class CapTable:
     def base(self) -> dict[str, Any]:
         """What the figure shows whatever the limits are, as plain data."""
         ledger = self.ledger
-        sums = self.sums(dict.fromkeys(SETTINGS))
         tasks = ledger.runs["task"].replace("", None).nunique()
-        lengths = {
-            name: np.histogram(self._extent[ledger.success == code], self._edges)[0].tolist()
-            for name, code in (("success", 1), ("failure", 0), ("unknown", -1))
-        }
+        lengths = self._by_length(np.ones(ledger.n_runs, dtype=bool))
         caps = [value for value in self.options["max_steps"] if value is not None]
         proxy = ledger.success_by != LABEL
         return {
             "runs": ledger.n_runs,
             "tasks": int(tasks),
             "proxy": proxy,
-            "success": "runs that ended by themselves" if proxy else "successes",
+            "success": self._success,
             "axes": [
-                {"key": name, "label": AXES[name].label, "unit": AXES[name].unit, "values": self.options[name]}
+                {
+                    "key": name,
+                    "label": AXES[name].label,
+                    "unit": AXES[name].unit,
+                    "values": self.options[name],
+                    "ticks": ticks_of(name, max(value or 0 for value in self.options[name])),
+                }
                 for name in SETTINGS
             ],
-            "log": _is_log(caps),
+            "log": is_log(caps),
             "lengths": {"edges": self._edges.tolist(), "turns": self._turns(), **lengths},
-            "measure": _MEASURES[self.measure],
+            "measure": MEASURES[self.measure],
             "keep": self._question.keep,
             "confidence": self._question.confidence,
             "counted_by": counted_by(self._where),
-            "notes": list(self._notes(sums)),
+            "notes": self._notes(),
         }
+
+    @cached_property
+    def _success(self) -> str:
+        """What a success is, in the plural."""
+        return "successes" if self.ledger.success_by == LABEL else "runs that ended by themselves"
 
     def _turns(self) -> bool:
         """Whether a run has several turns, so that a cap is about the longest of them."""
         return self._where.scope == "turn" and bool((self._places.last_turn > 0).any())
 
-    def _notes(self, sums: Mapping[str, int]) -> Iterable[str]:
-        """The sample, and what is missing in it."""
-        ledger, n = self.ledger, self.ledger.n_runs
-        tasks = ledger.runs["task"].replace("", None).nunique()
-        yield f"{count(n, 'run')}, {count(int(tasks), 'task') if tasks else 'tasks not named'}."
-        if not n:
-            return
-        if ledger.success_by != LABEL:
-            yield (
-                "No run has a label. A proxy stands in for success: the run ended by itself. The proxy does not show "
-                "whether the work was good."
-            )
-        elif unlabelled := int((ledger.success < 0).sum()):
-            yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
-        if cut := int((~ledger.terminated).sum()):
-            were = "was" if cut == 1 else "were"
-            yield (
-                f"{count(cut, 'run')} {were} stopped by a limit of the recording, or failed: these limits stay in "
-                "force, and a looser one changes nothing here."
-            )
-        if self.measure != self._question.objective:
-            wanted = _MEASURES[self._question.objective]
-            yield f"The source does not record {wanted}: what is saved is counted in {_MEASURES[self.measure]}."
-        elif left := sums.get(f"n_unknown_{self.measure}", 0):
-            yield f"{count(left, 'run')} of unknown {_MEASURES[self.measure]} left out of what is saved."
-        if self._turns():
-            yield (
-                "Each turn is limited by itself, and later turns stand as recorded: what is saved of tokens and cost "
-                "is an estimate where a turn is stopped that others follow."
-            )
-        some = [
-            f"{len(values) - 1:,} up to {values[-2]:,} ({AXES[name].label})"
-            for name, values in self.options.items()
-            if not self.whole[name]
-        ]
-        if some:
-            yield f"The sliders skip values of a long range: {', '.join(some)}."
+    def _notes(self) -> list[str]:
+        """What is to be known of the runs, of the sliders and of the policy."""
+        sums = self.sums(dict.fromkeys(SETTINGS))
+        notes = [*notes_of(self.ledger, sums, self.measure, self._question.objective, turns=self._turns())]
+        if not self.ledger.n_runs:
+            return notes
+        notes += skipped_values(self.options, self.whole)
         own = [axis for axis in self._settings.axes if axis.name not in SETTINGS]
         if own:
-            yield f"Further limits of the policy hold too: {', '.join(str(axis.rules[0]) for axis in own)}."
-        yield "These numbers hold for limits that the model cannot see."
-
-
-def _is_log(caps: Sequence[int]) -> bool:
-    """Whether the axis of the caps is logarithmic: half of them are close to its beginning."""
-    lowest, highest = caps[0], caps[-1]
-    return highest > lowest + 1 and bool((np.median(caps) - lowest) / (highest - lowest) < _LOG)
+            notes.append(f"Further limits of the policy hold too: {', '.join(str(axis.rules[0]) for axis in own)}.")
+        return [*notes, "These numbers hold for limits that the model cannot see."]
 
 
 class _Stops(NamedTuple):
@@ -345,13 +314,6 @@ class _Stops(NamedTuple):
     limits: Limits
 
 
-class Values(NamedTuple):
-    """The values of an axis, ascending, and whether they are all that make a difference."""
-
-    listed: list[int]
-    whole: bool
-
-
 def _by_axes(sums: Sums, settings: Settings) -> Sums:
     """Sums with one dimension for each of `SETTINGS`, in their order; the policy's further limits hold."""
     named = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in SETTINGS]
@@ -359,29 +321,11 @@ def _by_axes(sums: Sums, settings: Settings) -> Sums:
     return {name: values[0].transpose(*named, *own)[(..., *(0 for _ in own))].copy() for name, values in sums.items()}
 
 
-def values_of(name: str, peak: int, also: int | None = None) -> Values:
-    """The values of an axis up to the largest count: all whole numbers, or, of a long range, ever fewer; and `also`."""
-    least, most = AXES[name].min_useful, _MAX_VALUES[name]
-    top = max(peak, least)
-    if top - least < most:
-        return Values(list(range(least, max(top, also or 0) + 1)), whole=True)
-    head = most // 2
-    tail = np.geomspace(least + head, top, most - head).round().astype(int)
-    wanted = () if also is None else (also,)
-    return Values(sorted({*range(least, least + head), *tail.tolist(), *wanted}), whole=False)
-
-
 def _extent(ledger: Ledger, places: Places) -> Ints:
     """How many steps each run took in the longest of its scopes, which is what a cap limits."""
     extent = np.zeros(ledger.n_runs, dtype=np.int64)
     np.maximum.at(extent, places.run, ledger.counters["steps"])
     return extent
-
-
-def _edges(longest: int) -> Ints:
-    """The edges of the bars of a distribution of lengths: whole numbers."""
-    width = -(-max(longest, 1) // MAX_BARS)
-    return np.arange(0, longest + width + 1, width, dtype=np.int64)
 
 
 def _measure(ledger: Ledger, objective: Objective) -> str:

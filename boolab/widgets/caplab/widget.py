@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import html
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-import ipywidgets
 import traitlets
 
-from boolab.agents.setting import ALL, Setting, identity_names, in_words, kept_in_words, saved_in_words
-from boolab.core.axes import AXES, SETTINGS
-from boolab.core.text import clean, count
+from boolab.agents.setting import Setting, in_words, kept_in_words, saved_in_words
+from boolab.core.axes import SETTINGS
+from boolab.core.text import count
 from boolab.core.types import Identities, Scope
 from boolab.counterfactuals.scopes import one_scope
 from boolab.errors import SettingError, near
@@ -26,24 +23,22 @@ from boolab.rules.call_identity import check_tools
 from boolab.stats.recommend.recommend import Objective
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
+from boolab.widgets.caplab.agents import agents_of
+from boolab.widgets.caplab.counting import counted_anew, counting_of, tools_by_calls
 from boolab.widgets.caplab.data import CapTables, grid_of_answers
-from boolab.widgets.caplab.table import ROWS, Question
+from boolab.widgets.caplab.question import Question
+from boolab.widgets.caplab.table import ROWS
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
-_USE: Final = "Set the recommendation"
 MAX_IN_PAGE: Final = 12
 """How many of the runs that a setting stops a page lists, and can replay."""
-_OFF: Final = ("no limit", "off")
-"""The option for a limit that is None, which ipywidgets would read as no choice at all."""
 _COLUMNS: Final[Mapping[str, Literal["steps", "tool_calls", "tokens", "cost_usd"]]] = {
     "steps": "steps", "tool_calls": "tool_calls", "tokens": "tokens", "cost": "cost_usd",
 }  # fmt: skip
-_LABEL: Final = {"description_width": "135px"}
-_CLASSES: Final = {"max_steps": "boolab-cap", "tool_budget": "boolab-budget", "doom_loop": "boolab-doom"}
 
 
 class _Figure(OpeningView, module="caplab"):
-    """The figure and the lists, which follow the sliders."""
+    """The answer, the controls, the figures and the lists."""
 
     rows = traitlets.Int(ROWS).tag(sync=True)
     wanted = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
@@ -58,14 +53,14 @@ class CapLab(OpensRuns):
     recommended setting is that of `recommend`.
 
     A limit is for one agent. Where there are runs of several, those of the agent with most runs are shown at first; a
-    menu has the others, and all together. Where there are runs of subagents, the limits are those of one agent at a
-    time, at first of the agent that families begin with. What is kept is what
+    tab of each leads to the others, and one to all together. Where there are runs of subagents, the limits are those of
+    one agent at a time, at first of the agent that families begin with. What is kept is what
     `counterfactual(..., grid={"max_steps@lead": ...}, by="agent")` reports for its runs. What is saved is the part that
     is cut off these runs, as if each of them were begun.
 
     Args:
         runs: A run, runs, or the path of a store.
-        policy: Whose order of precedence, identity and further limits hold; None for the canonical identity and none.
+        policy: Whose order of precedence, way to compare calls and further limits hold; None for boolab's own.
         keep: The share of successes that the recommended setting keeps, between 0 and 1.
         confidence: The confidence that it does, between 0 and 1.
         objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not record it, tokens,
@@ -109,19 +104,17 @@ class CapLab(OpensRuns):
         listed = as_runs(runs)
         check_tools(identity, tools_called(listed))
         self._tables = CapTables(listed, Question(policy, keep, confidence, objective, success))
-        self._held = False
         self._replays: tuple[tuple[str, ...], dict[str, Part]] | None = None
         self._search: asyncio.Task[None] | None = None
         own = "canonical" if policy is None else get_policy(policy).detectors.identity
         own_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in listed], scope))
         agent = self._tables.first_agent
         self._setting = Setting(identity=own if identity is None else identity, scope=own_scope, agent=agent)
-        self._make_controls()
+        self._answered: int | None = None
+        self._agents = agents_of(self._tables)
+        self._tools = tools_by_calls(listed)
         self._figure = _Figure(self._data_of(self._setting))
         super().__init__(self._figure, {run.run_id: run for run in reversed(listed)})
-        body = ipywidgets.HBox([self._panel, self._figure], layout={"flex_flow": "row wrap", "width": "100%"})
-        self._figure.layout = {"flex": "1 1 440px", "min_width": "0", "width": "auto"}
-        self.children = [body, self._below]
         self.add_class("boolab-caplab-lab")
         self._figure.observe(self._on_wanted, "wanted")
         self._figure.observe(lambda _: self._refresh(), "rows")
@@ -172,82 +165,12 @@ class CapLab(OpensRuns):
         }
         return setting._replace(**looser)
 
-    # --- Controls -----------------------------------------------------------------------------------------------------
-
-    def _make_controls(self) -> None:
-        wide = {"width": "auto"}
-        self._sliders = {
-            name: ipywidgets.SelectionSlider(
-                options=[_OFF], description=AXES[name].label, continuous_update=True, layout=wide, style=_LABEL
-            )
-            for name in SETTINGS
-        }
-        agents = [(clean(name) or "no name", name) for name in self._tables.agents if name != ALL]
-        if not self._tables.roots:
-            agents.append(("all together", ALL))
-        self._choices = {
-            "identity": ipywidgets.Dropdown(
-                options=identity_names(self._setting.identity), value=self._setting.identity, description="same call",
-                tooltip="what makes two calls the same", layout=wide,
-            ),
-            "scope": ipywidgets.Dropdown(
-                options=[("each turn", "turn"), ("whole run", "run")], value=self._setting.scope,
-                description="limits per", layout=wide,
-            ),
-            "agent": ipywidgets.Dropdown(options=agents, value=self._setting.agent, description="agent", layout=wide),
-        }  # fmt: skip
-        self._button = ipywidgets.Button(description=_USE, layout={"width": "auto"})
-        self._why = ipywidgets.HTML()
-        self._why.add_class("boolab-why")
-        self._button.on_click(lambda _: self._take_recommended())
-        self._button.add_class("boolab-recommend")
-        for name, slider in self._sliders.items():
-            slider.add_class(_CLASSES[name])
-        for name, choice in self._choices.items():
-            choice.add_class(f"boolab-{name}")
-        controls = [*self._sliders.values(), *self._choices.values()]
-        self._panel = ipywidgets.VBox(
-            [*controls, self._button, self._why], layout={"flex": "0 1 290px", "min_width": "240px"}
-        )
-        self._panel.add_class("boolab-caplab-panel")
-        self._fill_sliders(self._setting)
-        for control in controls:
-            control.observe(self._on_control, "value")
-
-    def _fill_sliders(self, setting: Setting) -> None:
-        """Give the sliders the values of a setting's identity and scope, and move them to its limits."""
-        values = self._tables.at(setting).options
-        for name, slider in self._sliders.items():
-            options = tuple(_OFF if value is None else (f"{value:,}", value) for value in values[name])
-            if slider.options != options:
-                slider.options = options
-            slider.index = values[name].index(setting.limits[name])
-
-    @contextmanager
-    def _holding(self) -> Iterator[None]:
-        """While the program moves the controls, none of them starts a computation."""
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
-
-    def _on_control(self, _: object) -> None:
-        if self._held:
-            return
-        chosen = {name: control.value for name, control in {**self._sliders, **self._choices}.items()}
-        chosen |= {name: None for name in SETTINGS if chosen[name] == _OFF[1]}
-        self._move(self._fitting(Setting(**chosen), list(SETTINGS)))
+    # --- What the controls ask for ------------------------------------------------------------------------------------
 
     def _move(self, setting: Setting) -> None:
         """Show another setting."""
         elsewhere = setting[len(SETTINGS) :] != self._setting[len(SETTINGS) :]
         self._setting = setting
-        with self._holding():
-            if elsewhere:
-                for name, choice in self._choices.items():
-                    choice.value = getattr(setting, name)
-            self._fill_sliders(setting)
         self._refresh()
         if elsewhere:
             self._begin_search()
@@ -256,17 +179,29 @@ class CapLab(OpensRuns):
         self._figure.show(self._data_of(self._setting, self._figure.rows))
 
     def _on_wanted(self, change: Mapping[str, Any]) -> None:
-        if change["new"]:
-            self._view.wanted = None  # so that the same setting can be chosen again
-            self._move(self._fitting(self._setting._replace(**change["new"]), list(SETTINGS)))
+        """Take what the controls ask for: limits, the agent, how calls are counted, or the recommended setting."""
+        if not change["new"]:
+            return
+        wanted = dict(change["new"])
+        self._answered = wanted.pop("n", None)
+        self._view.wanted = None  # so that the same can be asked for again
+        if wanted.pop("recommended", False):
+            self._take_recommended()
+            return
+        same = {name: wanted.pop(name) for name in ("same", "exempt") if name in wanted}
+        setting = counted_anew(self._setting._replace(**wanted), same)
+        self._move(self._fitting(setting, list(SETTINGS)))
 
     def _data_of(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
         table = self._tables.at(setting)
         return {
+            "agents": self._agents,
+            "counting": counting_of(setting, self._tools),
             "base": table.base,
             "answer": table.answer(setting, rows),
             "recommended": self._tables.found(setting),
             "searching": self._search is not None,
+            "answered": self._answered,
             "grid": None,
             "held": None,
         }
@@ -275,9 +210,7 @@ class CapLab(OpensRuns):
 
     def _begin_search(self) -> None:
         """Compute the recommended setting in the background, if there is an event loop."""
-        found = self._tables.found(self._setting)
-        self._show_why(found)
-        if found is not None or self._search is not None:
+        if self._tables.found(self._setting) is not None or self._search is not None:
             return
         try:
             loop = asyncio.get_running_loop()
@@ -286,26 +219,16 @@ class CapLab(OpensRuns):
         self._search = loop.create_task(self._find(self._setting))
         self._refresh()
 
-    def _show_why(self, found: Mapping[str, Any] | None) -> None:
-        """Enable the button for the recommended setting; where there is none, show why."""
-        reason = None if found is None else found["reason"]
-        self._button.disabled = reason is not None
-        self._button.tooltip = "" if reason is None else f"Nothing can be recommended: {reason}"
-        self._why.value = "" if reason is None else f"Nothing can be recommended: {html.escape(reason)}."
-
     async def _find(self, setting: Setting) -> None:
         try:
             await asyncio.to_thread(self._tables.recommended, setting)
         finally:
             self._search = None
-            with self._holding():
-                self._fill_sliders(self._setting)  # which may have new values, the recommended ones
             self._refresh()
         self._begin_search()  # the user may have moved on to another setting
 
     def _take_recommended(self) -> None:
         found = self.recommended
-        self._show_why(found)
         if found["setting"] is None:
             self._refresh()
         else:

@@ -1,0 +1,207 @@
+// The main figure: what each cap keeps and saves, over the runs by their length. Its axis is that of the cap's slider.
+
+const SIZE = { left: 44, right: 30, off: 20, top: 26, curve: 214, gap: 24, bars: 58, bottom: 4 };
+
+// From a cap to its place; no cap is at the right end.
+function scaleOf(base, width) {
+  const caps = base.axes[0].values.filter((value) => value !== null);
+  const last = Math.max(caps[caps.length - 1] ?? 1, base.lengths.edges[base.lengths.edges.length - 1]);
+  const room = width - SIZE.left - SIZE.right;
+  const log = (value) => Math.log(Math.max(value, 0.7) / 0.7) / Math.log(last / 0.7);
+  const share = base.log ? log : (value) => value / last;
+  const x = (value) => SIZE.left + (value === null ? room + SIZE.off : room * Math.min(share(value), 1));
+  return Object.assign(x, { caps, last, end: SIZE.left + room });
+}
+
+function gridValues(base, last, width) {
+  if (base.log) return [1, 3, 10, 30, 100, 300, 1000, 3000, 10000].filter((value) => value <= last);
+  const wanted = Math.max(3, Math.floor(width / 90));
+  const step = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000].find((one) => last / one <= wanted) ?? last;
+  return Array.from({ length: Math.floor(last / step) + 1 }, (_, n) => n * step);
+}
+
+// A path that goes along each value to the next, because a cap is a whole number.
+function stairs(x, y, caps, values) {
+  const parts = [];
+  caps.forEach((cap, n) => {
+    if (values[n] === null || values[n] === undefined) return;
+    const to = n + 1 < caps.length ? x(caps[n + 1]) : x.end;
+    parts.push(`${parts.length ? "L" : "M"}${x(cap).toFixed(1)} ${y(values[n]).toFixed(1)}H${to.toFixed(1)}`);
+  });
+  return parts.join("");
+}
+
+function band(x, y, caps, lower, upper) {
+  const forth = stairs(x, y, caps, upper);
+  const back = [];
+  for (let n = caps.length - 1; n >= 0; n -= 1) {
+    const from = n + 1 < caps.length ? x(caps[n + 1]) : x.end;
+    back.push(`L${from.toFixed(1)} ${y(lower[n]).toFixed(1)}H${x(caps[n]).toFixed(1)}`);
+  }
+  return forth && `${forth}${back.join("")}Z`;
+}
+
+// Where a line has most room for its name: inside the figure, away from other lines and other names.
+function labelPlace(x, y, mine, others, text, taken) {
+  const wide = 7 * text.length;
+  let best = null;
+  x.caps.forEach((cap, n) => {
+    const at = x(cap);
+    if (at - wide / 2 < SIZE.left + 4 || at + wide / 2 > x.end || mine[n] === null) return;
+    const near = x.caps.map((one, i) => [Math.abs(x(one) - at), i]).filter(([away]) => away <= wide / 2 + 8).map(([, i]) => i);
+    for (const side of [-1, 1]) {
+      const line = side < 0 ? Math.min(...near.map((i) => y(mine[i]))) : Math.max(...near.map((i) => y(mine[i])));
+      const level = line + side * 13;
+      if (level < SIZE.top + 8 || level > SIZE.top + SIZE.curve - 8) continue;
+      if (taken.some((one) => Math.abs(one.at - at) < (one.wide + wide) / 2 + 8 && Math.abs(one.level - level) < 18)) continue;
+      const clear = Math.min(...near.flatMap((i) => others.map((line2) => Math.abs(y(line2[i] ?? -9) - level))), 60);
+      if (!best || clear > best.clear + 1) best = { clear, at, level, wide };
+    }
+  });
+  if (best) taken.push(best);
+  return best;
+}
+
+function chart(data, width, act) {
+  const { base, answer, recommended } = data;
+  const { curve } = answer;
+  const x = scaleOf(base, width);
+  const { caps, last } = x;
+  const total = answer.kept.of;
+  const y = (share) => SIZE.top + SIZE.curve * (1 - share);
+  const lower = caps.map((_, n) => (total ? curve.lower[n] / total : null));
+  const upper = caps.map((_, n) => (total ? curve.upper[n] / total : null));
+  const least = caps.map((_, n) => (total ? curve.at_least[n] : null));
+  const saved = caps.map((_, n) => curve.saved[n] ?? null);
+  const foot = SIZE.top + SIZE.curve + SIZE.gap;
+  const height = foot + SIZE.bars + SIZE.bottom;
+  const svg = h("svg", { class: "figure", role: "img", viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": summary(data) });
+
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+    put(svg, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: y(share), y2: y(share) }),
+      h("text", { class: "tick", x: SIZE.left - 7, y: y(share) + 4, "text-anchor": "end" }, `${100 * share}%`));
+  }
+  put(svg, bars(data, x, foot));
+  const now = answer.setting.max_steps;
+  if (recommended?.setting?.max_steps) put(svg, line("recommended", x(recommended.setting.max_steps), SIZE.top - 8, foot + SIZE.bars));
+  if (total) {
+    put(svg, h("path", { class: "band", d: band(x, y, caps, least, upper) }),
+      h("path", { class: "line kept", d: stairs(x, y, caps, lower) }),
+      h("line", { class: "keep", x1: SIZE.left, x2: x.end, y1: y(base.keep), y2: y(base.keep) }));
+  }
+  put(svg, h("path", { class: "line saved", d: stairs(x, y, caps, saved) }));
+  const taken = [];
+  const names = [
+    ["kept", lower, [saved, upper, least], base.proxy ? "kept (proxy)" : "successes kept"],
+    ["saved", saved, [lower, least, upper], `${base.measure} saved`],
+    ["bound", least, [saved, lower], "lower bound"],
+  ];
+  for (const [name, mine, others, text] of names) {
+    const spot = mine.some((value) => value !== null) ? labelPlace(x, y, mine, others, text, taken) : null;
+    if (spot) put(svg, h("text", { class: `label ${name}`, x: spot.at, y: spot.level + 4, "text-anchor": "middle" }, text));
+  }
+  if (total) put(svg, h("text", { class: "label keep", x: x.end - 4, y: y(base.keep) + (base.keep > 0.5 ? 14 : -5), "text-anchor": "end" }, `keep ${percent(base.keep)}`));
+  const n = caps.indexOf(now);
+  put(svg, line("present", x(now), SIZE.top - 8, foot + SIZE.bars),
+    h("text", { class: "present", x: Math.min(Math.max(x(now), 30), width - 30), y: 11, "text-anchor": "middle" }, now === null ? "no cap" : `cap ${count(now)}`));
+  if (n >= 0 && total) put(svg, h("circle", { class: "dot kept", cx: x(now), cy: y(lower[n]), r: 4 }));
+  if (n >= 0 && saved[n] !== null) put(svg, h("circle", { class: "dot saved", cx: x(now), cy: y(saved[n]), r: 4 }));
+  const place = h("div", { class: "chart" },
+    h("h4", {}, visible(curve.title)), h("p", { class: "quiet" }, chartNote(base)), svg);
+  follow(place, svg, (at) => nearest(x, caps, (at * width)), (cap) => tooltip(data, cap), (cap) => act.choose({ max_steps: cap }), act.caps, x);
+  return place;
+}
+
+function line(name, at, from, to) {
+  return h("line", { class: name, x1: at, x2: at, y1: from, y2: to });
+}
+
+function chartNote({ lengths, confidence, proxy }) {
+  const unit = lengths.turns ? "steps in the longest turn of a run" : "steps";
+  return `On record, by step cap (${unit}), the other limits as set. Band: lower bound of what is kept${proxy ? " (proxy)" : ""}, ${percent(confidence)} confidence.`;
+}
+
+function nearest(x, caps, at) {
+  return caps.reduce((best, one) => (Math.abs(x(one) - at) < Math.abs(x(best) - at) ? one : best), caps[0]);
+}
+
+// What stands beside the pointer, inside the figure; a click sets the cap.
+function follow(place, svg, find, show, choose, possible, x) {
+  const at = (event) => {
+    const box = svg.getBoundingClientRect();
+    return (event.clientX - box.left) / box.width;
+  };
+  svg.addEventListener("click", (event) => {
+    const cap = find(at(event));
+    if (cap !== undefined) choose(nearest(x, possible, x(cap)));
+  });
+  svg.addEventListener("pointermove", (event) => {
+    const cap = find(at(event));
+    if (cap === undefined) return;
+    place.querySelector(".tooltip")?.remove();
+    const shown = show(cap);
+    place.append(shown);
+    const box = place.getBoundingClientRect();
+    const left = event.clientX - box.left;
+    const flip = left + 14 + shown.offsetWidth > box.width;
+    shown.style.left = `${Math.max(0, flip ? left - 14 - shown.offsetWidth : left + 14)}px`;
+    shown.style.top = `${Math.max(0, Math.min(event.clientY - box.top - 20, box.height - shown.offsetHeight))}px`;
+  });
+  svg.addEventListener("pointerleave", () => place.querySelector(".tooltip")?.remove());
+}
+
+// The numbers of a cap, in words of Python.
+function tooltip({ base, answer }, cap) {
+  const rows = answer.curve.tips[base.axes[0].values.indexOf(cap)] ?? [];
+  return h("div", { class: "tooltip", role: "presentation" }, h("b", {}, `cap ${count(cap)}`),
+    h("table", {}, rows.map((cells) => h("tr", {}, cells.map((cell, at) => h("td", at ? { class: "number" } : {}, cell))))),
+    h("span", { class: "quiet" }, "click to set"));
+}
+
+// Runs by their length: successes above the line, failures and runs without a label below it. Those that the setting
+// stops have an edge in the colour of what is saved.
+function bars({ base, answer }, x, foot) {
+  const { edges, success, failure, unknown } = base.lengths;
+  const cut = answer.cut_by_length;
+  const below = failure.map((runs, bin) => runs + unknown[bin]);
+  const [above, under] = [Math.max(0, ...success), Math.max(0, ...below)];
+  const unit = SIZE.bars / Math.max(1, above + under);
+  const zero = foot + above * unit;
+  const group = h("g", { class: "bars" });
+  success.forEach((n, bin) => {
+    if (!n && !below[bin]) return;
+    const from = x(edges[bin]);
+    const wide = Math.max(1, x(edges[bin + 1]) - from - 1);
+    const range = edges[bin + 1] - edges[bin] > 1 ? `${edges[bin]}\u2013${edges[bin + 1] - 1}` : `${edges[bin]}`;
+    const stopped = cut.success[bin] + cut.failure[bin] + cut.unknown[bin];
+    const words = [successes(n, base), plural(failure[bin], "failure"), unknown[bin] ? `${count(unknown[bin])} without a label` : null];
+    const bar = h("g", {}, h("title", {}, `${range} steps: ${words.filter(Boolean).join(", ")}; ${count(stopped)} stopped`));
+    const stack = [["success", n, cut.success[bin], -1, 0], ["failure", failure[bin], cut.failure[bin], 1, 0], ["unknown", unknown[bin], cut.unknown[bin], 1, failure[bin]]];
+    for (const [name, runs, ended, side, start] of stack) {
+      const left = runs - ended;
+      const top = (first, many) => (side < 0 ? zero - (first + many) * unit : zero + first * unit);
+      if (left) put(bar, h("rect", { class: name, x: from, y: top(start, left), width: wide, height: left * unit }));
+      if (ended) put(bar, h("rect", { class: `${name} cut`, x: from + 0.5, y: top(start + left, ended), width: Math.max(wide - 1, 1), height: ended * unit }));
+    }
+    put(group, bar);
+  });
+  const sums = [success, failure, unknown].map((runs) => runs.reduce((sum, n) => sum + n, 0));
+  const caption = [
+    `runs by length: ${successes(sums[0], base)} above`,
+    `${plural(sums[1], "failure")} below`, sums[2] ? `${count(sums[2])} without a label` : null, answer.cut.n ? "outlined: stopped" : null,
+  ];
+  put(group, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: zero, y2: zero }),
+    h("text", { class: "caption", x: x.end, y: foot - 7, "text-anchor": "end" }, caption.filter(Boolean).join(", ")));
+  return group;
+}
+
+function successes(n, { proxy }) {
+  return proxy ? `${count(n)} that ended by themselves` : n === 1 ? "1 success" : `${count(n)} successes`;
+}
+
+// The figure in words, for those who do not see it.
+function summary({ base, answer, recommended }) {
+  const advice = recommended?.setting ? ` The recommended step cap is ${limitText(recommended.setting.max_steps)}.` : "";
+  const stopped = `It stops ${count(answer.cut.n)} of ${plural(base.runs, "run")}.`;
+  return `${answer.curve.title}. ${answer.verdict.join(" ")} ${stopped}${advice}`;
+}

@@ -1,0 +1,140 @@
+"""What each cap keeps and saves, the other limits as they are: the texts of the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from boolab.core.text import count, level, money, percent, short_number
+from boolab.stats.trade import Trade
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """By cap, off being the last, what is kept, saved and stopped.
+
+    Attributes:
+        caps: The caps, ascending; None is no cap.
+        lower: How many successes are kept for certain.
+        upper: How many may be kept.
+        at_least: The lower bound of the share of future successes that is kept.
+        saved: What is saved, in the unit of `measure`.
+        whole: What is on record.
+        stopped: How many runs are stopped.
+        of: How many successes there are.
+        measure: What is saved, in the plural, or "cost".
+        success: What a success is, in the plural.
+    """
+
+    caps: Sequence[int | None]
+    lower: Sequence[int]
+    upper: Sequence[int]
+    at_least: Sequence[float]
+    saved: Sequence[float]
+    whole: Sequence[float]
+    stopped: Sequence[int]
+    of: int
+    measure: str
+    success: str = "successes"
+
+    @property
+    def shares(self) -> list[float | None]:
+        """By cap, the share that is saved; None where nothing is on record."""
+        return [part / of if of else None for part, of in zip(self.saved, self.whole, strict=True)]
+
+
+def title_of(curve: Curve, keep: float) -> str:
+    """What the curve shows, in a sentence: the tightest cap that keeps a share of the successes on record.
+
+    Example:
+        >>> curve = Curve(caps=[9, 20, None], lower=[7, 19, 20], upper=[7, 19, 20], at_least=[0, 0, 0],
+        ...               saved=[30, 5, 0], whole=[100] * 3, stopped=[9, 2, 0], of=20, measure="steps")
+        >>> title_of(curve, 0.95)
+        'The tightest cap that keeps 95% of the successes is 20: it saves 5.0% of the steps'
+    """
+    if not curve.of:
+        return f"What each cap saves of the {curve.measure}"
+    place = next((n for n, kept in enumerate(curve.lower) if kept >= keep * curve.of), None)
+    if place is None:
+        return f"Under these other limits no cap keeps {level(keep)} of the {curve.success}"
+    cap, share = curve.caps[place], curve.shares[place]
+    if cap is None:
+        return f"No cap keeps {level(keep)} of the {curve.success}"
+    title = f"The tightest cap that keeps {level(keep)} of the {curve.success} is {cap:,}"
+    return title if share is None else f"{title}: it saves {percent(share) if share else 'none'} of the {curve.measure}"
+
+
+def tips_of(curve: Curve) -> list[list[list[str]]]:
+    """By cap, the rows of what is shown beside the pointer: a name, an amount and a share each.
+
+    Example:
+        >>> curve = Curve(caps=[9, None], lower=[9, 10], upper=[9, 10], at_least=[0.65, 0.74],
+        ...               saved=[20, 0], whole=[80, 80], stopped=[3, 0], of=10, measure="steps")
+        >>> tips_of(curve)[0]  # doctest: +NORMALIZE_WHITESPACE
+        [['kept', '9 of 10', '90.0%'], ['at least', '', '65.0%'], ['saved', '20 of 80 steps', '25%'],
+         ['stopped', '3 runs', ''], ['saved per lost success', '20 steps', '']]
+    """
+    return [_tip(curve, n, share) for n, share in enumerate(curve.shares)]
+
+
+def _tip(curve: Curve, n: int, share: float | None) -> list[list[str]]:
+    rows = []
+    if curve.of:
+        lower, upper = curve.lower[n], curve.upper[n]
+        kept = f"{lower:,}" if lower == upper else f"{lower:,}\u2013{upper:,}"
+        rows.append(["kept", f"{kept} of {curve.of:,}", rounded_down(lower / curve.of)])
+        rows.append(["at least", "", rounded_down(curve.at_least[n])])
+    if share is not None:
+        of = amounts(curve.saved[n], curve.whole[n], curve.measure)
+        rows.append(["saved", of if curve.measure == "cost" else f"{of} {curve.measure}", percent(share)])
+    rows.append(["stopped", count(curve.stopped[n], "run"), ""])
+    trade = Trade(curve.saved[n], curve.of - curve.lower[n], curve.whole[n], curve.of, curve.measure)
+    if trade.each is not None and share is not None:
+        rows.append(["saved per lost success", trade.each, ""])
+    return rows
+
+
+def rounded_down(share: float) -> str:
+    """A share that is kept, in percent with a decimal, never more than it is.
+
+    Example:
+        >>> rounded_down(0.9499), rounded_down(0.95), rounded_down(1)
+        ('94.9%', '95.0%', '100%')
+    """
+    tenths = int(share * 1000 + 1e-9)
+    return f"{tenths / 10:.1f}%" if tenths < 1000 else "100%"  # noqa: PLR2004 - all of it
+
+
+def amounts(saved: float, whole: float, measure: str) -> str:
+    """How much is saved, of how much.
+
+    Example:
+        >>> amounts(351, 16707, "steps"), amounts(3.2, 40, "cost"), amounts(1_200_000, 2_000_000, "tokens")
+        ('351 of 16,707', '$3.20 of $40.00', '1.2M of 2.0M')
+    """
+    if measure == "cost":
+        return f"{money(saved)} of {money(whole)}"
+    if whole < 1_000_000:  # noqa: PLR2004 - read at a glance up to here
+        return f"{round(saved):,} of {round(whole):,}"
+    return f"{short_number(round(saved))} of {short_number(round(whole))}"
+
+
+def frontier_title(curve: Curve) -> str:
+    """What is true of all caps in the frontier: whether one saves a larger share than it loses of the successes.
+
+    Example:
+        >>> curve = Curve(caps=[9, 20, None], lower=[9, 19, 20], upper=[9, 19, 20], at_least=[0, 0, 0],
+        ...               saved=[70, 1, 0], whole=[100] * 3, stopped=[9, 2, 0], of=20, measure="steps")
+        >>> frontier_title(curve)
+        'No cap above 9 saves a larger share of the steps than it loses of the successes'
+    """
+    than = f"a larger share of the {curve.measure} than it loses of the {curve.success}"
+    rows = zip(curve.caps, curve.lower, curve.shares, strict=True)
+    better = {cap: share is not None and share > 1 - kept / curve.of for cap, kept, share in rows if cap is not None}
+    good = [cap for cap, is_good in better.items() if is_good]
+    if not good:
+        return f"No cap saves {than}"
+    if len(good) == len(better):
+        return f"Every cap saves {than}"
+    highest = max(good)
+    return f"No cap above {highest:,} saves {than}" if highest < max(better) else f"Not every cap saves {than}"

@@ -1,0 +1,61 @@
+"""The sample, and what is missing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from boolab.core.axes import AXES
+from boolab.core.text import count
+from boolab.counterfactuals.step_table import LABEL, Ledger
+
+MEASURES: Mapping[str, str] = {"cost": "cost", "tokens": "tokens", "tool_calls": "tool calls", "steps": "steps"}
+
+
+def notes_of(ledger: Ledger, sums: Mapping[str, int], measure: str, objective: str, *, turns: bool) -> Iterable[str]:
+    """What is to be known of the runs and of what is saved, a sentence each.
+
+    Args:
+        ledger: The runs.
+        sums: Their sums without any limit.
+        measure: What savings are counted in.
+        objective: What was asked for.
+        turns: Whether a run has several turns that are limited by themselves.
+    """
+    n = ledger.n_runs
+    tasks = ledger.runs["task"].replace("", None).nunique()
+    yield f"{count(n, 'run')}, {count(int(tasks), 'task') if tasks else 'tasks not named'}."
+    if not n:
+        return
+    if ledger.success_by != LABEL:
+        yield (
+            "No run has a label. A proxy stands in for success: the run ended by itself. The proxy does not show "
+            "whether the work was good."
+        )
+    elif unlabelled := int((ledger.success < 0).sum()):
+        yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
+    if cut := int((~ledger.terminated).sum()):
+        were = "was" if cut == 1 else "were"
+        yield (
+            f"{count(cut, 'run')} {were} stopped by a limit of the recording, or failed: these limits stay in "
+            "force, and a looser one changes nothing here."
+        )
+    if measure != objective:
+        yield f"The source does not record {MEASURES[objective]}: what is saved is counted in {MEASURES[measure]}."
+    elif left := sums.get(f"n_unknown_{measure}", 0):
+        yield f"{count(left, 'run')} of unknown {MEASURES[measure]} left out of what is saved."
+    if turns:
+        yield (
+            "Each turn is limited by itself, and later turns stand as recorded: what is saved of tokens and cost "
+            "is an estimate where a turn is stopped that others follow."
+        )
+
+
+def skipped_values(options: Mapping[str, Sequence[int | None]], whole: Mapping[str, bool]) -> Iterable[str]:
+    """Which sliders have not all whole numbers, and how many they have."""
+    some = [
+        f"{len(values) - 1:,} up to {values[-2]:,} ({AXES[name].label})"
+        for name, values in options.items()
+        if not whole[name]
+    ]
+    if some:
+        yield f"The sliders skip values of a long range: {', '.join(some)}."

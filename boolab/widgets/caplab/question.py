@@ -1,0 +1,55 @@
+"""What CapLab is asked, besides the setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from boolab.core.axes import SETTINGS
+from boolab.counterfactuals.grid import settings_of
+from boolab.errors import SettingError
+from boolab.harness.policy import Policy
+from boolab.harness.presets import get_policy
+from boolab.stats.intervals import check_confidence
+from boolab.stats.recommend.recommend import OBJECTIVES, Objective
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The options of the study, besides the setting.
+
+    Args:
+        policy: Whose order of precedence and further limits hold; None for none.
+        keep: The share of successes that a recommended setting keeps.
+        confidence: The confidence that it does.
+        objective: What to save.
+        success: What a success is: "label", "ended", or None for labels where there are any.
+
+    Raises:
+        SettingError: if one of them is not accepted.
+    """
+
+    policy: str | Policy | None = None
+    keep: float = 0.95
+    confidence: float = 0.95
+    objective: Objective = "cost"
+    success: Literal["label", "ended"] | None = None
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+        check_confidence(self.keep, "keep")
+        if self.objective not in OBJECTIVES:
+            raise SettingError(f"objective={self.objective!r}: expected one of {', '.join(OBJECTIVES)}")
+        if self.success not in (None, "label", "ended"):
+            msg = (
+                f"success={self.success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
+            )
+            raise SettingError(msg)
+        settings = settings_of({name: [2, None] for name in SETTINGS}, self.policy)
+        if not settings.plain:
+            msg = (
+                f"policy {get_policy(self.policy or '').name}: it sends messages to the model, or evaluates limits at "
+                "the response, so that sums are not enough: expected a policy that evaluates limits only after steps, "
+                "or None. bl.counterfactual(runs, policy=...) gives a row for each run"
+            )
+            raise SettingError(msg)

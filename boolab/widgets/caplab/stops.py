@@ -1,0 +1,74 @@
+"""Where settings stop runs, and what that saves for certain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from boolab.counterfactuals.first_crossing import RANKS, Keys, Places, fires_of, first_fires, keys_of
+from boolab.counterfactuals.grid import Settings
+from boolab.counterfactuals.step_table import Ints, Ledger, spanned
+from boolab.stats.estimates import share
+from boolab.stats.intervals import Array
+
+
+class FirstStops:
+    """The first step at which each threshold is reached in each run of a ledger."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, places: Places) -> None:
+        self._fires = [
+            first_fires(ledger, fires_of(ledger, axis, places), places, rank) for rank, axis in enumerate(settings.axes)
+        ]
+
+    def keys(self, columns: Sequence[int]) -> Keys:
+        """R: the key of each run's stop, by the column of each axis; the largest number for none."""
+        return keys_of([table[:, n : n + 1] for table, n in zip(self._fires, columns, strict=True)]).reshape(-1)
+
+
+class SavedByTask:
+    """What settings save of each task, and the lower bound of the share that they save.
+
+    The bound is that of runs of other tasks like these: the runs of one task count together. A run without the name of
+    a task is a task of its own. Each turn is limited by itself where counters start at zero in it.
+    """
+
+    def __init__(self, ledger: Ledger, settings: Settings, weights: Ints, stops: FirstStops) -> None:
+        each = spanned(ledger)
+        self._first = each.first
+        self._stops = stops if each is ledger else FirstStops(each, settings, Places(each))
+        self._until: Ints = np.concatenate(([0], np.cumsum(weights)))
+        names = each.runs["task"].where(each.runs["task"] != "", each.runs["run_id"])
+        self._task: Ints = names.factorize()[0]
+        self._whole = np.bincount(self._task, self._until[each.first[1:]] - self._until[each.first[:-1]])
+
+    def saved(self, columns: Sequence[int]) -> Array:
+        """What a setting saves of each task."""
+        keys = self._stops.keys(columns)
+        stopped = keys != np.iinfo(keys.dtype).max
+        at = self._first[:-1] + np.where(stopped, keys // RANKS, np.diff(self._first)).astype(np.int64)
+        parts = self._until[self._first[1:]] - self._until[at]
+        return np.bincount(self._task, parts, minlength=len(self._whole)).astype(float)
+
+    def least(self, columns: Sequence[int], confidence: float) -> float | None:
+        """The lower bound of the share that a setting saves, one-sided; None where there is nothing to save."""
+        if not self._whole.any() or confidence <= 0.5:  # noqa: PLR2004 - no bound below the middle
+            return None
+        return share(self.saved(columns), self._whole, 2 * confidence - 1).low
+
+
+def weights_of(ledger: Ledger, places: Places, name: str) -> Ints:
+    """N: what each step used; 0 for the steps of runs that do not report all of it."""
+    if name == "steps":
+        return np.ones(ledger.n_steps, dtype=np.int64)
+    used = ledger.used[name]
+    reports = np.ones(ledger.n_runs, dtype=bool)
+    reports[places.run[used < 0]] = False
+    return np.where(reports[places.run], used, 0)
+
+
+def chosen_columns(
+    settings: Settings, options: Mapping[str, Sequence[int | None]], limits: Mapping[str, int | None]
+) -> list[int]:
+    """The column of each axis: that of the limit, and the first for a further limit of the policy."""
+    return [options[axis.name].index(limits[axis.name]) if axis.name in options else 0 for axis in settings.axes]

@@ -1,0 +1,47 @@
+"""Where the sliders have ticks: the limits that harnesses have by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from boolab.harness.presets import policies
+
+HARNESSES: Final[Mapping[str, str]] = {
+    "openai_agents": "OpenAI Agents",
+    "smolagents": "smolagents",
+    "ai_sdk": "AI SDK",
+    "gemini_subagent": "Gemini CLI subagent",
+    "pydantic_ai": "Pydantic AI",
+    "boocode": "BooCode",
+    "openhands": "OpenHands",
+    "goose": "Goose",
+}
+"""The presets whose defaults are shown, and what they are called. All of them count steps as runs do."""
+
+
+def ticks_of(axis: str, largest: int) -> list[dict[str, Any]]:
+    """The defaults of harnesses on an axis, ascending, up to the largest value that the slider has.
+
+    Args:
+        axis: "max_steps", "tool_budget" or "doom_loop".
+        largest: The largest value.
+
+    Example:
+        >>> ticks_of("max_steps", 20)[-1]
+        {'value': 20, 'label': 'smolagents, AI SDK'}
+        >>> ticks_of("doom_loop", 5)
+        [{'value': 3, 'label': 'BooCode'}]
+    """
+    named: dict[int, list[str]] = {}
+    for preset, title in HARNESSES.items():
+        policy = policies[preset]
+        values = {
+            "max_steps": policy.cap.max_steps,
+            "tool_budget": policy.budgets.no_agent,
+            "doom_loop": policy.detectors.doom_loop,
+        }
+        value = values[axis]
+        if value is not None and value <= largest:
+            named.setdefault(value, []).append(title)
+    return [{"value": value, "label": ", ".join(titles)} for value, titles in sorted(named.items())]

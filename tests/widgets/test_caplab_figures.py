@@ -1,0 +1,104 @@
+"""The figures of CapLab: their titles, tooltips, ticks and bounds agree with the runs."""
+
+import re
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import boolab as bl
+from boolab.agents.setting import Setting
+from boolab.core.axes import SETTINGS
+from boolab.core.types import Run
+from boolab.harness.presets import policies
+from boolab.stats.estimates import share
+from boolab.widgets.caplab.agents import agents_of
+from boolab.widgets.caplab.data import CapTables
+from boolab.widgets.caplab.question import Question
+from boolab.widgets.caplab.stops import chosen_columns
+from boolab.widgets.caplab.ticks import HARNESSES, ticks_of
+from tests.support.caplab_cases import several
+from tests.support.cases import cases
+
+LABELS = st.sampled_from([True, False, None])
+
+
+@given(several(LABELS), st.sampled_from(["turn", "run"]), st.sampled_from(["steps", "tokens"]), st.data())
+@cases(40)
+def test_what_is_saved_of_all_tasks_is_what_is_saved(
+    runs: list[Run], scope: Any, objective: Literal["steps", "tokens"], data: st.DataObject
+) -> None:
+    table = CapTables(runs, Question(objective=objective)).at(Setting(scope=scope))
+    limits = {name: data.draw(st.sampled_from(table.options[name]), label=name) for name in SETTINGS}
+    columns = chosen_columns(table._settings, table.options, limits)
+    saved = table._by_task.saved(columns)
+    assert saved.sum() == table.sums(limits)[f"saved_{table.measure}"]
+    least = table._by_task.least(columns, 0.95)
+    whole = table._by_task._whole
+    assert least is None or 0 <= least <= saved.sum() / whole.sum() + 1e-9
+
+
+def test_the_bound_of_what_is_saved_is_that_of_a_share_in_clusters() -> None:
+    runs = bl.load_dataset("atlas/swebench-verified")
+    lab = bl.CapLab(runs)
+    lab.setting = {"max_steps": 68}
+    parts = [max(0, run.n_steps - 68) for run in runs]
+    expected = share(parts, [run.n_steps for run in runs], 0.9)
+    assert sum(parts) == 351
+    assert lab.answer["saved_least"] == pytest.approx(expected.low, abs=1e-4)
+    assert 0 < lab.answer["saved_least"] < expected.value
+
+
+@pytest.mark.parametrize("name", ["atlas/swebench-verified", "atlas/tau-airline", "atlas/intercode-bash"])
+def test_the_titles_are_true_of_the_caps_in_the_figures(name: str) -> None:
+    runs = bl.load_dataset(name)
+    lab = bl.CapLab(runs, objective="steps")
+    curve, caps = lab.answer["curve"], lab._tables.at(Setting(**lab.setting)).options["max_steps"]
+    largest = max(cap or 0 for cap in caps)
+    table = bl.counterfactual(runs, grid={"max_steps": caps}, aggregate=True, progress=False)
+    kept = (table["kept_lower"] / table["successes"]).to_numpy(float)
+    saved = (table["saved_steps"] / (table["steps"] + table["saved_steps"])).to_numpy(float)
+    tightest = int(np.argmax(kept >= 0.95))
+    assert curve["title"].startswith(f"The tightest cap that keeps 95% of the successes is {caps[tightest]}: ")
+    good = [cap for cap, is_good in zip(caps[:-1], saved[:-1] > 1 - kept[:-1], strict=True) if is_good]
+    words = {"Every cap": len(caps) - 1, "No cap saves": 0}
+    expected = next((n for start, n in words.items() if curve["frontier_title"].startswith(start)), len(good))
+    assert len(good) == expected
+    if curve["frontier_title"].startswith("No cap above"):
+        assert int(curve["frontier_title"].split()[3]) == max(one or 0 for one in good) < largest
+    else:
+        assert not good or max(one or 0 for one in good) == largest
+    tip = {row[0]: row[1:] for row in curve["tips"][tightest]}
+    row = table.iloc[tightest]
+    assert re.match(rf"{row['kept_lower']}\b.* of {row['successes']}$", tip["kept"][0])
+    assert tip["stopped"][0].split()[0] == f"{row['n_truncated']:,}"
+
+
+def test_points_of_doom_loop_thresholds_are_those_of_counterfactual() -> None:
+    runs = bl.load_dataset("atlas/swebench-verified")
+    points = bl.CapLab(runs, objective="steps").answer["curve"]["doom_loops"]
+    assert points
+    table = bl.counterfactual(runs, grid={"doom_loop": [p["value"] for p in points]}, aggregate=True, progress=False)
+    for point, (_, row) in zip(points, table.iterrows(), strict=True):
+        assert point["kept"] == row["kept_lower"] / row["successes"]
+        assert point["saved"] == pytest.approx(row["saved_steps"] / (row["steps"] + row["saved_steps"]))
+
+
+def test_ticks_are_the_defaults_of_presets() -> None:
+    named = {one: tick["value"] for tick in ticks_of("max_steps", 10_000) for one in tick["label"].split(", ")}
+    assert named == {
+        title: policies[preset].cap.max_steps
+        for preset, title in HARNESSES.items()
+        if policies[preset].cap.max_steps is not None
+    }
+    assert all(policies[preset].cap.counts == "steps" for preset in HARNESSES)
+    assert ticks_of("max_steps", 5) == []
+
+
+def test_an_agent_is_named_with_its_data_set() -> None:
+    tables = CapTables([*bl.load_dataset("atlas/swebench-verified"), *bl.load_dataset("atlas/tau2-retail")], Question())
+    assert [one["detail"] for one in agents_of(tables)] == [
+        "swebench-verified, 499 runs", "tau2-retail, 194 runs", "693 runs",
+    ]  # fmt: skip
