@@ -12,7 +12,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.peers.measuring import Measured
 from benchmarks.peers.summary import figures
-from boolab.plots.style import GROUP_LOOKS, KEPT, fade, finish, sizes
+from boolab.plots.palette import GROUP_LOOKS, KEPT
+from boolab.plots.style import fade, finish, sizes
 
 PICTURE: Final = Path(__file__).parents[2] / "docs" / "pictures" / "peers.png"
 """Where the picture lies."""

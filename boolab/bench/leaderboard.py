@@ -15,7 +15,7 @@ from boolab.bench.terminal import WORDS, percent_of, shown
 from boolab.bench.tracks import TRACKS, Track
 from boolab.core.text import clean, count
 from boolab.errors import FileError
-from boolab.plots import style
+from boolab.plots import palette, style
 
 FIGURE: Final = "pictures/leaderboard.png"
 """Where the page looks for its figure."""
@@ -212,11 +212,11 @@ def _text(text: str) -> str:
 
 # --- The figure -------------------------------------------------------------------------------------------------------
 
-_LOOKS: Final[dict[Track, style.Look]] = {
-    "within": style.Look(style.KEPT, "#00466d", "o"),
-    "model": style.Look("#44aa99", "#1f6b5e", "s"),
-    "set": style.Look("#882255", "#4d0f2d", "^"),
-    "none": style.Look("none", "#5b6675", "D"),
+_LOOKS: Final[dict[Track, palette.Look]] = {
+    "within": palette.Look(palette.KEPT, "#00466d", "o"),
+    "model": palette.Look("#44aa99", "#1f6b5e", "s"),
+    "set": palette.Look("#882255", "#4d0f2d", "^"),
+    "none": palette.Look("none", "#5b6675", "D"),
 }
 
 

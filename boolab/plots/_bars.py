@@ -8,18 +8,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
-from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._frames import stacked
 from boolab.plots.style import Keyword
 
 MAX_PARTS = 400  # of bars: with more, none is labelled
 
 
-def draw_bars(ax: Axes, counts: pd.DataFrame, looks: Mapping[str, style.Look]) -> list[tuple[Rectangle, str]]:
+def draw_bars(ax: Axes, counts: pd.DataFrame, looks: Mapping[str, palette.Look]) -> list[tuple[Rectangle, str]]:
     """A horizontal bar for each row of a table of counts, divided by column; the parts, each with its column's name."""
     parts: list[tuple[Rectangle, str]] = []
     rows = np.arange(len(counts))
@@ -42,14 +41,13 @@ def label_ends(ax: Axes, counts: pd.DataFrame, texts: Sequence[str]) -> None:
             style.annotate(ax, text, (end, row), (4, 0), va="center", gid="end").set_in_layout(False)
 
 
-def label_inside(ax: Axes, parts: Sequence[tuple[Rectangle, str]], looks: Mapping[str, style.Look]) -> None:
+def label_inside(ax: Axes, parts: Sequence[tuple[Rectangle, str]], looks: Mapping[str, palette.Look]) -> None:
     """Name and number in each part of a bar where they fit, else the number, else nothing."""
     if len(parts) > MAX_PARTS:
         return
     for bar, name in parts:
-        look, number = looks[name], f"{bar.get_width():,.0f}"
-        fill = style.ground(ax) if look.fill == "none" else to_rgb(look.fill)
-        text = _Inside(bar, [f"{name} {number}", number], color=style.ink_on(fill), size=style.sizes(ax).note)
+        number, ink = f"{bar.get_width():,.0f}", palette.ink_on(style.area(ax, looks[name]), themed=True)
+        text = _Inside(bar, [f"{name} {number}", number], color=ink, size=style.sizes(ax).note)
         ax.add_artist(text)
 
 

@@ -15,7 +15,7 @@ from boolab.errors import SettingError, near
 from boolab.frames.dtypes import Cells, well_formed
 from boolab.frames.runs import Runs
 from boolab.io.checks import is_whole
-from boolab.plots.style import STOP_LOOKS, UNKNOWN, Look
+from boolab.plots.palette import STOP_LOOKS, UNKNOWN, Look
 from boolab.stats.finding import Finding
 
 

@@ -13,7 +13,7 @@ from boolab.core.text import count, shorten
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.plots._frames import check_columns, missing
-from boolab.plots.style import GROUP_LOOKS
+from boolab.plots.palette import GROUP_LOOKS
 
 
 class Recommended(Protocol):

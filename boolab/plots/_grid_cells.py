@@ -25,7 +25,7 @@ from boolab.plots._grid import (
     spent_and_saved,
     words_of,
 )
-from boolab.plots.style import STOP_LOOKS
+from boolab.plots.palette import STOP_LOOKS
 
 
 class Measure(NamedTuple):

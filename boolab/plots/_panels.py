@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from matplotlib.axes import Axes
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 
 from boolab.plots import style
+from boolab.plots.themed import new_figure
 
 Part = TypeVar("Part")
 
@@ -39,12 +39,9 @@ def draw_panels(
     Returns:
         The Axes of the first panel; `.figure` has them all.
     """
-    from matplotlib import pyplot as plt
-
     across = min(_ACROSS, len(parts))
     down = math.ceil(len(parts) / across)
-    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06)
-    figure = plt.figure(figsize=(7.2, 1.1 + height * down), layout=layout)
+    figure = new_figure(7.2, 1.1 + height * down, pad=0.06)
     grid = figure.subplots(down, across, squeeze=False).ravel().tolist()
     panels: list[Axes] = grid[: len(parts)]
     for panel, (name, part) in zip(panels, parts, strict=True):

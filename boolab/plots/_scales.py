@@ -15,7 +15,7 @@ from matplotlib.colors import (
     to_rgb,
 )
 
-from boolab.plots import style
+from boolab.plots import palette
 
 BROKEN: Final = ("#a63c00", "#c8661f", "#f6e2d3")
 """Below the promise: orange, the stronger the worse."""
@@ -35,7 +35,7 @@ def around(keep: float, low: float) -> tuple[Colormap, Normalize]:
 
 
 def rising(
-    color: str, low: float, high: float, ground: style.Color = WHITE, *, log: bool = False
+    color: str, low: float, high: float, ground: palette.Color = WHITE, *, log: bool = False
 ) -> tuple[Colormap, Normalize]:
     """One range, from near the background to a colour."""
     under = np.array(ground)

@@ -14,7 +14,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._frames import capital, floats, shares
 from boolab.plots._grid import (
     UNITS,
@@ -103,7 +103,7 @@ def plot_caps(
     grid = grid_of(table, [axis], needed, {**others, **(at or {})})
     (name,) = grid.axes
     words = words_of(grid.rows)
-    parts = by_group(grid.rows, grid.groups, len(style.GROUP_LOOKS) if ax is not None else MAX_PANELS)
+    parts = by_group(grid.rows, grid.groups, len(palette.GROUP_LOOKS) if ax is not None else MAX_PANELS)
     curves = [_curve(group, part, name, saved) for group, part in parts]
     kept = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
     curves, parts = [curve for curve, _ in kept], [(curve.name, part) for curve, part in kept]
@@ -116,7 +116,7 @@ def plot_caps(
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
     heading = style.chosen(title, _title(name, curves, marked, words, saved))
     notes = [*sample_of(parts, words), grid.note.strip(), *_notes(curves, words, saved, name)]
-    if len(curves) > len(style.GROUP_LOOKS):
+    if len(curves) > len(palette.GROUP_LOOKS):
 
         def alone(part: pd.DataFrame, panel: Axes) -> Axes:
             plain = part.drop(columns=grid.groups)
@@ -193,8 +193,8 @@ def _draw(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> list[
     end, several = _end(curves), len(curves) > 1
     values = np.unique(np.concatenate([curve.x for curve in curves]))
     sparse = len(values) <= MAX_MARKED and bool((np.diff(values) > 1).any() or len(values) == 1)
-    for curve, (color, dash, marker) in zip(curves, style.GROUP_LOOKS, strict=False):
-        kept, spare = (style.tint(ax, c) for c in ((color, color) if several else (style.KEPT, style.SAVED)))
+    for curve, (color, dash, marker) in zip(curves, palette.GROUP_LOOKS, strict=False):
+        kept, spare = (style.tint(ax, c) for c in ((color, color) if several else (palette.KEPT, palette.SAVED)))
         marks: dict[str, Any] = (
             {"marker": marker if several else "o", "markersize": 4, "markevery": slice(0, None, 2)} if sparse else {}
         )

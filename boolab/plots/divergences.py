@@ -14,10 +14,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from boolab.core.text import shorten
 from boolab.errors import SettingError
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._scales import rising
 
-_COLOUR: Final = style.GROUP_LOOKS[0][0]
+_COLOUR: Final = palette.GROUP_LOOKS[0][0]
 """What diverges late is dark on a light background: even steps in lightness, the same to colour-blind readers."""
 _EACH: Final = 0.19  # inches
 MIN_SIZE: Final = 4.5  # points: smaller numbers are not shown
@@ -115,7 +115,8 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: Normalize
     style.grey_ground(ax)
     edges = np.arange(n + 1)
     shown = np.ma.masked_invalid(np.where(np.isfinite(cells), cells, np.nan))
-    ax.pcolormesh(edges, edges, shown, cmap=colours, norm=scale, edgecolors=[style.ground(ax)], linewidth=0.6)
+    ax.pcolormesh(edges, edges, shown, cmap=colours, norm=scale, rasterized=True,
+                  edgecolors=[style.ground(ax)], linewidth=0.6)  # fmt: skip
     for i in range(n):
         ax.add_patch(Rectangle((i, i), 1, 1, facecolor=style.ground(ax), linewidth=0, zorder=2))
         ax.plot([i + 0.3, i + 0.7], [i + 0.3, i + 0.7], color=_ITSELF, linewidth=0.8, zorder=3)
@@ -127,7 +128,7 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: Normalize
     for i, j in np.argwhere(np.isfinite(cells)):
         if i == j:
             continue
-        text, ink = f"{cells[i, j]:.0f}", style.ink_on(colours(scale(cells[i, j]))[:3])
+        text, ink = f"{cells[i, j]:.0f}", palette.ink_on(colours(scale(cells[i, j]))[:3])
         ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", size=size, color=ink, gid="cell", **style.PLAIN)
 
 

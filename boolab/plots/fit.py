@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 
 from boolab.core.text import count, percent, shorten, whole_percent
 from boolab.errors import SettingError
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._frames import check_top
 from boolab.plots._labels import stairs
 
@@ -95,7 +95,7 @@ def plot_fit(
 
 def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
     """Lines with a band: as stairs where the share changes at each step, as dots where only whole numbers occur."""
-    x, ink = rows["x"].to_numpy(dtype=float), style.tint(ax, style.KEPT)
+    x, ink = rows["x"].to_numpy(dtype=float), style.tint(ax, palette.KEPT)
     dark = style.fade(ax, 0.9)
     recorded, simulated, low, high = (
         rows[name].to_numpy(dtype=float) for name in ("recorded", "simulated", "low", "high")
@@ -125,7 +125,7 @@ def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
 
 def _draw_rows(ax: Axes, rows: pd.DataFrame) -> None:
     """A row for each tool: band, simulated share, recorded share."""
-    y, ink = np.arange(len(rows), dtype=float), style.tint(ax, style.KEPT)
+    y, ink = np.arange(len(rows), dtype=float), style.tint(ax, palette.KEPT)
     low, high = rows["low"].to_numpy(dtype=float), rows["high"].to_numpy(dtype=float)
     simulated = rows["simulated"].to_numpy(dtype=float)
     ax.barh(y, np.maximum(high - low, 0.002), 0.6, low, color=ink, alpha=_BAND, linewidth=0, label="band")
@@ -138,7 +138,7 @@ def _draw_rows(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _key(ax: Axes, *, lines: bool) -> Sequence[Artist]:
-    dark, ink = style.fade(ax, 0.9), style.tint(ax, style.KEPT)
+    dark, ink = style.fade(ax, 0.9), style.tint(ax, palette.KEPT)
     recorded = (
         Line2D([], [], color=dark, linewidth=2, label="recorded")
         if lines

@@ -15,7 +15,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from boolab.core.text import count, level, percent, shorten, span
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._frames import check_columns, floats, frame_of, missing
 from boolab.plots._grid import by_group
 from boolab.plots._panels import MAX_PANELS, draw_panels
@@ -140,8 +140,8 @@ def _looks(parts: Sequence[_Part]) -> dict[str, tuple[str, str]]:
     """The colour and marker of each kind of rule on a front, the most frequent first; the last is for all others."""
     kinds = pd.concat([part.front["rule"].astype(str).map(_family) for part in parts])
     names = [str(name) for name in kinds[kinds != NO_LIMIT].value_counts().index]
-    looks = {name: (color, marker) for name, (color, _, marker) in zip(names, style.GROUP_LOOKS, strict=False)}
-    return looks | dict.fromkeys(names[len(style.GROUP_LOOKS) :], style.GROUP_LOOKS[-1][::2])
+    looks = {name: (color, marker) for name, (color, _, marker) in zip(names, palette.GROUP_LOOKS, strict=False)}
+    return looks | dict.fromkeys(names[len(palette.GROUP_LOOKS) :], palette.GROUP_LOOKS[-1][::2])
 
 
 def _best(part: _Part, keep: float | None) -> int | None:
@@ -162,7 +162,7 @@ def _one(
     """One front, in Axes of its own or in a panel."""
     ax = style.axes_for(ax, 4.8)
     small = style.is_small(ax)
-    front, ink = part.front, style.tint(ax, style.KEPT)
+    front, ink = part.front, style.tint(ax, palette.KEPT)
     _frame_axes(ax, part)
     if len(part.band):
         low, high = floats(part.band["kept_low"]), floats(part.band["kept_high"])
@@ -261,7 +261,7 @@ class _Names:
                 self._in_corner(f"{shorten(str(row['rule']), _NAME)}\nsaves {percent(float(row['saved_share']))}")
             self.ax.plot([row["saved_share"]], [row["kept_share"]], linestyle="", marker="o",
                          markersize=6 if small else 11, markerfacecolor="none",
-                         markeredgecolor=style.tint(self.ax, style.SAVED), markeredgewidth=1.2 if small else 1.8,
+                         markeredgecolor=style.tint(self.ax, palette.SAVED), markeredgewidth=1.2 if small else 1.8,
                          zorder=5, label="best", clip_on=False)  # fmt: skip
 
     def _write(self, place: int) -> None:
@@ -329,7 +329,7 @@ def _key(ax: Axes, looks: dict[str, tuple[str, str]], part: _Part) -> list[Artis
                label=f"{kind} {kinds[kind]:,}")
         for kind, (color, marker) in looks.items() if kind in kinds
     ]  # fmt: skip
-    ink = style.tint(ax, style.KEPT)
+    ink = style.tint(ax, palette.KEPT)
     front: list[Artist] = [Line2D([], [], color=ink, linewidth=1.8, label="front")]
     band: list[Artist] = [Patch(color=ink, alpha=0.18, linewidth=0, label="its band")] if len(part.band) else []
     n = int((~part.rows["on_front"].fillna(value=False)).sum())

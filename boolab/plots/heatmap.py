@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from boolab.core.axes import AXES
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, axis_value, is_missing
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._frames import capital
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
@@ -117,7 +117,7 @@ def plot_heatmap(
     )
 
 
-def scale_of(square: Square, ground: style.Color = WHITE) -> tuple[Colormap, Normalize]:
+def scale_of(square: Square, ground: palette.Color = WHITE) -> tuple[Colormap, Normalize]:
     """The colours of cells, and how numbers become these.
 
     They are around what is to be kept; or from the background on, to the colour of what is kept or saved, or to grey.
@@ -125,7 +125,7 @@ def scale_of(square: Square, ground: style.Color = WHITE) -> tuple[Colormap, Nor
     kept = square.value.startswith("kept_")
     if kept and square.keep is not None:
         return around(square.keep, float(np.nanmin(square.cells)))
-    color = style.KEPT if kept else style.SAVED if square.value.startswith("saved_") else "#46505c"
+    color = palette.KEPT if kept else palette.SAVED if square.value.startswith("saved_") else "#46505c"
     return rising(color, *square.limits, ground)
 
 
@@ -198,7 +198,7 @@ def _number(ax: Axes, square: Square, across: _Side, up: _Side, colours: Colorma
     for y, row in zip(up.middles, zip(cells.tolist(), texts, strict=True), strict=True):
         for x, cell, text in zip(across.middles, *row, strict=True):
             if text:
-                ink = style.ink_on(colours(scale(cell))[:3])
+                ink = palette.ink_on(colours(scale(cell))[:3])
                 ax.text(x, y, text, ha="center", va="center", size=size, color=ink, gid="cell", **style.PLAIN)
 
 
@@ -227,18 +227,18 @@ def _high(side: _Side, i: int) -> float:
 def _mark(ax: Axes, across: _Side, up: _Side, row: Mapping[str, Any]) -> None:
     """A ring at the recommended cell."""
     x, y = (side.middles[side.place(row[side.name])] for side in (across, up))
-    cell = Rectangle((0, 0), 0, 0)
+    ink = style.tint(ax, palette.KEPT)
     cells = [float((side.ends - side.starts)[side.place(row[side.name])]) for side in (across, up)]
     wide, high = style.room(ax) * 0.8 / across.ends[-1] * cells[0], style.row_height(ax, 1) / up.ends[-1] * cells[1]
     if min(wide, high) >= 9:  # noqa: PLR2004 - points: an outline leaves the number to be read
         cell = Rectangle((x - cells[0] / 2, y - cells[1] / 2), cells[0], cells[1])
-        cell.set(facecolor="none", edgecolor=style.KEPT, linewidth=2.6, zorder=5, label="recommended",
-                 path_effects=[withStroke(linewidth=4.6, foreground="#ffffff")])  # fmt: skip
+        cell.set(facecolor="none", edgecolor=ink, linewidth=2.6, zorder=5, label="recommended",
+                 path_effects=[withStroke(linewidth=4.6, foreground=style.ground(ax))])  # fmt: skip
         ax.add_patch(cell)
         return
-    ax.plot([x], [y], linestyle="", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=style.KEPT,
+    ax.plot([x], [y], linestyle="", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=ink,
             markeredgewidth=2.4, zorder=5, label="recommended",
-            path_effects=[withStroke(linewidth=4.4, foreground="#ffffff")])  # fmt: skip
+            path_effects=[withStroke(linewidth=4.4, foreground=style.ground(ax))])  # fmt: skip
 
 
 def _bar(ax: Axes, measure: Measure, colours: Colormap, scale: Normalize) -> None:

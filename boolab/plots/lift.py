@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from boolab.core.text import count, shorten, span
 from boolab.errors import SettingError
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._frames import floats, frame_of, missing
 from boolab.plots._grid import by_group
 from boolab.stats.finding import Finding
@@ -117,7 +117,7 @@ def _room_for_text(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _draw(ax: Axes, rows: pd.DataFrame) -> None:
-    grey, blue, ground = style.fade(ax, 0.6), style.tint(ax, style.KEPT), style.ground(ax)
+    grey, blue, ground = style.fade(ax, 0.6), style.tint(ax, palette.KEPT), style.ground(ax)
     left = ax.get_xlim()[0]
     high = style.row_height(ax, len(rows) + 1)
     size = max(2.5, min(7.0, high * 0.3))

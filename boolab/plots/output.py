@@ -26,14 +26,8 @@ from matplotlib.figure import Figure, SubFigure
 from boolab.core.colours import DARK, LIGHT
 from boolab.errors import SettingError
 from boolab.plots.style import Keyword
+from boolab.plots.themed import VECTOR
 
-VECTOR: Final[dict[Any, Any]] = {
-    "svg.fonttype": "none",  # text is text, in the reader's font
-    "svg.hashsalt": "boolab",  # the same figure is the same file
-    "pdf.fonttype": 42,  # TrueType: journals refuse the default, Type 3
-    "ps.fonttype": 42,
-}
-"""The settings of matplotlib under which `save` writes."""
 _MIDDLE: Final = "#757d88"
 Ground: TypeAlias = Literal["light", "dark", "transparent"]
 

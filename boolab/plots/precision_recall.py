@@ -14,11 +14,11 @@ from matplotlib.patheffects import withStroke
 
 from boolab.core.text import count, percent, shorten, span
 from boolab.errors import SettingError
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._frames import floats, frame_of, missing
 from boolab.plots._grid import by_group
 from boolab.plots._panels import MAX_PANELS, draw_panels
-from boolab.plots.style import GROUP_LOOKS
+from boolab.plots.palette import GROUP_LOOKS
 
 _NEEDED: Final = (
     *("detector", "threshold", "n_runs", "n_positive", "alarms", "precision", "precision_low", "precision_high"),
@@ -112,7 +112,7 @@ def _one(part: _Part, names: Sequence[str], title: str | None, ax: Axes | None) 
     if best is not None:
         row: Any = part.points.iloc[best]
         ax.plot([row["recall"]], [row["precision"]], linestyle="", marker="o", markersize=7 if small else 12,
-                markerfacecolor="none", markeredgecolor=style.tint(ax, style.SAVED),
+                markerfacecolor="none", markeredgecolor=style.tint(ax, palette.SAVED),
                 markeredgewidth=1.2 if small else 1.8, label="best", zorder=4, clip_on=False)  # fmt: skip
     _write(ax, part, best)
     return style.finish(

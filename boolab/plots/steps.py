@@ -27,7 +27,7 @@ from boolab.plots._frames import (
     table_of,
     unknown_reasons,
 )
-from boolab.plots.style import STOP_LOOKS
+from boolab.plots.palette import STOP_LOOKS
 
 MAX_DOTS = 40  # runs of a group that are a dot each
 

@@ -13,7 +13,7 @@ from boolab.frames.tables import runs_df
 from boolab.plots import style
 from boolab.plots._bars import draw_bars, label_ends, label_inside
 from boolab.plots._frames import Data, columns_of, cross, groups_of, sample, stop_reasons, table_of, unknown_reasons
-from boolab.plots.style import STOP_LOOKS, UNKNOWN
+from boolab.plots.palette import STOP_LOOKS, UNKNOWN
 
 _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
     "finished": ("finishes", "finish", ""),

@@ -1,7 +1,7 @@
-"""The style that all plots share, for figures of your own: colours, sizes, the frame around the data, and texts.
+"""The style that all plots share, for figures of your own: sizes, the frame around the data, and texts.
 
-`STOP_LOOKS` is the look of each stop reason, `CALL_LOOKS` that of each result of a call. A plot gets its Axes from
-`axes_for` or `rows_axes`, draws, and ends with `finish`. Sizes depend on the Axes: small ones get small texts.
+A plot gets its Axes from `axes_for` or `rows_axes`, draws, and ends with `finish`. Sizes depend on the Axes: small ones
+get small texts. What things look like is in `palette`.
 """
 
 from __future__ import annotations
@@ -17,81 +17,19 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colorbar import Colorbar
-from matplotlib.colors import Colormap, Normalize, to_hex, to_rgb, to_rgba
-from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.colors import Colormap, Normalize, to_rgb, to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter, StrMethodFormatter
 from matplotlib.transforms import ScaledTranslation
 
-from boolab.core.colours import LIGHT
 from boolab.core.text import NAME_CHARS, shorten
+from boolab.plots.palette import IN_DARK, Color, Ink, Look, is_dark, light_edge, lighter, mix
+from boolab.plots.themed import new_figure
 
-Color: TypeAlias = tuple[float, float, float]
-Ink: TypeAlias = str | Color | tuple[float, float, float, float]
 Keyword: TypeAlias = Any
 """A keyword that is passed on to matplotlib."""
-
-# --- What things look like --------------------------------------------------------------------------------------------
-
-KEPT, SAVED, WRONG = LIGHT["kept"], LIGHT["saved"], LIGHT["wrong"]
-
-
-class Look(NamedTuple):
-    """How one meaning looks: the colours of its area and of its edge, its marker.
-
-    An area of colour "none" is filled with the background.
-    """
-
-    fill: str
-    ink: str
-    marker: str = "o"
-
-
-UNKNOWN: Final = "unknown"
-"""Shown where a source has no value: it is never left out, and never counted as something else."""
-
-_UNKNOWN_LOOK = Look("none", "#8b95a3", "$?$")
-
-STOP_LOOKS: Final[Mapping[str, Look]] = {
-    "finished": Look(KEPT, "#00466d", "o"),
-    "synthesis": Look("#b4d6f0", "#3f7ea8", "P"),
-    "paused": Look("#e6ebf2", "#8b95a3", "h"),
-    "step_cap": Look("#d79a5c", "#8a5a26", "s"),
-    "tool_budget": Look("#a9742a", "#694512", "D"),
-    "doom_loop": Look("#2d1160", "#1b0a3c", "X"),
-    "token_budget": Look("#cfc0a4", "#85775a", "^"),
-    "cost_budget": Look("#412c0c", "#261a07", "v"),
-    "time_budget": Look("#f0dcb0", "#9a8450", "<"),
-    "error_streak": Look("#9180de", "#54459c", "*"),
-    "stuck": Look("#b78fc0", "#70497a", "p"),
-    "aborted": Look("#757c84", "#454b52", "d"),
-    "error": Look(WRONG, "#6d150f", ">"),
-    UNKNOWN: _UNKNOWN_LOOK,
-}
-"""By stop reason, in their fixed order. Blue: done; brown: a budget; violet: repetition; red: an error.
-
-Within a hue they differ in lightness, so that readers with deuteranopia or protanopia can distinguish all."""
-
-CALL_LOOKS: Final[Mapping[str, Look]] = {
-    "failed": Look(WRONG, "#7a1a14", "X"),
-    "ok": Look("#c5ccd5", "#8b95a3"),
-    UNKNOWN: _UNKNOWN_LOOK,
-    "dropped": Look("#757c84", "#454b52", "d"),
-}
-"""By the result of a call, in the order in which bars are stacked: failures start at the axis, to be compared."""
-
-GROUP_LOOKS: Final[tuple[tuple[str, Any, str], ...]] = (
-    ("#332288", "-", "o"),
-    ("#44aa99", (0, (5, 1.5)), "s"),
-    ("#882255", (0, (1.5, 1)), "^"),
-    ("#999933", (0, (6, 1.5, 1.5, 1.5)), "D"),
-    ("#cc6677", (0, (3, 1)), "v"),
-    ("#117733", (0, (8, 2)), "P"),
-)
-"""Colour, line and marker by group, where a plot has a line for each: Paul Tol's muted colours, in none of the hues
-above that mean something. There are no more, because more lines cannot be distinguished."""
 
 PLAIN: Final[Mapping[str, Any]] = {"parse_math": False, "usetex": False}
 """For texts that hold names from the data: a `$` or a `_` in them is a character, not markup."""
@@ -107,7 +45,7 @@ def fade(ax: Axes, strength: float) -> Ink:
     ink = to_rgb(ax.title.get_color())
     if is_transparent(ax):
         return (*ink, 1.0 if strength >= _WORDS else strength)
-    return _mix(ink, ground(ax), strength)
+    return mix(ink, ground(ax), strength)
 
 
 def is_transparent(ax: Axes) -> bool:
@@ -123,15 +61,16 @@ def ground(ax: Axes) -> Color:
     return (1.0, 1.0, 1.0)
 
 
-def is_dark(color: Color) -> bool:
-    """Whether white is easier to read on a colour than black, by its luminance in the contrast rules of the web."""
-    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color)  # noqa: PLR2004 - sRGB
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.3  # noqa: PLR2004 - sRGB
-
-
 def tint(ax: Axes, color: str) -> Color:
     """A colour for lines and letters: lighter on a dark background, to be readable."""
-    return _mix(to_rgb(color), (1.0, 1.0, 1.0), 0.6) if is_dark(ground(ax)) else to_rgb(color)
+    return to_rgb(lighter(color) if is_dark(ground(ax)) else color)
+
+
+def area(ax: Axes, look: Look) -> Ink:
+    """The colour of an area."""
+    if look.fill == "none":
+        return ground(ax)
+    return IN_DARK.get(look.fill, look.fill) if is_dark(ground(ax)) else look.fill
 
 
 def edge(ax: Axes, look: Look) -> Ink:
@@ -139,25 +78,11 @@ def edge(ax: Axes, look: Look) -> Ink:
     return light_edge(look) if is_dark(ground(ax)) else look.ink
 
 
-def light_edge(look: Look) -> str:
-    """The colour of edges on a dark background."""
-    return look.ink if look.fill == "none" else to_hex(_mix(to_rgb(look.fill), (1.0, 1.0, 1.0), 0.6))
-
-
-def ink_on(fill: Ink) -> str:
-    """The colour of a number on a filled area."""
-    return "#ffffff" if is_dark(to_rgb(fill)) else "#1c2430"
-
-
 def paint(ax: Axes, look: Look, rows: int = 1) -> dict[str, Any]:
     """The keywords of matplotlib for the look of an area; edges are thinner where there are many rows."""
     linewidth = min(0.5, 0.05 * row_height(ax, rows))
-    return {"facecolor": look.fill, "edgecolor": edge(ax, look), "linewidth": linewidth}
-
-
-def _mix(over: Color, under: Color, strength: float) -> Color:
-    r, g, b = (strength * o + (1 - strength) * u for o, u in zip(over, under, strict=True))
-    return (r, g, b)
+    return {"facecolor": "none" if look.fill == "none" else area(ax, look), "edgecolor": edge(ax, look),
+            "linewidth": linewidth}  # fmt: skip
 
 
 _WORDS: Final = 0.55  # the least strength of texts
@@ -219,12 +144,7 @@ def text_width(text: str, size: float) -> float:
 
 def axes_for(ax: Axes | None, height: float = 4.2) -> Axes:
     """The user's Axes, or those of a new figure of this height in inches."""
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot as plt
-
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
-    return plt.figure(figsize=(7.2, height + 0.4), layout=layout).add_subplot()
+    return new_figure(7.2, height + 0.4).add_subplot() if ax is None else ax
 
 
 def rows_axes(ax: Axes | None, labels: Sequence[str], key: pd.Series[str], each: float = 0.34) -> Axes:
@@ -388,7 +308,7 @@ def key_of(ax: Axes, values: pd.Series[str], looks: Mapping[str, Look], *, marke
 
 def marker_key(ax: Axes, look: Look, label: str) -> Line2D:
     """The marker of a look, with a label."""
-    return Line2D([], [], linestyle="", marker=look.marker, markerfacecolor=look.fill, label=label,
+    return Line2D([], [], linestyle="", marker=look.marker, markerfacecolor=area(ax, look), label=label,
                   markeredgecolor=edge(ax, look), markeredgewidth=0.6)  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from boolab.core.text import all_of, count, shorten, whole_percent
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._frames import Data, floats, frame_of
 from boolab.plots._grid import UNITS, by_group
 from boolab.plots._labels import Line, label_lines, stairs
@@ -21,7 +21,7 @@ from boolab.stats.finding import Finding
 
 _NEEDED: Final = ("of", "time", "at_risk", "ended", "censored")
 _HALF: Final = 0.5
-_INCIDENCES: Final = {"success": style.KEPT, "failure": style.WRONG}
+_INCIDENCES: Final = {"success": palette.KEPT, "failure": palette.WRONG}
 
 
 class _Curve(NamedTuple):
@@ -81,13 +81,13 @@ def plot_survival(
         msg = f"of={', '.join(map(str, units)) or 'NA'}: expected one of {', '.join(list(UNITS)[:3])} in all rows"
         raise SettingError(msg)
     groups = [str(name) for name in frame.columns[: list(frame.columns).index("of")]]
-    most = len(style.GROUP_LOOKS) if ax is not None else MAX_PANELS
+    most = len(palette.GROUP_LOOKS) if ax is not None else MAX_PANELS
     parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups, most)]
     if incidence and frame["success"].isna().all():
         return style.empty_axes(ax, f"no labels: which {what}s succeeded is not known")
     one, several = UNITS[units[0]]
     finding = _incidence_title(parts, what) if incidence else _title(parts, (one, several), what)
-    if len(parts) > len(style.GROUP_LOOKS):
+    if len(parts) > len(palette.GROUP_LOOKS):
         named = [(f"{name} ({_size(part):,})", part.drop(columns=groups)) for name, part in parts]
         notes = _notes(frame, parts, what, incidence=incidence, small=True)
 
@@ -123,7 +123,7 @@ def _computed(runs: Runs) -> Finding:
 
 
 def _survivals(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
-    looks = zip(parts, style.GROUP_LOOKS, strict=False)
+    looks = zip(parts, palette.GROUP_LOOKS, strict=False)
     return [
         _Curve(name, part, "survival", ("low", "high"), 1.0, color, dash, f"{name} ({_size(part):,})" if name else "")
         for (name, part), (color, dash, _) in looks
@@ -133,7 +133,7 @@ def _survivals(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
 def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
     """Success and failure: in the colours of these where there is one group, else by group, failure thin and dotted."""
     curves: list[_Curve] = []
-    for (name, part), (color, dash, _) in zip(parts, style.GROUP_LOOKS, strict=False):
+    for (name, part), (color, dash, _) in zip(parts, palette.GROUP_LOOKS, strict=False):
         for kind, own in _INCIDENCES.items():
             line = dash if kind == "success" and len(parts) > 1 else "-" if kind == "success" else (0, (1, 1))
             look = color if len(parts) > 1 else own
@@ -192,7 +192,7 @@ def _at_risk(ax: Axes, parts: Sequence[tuple[str, pd.DataFrame]]) -> None:
     widest = style.text_width(f"{max(_size(part) for _, part in parts):,}", size) + 4
     ticks = ticks[:: max(1, int(np.ceil(widest * len(ticks) / style.room(ax))))]
     base = ("data", ax.transAxes)
-    for row, ((name, part), (color, _, _)) in enumerate(zip(parts, style.GROUP_LOOKS, strict=False)):
+    for row, ((name, part), (color, _, _)) in enumerate(zip(parts, palette.GROUP_LOOKS, strict=False)):
         down = -(style.sizes(ax).text + 13 + row * size * 1.35)
         ink = style.tint(ax, color) if name else style.fade(ax, 0.65)
         time, at_risk = part["time"].to_numpy(dtype=float), part["at_risk"].to_numpy(dtype=float)

@@ -20,8 +20,8 @@ from boolab.frames.runs import as_runs
 from boolab.frames.tables import boundaries_df, calls_df, steps_df
 from boolab.plots import style
 from boolab.plots._frames import missing
+from boolab.plots.palette import CALL_LOOKS, STOP_LOOKS, UNKNOWN, Ink
 from boolab.plots.stop_reasons import ends
-from boolab.plots.style import CALL_LOOKS, STOP_LOOKS, UNKNOWN, Ink
 from boolab.plots.tools import outcomes_of
 from boolab.rules.catalog import doom_loop
 from boolab.rules.counters import COUNTERS
@@ -181,9 +181,9 @@ def _draw_calls(ax: Axes, outcomes: pd.Series[str], lane: npt.NDArray[Any], plac
         look = CALL_LOOKS[name]
         some = (outcomes == name).to_numpy(dtype=bool)
         if some.any():
-            fill = look.ink if name == UNKNOWN else style.ground(ax) if look.fill == "none" else look.fill
+            fill = look.ink if name == UNKNOWN else style.area(ax, look)
             dense = size < _DENSE
-            edge = look.fill if dense and look.fill != "none" else style.edge(ax, look)
+            edge = style.area(ax, look) if dense and look.fill != "none" else style.edge(ax, look)
             how = _mark(ax, look.marker, size, fill, edge, 0.75 if name == "failed" else 0.4)
             zorder = 5 if name == "failed" else 4
             ax.plot(place.calls[some], lane[some], linestyle="", label=name, zorder=zorder, **how)
@@ -196,7 +196,7 @@ def _is_dense(ax: Axes, steps: int) -> bool:
 
 def _draw_streak(ax: Axes, streak: npt.NDArray[Any], place: _StepAxis, row: int) -> None:
     """How often a call was repeated in a row; the longest streak is labelled."""
-    color = style.tint(ax, STOP_LOOKS["doom_loop"].fill)
+    color = style.edge(ax, STOP_LOOKS["doom_loop"])
     most = float(streak.max())
     height = np.where(streak > 1, streak / most * 0.8, 0)
     edges = np.repeat(place.edges, 2)[1:-1]
@@ -249,10 +249,10 @@ def _draw_stop(ax: Axes, run: Run, steps: pd.DataFrame, place: _StepAxis) -> Non
     last = int((steps["turn"] == steps["turn"].iloc[-1]).sum())
     boundary = len(steps) if not run.censored else len(steps) - last + min(run.stop_step, last)
     x = float(place.edges[boundary])
-    ax.axvline(x, color=style.edge(ax, look), linewidth=3.2, zorder=2.2)
-    ax.axvline(x, color=look.fill if look.fill != "none" else look.ink, linewidth=2, zorder=2.3, label="stop")
+    ink = style.edge(ax, look)
+    ax.axvline(x, color=ink, linewidth=2, zorder=2.3, label="stop")
     ax.plot([x], [1], transform=ax.get_xaxis_transform(), marker=look.marker, markersize=8, clip_on=False,
-            markerfacecolor=look.fill, markeredgecolor=style.edge(ax, look), markeredgewidth=0.8, zorder=7)  # fmt: skip
+            markerfacecolor=style.area(ax, look), markeredgecolor=ink, markeredgewidth=0.8, zorder=7)  # fmt: skip
 
 
 def _title(run: Run, outcomes: pd.Series[str], *, short: bool) -> str:

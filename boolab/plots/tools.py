@@ -14,7 +14,7 @@ from boolab.frames.tables import calls_df
 from boolab.plots import style
 from boolab.plots._bars import draw_bars, label_ends
 from boolab.plots._frames import Data, check_top, cross, missing, table_of
-from boolab.plots.style import CALL_LOOKS, UNKNOWN
+from boolab.plots.palette import CALL_LOOKS, UNKNOWN
 
 
 def plot_tools(data: Data, *, top: int = 12, title: str | None = style.AUTO, ax: Axes | None = None) -> Axes:

@@ -11,16 +11,15 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, Normalize
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from boolab.core.colours import LIGHT
 from boolab.core.text import count, level, percent, shorten, span
 from boolab.errors import SettingError
-from boolab.plots import style
+from boolab.plots import palette, style
 from boolab.plots._frames import check_columns, floats, frame_of, missing
-from boolab.plots._scales import BROKEN, HELD, around, rising
+from boolab.plots._scales import BROKEN, HELD, WHITE, around, rising
+from boolab.plots.themed import new_figure
 from boolab.stats.finding import Finding
 
 _NEEDED: Final = ("chosen_on", "judged_on", "rule", "kept_share", "saved_share", "successes", "keep", "holds",
@@ -142,15 +141,12 @@ def _square_of(frame: pd.DataFrame, *, ordered: bool) -> _Square:
 
 def _axes(square: _Square) -> Axes:
     """A new figure, with cells of a size that depends on their number."""
-    from matplotlib import pyplot as plt
-
     n = len(square.names)
     each = next(size for most, size in _CELL if n <= most)
     longest = max(len(_label(square, row)) for row in range(n))
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
     wide = max(7.2, n * each + 0.075 * longest + 1.1)
     tall = n * each * 0.85 + 0.05 * max(len(shorten(name, _NAME)) for name in square.names) + 1.9
-    return plt.figure(figsize=(wide, tall), layout=layout).add_subplot()
+    return new_figure(wide, tall).add_subplot()
 
 
 def _colours(ax: Axes, value: str, keep: float, cells: npt.NDArray[np.float64]) -> tuple[Colormap, Normalize]:
@@ -158,7 +154,7 @@ def _colours(ax: Axes, value: str, keep: float, cells: npt.NDArray[np.float64]) 
     if value == "kept_share":
         return around(keep, 0)
     known = cells[~np.isnan(cells)]
-    return rising(style.SAVED, 0, max(0.01, float(known.max(initial=0))), style.ground(ax))
+    return rising(palette.SAVED, 0, max(0.01, float(known.max(initial=0))), style.ground(ax))
 
 
 def _draw(ax: Axes, cells: npt.NDArray[np.float64], colours: Colormap, scale: Normalize) -> None:
@@ -176,8 +172,9 @@ def _draw(ax: Axes, cells: npt.NDArray[np.float64], colours: Colormap, scale: No
 
 def _outline(ax: Axes, square: _Square) -> None:
     """A frame around each cell of a group's own rule."""
+    ink = palette.ink_on(WHITE)
     for row, column in np.argwhere(square.own):
-        ax.add_patch(Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, facecolor="none", edgecolor=LIGHT["ink"],
+        ax.add_patch(Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, facecolor="none", edgecolor=ink,
                                linewidth=1.6, zorder=4, label="own", clip_on=False))  # fmt: skip
 
 
@@ -192,7 +189,7 @@ def _number(ax: Axes, square: _Square, value: str, colours: Colormap, scale: Nor
     cells = square.of(value)
     for row, column in np.argwhere(~np.isnan(cells)):
         cell, saved = float(cells[row, column]), float(square.saved[row, column])
-        ink = style.ink_on(colours(scale(cell))[:3])
+        ink = palette.ink_on(colours(scale(cell))[:3])
         look: dict[str, Any] = {"ha": "center", "va": "center", "color": ink, **style.PLAIN}
         up, sign, weight = (0.14, "%", "bold") if second else (0.0, "", "normal")
         whole = math.floor(100 * cell + 1e-9)  # 94.96% is not to read as the 95% that it misses

@@ -1,9 +1,11 @@
 """Every widget in a real JupyterLab, with a real kernel: driven in the page, and asked about in Python."""
 
+import io
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Locator, expect
 
 from tests.browser.hostile import MARKUP
@@ -50,6 +52,7 @@ path = Path(shutil.copy(data_path("agents") / "AGENTS.md", "AGENTS.md"))
 editor = bl.AgentEditor(path)
 editor
 """,
+    "figure": "bl.plots.plot_steps(runs).figure",
     "watch": """
 from tests.support.growing import claude_lines, encoded
 growing = [encoded(line) for line in claude_lines(4, same=True)]
@@ -250,6 +253,15 @@ def test_the_widgets_take_the_greys_of_the_theme(theme: str, light: bool, book: 
     assert (sum(shown.evaluate(ground)) > 3 * 128) is light
     ink = "(one) => getComputedStyle(one).color.match(/[\\d.]+/g).slice(0, 3).map(Number)"
     assert (sum(shown.evaluate(ink)) < 3 * 128) is light
+
+
+@pytest.mark.parametrize(("theme", "light"), [("JupyterLab Dark", False), ("JupyterLab Light", True)])
+def test_a_figure_follows_the_theme(theme: str, light: bool, book: Lab) -> None:
+    book.theme(theme)
+    shown = book.cell([*CELLS].index("figure")).locator(".boolab-figure img").first
+    corner = shown.screenshot()
+    with Image.open(io.BytesIO(corner)) as image:
+        assert image.convert("L").getpixel((3, 3)) in (range(250, 256) if light else range(40))
 
 
 def test_watch_follows_a_log_that_grows_and_opens_its_replay(book: Lab) -> None:

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from boolab.core.colours import TOOL_COLOURS
-from boolab.plots.style import CALL_LOOKS, STOP_LOOKS
+from boolab.plots.palette import CALL_LOOKS, STOP_LOOKS
 
 VISIONS = {
     "normal": np.eye(3),

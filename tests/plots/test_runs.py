@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.plots import plot_scorecard, plot_survival, plot_timeline
-from boolab.plots.style import CALL_LOOKS, STOP_LOOKS
+from boolab.plots.palette import CALL_LOOKS, STOP_LOOKS
 from tests.plots.test_plots import RUNS, UGLY, draw, ends, note, rows, title
 from tests.support.cases import first
 from tests.support.helpers import call, distinct, play, steps
@@ -330,7 +330,7 @@ def test_the_stop_has_the_colour_of_its_reason_and_stands_at_its_boundary(ax: Ax
     plot_timeline(MIXED, ax=ax)
     (stop,) = [item for item in ax.lines if item.get_label() == "stop"]
     assert list(stop.get_xdata()) == [5.5, 5.5]  # type: ignore[arg-type]
-    assert to_rgba(stop.get_color()) == to_rgba(STOP_LOOKS["doom_loop"].fill)
+    assert to_rgba(stop.get_color()) == to_rgba(STOP_LOOKS["doom_loop"].ink)
 
 
 def test_marks_have_the_looks_of_calls(ax: Axes) -> None:

@@ -19,7 +19,7 @@ from boolab.core.text import whole_percent
 from boolab.errors import SettingError
 from boolab.plots import plot_caps, plot_heatmap, plot_stop_reasons, plot_survival
 from boolab.plots._labels import _Label
-from boolab.plots.style import GROUP_LOOKS, KEPT, SAVED, STOP_LOOKS
+from boolab.plots.palette import GROUP_LOOKS, KEPT, SAVED, STOP_LOOKS
 from tests.plots.test_plots import UGLY, draw, note, title
 from tests.support.cases import first
 

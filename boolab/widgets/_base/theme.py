@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from boolab.core.colours import DARK, LIGHT
-from boolab.plots.style import STOP_LOOKS, light_edge
+from boolab.plots.palette import STOP_LOOKS, light_edge
 
 _DARK = '[data-jp-theme-light="false"] .boolab, .boolab-page.dark .boolab'
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.axes import AXES
 from boolab.errors import describe
-from boolab.plots.style import STOP_LOOKS
+from boolab.plots.palette import STOP_LOOKS
 from boolab.sweeps.progress import CellResult
 
 State: TypeAlias = Literal["waiting", "running", "done", "interrupted", "failed", "snapshot"]
