@@ -13,7 +13,7 @@ from boolab.core.text import count, level, percent
 from boolab.frames.dtypes import is_missing
 from boolab.report.study import Study
 from boolab.report.summary import SummaryRow
-from boolab.report.text import UNITS
+from boolab.report.text import UNITS, kept_name
 
 MAX_CURVES: Final = 12
 MAX_LABELS: Final = 8
@@ -52,7 +52,8 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
         return None
     keep = study.question.keep
     what = f"{_unit(study)} saved, by tightening the {AXES[axis].label}"
-    return Chart(title_of(curves, keep, AXES[axis].label, _unit(study)), _svg(curves, keep, what))
+    kept = kept_name(study).partition(" (")[0]
+    return Chart(title_of(curves, keep, AXES[axis].label, _unit(study), kept), _svg(curves, keep, what, kept))
 
 
 def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[Curve]:
@@ -86,7 +87,7 @@ def best_at(curve: Curve, keep: float) -> tuple[Any, float] | None:
     return None if is_missing(value) else (value, x)
 
 
-def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str) -> str:
+def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str, kept: str = "successes") -> str:
     """What the limit saves by itself if the share `keep` of the successes on record is kept.
 
     Example:
@@ -95,7 +96,7 @@ def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str) -> str
         'With 95% of successes kept on record, a step cap of 68 saves 2.0% of the steps'
     """
     best = [found for curve in curves if (found := best_at(curve, keep)) is not None]
-    least = f"With {level(keep)} of successes kept on record"
+    least = f"With {level(keep)} of {kept} kept on record"
     of = "the cost" if unit == "cost" else f"the {unit}"
     if not best:
         return f"{least}, a {label} saves none of {of}"
@@ -125,17 +126,17 @@ class _Scale(NamedTuple):
         return _TOP + (1 - share) / (1 - self.least) * (_HEIGHT - _TOP - _BOTTOM)
 
 
-def _svg(curves: Sequence[Curve], keep: float, what: str) -> Markup:
+def _svg(curves: Sequence[Curve], keep: float, what: str, kept: str) -> Markup:
     most = _reach(curves, keep)
     lowest = min(y for curve in curves for x, y in curve.points if x <= most)
     scale = _Scale(most, max(0.0, round(1 - (2 if lowest >= 1 - 2 * (1 - keep) else 5) * (1 - keep), 6)))
-    marks = [*_axes(scale, keep, what), *_even(scale)]
+    marks = [*_axes(scale, keep, what, kept), *_even(scale)]
     for curve in curves:
         marks += _curve(curve, scale)
     marks += _labels(curves, scale)
     names = ", ".join(curve.name for curve in curves)
     return Markup('<svg viewBox="0 0 {w} {h}" role="img" aria-label="{name}">{marks}</svg>').format(
-        w=_WIDTH, h=_HEIGHT, name=f"Successes kept against {what}: {names}", marks=Markup("").join(marks)
+        w=_WIDTH, h=_HEIGHT, name=f"{kept.capitalize()} kept against {what}: {names}", marks=Markup("").join(marks)
     )
 
 
@@ -146,19 +147,19 @@ def _reach(curves: Sequence[Curve], keep: float) -> float:
     return next((nice for nice in _NICE if nice >= 1.4 * most), 1.0)
 
 
-def _axes(scale: _Scale, keep: float, what: str) -> Iterator[Markup]:
+def _axes(scale: _Scale, keep: float, what: str, kept: str) -> Iterator[Markup]:
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     for place in range(6):
         share = 1 - place * (1 - scale.least) / 5
         yield Markup('<path class="grid" d="M{} {y}H{}"/>').format(_LEFT, right, y=f"{scale.y(share):.1f}")
-        shown = "" if abs(share - keep) < 1e-9 else percent(share) if share != 1 else "100%"  # noqa: PLR2004 - rounding
+        shown = "" if abs(share - keep) < 1e-9 else _tick(share)  # noqa: PLR2004 - rounding
         yield _text(_LEFT - 6, scale.y(share) + 4, shown, "end")
         x = place * scale.most / 5
         yield _text(scale.x(x), bottom + 16, _tick(x), "middle")
     y = scale.y(keep)
     yield Markup('<path class="keep" d="M{} {y}H{}"/>').format(_LEFT, right, y=f"{y:.1f}")
     yield _text(_LEFT - 6, y + 4, level(keep), "end", "keep-text")
-    yield _text(_LEFT, 12, "successes kept", "start", "keep-text")
+    yield _text(_LEFT, 12, f"{kept} kept", "start", "keep-text")
     yield _text(right, _HEIGHT - 8, f"{what} →", "end")
 
 

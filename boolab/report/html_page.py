@@ -176,11 +176,9 @@ class _Page:
         counts, question = self.quality.counts, self.study.question
         agents = f"{count(len(self.study.makers), 'agent')}, " if len(self.study.makers) > 1 else ""
         base = sum(row.successes for row in self.summary if row.recommended)
-        return (
-            f"{agents}{count(counts['runs'], 'run')}, {count(counts['steps'], 'step')}, {base:,} "
-            f"{self.study.success_noun(base)}. To keep: {level(question.keep)} of future ones, with "
-            f"{level(question.confidence)} confidence"
-        )
+        kept = f", {base:,} {self.study.success_noun(base)}" if self.summary else ""
+        what = f"{agents}{count(counts['runs'], 'run')}, {count(counts['steps'], 'step')}{kept}"
+        return f"{what}. To keep: {level(question.keep)} of future ones, with {level(question.confidence)} confidence"
 
     def _question(self) -> str:
         question, makers = self.study.question, len(self.study.makers)
@@ -205,9 +203,9 @@ class _Page:
                 "limits": [limit_cell(row, axis) for axis in axes], "lacks": row.lacks,
                 "kept": row.kept_words, "kept_note": kept_note(row, self.study.question.keep),
                 "to": self._stopped(row, place),
-                "bar": None if share is None else f"{100 * share / most:.1f}",
-                "share": "not known" if share is None else percent(share),
-                "saved": saved(self.study.measure, row.saved).partition(" (")[0],
+                "bar": f"{100 * share / most:.1f}" if share is not None and row.is_on else None,
+                "share": "" if not row.is_on else "not known" if share is None else percent(share),
+                "saved": saved(self.study.measure, row.saved).partition(" (")[0] if row.is_on else "",
                 "trade": word, "trade_note": numbers,
             })  # fmt: skip
         left = len(self.summary) - len(rows)

@@ -35,6 +35,16 @@
     show();
   }
 
+  // A link to a list, or to a run, opens it and what it is in.
+  const open = () => {
+    let target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const first = target;
+    for (; target; target = target.parentElement?.closest("details")) if (target.tagName === "DETAILS") target.open = true;
+    first?.scrollIntoView();
+  };
+  addEventListener("hashchange", open);
+  if (location.hash) open();
+
   const print = document.getElementById("print");
   print.hidden = false;
   print.addEventListener("click", () => window.print());
