@@ -43,10 +43,10 @@ def caplab_frames(study: Study, rows: Sequence[SummaryRow], *, transcripts: bool
     if study.question.grid is not None or not study.found.frame.shape[0]:
         return []
     groups = [row for row in rows if row.recommended][:MAX_GROUPS]
-    return [_frame(row.name, lab.to_html()) for row, lab in _labs(study, groups, transcripts=transcripts)]
+    return [_frame(row.name, lab.to_html()) for row, lab in labs_of(study, groups, transcripts=transcripts)]
 
 
-def _labs(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) -> Iterator[tuple[SummaryRow, CapLab]]:
+def labs_of(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) -> Iterator[tuple[SummaryRow, CapLab]]:
     """CapLab at the recommended setting of each group."""
     runs = study.runs if transcripts else list(facts_of(study.runs))
     by_agent = study.question.by == ("agent",)  # one has all agents, and subagents keep their families

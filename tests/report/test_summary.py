@@ -1,0 +1,128 @@
+"""The first screen of the report: its table, its chart and its pages agree with the recommendation."""
+
+import re
+
+import pytest
+
+from boolab.core.axes import AXES
+from boolab.frames.dtypes import is_missing
+from boolab.logs.shipped import atlas_files
+from boolab.report.caplab_frames import labs_of
+from boolab.report.frontier_chart import Curve, best_at, curves_of, frontier_chart, title_of
+from boolab.report.study import Question, Study, study_of
+from boolab.report.summary import summary_rows, trade_words
+from boolab.stats.trade import Trade
+
+SETS = ("atlas/tau-airline", "atlas/tau2-telecom", "atlas/swebench-verified")
+
+
+@pytest.fixture(scope="module")
+def several() -> Study:
+    return study_of([str(path) for name in SETS for path in atlas_files(name)], Question())
+
+
+@pytest.fixture(scope="module")
+def one() -> Study:
+    return study_of([str(path) for path in atlas_files("atlas/swebench-verified")], Question(keep=0.9))
+
+
+def test_a_row_has_the_numbers_of_the_recommendation(several: Study) -> None:
+    rows = {row.key: row for row in summary_rows(several)}
+    frame = several.found.frame
+    assert len(rows) == len(frame) > 2
+    for found in frame.to_dict("records"):
+        row = rows[found["agent"] or "no name"]
+        on = {name: value for name, value in row.limits.items() if value is not None}
+        wanted = {name: found[name] for name in AXES if name in found and not is_missing(found[name])}
+        assert on == (wanted if found["qualifies"] else {})
+        assert (*row.kept, row.successes) == (found["kept_lower"], found["kept_upper"], found["successes"])
+        assert row.saved == (found["saved"], found["saved"] + found["spent"])
+
+
+def test_those_with_a_good_trade_come_first_and_those_without_a_limit_last(several: Study) -> None:
+    rows = summary_rows(several)
+    ranks = [2 if not row.is_on else 1 if row.trade is not None and row.trade.is_poor else 0 for row in rows]
+    assert ranks == sorted(ranks)
+    assert {0, 1} <= set(ranks)
+
+
+def test_a_single_agent_has_a_row_for_each_other_limit_by_itself(one: Study) -> None:
+    whole, *others = summary_rows(one)
+    assert whole.recommended
+    assert [row.name for row in others] == ["doom-loop threshold by itself", "tool budget by itself"]
+    paths = one.found.paths.set_index("path").to_dict("index")
+    for row, name in zip(others, ("doom_loop", "tool_budget"), strict=True):
+        assert row.limits == {name: paths[name][name]}
+        assert row.kept == (whole.successes - paths[name]["lost"],) * 2
+        assert row.saved is not None
+        assert row.saved[0] == paths[name]["saved"]
+
+
+def test_the_runs_that_are_listed_are_those_that_the_setting_stops(several: Study) -> None:
+    for row in summary_rows(several):
+        on = {name: value for name, value in row.limits.items() if value is not None}
+        cuts = several.stopped(on, row.key)
+        assert {several.unit_keys[cut.unit] for cut in cuts} <= {row.key}
+        assert sum(cut.success is True for cut in cuts) == row.successes - row.kept[0]
+
+
+def test_caplab_in_the_report_recommends_what_the_report_does(several: Study) -> None:
+    for row, lab in labs_of(several, summary_rows(several), transcripts=False):
+        assert (lab.recommended["setting"] is not None) == several.found.frame.set_index("agent")["qualifies"][
+            "" if row.key == "no name" else row.key
+        ]
+        set_ = {name: lab.setting[name] for name in ("max_steps", "tool_budget", "doom_loop")}
+        assert set_ == {name: row.limits.get(name) for name in set_}
+        assert lab.answer["kept"] == {"lower": row.kept[0], "upper": row.kept[1], "of": row.successes}
+
+
+def test_without_transcripts_no_text_of_a_run_is_in_caplab(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from tests.support.report_cases import write_log
+
+    log = write_log(tmp_path_factory.mktemp("logs") / "log.json", [1, 2, 3], said="a secret")
+    study = study_of([str(log)], Question(scope="run"))
+    for transcripts in (True, False):
+        [(_, lab)] = labs_of(study, summary_rows(study), transcripts=transcripts)
+        said = [message.text for run in lab._tables.runs for message in run.prompt]
+        assert any("a secret" in text for text in said) == transcripts
+
+
+def test_a_curve_has_a_point_for_each_value_of_the_cap(several: Study) -> None:
+    rows = summary_rows(several)
+    for curve in curves_of(several, "max_steps", rows):
+        frame = several.margins["max_steps"]
+        part = frame[frame["agent"] == ("" if curve.name == "no name" else curve.name)]
+        kept = (part["kept_lower"] / part["successes"]).astype(float)
+        saved = (part["saved_steps"] / (part["saved_steps"] + part["steps"])).astype(float)
+        assert sorted(curve.points) == sorted(zip(saved, kept, strict=True))
+        assert curve.points[0] == (0, 1)
+
+
+def test_the_title_of_the_chart_has_the_best_cap_that_keeps_enough(one: Study) -> None:
+    chart = frontier_chart(one, summary_rows(one))
+    assert chart is not None
+    cap = re.fullmatch(
+        r"With 90% of successes kept on record, a step cap of (\d+) saves [\d.]+% of the steps", chart.title
+    )
+    assert cap is not None
+    part = one.margins["max_steps"]
+    enough = part[part["kept_lower"] >= 0.9 * part["successes"]]
+    assert int(cap[1]) == enough["max_steps"].min()
+
+
+def test_a_limit_that_saves_nothing_is_said_to_save_nothing() -> None:
+    curve = Curve("a", [(0.0, 1.0), (0.4, 0.2)], [None, 3], None)
+    assert best_at(curve, 0.95) is None
+    assert title_of([curve], 0.95, "step cap", "steps").endswith("a step cap saves none of the steps")
+
+
+def test_the_word_for_a_trade_is_that_of_the_trade(several: Study) -> None:
+    for row in summary_rows(several):
+        word, numbers = trade_words(row)
+        if row.trade is None:
+            assert word == ""
+        else:
+            assert word == ("loses none" if not row.trade.lost else "poor" if row.trade.is_poor else "good")
+            assert (numbers == "") == (row.trade.lost == 0)
+    even = summary_rows(several)[0]._replace(trade=Trade(10, 1, 20, 2))
+    assert trade_words(even)[0] == "even"
