@@ -16,6 +16,10 @@ ALIGNED = """() => {
   const [thumb, line] = names.map((one) => document.querySelector(one).getBoundingClientRect());
   return Math.abs(thumb.x + thumb.width / 2 - line.x - line.width / 2) < 1;
 }"""
+CLIPBOARD = """() => {
+  const writeText = async (text) => { window.copied = text; };
+  Object.defineProperty(navigator, "clipboard", { value: { writeText } });
+}"""
 HOSTILE = "<img src=x onerror=alert(1)>\u202etxt"
 
 
@@ -47,7 +51,8 @@ def test_sliders_change_the_numbers_the_bars_and_the_table(page_of: PageOf, them
     expect(page.locator(".run-row")).to_have_count(2)
     assert kept(page) == "2"
     expect(page.locator('.stops [data-reason="doom_loop"]')).to_have_attribute("title", "doom_loop 2")
-    expect(page.locator(".run-row").first.locator(".wrong")).to_have_text("success lost")
+    expect(page.locator(".run-row").first.locator(".wrong")).to_have_text("\u2715 lost")
+    expect(page.locator(".cut h4")).to_have_text("\u2715 1 success that this setting stops, longest first")
     expect(page.locator(".figure")).to_have_attribute("aria-label", re.compile("It stops 2 of 5 runs"))
 
 
@@ -61,15 +66,28 @@ def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: 
     expect(page.locator(".opened .step-number")).to_contain_text("step 4 of 7")
 
 
-def test_how_to_set_it_follows_the_setting_and_the_harness(page_of: PageOf) -> None:
+def test_how_to_set_it_follows_the_setting_and_each_harness_has_its_text_to_copy(page_of: PageOf) -> None:
     page = page_of(lab())
-    page.locator("select.harness").select_option("python")
-    expect(page.locator(".written")).to_have_value(re.compile("max_steps=None"))
     page.locator(".boolab-cap input").press("Home")
-    expect(page.locator(".written")).to_have_value(re.compile("max_steps=1,"))
-    page.locator("select.harness").select_option("boolab")
-    expect(page.locator(".written")).to_have_value(re.compile("max_steps: 1\n"))
-    expect(page.locator("select.harness")).to_have_value("boolab")
+    way = page.locator('.way[data-name="gemini-cli"]')
+    expect(way.locator("summary")).to_contain_text('"maxSessionTurns": 1')
+    expect(way.locator("button")).to_have_text("Copy cap 1")
+    way.locator("summary").click()
+    expect(way.locator("pre")).to_contain_text('"model": {')
+    page.locator(".boolab-cap input").press("ArrowRight")
+    expect(way.locator("button")).to_have_text("Copy cap 2")
+    expect(way.locator("pre")).to_be_visible()  # it stays open
+    expect(page.locator('.way[data-name="codex"]')).to_have_count(0)
+    expect(page.locator(".ways")).to_contain_text("No such limit in: Codex.")
+
+
+def test_what_is_copied_is_the_text_that_is_shown(page_of: PageOf) -> None:
+    page = page_of(lab())
+    page.evaluate(CLIPBOARD)
+    way = page.locator('.way[data-name="python"]')
+    way.locator("button").press("Enter")
+    expect(way.locator("button")).to_have_text("Copied")
+    assert page.evaluate("window.copied") == way.locator("pre").text_content()
 
 
 def test_without_a_limit_it_says_what_to_do_and_a_cap_stands_apart_from_the_names_of_curves(page_of: PageOf) -> None:

@@ -54,7 +54,7 @@ def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
     assert lab.answer == shown(lab)["answer"]
     assert shown(lab)["answered"] == 7
     assert shown(lab)["answer"]["kept"] == {"lower": 1, "upper": 1, "of": 3}
-    assert [row["run"] for row in lab.answer["rows"]] == ["r0", "r1", "r3"]
+    assert [row["run"] for row in lab.answer["rows"]] == ["r1", "r0", "r3"]
     ask(lab, max_steps=None)
     assert lab.setting["max_steps"] is None
 
@@ -140,6 +140,19 @@ def test_the_recommended_setting_is_taken_on_a_click() -> None:
     assert {name: lab.setting[name] for name in wanted} == wanted
     assert any(value is not None for value in wanted.values())
     assert shown(lab)["recommended"]["keep"] == 0.95
+
+
+def test_less_to_keep_gives_another_recommendation() -> None:
+    runs = runs_of(*(Told(("A " * (2 + n // 10) + "-",), success=True, task=f"t{n}") for n in range(200)))
+    lab = bl.CapLab(runs)
+    assert shown(lab)["keeps"] == [0.9, 0.95, 0.98, 0.99]
+    tight = lab.recommended["setting"]
+    ask(lab, keep=0.9)
+    assert (lab.keep, shown(lab)["keep"], shown(lab)["recommended"]) == (0.9, 0.9, None)
+    assert lab.recommended["setting"] == {name: bl.recommend(runs, 0.9).setting[name] for name in tight} != tight
+    assert "keeps 90% of the successes" in lab.answer["curve"]["title"]
+    with pytest.raises(bl.SettingError, match="keep="):
+        lab.keep = 2
 
 
 def test_where_nothing_is_recommended_there_is_a_reason() -> None:
@@ -232,7 +245,7 @@ def test_the_replays_of_a_page_are_made_once_and_are_those_of_the_present_settin
     lab.to_html()
     lab.setting = {"max_steps": 6}
     lab.to_html()
-    assert made == [["r0", "r1", "r3"], ["r1", "r3"]]
+    assert made == [["r1", "r0", "r3"], ["r1", "r3"]]
 
 
 def test_no_runs_are_no_error(tmp_path: Path) -> None:

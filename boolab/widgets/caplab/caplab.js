@@ -45,7 +45,7 @@ function asking(model) {
 
 function render({ model, el }) {
   el.classList.add("boolab", "boolab-caplab");
-  const state = { data: null, writing: null, width: 0, sliders: [], cap: null };
+  const state = { data: null, width: 0, sliders: [], cap: null };
   const live = h("p", { class: "only-read", "aria-live": "polite" });
   const [agents, answer, figure, trade, label, advised, result, list, how, more] = [
     "top", "answer", "figure-place", "trade-place", "label", "advised-place", "result", "list", "how", "more-place",
@@ -115,21 +115,19 @@ function render({ model, el }) {
     const kept = focused && focused.type !== "range"; // the sliders stay, all else is drawn anew
     const again = kept && [...focused.classList].map((name) => `.${name}`).join("");
     const row = focused?.closest("[data-run]")?.dataset.run;
-    const opened = more.querySelector(".advice details")?.open;
     fill(agents, agentTabs(data, act));
     fill(answer, verdict(data), numbers(data));
     fill(figure, chart(data, state.width, act));
     fill(trade, frontier(data, Math.max(240, Math.min(trade.clientWidth || 300, 420))));
     fill(advised, adviceButton(data, act));
-    fill(counting, countingControls(data, open, act));
+    fill(counting, keepControl(data, act), countingControls(data, open, act));
     const [saved] = data.answer.saved;
     fill(result, data.answer.kept.of ? h("p", {}, h("b", { class: "kept" }, span(data.answer.kept)), ` of ${count(data.answer.kept.of)} kept`) : null,
       saved.share === null ? null : h("p", {}, h("b", { class: "saved" }, percent(saved.share)), ` of the ${saved.label} saved`));
-    fill(list, table(data, act));
-    fill(how, writing(state, draw));
-    fill(more, advice(data), ends(data), h("p", { class: "quiet notes" }, [...data.base.notes, data.base.counted_by].join(" ")));
+    fill(list, table(data, open, act));
+    fill(how, howToSet(data, open));
+    fill(more, advice(data, open), ends(data, open), h("p", { class: "quiet notes" }, [...data.base.notes, data.base.counted_by].join(" ")));
     move();
-    if (opened) more.querySelector(".advice details").open = true;
     if (again) {
       const same = [...el.querySelectorAll(again)].find((one) => !row || one.closest("[data-run]")?.dataset.run === row);
       same?.focus({ preventScroll: true });

@@ -87,7 +87,7 @@ function chart(data, width, act) {
   if (total) {
     put(svg, h("path", { class: "band", d: band(x, y, caps, least, upper) }),
       h("path", { class: "line kept", d: stairs(x, y, caps, lower) }),
-      h("line", { class: "keep", x1: SIZE.left, x2: x.end, y1: y(base.keep), y2: y(base.keep) }));
+      h("line", { class: "keep", x1: SIZE.left, x2: x.end, y1: y(data.keep), y2: y(data.keep) }));
   }
   put(svg, h("path", { class: "line saved", d: stairs(x, y, caps, saved) }));
   const taken = [];
@@ -100,7 +100,7 @@ function chart(data, width, act) {
     const spot = mine.some((value) => value !== null) ? labelPlace(x, y, mine, others, text, taken) : null;
     if (spot) put(svg, h("text", { class: `label ${name}`, x: spot.at, y: spot.level + 4, "text-anchor": "middle" }, text));
   }
-  if (total) put(svg, h("text", { class: "label keep", x: x.end - 4, y: y(base.keep) + (base.keep > 0.5 ? 14 : -5), "text-anchor": "end" }, `keep ${percent(base.keep)}`));
+  if (total) put(svg, h("text", { class: "label keep", x: x.end - 4, y: y(data.keep) + (data.keep > 0.5 ? 14 : -5), "text-anchor": "end" }, `keep ${percent(data.keep)}`));
   const n = caps.indexOf(now);
   put(svg, line("present", x(now), SIZE.top - 8, foot + SIZE.bars),
     h("text", { class: "present", x: Math.min(Math.max(x(now), 30), width - 30), y: 11, "text-anchor": "middle" }, now === null ? "no cap" : `cap ${count(now)}`));

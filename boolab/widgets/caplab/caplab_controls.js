@@ -124,12 +124,23 @@ function capSlider(axis, act) {
   };
 }
 
+// The share of successes that the recommendation keeps at least. A page without a kernel holds one.
+function keepControl({ keep, keeps, answer, recommended, grid }, act) {
+  const words = [answer.curve.on_record, recommended?.words].filter(Boolean).join(" ");
+  const shown = (share) => `${percent(share)} of successes`;
+  return h("div", { class: "keep" },
+    h("label", { class: "choice" }, h("span", {}, "Keep at least"), grid
+      ? h("b", {}, shown(keep))
+      : h("select", { class: "boolab-keep", onchange: (event) => act.choose({ keep: Number(event.target.value) }) },
+        keeps.map((share) => h("option", { value: share, selected: share === keep }, shown(share))))),
+    h("p", { class: "quiet" }, words));
+}
+
 // The button for what is recommended; where there is none, why.
-function adviceButton({ base, recommended, searching, grid }, act) {
+function adviceButton({ recommended, searching, grid }, act) {
   const wanted = recommended?.setting;
   const reason = recommended?.reason ? `Nothing can be recommended: ${visible(recommended.reason)}` : null;
-  const limits = wanted ? base.axes.filter(({ key }) => wanted[key] !== null).map(({ key, label }) => `${label.replace("step cap", "cap")} ${count(wanted[key])}`) : [];
-  const text = wanted ? `Set the recommendation: ${limits.join(", ") || NO_LIMIT}` : searching ? "Computing the recommendation\u2026" : "Set the recommendation";
+  const text = wanted ? `Set the recommendation: ${recommended.words.split(": ")[1].replace(/\.$/, "")}` : searching ? "Computing the recommendation\u2026" : "Set the recommendation";
   return h("div", { class: "advised" },
     h("button", {
       class: "boolab-recommend", type: "button", disabled: Boolean(reason) || (searching && !recommended), title: reason,

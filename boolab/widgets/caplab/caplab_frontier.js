@@ -4,13 +4,13 @@
 const FRONTIER = { left: 40, right: 16, top: 22, plot: 226, bottom: 34 };
 const MAX_LOOPS = 3;
 
-function frontier({ base, answer, recommended }, width) {
+function frontier({ base, answer, recommended, keep }, width) {
   const { curve, kept: { of } } = answer;
   const points = base.axes[0].values.map((cap, n) => ({ cap, saved: curve.saved[n], kept: curve.lower[n] / of }))
     .filter(({ saved, kept }) => saved !== null && Number.isFinite(kept));
   if (points.length < 2) return null;
   const height = FRONTIER.top + FRONTIER.plot + FRONTIER.bottom;
-  const low = Math.min(0.8, Math.floor(10 * Math.min(base.keep, answer.kept.lower / of || 0)) / 10);
+  const low = Math.min(0.8, Math.floor(10 * Math.min(keep, answer.kept.lower / of || 0)) / 10);
   const inside = points.filter(({ kept }) => kept >= low);
   const most = Math.max(0.02, ...inside.map(({ saved }) => saved));
   const x = (saved) => FRONTIER.left + ((width - FRONTIER.left - FRONTIER.right) * saved) / most;

@@ -2,7 +2,7 @@
 
 // --- How the runs end ------------------------------------------------------------------------------------------------
 
-function ends({ base, answer }) {
+function ends({ base, answer }, open) {
   const bar = h("div", { class: "stops", role: "img", "aria-label": answer.ends.map(({ reason, n }) => `${n} ${reason}`).join(", ") });
   const key = h("ul", { class: "key" });
   for (const { reason, n } of answer.ends) {
@@ -13,96 +13,111 @@ function ends({ base, answer }) {
     put(key, h("li", {}, h("i", { style: { background: fill, "--edge": edge }, "aria-hidden": "true" }),
       reason === "censored" ? "censored: stopped by its own limit" : reason.replaceAll("_", " "), " ", h("b", {}, count(n))));
   }
-  const open = answer.open.not_identified
+  const still = answer.open.not_identified
     ? h("p", { class: "quiet" }, `${plural(answer.open.not_identified, "run")} stopped in a turn that others follow: the rest is unknown.`)
     : null;
-  return h("section", {}, h("h4", {}, `How the ${plural(base.runs, "run")} end`), bar, key, open);
+  return h("details", { class: "ends", open: open.has("ends"), ontoggle: (event) => open.set("ends", event.target.open) },
+    h("summary", {}, h("b", {}, `How the ${plural(base.runs, "run")} end`), ` with ${answer.short === NO_LIMIT ? "no limit" : answer.short}`), bar, key, still);
 }
 
-// --- The runs that are cut --------------------------------------------------------------------------------------------
+// --- The runs that are stopped -----------------------------------------------------------------------------------------
 
-function table(data, act) {
+// Successes first, each with what is spent and what is saved of it on one scale; failures are folded.
+function table(data, open, act) {
   const { base, answer } = data;
-  const several = new Set(answer.rows.map((row) => row.agent)).size > 1;
-  if (Object.values(answer.setting).every((value) => value === null || typeof value === "string")) {
+  const { cut, rows } = answer;
+  if (answer.short === NO_LIMIT) {
     return h("section", { class: "hint" }, h("h4", {}, "No limit is set: nothing is stopped, and nothing saved"),
-      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or use the recommended setting: the runs that it stops are listed here, and each can be replayed."));
+      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or set the recommendation: the runs that it stops are listed here, and each can be replayed."));
   }
-  if (!answer.cut.n) return h("section", {}, h("h4", {}, "This setting stops no run"));
-  const named = answer.rows.every((row) => row.task);
-  const head = [named ? null : "run", "task", several ? "agent" : null, base.proxy ? null : "the run", "stopped by"].filter(Boolean);
-  const rows = answer.rows.map((row) => h("tr", { class: "run-row", "data-run": visible(row.run) },
-    named ? null : h("td", { class: "name" }, visible(row.run)),
-    h("td", { class: "name", title: visible(row.run) }, visible(row.task)),
-    several ? h("td", { class: "name" }, visible(row.agent)) : null,
-    base.proxy ? null : h("td", {}, fate(row)),
-    h("td", { class: "why" }, h("i", { class: "chip", style: { background: `var(--stop-${row.reason})`, "--edge": `var(--ink-${row.reason})` }, "aria-hidden": "true" }),
-      row.reason === "unknown" ? "an unknown counter" : `${row.reason.replaceAll("_", " ")}${row.limit === null ? "" : ` ${count(row.limit)}`}`),
-    h("td", { class: "number" }, count(row.at)),
-    h("td", { class: "number" }, row.ended ? count(row.needed) : `over ${count(row.needed)}`),
+  if (!cut.n) return h("section", {}, h("h4", {}, "This setting stops no run"));
+  const [won, rest] = [rows.filter(({ success }) => success), rows.filter(({ success }) => !success)];
+  const noun = base.proxy ? "run that had ended by itself" : "success";
+  const several = base.proxy ? "runs that had ended by themselves" : "successes";
+  const title = cut.succeeded
+    ? h("h4", {}, h("span", { class: "wrong" }, `\u2715 ${count(cut.succeeded)} ${cut.succeeded === 1 ? noun : several}`), " that this setting stops, longest first")
+    : h("h4", {}, `This setting stops no ${noun}`);
+  const others = cut.n - cut.succeeded;
+  const hidden = cut.succeeded - won.length;
+  const more = (n, what) => (n <= 0 ? null : data.grid
+    ? h("p", { class: "quiet" }, `and ${count(n)} more`)
+    : h("button", { class: "more", type: "button", onclick: act.more }, `+ ${plural(n, what)}`));
+  const fold = others ? h("details", { class: "failures", open: open.has("failures") || !won.length, ontoggle: (event) => open.set("failures", event.target.open) },
+    h("summary", {}, `${plural(others, cut.failed === others && !base.proxy ? "failure" : "other run")} that it stops, longest first`),
+    rest.length ? runTable(data, rest, "Other runs that the setting stops", act) : null, more(others - rest.length, "more run")) : null;
+  return h("section", { class: "cut" }, title, won.length ? runTable(data, won, "Successes that the setting stops", act) : null,
+    more(hidden, "more run"), fold);
+}
+
+function runTable(data, rows, name, act) {
+  const { answer } = data;
+  const agents = new Set(answer.rows.map((row) => row.agent)).size > 1;
+  const most = Math.max(...answer.rows.map(({ needed }) => needed), 1);
+  const won = rows.some(({ success }) => success);
+  const reasons = new Set(answer.rows.map(({ reason }) => reason)).size > 1 || answer.rows.some(({ reason }) => reason !== "step_cap");
+  const heads = ["task", agents ? "agent" : null, h("span", { class: "number" }, "steps"),
+    h("span", {}, "spent, ", h("span", { class: "saved" }, "saved")), reasons ? "stopped by" : null, won ? "the success" : null, "ended on record", h("span", { class: "only-read" }, "replay")];
+  const bar = ({ at, needed }) => h("svg", { class: "spent", width: 110, height: 10, viewBox: "0 0 110 10", role: "img", "aria-label": `${count(at)} of ${plural(needed, "step")} spent` },
+    h("rect", { class: "before", x: 0, y: 1, width: (110 * Math.min(at, needed)) / most, height: 8 }),
+    h("rect", { class: "after", x: (110 * Math.min(at, needed)) / most, y: 1, width: Math.max(0, (110 * (needed - at)) / most), height: 8 }));
+  const line = (row) => h("tr", { class: "run-row", "data-run": visible(row.run) },
+    h("td", { class: "name", title: visible(row.run) }, visible(row.name)),
+    agents ? h("td", { class: "name" }, visible(row.agent)) : null,
+    h("td", { class: "number" }, count(row.needed)), h("td", {}, bar(row)),
+    reasons ? h("td", { class: "why" }, row.reason === "unknown" ? "an unknown counter" : `${row.reason.replaceAll("_", " ")}${row.limit === null ? "" : ` ${count(row.limit)}`}`) : null,
+    won ? h("td", { class: "why" }, row.lost ? h("span", { class: "wrong" }, "\u2715 lost") : "may be kept") : null,
+    h("td", { class: "why" }, row.ended_by),
     h("td", {}, data.held && !data.held.includes(row.run)
       ? h("span", { class: "quiet", title: "this file does not contain its steps" }, "not here")
-      : h("button", { class: "link open", type: "button", "aria-label": `replay ${visible(row.run)} from step ${row.at}`, onclick: () => act.open(row) }, "replay"))));
-  const more = answer.cut.n - rows.length;
-  return h("section", { class: "cut" },
-    h("h4", {}, `The ${plural(answer.cut.n, "run")} that this setting stops`),
-    h("div", { class: "scroll" }, h("table", { "aria-label": "Runs that the setting stops" },
-      h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)),
-        h("th", { scope: "col", class: "number" }, "at step"), h("th", { scope: "col", class: "number" }, "it took"),
-        h("th", { scope: "col" }, h("span", { class: "only-read" }, "replay")))),
-      h("tbody", {}, rows))),
-    more > 0 && !data.grid ? h("button", { class: "more", type: "button", onclick: act.more }, `+ ${plural(more, "more run")}`) : null,
-    more > 0 && data.grid ? h("p", { class: "quiet" }, `and ${plural(more, "more run")}`) : null);
+      : h("button", { class: "link open", type: "button", "aria-label": `replay ${visible(row.run)} from step ${row.at}`, onclick: () => act.open(row) }, "Replay")));
+  return h("div", { class: "scroll" }, h("table", { "aria-label": name },
+    h("thead", {}, h("tr", {}, heads.filter(Boolean).map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, rows.map(line))));
 }
 
-function fate(row) {
-  if (row.success === null) return h("span", { class: "quiet" }, "no label");
-  if (!row.success) return h("span", { class: "quiet" }, "failed");
-  return row.lost ? h("span", { class: "wrong" }, "success lost") : "success, may be kept";
-}
+// --- What is recommended, and how to set it ----------------------------------------------------------------------------
 
-// --- What is recommended, and how to write a setting down ---------------------------------------------------------------
-
-function advice({ base, recommended, searching }) {
+function advice({ base, recommended, searching }, open) {
   const text = recommended ? [...recommended.sentences] : searching ? ["Computing the recommended setting\u2026"] : [];
   if (!text.length) return null;
-  const limits = recommended?.setting
-    ? base.axes.map(({ key, label }) => h("li", {}, `${label} `, h("b", {}, limitText(recommended.setting[key]))))
-    : null;
   const sure = recommended?.setting
-    ? `keeps at least ${percent(recommended.keep, 1)} of the ${base.success}, at ${percent(recommended.confidence, 1)} confidence`
-    : null;
-  return h("section", { class: "advice", "aria-live": "polite" },
-    h("h4", {}, searching && !recommended ? text[0] : recommended?.setting ? "Recommended" : "Nothing can be recommended"),
-    limits ? h("ul", { class: "limits" }, limits) : null,
-    sure ? h("p", {}, sure) : null,
-    recommended ? h("details", {}, h("summary", {}, "evidence"), [...text, ...recommended.notes].map((line) => h("p", { class: "quiet" }, visible(line)))) : null);
+    ? `${recommended.words} It keeps at least ${percent(recommended.keep, 1)} of the ${base.success}.`
+    : searching && !recommended ? text[0] : `Nothing can be recommended: ${visible(recommended.reason)}.`;
+  return h("details", { class: "advice", open: open.has("advice"), ontoggle: (event) => open.set("advice", event.target.open) },
+    h("summary", {}, h("b", {}, "Recommended"), " ", sure),
+    recommended ? [...text, ...recommended.notes].map((line) => h("p", { class: "quiet" }, visible(line))) : null);
 }
 
-function writing(state, draw) {
-  const { code, how } = state.data.answer;
-  const texts = [...how, { name: "python", title: "Python", text: code }];
-  const shown = texts.find(({ name }) => name === state.writing) ?? texts[0];
-  const choice = h("select", {
-    class: "harness", "aria-label": "the harness in which the present setting is set", onchange: (event) => {
-      state.writing = event.target.value;
-      draw();
-    },
-  }, texts.map(({ name, title }) => h("option", { value: name, selected: name === shown.name }, title)));
-  const field = h("textarea", {
-    class: "code written", readonly: true, spellcheck: "false", rows: Math.min(24, shown.text.split("\n").length), value: shown.text,
-    "aria-label": "the present setting, to copy", onfocus: (event) => event.target.select(),
-  });
-  const copy = h("button", {
-    class: "copy", type: "button", onclick: async (event) => {
-      field.select();
+// A row for each harness: its name, the lines with the limits, a button that copies the text, and the whole text folded.
+function howToSet({ answer }, open) {
+  const ways = answer.how.filter(({ sets }) => sets);
+  const without = answer.how.filter(({ sets }) => !sets).map(({ title }) => title);
+  const row = ({ name, title, where, text, line, others, notes }) => h("div", { class: "way", "data-name": name },
+    h("details", { open: open.has(`way ${name}`), ontoggle: (event) => open.set(`way ${name}`, event.target.open) },
+      h("summary", {}, h("span", { class: "title" }, title), h("code", { class: "code", title: line }, line)),
+      h("p", { class: "quiet" }, where), h("pre", { class: "code written" }, text),
+      others.map((other) => [h("p", { class: "quiet" }, other.where), h("pre", { class: "code written" }, other.text)]),
+      notes.map((note) => h("p", { class: "quiet" }, note))),
+    copyButton(text, answer.short, title));
+  return h("section", { class: "ways" }, h("h4", {}, "How to set it"), ways.map(row),
+    without.length ? h("p", { class: "quiet" }, `No such limit in: ${without.join(", ")}.`) : null);
+}
+
+const MAX_LABEL = 12; // letters of what a button copies
+
+function copyButton(text, short, title) {
+  const label = short.length > MAX_LABEL ? `Copy ${short.split(", ").length} limits` : `Copy ${short}`;
+  return h("button", {
+    class: "copy", type: "button", "aria-label": `${label} for ${title}`, title: `${short}, for ${title}`, onclick: async (event) => {
+      const button = event.currentTarget;
       try {
-        await navigator.clipboard.writeText(shown.text);
-        event.target.textContent = "copied";
+        await navigator.clipboard.writeText(text);
+        button.textContent = "Copied";
       } catch {
-        event.target.textContent = "selected: copy it with your keyboard";
+        const shown = button.previousElementSibling; // without the clipboard, the text is selected, to copy by keyboard
+        shown.open = true;
+        getSelection().selectAllChildren(shown.querySelector("pre"));
+        button.textContent = "Selected";
       }
     },
-  }, "copy");
-  return h("section", { class: "writing" }, h("h4", {}, "How to set it"), h("div", { class: "buttons" }, choice, copy), field);
+  }, label);
 }

@@ -54,14 +54,24 @@ def title_of(curve: Curve, keep: float) -> str:
     """
     if not curve.of:
         return f"What each cap saves of the {curve.measure}"
-    place = next((n for n, kept in enumerate(curve.lower) if kept >= keep * curve.of), None)
-    if place is None:
+    if not _keeps(curve.lower[-1], curve.of, keep):
         return f"Under these other limits no cap keeps {level(keep)} of the {curve.success}"
-    cap, share = curve.caps[place], curve.shares[place]
+    cap = tightest(curve, keep)
     if cap is None:
         return f"No cap keeps {level(keep)} of the {curve.success}"
+    share = curve.shares[[*curve.caps].index(cap)]
     title = f"The tightest cap that keeps {level(keep)} of the {curve.success} is {cap:,}"
     return title if share is None else f"{title}: it saves {percent(share) if share else 'none'} of the {curve.measure}"
+
+
+def tightest(curve: Curve, keep: float) -> int | None:
+    """The tightest cap that keeps a share of the successes on record; None if none does."""
+    rows = zip(curve.caps, curve.lower, strict=True)
+    return next((cap for cap, kept in rows if curve.of and _keeps(kept, curve.of, keep)), None)
+
+
+def _keeps(kept: int, of: int, keep: float) -> bool:
+    return kept / of >= keep - 1e-12
 
 
 def tips_of(curve: Curve) -> list[list[list[str]]]:

@@ -88,7 +88,9 @@ class CapTables:
             msg = f"agent={ALL!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
             raise SettingError(msg)
         check_scope(setting.scope)
-        return _kept(self._tables, _where(setting), MAX_TABLES, lambda: self._counted(setting))
+        table = _kept(self._tables, _where(setting), MAX_TABLES, lambda: self._counted(setting))
+        table.keep = self.question.keep
+        return table
 
     def _counted(self, setting: Setting) -> CapTable:
         of_all = self.ledger(setting)
@@ -113,7 +115,7 @@ class CapTables:
 
     def found(self, setting: Setting) -> dict[str, Any] | None:
         """The recommendation for a setting's identity, scope and agent; None if it has not been computed."""
-        return self._found.get(_where(setting))
+        return self._found.get((_where(setting), self.question.keep))
 
     def recommended(self, setting: Setting) -> dict[str, Any]:
         """The result of `recommend` for a setting's identity, scope and agent; the first time takes a while.
@@ -122,19 +124,19 @@ class CapTables:
             `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words), `sentences`,
             `notes`, `tasks`, `keep`, `confidence` and `more_needed`.
         """
-        key = _where(setting)
+        place, question = _where(setting), self.question  # which another thread may change
+        key = place, question.keep
         if key not in self._found:
-            found = self._recommendation(setting)
+            found = self._recommendation(setting, question)
             self._found[key] = found
             limits = found["setting"] or {}
             if any(value not in self.at(setting).options[name] for name, value in limits.items()):
-                self._tables.pop(key, None)  # its sliders get these values too
+                self._tables.pop(place, None)  # its sliders get these values too
                 self.at(setting)
         return self._found[key]
 
-    def _recommendation(self, setting: Setting) -> dict[str, Any]:
+    def _recommendation(self, setting: Setting, question: Question) -> dict[str, Any]:
         """The result of `recommend` for these runs; the positions of the sliders make no difference."""
-        question = self.question
         runs = [run for run in self._as_given if self.roots or setting.agent in (ALL, run.agent)]
         none: dict[str, Any] = {
             "keep": question.keep, "confidence": question.confidence, "setting": None, "tasks": 0, "notes": [],

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.agents.setting import Limits, Setting, as_code, counted_by
+from boolab.agents.setting import Limits, Setting, counted_by
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.types import MICRO
 from boolab.counterfactuals.aggregate import Sums, aggregate_of
@@ -23,8 +23,8 @@ from boolab.counterfactuals.step_table import LABEL, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.stats.intervals import Array
 from boolab.stats.recommend.recommend import Objective
-from boolab.widgets.caplab.curve import Curve, frontier_title, tips_of, title_of
-from boolab.widgets.caplab.how_to_set import how_to_set
+from boolab.widgets.caplab.curve import Curve, frontier_title, tightest, tips_of, title_of
+from boolab.widgets.caplab.how_to_set import how_to_set, short_of
 from boolab.widgets.caplab.notes import MEASURES, notes_of, skipped_values
 from boolab.widgets.caplab.numbers import numbers_of
 from boolab.widgets.caplab.question import Question
@@ -46,6 +46,7 @@ class CapTable:
     Attributes:
         ledger: The runs.
         options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
+        keep: The share of successes to keep, of which the title of the figure is.
         whole: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
@@ -61,8 +62,10 @@ class CapTable:
         self._first_stops = FirstStops(ledger, self._settings, self._places)
         self._lengths: Ints = np.diff(ledger.first)
         self._names = {name: [*map(str, ledger.runs[name])] for name in ("run_id", "task", "agent")}
+        self._prefix = _shared_prefix(self._names["task"])
         self._extent = _extent(ledger, self._places)
         self._edges = edges_of(int(self._extent.max(initial=1)))
+        self.keep = question.keep
         self.measure = _measure(ledger, question.objective)
         weights = weights_of(ledger, self._places, self.measure)
         self._by_task = SavedByTask(ledger, self._settings, weights, self._first_stops)
@@ -94,7 +97,7 @@ class CapTable:
         stops = self._stops(setting.limits)
         cut = np.flatnonzero(stops.stopped)
         success = self.ledger.success[cut]
-        listed = cut[np.lexsort((~stops.lost[cut], -success))].tolist()
+        listed = cut[np.lexsort((-self._lengths[cut], ~stops.lost[cut], -success))].tolist()
         counted = {
             "kept": kept,
             "at_least": round(float(self._at_least(kept["lower"])), 4),
@@ -119,7 +122,7 @@ class CapTable:
             "curve": self._curve(setting.limits),
             "cut_by_length": self._by_length(stops.stopped),
             "rows": [self._row(run, stops) for run in listed[:rows]],
-            "code": as_code(setting, self._question.policy),
+            "short": short_of(setting.limits),
             "how": how_to_set(setting, self._question.policy),
         }
 
@@ -158,7 +161,8 @@ class CapTable:
             "limit": None if axis is None else stops.limits[axis.name],
             "at": int(stops.boundary[run]),
             "needed": int(self._lengths[run]),
-            "reason_on_record": self.ledger.reason[run],
+            "ended_by": ended_by(self.ledger.reason[run]),
+            "name": names["task"][run].removeprefix(self._prefix) or names["run_id"][run],
             "ended": bool(self.ledger.terminated[run]),
             "success": None if success < 0 else bool(success),
             "lost": bool(stops.lost[run]),
@@ -194,6 +198,7 @@ class CapTable:
         """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
         budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
         curve = self._over((slice(None), budget, doom), self.options["max_steps"])
+        cap = tightest(curve, self.keep)
         loops = self._over((-1, budget, slice(None)), self.options["doom_loop"])
         shares = [
             {"value": value, "saved": share, "kept": kept / curve.of}
@@ -205,7 +210,8 @@ class CapTable:
             "upper": [*curve.upper],
             "at_least": np.round(curve.at_least, 4).tolist(),
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
-            "title": title_of(curve, self._question.keep),
+            "title": title_of(curve, self.keep),
+            "on_record": f"On record: {'no cap does' if cap is None else short_of({'max_steps': cap})}.",
             "tips": tips_of(curve),
             "frontier_title": frontier_title(curve) if curve.of else "",
             "doom_loops": shares,
@@ -276,7 +282,6 @@ class CapTable:
             "log": is_log(caps),
             "lengths": {"edges": self._edges.tolist(), "turns": self._turns(), **lengths},
             "measure": MEASURES[self.measure],
-            "keep": self._question.keep,
             "confidence": self._question.confidence,
             "counted_by": counted_by(self._where),
             "notes": self._notes(),
@@ -319,6 +324,23 @@ def _by_axes(sums: Sums, settings: Settings) -> Sums:
     named = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in SETTINGS]
     own = [n for n in range(len(settings.axes)) if n not in named]
     return {name: values[0].transpose(*named, *own)[(..., *(0 for _ in own))].copy() for name, values in sums.items()}
+
+
+def _shared_prefix(tasks: Sequence[str]) -> str:
+    """What the names of all tasks begin with, up to a slash: that of their data set."""
+    begins = {task[: task.find("/") + 1] for task in tasks}
+    return begins.pop() if len(begins) == 1 else ""
+
+
+def ended_by(reason: str | None) -> str:
+    """How a run ended on record, in plain words.
+
+    Example:
+        >>> ended_by("finished"), ended_by("step_cap"), ended_by("error_streak"), ended_by(None)
+        ('by itself', 'its own step cap', 'its own error streak', 'not on record')
+    """
+    plain = {None: "not on record", "finished": "by itself", "aborted": "aborted", "error": "an error"}
+    return plain[reason] if reason in plain else f"its own {str(reason).replace('_', ' ')}"
 
 
 def _extent(ledger: Ledger, places: Places) -> Ints:

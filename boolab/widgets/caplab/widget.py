@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -11,7 +12,7 @@ import traitlets
 
 from boolab.agents.setting import Setting, in_words, kept_in_words, saved_in_words
 from boolab.core.axes import SETTINGS
-from boolab.core.text import count
+from boolab.core.text import count, level
 from boolab.core.types import Identities, Scope
 from boolab.counterfactuals.scopes import one_scope
 from boolab.errors import SettingError, near
@@ -26,10 +27,13 @@ from boolab.widgets._base.widget import png_of
 from boolab.widgets.caplab.agents import agents_of
 from boolab.widgets.caplab.counting import counted_anew, counting_of, tools_by_calls
 from boolab.widgets.caplab.data import CapTables, grid_of_answers
+from boolab.widgets.caplab.how_to_set import short_of
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import ROWS
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
+KEEPS: Final = (0.9, 0.95, 0.98, 0.99)
+"""The shares of successes to keep that there are to choose from, besides the given one."""
 MAX_IN_PAGE: Final = 12
 """How many of the runs that a setting stops a page lists, and can replay."""
 _COLUMNS: Final[Mapping[str, Literal["steps", "tool_calls", "tokens", "cost_usd"]]] = {
@@ -155,6 +159,17 @@ class CapLab(OpensRuns):
         """
         return self._tables.recommended(self._setting)
 
+    @property
+    def keep(self) -> float:
+        """The share of successes that the recommended setting keeps. Setting it searches for another one."""
+        return self._tables.question.keep
+
+    @keep.setter
+    def keep(self, share: float) -> None:
+        self._tables.question = replace(self._tables.question, keep=share)
+        self._refresh()
+        self._begin_search()
+
     def _fitting(self, setting: Setting, names: list[str]) -> Setting:
         """The setting with limits that are on the sliders of its identity and scope: the next looser ones."""
         values = self._tables.at(setting).options
@@ -185,6 +200,9 @@ class CapLab(OpensRuns):
         wanted = dict(change["new"])
         self._answered = wanted.pop("n", None)
         self._view.wanted = None  # so that the same can be asked for again
+        if "keep" in wanted:
+            self.keep = float(wanted["keep"])
+            return
         if wanted.pop("recommended", False):
             self._take_recommended()
             return
@@ -193,13 +211,15 @@ class CapLab(OpensRuns):
         self._move(self._fitting(setting, list(SETTINGS)))
 
     def _data_of(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
-        table = self._tables.at(setting)
+        table, found = self._tables.at(setting), self._tables.found(setting)
         return {
             "agents": self._agents,
             "counting": counting_of(setting, self._tools),
             "base": table.base,
+            "keep": self.keep,
+            "keeps": sorted({*KEEPS, self.keep}),
             "answer": table.answer(setting, rows),
-            "recommended": self._tables.found(setting),
+            "recommended": found and {**found, "words": _in_short(found)},
             "searching": self._search is not None,
             "answered": self._answered,
             "grid": None,
@@ -296,3 +316,10 @@ class CapLab(OpensRuns):
         table = self._tables.at(self._setting)
         caps, saved = table.over_caps(self._setting.limits), _COLUMNS[table.measure]
         return png_of(lambda figure: plot_caps(caps, saved=saved, ax=figure.subplots()), (9, 4))
+
+
+def _in_short(found: Mapping[str, Any]) -> str:
+    """The recommended limits in a few words, with their confidence; "" if there are none."""
+    if found["setting"] is None:
+        return ""
+    return f"With {level(found['confidence'])} confidence: {short_of(found['setting'])}."
