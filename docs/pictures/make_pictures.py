@@ -18,6 +18,7 @@ from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Page
 
 import boolab as bl
+from boolab.cli.main import main as boolab
 from boolab.io.resources import data_path
 from boolab.widgets._base.widget import Shown
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
@@ -121,8 +122,25 @@ def take(browser: Browser, picture: Picture, folder: Path) -> None:
         clip = FloatRect(x=0, y=0, width=WIDTH, height=(picture.height or whole) + MARGIN)
         image = Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True)))
         page.close()
+    save(image, folder / picture.name)
+
+
+def save(image: Image.Image, path: Path) -> None:
+    """Write a screenshot with few colours."""
     few = image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(folder / picture.name, optimize=True)
+    few.save(path, optimize=True)
+
+
+def report(browser: Browser, folder: Path) -> None:
+    """The first screen of the report on the atlas."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "report.html"
+        boolab(["report", "atlas", "-o", str(path)])
+        page = browser.new_page(viewport={"width": 1280, "height": 800}, device_scale_factor=SCALE)
+        page.goto(path.as_uri())
+        page.locator("#who select").wait_for()
+        save(Image.open(io.BytesIO(page.screenshot())), folder / "report.png")
+        page.close()
 
 
 def main(folder: Path) -> None:
@@ -136,6 +154,7 @@ def main(folder: Path) -> None:
     with started() as browser:
         for picture in pictures:
             take(browser, picture, folder)
+        report(browser, folder)
 
 
 if __name__ == "__main__":
