@@ -132,6 +132,13 @@ def both_runs(
     return one.run, other.run, _compare(one, other)
 
 
+def run_script(
+    script: Script, agent: Agent, *, tools: _Tools = None, root: str | Path | None = None, task: str = "go"
+) -> Run:
+    """The run of a script by an agent under its own policy; other arguments as for `first_divergence` and `run`."""
+    return run_sync(agent, task, model=_model_of(script), tools=tools, root=root)
+
+
 def divergences(
     script: Script,
     policies: Iterable[str | Policy] | None = None,

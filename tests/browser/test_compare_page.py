@@ -3,10 +3,11 @@
 import pytest
 from playwright.sync_api import expect
 
+from boolab.agents.agent import Agent
 from boolab.core.types import Run
 from boolab.widgets.compare.widget import Compare
 from tests.browser.conftest import PageOf
-from tests.widgets.test_compare_widget import long_run, run_of
+from tests.widgets.test_compare_widget import STUCK, long_run, run_of
 
 pytestmark = pytest.mark.pages
 
@@ -21,7 +22,8 @@ def test_the_first_difference_is_in_view_and_equal_steps_are_folded(page_of: Pag
     for theme, width, zoom in (("light", 1080, 1), ("dark", 500, 1), ("dark", 1080, 2)):
         page = page_of(shown, theme, width=width, zoom=zoom)
         expect(page.locator(".divergence")).to_be_in_viewport()
-        expect(page.locator(".divergence")).to_contain_text("They diverge at step 61: the model gives another answer.")
+        expect(page.locator(".divergence")).to_have_text("First difference")
+        expect(page.locator(".finding")).to_contain_text("at step 61: the model gives another answer")
         expect(page.locator(".row.different")).to_have_count(3)
         folds = page.locator("button.fold")
         expect(folds.first).to_contain_text("58 equal steps steps 1–58")  # noqa: RUF001
@@ -52,3 +54,18 @@ def test_keys_walk_through_the_differences(page_of: PageOf) -> None:
     expect(current).not_to_have_attribute("data-a", first or "none")
     page.keyboard.press("d")
     expect(current).to_have_class("divergence")
+
+
+def test_two_agents_are_shown_with_what_differs_in_them(page_of: PageOf) -> None:
+    one, other = Agent("one", prompt="Look.", doom_loop=2), Agent("other", prompt="Look well.", doom_loop=4)
+    page = page_of(Compare(one, other, script=STUCK), "dark")
+    differences = page.locator(".differences")
+    expect(differences.locator("tbody th")).to_have_text(["doom-loop threshold"])
+    differences.locator("summary").click()
+    expect(differences.locator(".line-diff .added")).to_contain_text("Look well.")
+    expect(page.locator(".stop").first).to_have_text("Stopped after 2 steps by its doom-loop threshold of 2.")
+    shown = page.locator("#views").inner_text()
+    assert "doom_loop" not in shown
+    assert shown.count("threshold of 2") == 1
+    page.locator('.head[data-side="b"] .open').click()
+    expect(page.locator(".boolab-replay .step-number").first).to_contain_text("step 3 of 4")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boolab.core.types import Response, Run, Step, ToolCall, ToolResult
+from boolab.agents.agent import Agent
+from boolab.core.types import Message, Response, Run, Step, Text, ToolCall, ToolResult
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
@@ -127,6 +128,37 @@ def test_a_recording_and_a_policy_part_where_the_counterfactual_stops() -> None:
     assert Compare(run_of("A B"), "boocode").divergence is None
 
 
+def test_two_agents_run_one_script_and_their_differences_are_named() -> None:
+    careful = Agent("careful", prompt="You look.\nBe brief.", doom_loop=2, exempt=("wait",), temperature=0.5)
+    patient = Agent("patient", prompt="You look.\nTake your time.", doom_loop=5, max_steps=7)
+    compare = Compare(careful, patient, script=STUCK)
+    data = data_of(compare)
+    assert [side["name"] for side in data["sides"]] == ["careful", "patient"]
+    assert [side["steps"] for side in data["sides"]] == [2, 5]
+    assert compare.divergence is not None
+    assert (compare.divergence.step, data["did"]) == (3, [None, None])
+    rows = {row["name"]: (row["a"], row["b"]) for row in data["differences"]["rows"]}
+    assert rows["temperature"] == ("0.5", "the model's own")
+    assert rows["step cap"][1] == "at most 7"
+    assert {"doom-loop threshold", "exempt from the doom-loop threshold"} <= rows.keys()
+    assert "policy" not in rows
+    changed = [line["parts"] for line in data["differences"]["prompt"] if None in (line["old"], line["new"])]
+    assert changed == [["Be brief."], ["Take your time."]]
+    same = data_of(Compare(careful, replace(careful, name="twin"), script=STUCK))
+    assert same["differences"] == {"rows": [], "prompt": []}
+    assert same["divergence"] is None
+
+
+def test_a_long_message_is_quoted_from_where_it_differs() -> None:
+    one = run_of("A")
+    long = "The same words again. " * 30
+    prompts = [(Message("user", (Text(long + end),)),) for end in ("first", "second")]
+    compare = Compare(*(replace(one, run_id=str(n), prompt=prompt) for n, prompt in enumerate(prompts)))
+    assert compare.divergence is not None
+    assert compare.divergence.a.endswith('again. first"')
+    assert compare.divergence.b.startswith('gets from the user: "…')
+
+
 def test_each_side_opens_below() -> None:
     compare = Compare("boocode", "crush", script=STUCK)
     sides = data_of(compare)["sides"]
@@ -153,14 +185,23 @@ def test_what_cannot_be_compared_is_named() -> None:
         Compare("boocode", "crush")
     with pytest.raises(SettingError, match=r"Compare\(a run, 'crush'\): runs are compared as they are"):
         Compare(run_of("A"), "crush", script=STUCK)
+    one, other = Agent("one"), Agent("other")
+    with pytest.raises(SettingError, match=r"Compare\('one', 'other'\): two agents need script="):
+        Compare(one, other)
+    with pytest.raises(SettingError, match=r"Compare\('one', 'crush'\): an agent is compared with another agent"):
+        Compare(one, "crush", script=STUCK)
+    with pytest.raises(SettingError, match="leave agent= out"):
+        Compare(one, other, script=STUCK, agent=one)
     with pytest.raises(SettingError, match="no_such"):
         Compare("boocode", "no_such", script=STUCK)
 
 
 def test_text_picture_and_repr_stand_in_for_the_widget() -> None:
     compare = Compare("boocode", "crush", script=STUCK)
-    assert repr(compare) == "Compare(boocode and crush diverge at step 4: only crush makes this step)"
-    assert "boocode: ends after step 3: doom_loop" in compare._repr_mimebundle_()["text/plain"]
+    assert repr(compare) == "Compare(First difference between boocode and crush at step 4: only crush makes this step)"
+    shown = compare._repr_mimebundle_()["text/plain"]
+    assert "boocode: stopped after 3 steps by its doom-loop threshold of 3" in shown
+    assert "doom_loop" not in shown
     assert compare._picture().startswith(b"\x89PNG")
 
 

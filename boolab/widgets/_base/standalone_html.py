@@ -21,6 +21,8 @@ _REPLAY: Final = (
 )  # fmt: skip
 _PIECES: Final = {
     "caplab": tuple(f"caplab/caplab_{part}" for part in ("numbers", "chart", "frontier", "controls", "lists")),
+    "agent_editor": ("_base/diff",),
+    "compare": ("_base/diff",),
     "sweep_view": ("sweep_view/sweep_view_runs",),
     "replay": ("_base/traits", *(f"replay/replay_{part}" for part in _REPLAY)),
 }

@@ -20,14 +20,8 @@ function render({ model, el }) {
   });
 }
 
-// What saving changes: two line numbers, − or + before a line that is not in both, and what changed in it darker.
 function diffOf(lines) {
-  if (!lines.length) return null;
-  const row = (line) => {
-    const kind = line.new === null ? "removed" : line.old === null ? "added" : "kept";
-    return h("tr", { class: kind }, h("td", { class: "number" }, line.old), h("td", { class: "number" }, line.new), h("td", { class: "sign" }, { removed: "−", added: "+", kept: "" }[kind]), h("td", { class: "code said" }, line.parts.map((part, place) => (place % 2 ? h("span", { class: "changed" }, visible(part)) : visible(part)))));
-  };
-  return h("section", { class: "diff" }, h("h4", {}, `Saving removes ${plural(lines.filter((line) => line.new === null).length, "line")}, adds ${count(lines.filter((line) => line.old === null).length)}`), h("table", { "aria-label": "Lines that saving changes: old number, new number, sign, text" }, h("tbody", {}, lines.map(row))));
+  return lines.length ? h("section", { class: "diff" }, h("h4", {}, `Saving removes ${plural(onlyOld(lines), "line")}, adds ${count(onlyNew(lines))}`), diffTable(lines, "Lines that saving changes")) : null;
 }
 
 function list(title, lines, name) {

@@ -8,7 +8,7 @@ from typing import Any, Final
 from boolab.agents.edit import AgentText
 from boolab.core.types import IDENTITIES
 from boolab.harness.presets import policies
-from boolab.tools.workspace import pause_tools, workspace_tools
+from boolab.tools.workspace import BUILT_IN
 
 LISTS: Final = ("tools", "exempt")
 """The fields that hold several names."""
@@ -20,10 +20,9 @@ def menus_of(agents: Sequence[AgentText], models: Iterable[str], tools: Iterable
     Example:
         >>> menus = menus_of([], ["small"], ["grep"])
         >>> menus["model"], menus["tools"][:2], menus["identity"][:2]
-        (['small'], ['grep', 'ask_user_input'], ['raw', 'ordered'])
+        (['small'], ['grep', 'list_files'], ['raw', 'ordered'])
     """
-    own = sorted({*workspace_tools("."), *pause_tools()})
-    named = [*tools, *own, *(name for agent in agents for key in LISTS for name in _names(agent.data, key))]
+    named = [*tools, *BUILT_IN, *(name for agent in agents for key in LISTS for name in _names(agent.data, key))]
     answering = [*models, *(name for agent in agents for name in _names(agent.data, "model"))]
     return {
         "model": list(dict.fromkeys(answering)),

@@ -20,8 +20,8 @@ from boolab.errors import AgentFileError, SettingError
 from boolab.io.files import replacing
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
-from boolab.widgets.agent_editor.diff import diff_of
 from boolab.widgets.agent_editor.menus import LISTS, menus_of, names_in
+from boolab.widgets.replay.line_diff import diff_of
 
 HELP: Final[Mapping[str, str]] = {
     "name": "The agent's name in records.",

@@ -38,10 +38,11 @@ function drawCompare(model, el, data) {
     el,
     h("h3", { class: "finding" }, visible(data.title)),
     h("div", { class: "heads" }, headOf(data, 0, open), h("div", { class: "gutter" }), headOf(data, 1, open)),
+    differencesOf(data),
     h(
       "div",
       { class: "bar" },
-      h("button", { class: "to-divergence", onclick: toDivergence, disabled: !data.divergence }, "to the first difference"),
+      h("button", { class: "to-divergence", onclick: toDivergence, disabled: !data.divergence }, "First difference"),
       h("button", { class: "previous-difference", "aria-label": "Previous difference", onclick: move(-1) }, "‹"),
       h("button", { class: "next-difference", "aria-label": "Next difference", onclick: move(1) }, "›"),
       h("span", { class: "quiet" }, summaryOf(data)),
@@ -67,15 +68,28 @@ function summaryOf(data) {
 
 function headOf(data, side, open) {
   const one = data.sides[side];
-  const did = data.divergence?.[side ? "b" : "a"];
   const step = data.divergence ? data.divergence.step : one.steps;
   return h(
     "section",
     { class: "head", "data-side": side ? "b" : "a" },
     h("h4", {}, visible(one.name), h("span", { class: "quiet facts" }, one.facts && ` ${visible(one.facts)}`)),
-    did && h("p", { class: "did said" }, `${visible(did)}.`),
-    h("p", { class: "stop said" }, one.reason && stopSwatch(one.reason), visible(one.stop)),
-    h("button", { class: "open", disabled: one.steps === 0, onclick: () => open(side, step), "aria-label": `Replay ${visible(one.name)} at step ${count(Math.min(step, one.steps))}` }, `replay at step ${count(Math.max(1, Math.min(step, one.steps)))}`),
+    h("p", { class: "stop said" }, one.reason && stopSwatch(one.reason), visible(one.stop[0].toUpperCase() + one.stop.slice(1)), "."),
+    h("button", { class: "open", disabled: one.steps === 0, onclick: () => open(side, step), "aria-label": `Replay ${visible(one.name)} at step ${count(Math.min(step, one.steps))}` }, `Replay at step ${count(Math.max(1, Math.min(step, one.steps)))}`),
+  );
+}
+
+// In what two agents differ.
+function differencesOf(data) {
+  if (!data.differences) return null;
+  const { rows, prompt } = data.differences;
+  const names = data.sides.map((one) => visible(one.name));
+  return h(
+    "section",
+    { class: "differences" },
+    h("h4", {}, rows.length || prompt.length ? "What differs in the agents" : "The agents have the same limits, tools and prompts"),
+    rows.length > 0 && h("table", {}, h("thead", {}, h("tr", {}, ["", ...names].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.name), [row.a, row.b].map((one) => h("td", { class: "said" }, visible(one))))))),
+    prompt.length > 0 && h("details", {}, h("summary", {}, `prompts: ${plural(onlyOld(prompt), "line")} only in ${names[0]}, ${count(onlyNew(prompt))} only in ${names[1]}`), diffTable(prompt, "Lines in which the prompts differ")),
   );
 }
 
@@ -100,7 +114,7 @@ function makersOf(data, open) {
   let marked = at === null;
   const mark = () => {
     marked = true;
-    out.push(() => h("div", { class: "divergence", role: "note" }, h("b", {}, `They diverge at step ${count(data.divergence.step)}`), `: ${visible(data.divergence.what)}`));
+    out.push(() => h("div", { class: "divergence", role: "note" }, h("b", {}, "First difference"), data.did.some(Boolean) && h("div", { class: "row" }, data.did.map((did, side) => [side ? h("div", { class: "gutter" }) : null, h("div", { class: "said" }, did ? visible(did) : "")]))));
   };
   for (const stretch of data.stretches) {
     if (!marked && (stretch.a >= at || stretch.b >= at)) mark();
@@ -111,7 +125,6 @@ function makersOf(data, open) {
     for (let k = folded; k < n; k += 1) out.push(() => row(k));
   }
   if (!marked) mark();
-  out.push(() => h("div", { class: "row ends" }, [0, 1].map((side) => [side ? h("div", { class: "gutter" }) : null, h("div", { class: "end said" }, h("b", {}, "end: "), visible(data.sides[side].stop))])));
   return out;
 }
 
@@ -169,7 +182,7 @@ function stepOf(data, side, place, step, open) {
   );
   return h(
     "div",
-    { class: "step" },
+    { class: "step", "data-side": side ? "b" : "a" },
     number,
     h("div", { class: "what" }, calls, step.text && h("div", { class: "text said" }, visible(step.text)), step.error && h("div", { class: "wrong said" }, visible(step.error)), !calls.length && !step.text && !step.error && h("span", { class: "quiet" }, "no text")),
   );

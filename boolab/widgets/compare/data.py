@@ -7,12 +7,12 @@ from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from boolab.core.text import aligned, clean, clip
-from boolab.core.transcript import stop_place
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.rules.call_identity import arguments_hash
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.compare.alignment import Stretch, align
+from boolab.widgets.compare.words import end_words
 
 MAX_NAMED: Final = 3  # calls of a step in a sentence
 _TEXT: Final = 160
@@ -50,20 +50,20 @@ class Side(NamedTuple):
 
 def side_of(run: Run, name: str) -> Side:
     """A recorded run."""
-    rule = f", by {run.stop.rule}" if run.stop.rule else ""
-    return Side(name, run, f"{run.stop_reason} {stop_place(run)}{rule}", run.stop_reason, run.run_id)
+    return Side(name, run, end_words(run), run.stop_reason, run.run_id)
 
 
-def first_divergent_step(a: Run, b: Run, names: Sequence[str]) -> DivergentStep | None:
+def first_divergent_step(a: Run, b: Run, names: Sequence[str], *, prompts: bool = True) -> DivergentStep | None:
     """The first step at which two recorded runs are not the same; None if they never diverge.
 
     It compares the messages before the step, the model's text and calls, and the results of the calls; then, whether
-    the step was made, and how the runs end.
+    the step was made, and how the runs end. `prompts` is whether those before the first step are compared too.
     """
-    before = [_messages_before(run) for run in (a, b)]
+    before = [_messages_before(run, prompt=prompts) for run in (a, b)]
     for step, (one, other) in enumerate(zip(a.steps, b.steps, strict=False), 1):
         if before[0].get(step) != before[1].get(step):
-            quotes = [_quoted(mine.get(step)) for mine in before]
+            some, others = (mine.get(step) for mine in before)
+            quotes = [_quoted(some, others), _quoted(others, some)]
             return DivergentStep(step, "the model gets another message before it.", *quotes)
         if _key(one) != _key(other):
             return DivergentStep(step, "the model gives another answer.", _step_in_words(one), _step_in_words(other))
@@ -81,11 +81,18 @@ def first_divergent_step(a: Run, b: Run, names: Sequence[str]) -> DivergentStep 
     return None
 
 
-def compare_data(a: Side, b: Side, divergence: DivergentStep | None, notes: Sequence[str] = ()) -> dict[str, Any]:
+def compare_data(
+    a: Side,
+    b: Side,
+    divergence: DivergentStep | None,
+    notes: Sequence[str] = (),
+    differences: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """What compare.js draws, as plain data.
 
     `stretches` hold the steps in order; `steps` what is drawn of each, by side, None on the right where it is the same
-    as on the left; `table` amounts and their difference.
+    as on the left; `table` amounts and their difference; `did` what each does where they diverge, if its step and its
+    end do not show it; `differences` those of two agents.
     """
     keys = [[_key(step) for step in side.run.steps] for side in (a, b)]
     stretches = list(_cut(align(*keys), a.run, b.run, divergence))
@@ -94,6 +101,8 @@ def compare_data(a: Side, b: Side, divergence: DivergentStep | None, notes: Sequ
         "title": title_of(a.name, b.name, divergence),
         "sides": [_side(side) for side in (a, b)],
         "divergence": None if divergence is None else divergence._asdict(),
+        "did": [None, None] if divergence is None else _did(divergence),
+        "differences": differences,
         "stretches": [{"kind": kind, **s._asdict()} for s, kind in stretches],
         "steps": [
             [_compact(step) for step in a.run.steps],
@@ -109,20 +118,21 @@ def title_of(a: str, b: str, divergence: DivergentStep | None) -> str:
 
     Example:
         >>> title_of("boocode", "crush", None)
-        'boocode and crush never diverge'
+        'No difference between boocode and crush'
     """
     if divergence is None:
-        return f"{a} and {b} never diverge"
-    return f"{a} and {b} diverge at step {divergence.step:,}: {divergence.what.removesuffix('.')}"
+        return f"No difference between {a} and {b}"
+    what = divergence.what.removesuffix(".")
+    return f"First difference between {a} and {b} at step {divergence.step:,}: {what}"
 
 
 def compare_text(data: Mapping[str, Any]) -> str:
     """The comparison as plain text: the finding, what each run does there, how they end, and amounts."""
-    names = [side["name"] for side in data["sides"]]
     lines = [data["title"]]
-    if data["divergence"] is not None:
-        lines += [f"  {name}: {data['divergence'][side]}" for name, side in zip(names, "ab", strict=True)]
-    lines += [f"{side['name']} ends: {side['stop']}" for side in data["sides"]]
+    for side, did in zip(data["sides"], data["did"], strict=True):
+        lines.append(f"  {side['name']}: {f'{did}; ' if did else ''}{side['stop']}")
+    differences = (data["differences"] or {"rows": []})["rows"]
+    lines += [f"{row['name']}: {row['a']} | {row['b']}" for row in differences]
     same = sum(s["n_a"] for s in data["stretches"] if s["kind"] == "same")
     lines.append(f"{same:,} steps are the same.")
     rows = [[row["name"], *(row[column] or "?" for column in ("a", "b", "difference"))] for row in data["table"]]
@@ -147,10 +157,11 @@ def _results_of(step: Step) -> tuple[object, ...]:
     return tuple(None if r is None else (r.content, r.is_error) for r in step.results)
 
 
-def _messages_before(run: Run) -> dict[int, list[tuple[str, str]]]:
+def _messages_before(run: Run, *, prompt: bool) -> dict[int, list[tuple[str, str]]]:
     """The messages before each step, the prompt before the first."""
     out: dict[int, list[tuple[str, str]]] = {}
-    for before, message in [*((1, message) for message in run.prompt), *run.inputs]:
+    opening = [(1, message) for message in run.prompt] if prompt else []
+    for before, message in [*opening, *run.inputs]:
         out.setdefault(before, []).append((message.role, message.text))
     return out
 
@@ -180,11 +191,20 @@ def _cut(
 # --- In words ---------------------------------------------------------------------------------------------------------
 
 
-def _quoted(messages: Sequence[tuple[str, str]] | None) -> str:
+def _quoted(messages: Sequence[tuple[str, str]] | None, others: Sequence[tuple[str, str]] | None) -> str:
+    """The first message that the other one does not get, from a little before where it differs."""
     if not messages:
         return "gets no message there"
-    role, text = messages[-1]
-    return f'gets from the {role}: "{_line(text, _QUOTE)}"'
+    pairs = zip_longest(messages, others or (), fillvalue=("", ""))
+    (role, text), (_, other) = next((pair for pair in pairs if pair[0] != pair[1]), (messages[-1], ("", "")))
+    same = next((n for n, (x, y) in enumerate(zip(text, other, strict=False)) if x != y), min(len(text), len(other)))
+    start = max(0, same - _QUOTE // 3)
+    return f'gets from the {role}: "{"…" if start else ""}{_line(text[start:], _QUOTE)}"'
+
+
+def _did(divergence: DivergentStep) -> list[str | None]:
+    shown = divergence.what.startswith(("only ", "the model gives another answer", "both end before it"))
+    return [None if shown or did.startswith("ends after") else did for did in (divergence.a, divergence.b)]
 
 
 def _step_in_words(step: Step) -> str:
@@ -213,8 +233,7 @@ def _result_of(result: ToolResult | None) -> object:
 
 
 def _ends(run: Run) -> str:
-    rule = f", by {run.stop.rule}" if run.stop.rule else ""
-    return f"ends after step {len(run.steps):,}: {run.stop_reason}{rule}"
+    return f"ends after step {len(run.steps):,}: {end_words(run)}"
 
 
 def _line(text: str, most: int) -> str:
@@ -226,7 +245,8 @@ def _line(text: str, most: int) -> str:
 
 def _side(side: Side) -> dict[str, Any]:
     run = side.run
-    facts = [f"policy {run.policy}" if run.policy and run.policy != side.name else "", run.model, run.agent]
+    policy = f"policy {run.policy}" if run.policy and run.policy != side.name else ""
+    facts = [policy, run.model, run.agent if run.agent != side.name else ""]
     return {
         "name": clean(side.name),
         "run": side.opens,

@@ -1,9 +1,10 @@
-"""Two runs, or two policies on the same work, side by side."""
+"""Two runs, or two policies or agents on the same work, side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from boolab.agents.agent import Agent
@@ -14,10 +15,11 @@ from boolab.harness.compare import distinct_names
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
 from boolab.plots.timeline import plot_timeline
-from boolab.sweeps.divergence import Script, both_runs
+from boolab.sweeps.divergence import Script, both_runs, run_script
 from boolab.tools.tool import ToolSpec
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
+from boolab.widgets.compare.agents import differences_of
 from boolab.widgets.compare.data import (
     DivergentStep,
     Side,
@@ -26,6 +28,7 @@ from boolab.widgets.compare.data import (
     first_divergent_step,
     side_of,
 )
+from boolab.widgets.compare.words import reason_words
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
 if TYPE_CHECKING:
@@ -41,15 +44,17 @@ class _Columns(OpeningView, module="compare"):
 class Compare(OpensRuns):
     """Two runs side by side: equal steps are folded, the first difference is marked and described.
 
-    Two runs are compared as they are on record. Two policies each run the same script. A run and a policy show what the
-    recording shows about that policy: the same steps, up to where it would have stopped.
+    Two runs are compared as they are on record. Two policies each run the same script, and so do two agents, each under
+    its own policy; their different limits, tools and prompts are shown. A run and a policy show what the recording
+    shows about that policy: the same steps, up to where it would have stopped.
 
     Args:
-        a: A run; or a policy, or the name of a preset.
+        a: A run; a policy, or the name of a preset; or an agent.
         b: The other one.
-        script: What two policies run: see `first_divergence`.
-        agent: The agent that runs it; None for a bare model.
+        script: What two policies or agents run: see `first_divergence`.
+        agent: The agent that runs it under two policies; None for a bare model.
         tools: The tools of both runs.
+        root: The folder of built-in tools that two agents list by name.
         task: The user's message.
 
     Attributes:
@@ -58,31 +63,45 @@ class Compare(OpensRuns):
             never diverge.
 
     Raises:
-        SettingError: if two policies come without a script, a run with one, or a policy does not exist.
+        SettingError: if two policies or agents come without a script, a run with one, an agent with something else
+            than an agent, or a policy does not exist.
         ScriptError: if the script cannot be read.
 
     Example:
         >>> import boolab as bl
         >>> stuck = [{"tool_calls": [{"name": "grep"}], "repeat": "forever"}]
         >>> bl.Compare("boocode", "crush", script=stuck)
-        Compare(boocode and crush diverge at step 4: only crush makes this step)
+        Compare(First difference between boocode and crush at step 4: only crush makes this step)
+        >>> careful, patient = bl.Agent("careful", doom_loop=2), bl.Agent("patient", doom_loop=5)
+        >>> bl.Compare(careful, patient, script=stuck).divergence.step
+        3
     """
 
     def __init__(
         self,
-        a: Run | str | Policy,
-        b: Run | str | Policy,
+        a: Run | str | Policy | Agent,
+        b: Run | str | Policy | Agent,
         *,
         script: Script | None = None,
         agent: Agent | None = None,
         tools: Sequence[ToolSpec | Callable[..., Any]] | None = None,
+        root: str | Path | None = None,
         task: str = "go",
     ) -> None:
         runs = [one for one in (a, b) if isinstance(one, Run)]
         if runs and script is not None:
             raise SettingError(f"Compare({_shown(a)}, {_shown(b)}): runs are compared as they are: leave script= out")
         notes: tuple[str, ...] = ()
-        if isinstance(a, Run):
+        differences = None
+        if isinstance(a, Agent) or isinstance(b, Agent):
+            agents = _two_agents(a, b, script, agent)
+            one, other = (run_script(script or (), each, tools=tools, root=root, task=task) for each in agents)
+            names = distinct_names(each.name for each in agents)
+            sides = (side_of(one, names[0]), side_of(other, names[1]))
+            # Their prompts are among the differences, and the model of a script does not read them.
+            self.divergence = first_divergent_step(one, other, names, prompts=False)
+            differences = differences_of(*agents)
+        elif isinstance(a, Run):
             if isinstance(b, Run):
                 names = _names(a, b)
                 sides = (side_of(a, names[0]), side_of(b, names[1]))
@@ -94,7 +113,7 @@ class Compare(OpensRuns):
         else:
             sides, self.divergence = _of_policies(script, a, b, agent, tools, task)
         self._sides = sides
-        self._plain = compare_data(*sides, self.divergence, notes)
+        self._plain = compare_data(*sides, self.divergence, notes, differences)
         by_id = {side.opens: side.run for side in sides}
         by_id |= {run.run_id: run for run in runs}
         super().__init__(_Columns(self._plain), by_id)
@@ -125,6 +144,15 @@ class Compare(OpensRuns):
 
 def _shown(one: object) -> str:
     return "a run" if isinstance(one, Run) else repr(one if isinstance(one, str) else getattr(one, "name", one))
+
+
+def _two_agents(a: object, b: object, script: Script | None, agent: Agent | None) -> tuple[Agent, Agent]:
+    if not (isinstance(a, Agent) and isinstance(b, Agent)):
+        raise SettingError(f"Compare({_shown(a)}, {_shown(b)}): an agent is compared with another agent")
+    if script is None or agent is not None:
+        needed = "two agents need script=" if script is None else "two agents are compared: leave agent= out"
+        raise SettingError(f"Compare({_shown(a)}, {_shown(b)}): {needed}")
+    return a, b
 
 
 def _names(a: Run, b: Run) -> tuple[str, ...]:
@@ -169,7 +197,11 @@ def _of_recording(
     else:
         reason = "error" if row["outcome"] == "unknown" else row["stop_reason"]
         known = isinstance(reason, str)
-        end = f"would stop after step {n:,}: {reason}" if known else f"would send the model a message after step {n:,}"
+        end = (
+            f"would stop after step {n:,}: {reason_words(reason)}"
+            if known
+            else f"would send the model a message after step {n:,}"
+        )
         cut = replace(run, steps=run.steps[:n], policy=name, inputs=tuple(i for i in run.inputs if i.before <= n + 1))
         would = Side(name, cut, end, reason if known else None, run.run_id)
         what = f"only the recording continues; {name} would not." if n < len(run.steps) else "both end before it."

@@ -1,4 +1,4 @@
-"""What saving would change in a file, line by line."""
+"""What is not the same in two texts: numbered lines, with some of those around them."""
 
 from __future__ import annotations
 

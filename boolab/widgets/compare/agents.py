@@ -1,0 +1,42 @@
+"""In what two agents differ: their limits as they are under their policies, tools, models and prompts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from boolab.agents.agent import Agent, policy_of
+from boolab.agents.effective_limits import limits_of
+from boolab.core.text import clean
+from boolab.tools.tool import as_tool
+from boolab.widgets.replay.line_diff import diff_of
+
+
+def differences_of(a: Agent, b: Agent) -> dict[str, Any]:
+    """The rows of what is not the same in both, and the lines in which their prompts differ.
+
+    Example:
+        >>> import boolab as bl
+        >>> found = differences_of(bl.Agent("a", max_steps=5), bl.Agent("b", max_steps=7))
+        >>> found["rows"]
+        [{'name': 'step cap', 'a': 'at most 5', 'b': 'at most 7'}]
+    """
+    both = [_facts(agent) for agent in (a, b)]
+    names = dict.fromkeys(name for facts in both for name in facts)
+    rows = [{"name": name, "a": both[0].get(name, "no"), "b": both[1].get(name, "no")} for name in names]
+    prompt = [line._asdict() for line in diff_of(a.prompt, b.prompt)]
+    return {"rows": [row for row in rows if row["a"] != row["b"]], "prompt": prompt}
+
+
+def _facts(agent: Agent) -> dict[str, str]:
+    policy = policy_of(agent)
+    tools = ", ".join(tool if isinstance(tool, str) else as_tool(tool).name for tool in agent.tools)
+    facts = {
+        "policy": str(policy),
+        "tools": tools or "all that are given to the run",
+        "exempt from the doom-loop threshold": ", ".join(agent.exempt) or "none",
+        "temperature": "the model's own" if agent.temperature is None else f"{agent.temperature:g}",
+    }
+    for sentence in limits_of(agent, policy):
+        name, _, value = sentence.partition(": ")
+        facts[name] = f"{facts[name]}; {value}" if name in facts else value
+    return {name: clean(value) for name, value in facts.items()}
