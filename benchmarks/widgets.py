@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -29,6 +30,7 @@ import boolab as bl
 from boolab.core.codec import run_fields
 from boolab.core.types import Response, ToolCall, Usage
 from boolab.io.resources import data_path
+from boolab.logs.shipped import atlas_sets
 from boolab.models.base import Emit, Request
 from boolab.widgets._base.widget import Shown, View
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
@@ -329,6 +331,45 @@ def measure_caplab(folder: Path, *, quick: bool) -> None:
         show(what, f"{statistics.median(values):.0f} ms", target, detail)
 
 
+def atlas_runs(many: int) -> list[bl.Run]:
+    """So many runs of the atlas, as if of one agent; once there are no more, the same with other ids and tasks."""
+    every = [run for name in atlas_sets() for run in bl.load_dataset(name)]
+    return [
+        replace(run, run_id=f"{run.run_id} {round_}", task=f"{run.task} {round_}", agent="one")
+        for round_ in range(-(-many // len(every)))
+        for run in every
+    ][:many]
+
+
+def measure_caplab_page(folder: Path, *, quick: bool) -> None:
+    """CapLab's page of many recorded runs: to make, to open, and a key on its slider."""
+    many, presses, times = (2_000, 6, 3) if quick else (22_000, 10, 7)
+    runs = atlas_runs(many)
+    before = time.perf_counter()
+    lab = bl.CapLab(runs, objective="steps")
+    steps = sum(run.n_steps for run in runs)
+    show(f"CapLab of {many:,} recorded runs, to make", f"{time.perf_counter() - before:.2f} s", "-", f"{steps:,} steps")
+    lab.setting = {"max_steps": 40}
+    before = time.perf_counter()
+    path = folder / "caplab.html"
+    size = len(lab.to_html(path))
+    detail = f"{size / 1e6:.2f} MB; with the search for a recommendation"
+    show("the same as a page", f"{time.perf_counter() - before:.2f} s", "-", detail)
+    took = []
+    for _ in range(times):
+        with started() as browser:
+            page = browser.new_page(viewport={"width": 1280, "height": HEIGHT})
+            page.goto(path.as_uri())
+            page.locator(".boolab-caplab .figure").wait_for()
+            took.append(page.evaluate("() => performance.now()"))
+            if len(took) == times:
+                keys = keyed(page, ".boolab-cap input", ".boolab-caplab", ".boolab-caplab .numbers", presses)
+    detail = f"median of {times}; worst {max(took) / 1000:.2f} s; a fresh browser each time"
+    show("page requested, to figure and numbers", f"{statistics.median(took) / 1000:.2f} s", "under 2 s", detail)
+    detail = f"{presses} keys; worst {max(keys):.0f} ms"
+    show("a key on its slider, to the changed numbers", f"{statistics.median(keys):.0f} ms", "under 100 ms", detail)
+
+
 def keyed(page: Page, slider: str, root: str, changing: str, presses: int) -> list[float]:
     """Press an arrow key on a slider, each time when the last change has been seen: milliseconds for each."""
     handle = page.locator(slider).first
@@ -384,6 +425,7 @@ def _views(widget: object) -> Iterator[View]:
 PARTS: Final[dict[str, Callable[..., None]]] = {
     "replay": measure_replay,
     "caplab": measure_caplab,
+    "caplab_page": measure_caplab_page,
     "sizes": measure_sizes,
 }
 

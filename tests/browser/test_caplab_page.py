@@ -78,7 +78,7 @@ def test_how_to_set_it_follows_the_setting_and_each_harness_has_its_text_to_copy
     expect(way.locator("button")).to_have_text("Copy cap 2")
     expect(way.locator("pre")).to_be_visible()  # it stays open
     expect(page.locator('.way[data-name="codex"]')).to_have_count(0)
-    expect(page.locator(".ways")).to_contain_text("No such limit in: Codex.")
+    expect(page.locator(".ways")).to_contain_text("Cannot be set in: Codex.")
 
 
 def test_what_is_copied_is_the_text_that_is_shown(page_of: PageOf) -> None:

@@ -16,6 +16,7 @@ from boolab.harness.presets import policies
 from boolab.stats.estimates import share
 from boolab.widgets.caplab.agents import agents_of
 from boolab.widgets.caplab.data import CapTables
+from boolab.widgets.caplab.how_to_set import how_to_set
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.stops import chosen_columns
 from boolab.widgets.caplab.ticks import HARNESSES, ticks_of
@@ -102,3 +103,22 @@ def test_an_agent_is_named_with_its_data_set() -> None:
     assert [one["detail"] for one in agents_of(tables)] == [
         "swebench-verified, 499 runs", "tau2-retail, 194 runs", "693 runs",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("agent", ["all", "coder"])
+@pytest.mark.parametrize("scope", ["turn", "run"])
+@pytest.mark.parametrize("identity", ["canonical", {"*": "raw", "poll": None, "ls": "tool"}])
+def test_a_copy_button_names_what_its_text_sets(identity: Any, scope: Any, agent: str) -> None:
+    limits = {"max_steps": 681, "tool_budget": 507, "doom_loop": 319}
+    short = {"max_steps": "cap 681", "tool_budget": "budget 507", "doom_loop": "doom loop 319"}
+    for chosen in (["max_steps"], ["doom_loop"], [*limits]):
+        given: dict[str, Any] = {name: limits[name] for name in chosen}
+        setting = Setting(**given, identity=identity, scope=scope, agent=agent)
+        for way in how_to_set(setting):
+            code = [line for line in way["text"].splitlines() if not line.strip().startswith(("#", "//"))]
+            named = [name for name in chosen if short[name] in way["short"].split(", ")]
+            there = [name for name in chosen if any(str(limits[name]) in line for line in code)]
+            in_another_unit = way["name"] in ("langgraph", "gemini-cli") and named == ["max_steps"]
+            assert named == there or in_another_unit, way
+            assert bool(way["line"]) == bool(named)
+        assert {"boolab", "python"} <= {way["name"] for way in how_to_set(setting) if way["short"]}

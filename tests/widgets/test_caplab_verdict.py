@@ -38,6 +38,11 @@ def test_successes_of_one_task_count_as_one() -> None:
     assert one_task < float(bounds_of(160, 168, 84, 0.95)) < float(bounds_of(160, 168, 168, 0.95))
 
 
+@pytest.mark.parametrize(("successes", "independent"), [(49, 37), (8991, 7001), (1103, 1000)])
+def test_all_successes_are_no_more_than_all_that_are_independent(successes: int, independent: int) -> None:
+    assert float(bounds_of(successes, successes, independent, 0.95)) == pytest.approx(0.05 ** (1 / independent))
+
+
 def test_without_a_limit_nothing_is_kept_saved_or_traded() -> None:
     lab = bl.CapLab(bl.load_dataset("atlas/tau-airline"))
     assert lab.answer["verdict"] == ["No limit is set: nothing is stopped, and nothing is saved.", ""]

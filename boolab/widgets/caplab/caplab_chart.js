@@ -53,7 +53,7 @@ function labelPlace(x, y, mine, others, text, taken) {
       const line = side < 0 ? Math.min(...near.map((i) => y(mine[i]))) : Math.max(...near.map((i) => y(mine[i])));
       const level = line + side * 13;
       if (level < SIZE.top + 8 || level > SIZE.top + SIZE.curve - 8) continue;
-      if (taken.some((one) => Math.abs(one.at - at) < (one.wide + wide) / 2 + 8 && Math.abs(one.level - level) < 18)) continue;
+      if (taken.some((one) => Math.abs(one.at - at) < (one.wide + wide) / 2 + 8 && Math.abs(one.level - level) < (one.tall ?? 18))) continue;
       const clear = Math.min(...near.flatMap((i) => others.map((line2) => Math.abs(y(line2[i] ?? -9) - level))), 60);
       if (!best || clear > best.clear + 1) best = { clear, at, level, wide };
     }
@@ -81,7 +81,8 @@ function chart(data, width, act) {
     put(svg, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: y(share), y2: y(share) }),
       h("text", { class: "tick", x: SIZE.left - 7, y: y(share) + 4, "text-anchor": "end" }, `${100 * share}%`));
   }
-  put(svg, bars(data, x, foot));
+  const [runs, caption] = bars(data, x, foot);
+  put(svg, runs);
   const now = answer.setting.max_steps;
   if (recommended?.setting?.max_steps) put(svg, line("recommended", x(recommended.setting.max_steps), SIZE.top - 8, foot + SIZE.bars));
   if (total) {
@@ -90,7 +91,7 @@ function chart(data, width, act) {
       h("line", { class: "keep", x1: SIZE.left, x2: x.end, y1: y(data.keep), y2: y(data.keep) }));
   }
   put(svg, h("path", { class: "line saved", d: stairs(x, y, caps, saved) }));
-  const taken = [];
+  const taken = [{ at: x(now), wide: 0, level: SIZE.top + SIZE.curve / 2, tall: SIZE.curve }];
   const names = [
     ["kept", lower, [saved, upper, least], base.proxy ? "kept (proxy)" : "successes kept"],
     ["saved", saved, [lower, least, upper], `${base.measure} saved`],
@@ -102,7 +103,7 @@ function chart(data, width, act) {
   }
   if (total) put(svg, h("text", { class: "label keep", x: x.end - 4, y: y(data.keep) + (data.keep > 0.5 ? 14 : -5), "text-anchor": "end" }, `keep ${percent(data.keep)}`));
   const n = caps.indexOf(now);
-  put(svg, line("present", x(now), SIZE.top - 8, foot + SIZE.bars),
+  put(svg, line("present", x(now), SIZE.top - 8, foot + SIZE.bars), caption,
     h("text", { class: "present", x: Math.min(Math.max(x(now), 30), width - 30), y: 11, "text-anchor": "middle" }, now === null ? "no cap" : `cap ${count(now)}`));
   if (n >= 0 && total) put(svg, h("circle", { class: "dot kept", cx: x(now), cy: y(lower[n]), r: 4 }));
   if (n >= 0 && saved[n] !== null) put(svg, h("circle", { class: "dot saved", cx: x(now), cy: y(saved[n]), r: 4 }));
@@ -190,9 +191,8 @@ function bars({ base, answer }, x, foot) {
     `runs by length: ${successes(sums[0], base)} above`,
     `${plural(sums[1], "failure")} below`, sums[2] ? `${count(sums[2])} without a label` : null, answer.cut.n ? "outlined: stopped" : null,
   ];
-  put(group, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: zero, y2: zero }),
-    h("text", { class: "caption", x: x.end, y: foot - 7, "text-anchor": "end" }, caption.filter(Boolean).join(", ")));
-  return group;
+  put(group, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: zero, y2: zero }));
+  return [group, h("text", { class: "caption", x: x.end, y: foot - 7, "text-anchor": "end" }, caption.filter(Boolean).join(", "))];
 }
 
 function successes(n, { proxy }) {

@@ -2,13 +2,14 @@
 
 const CLASSES = { max_steps: "boolab-cap", tool_budget: "boolab-budget", doom_loop: "boolab-doom" };
 const LETTER = 6.4; // the width of a letter in a tick, at most
+const BOLD = 1.12; // of which a bold one has more
 
 // Labels of ticks, from the most important one on: in the middle of their tick, or to one side of it, or left out where
 // they would touch another.
 function spread(marks, width) {
   const taken = [];
   return marks.map((mark) => {
-    const wide = LETTER * mark.text.length;
+    const wide = (mark.name === "recommended" ? BOLD : 1) * LETTER * mark.text.length;
     const inside = (from) => Math.min(Math.max(from, 0), width - wide);
     const free = (from) => from >= 0 && taken.every(([a, b]) => from > b + 5 || from + wide < a - 5);
     const from = [mark.at - wide / 2, mark.at - wide + 8, mark.at - 8].map(inside).find(free);
@@ -62,16 +63,15 @@ function limitSlider(axis, act) {
   const ticks = h("div", { class: "ticks", "aria-hidden": "true" });
   let values = [];
   sliderKeys(input);
-  const node = h("div", { class: `slider ${CLASSES[axis.key]}` }, h("label", {}, name, output), input, ticks);
+  const node = h("div", { class: `limit ${CLASSES[axis.key]}` }, h("label", {}, name, output), input, ticks);
   return {
     node,
     follow(possible, value, recommended) {
       values = possible;
       input.max = values.length - 1;
       input.value = values.indexOf(value);
-      const text = value === null ? NO_LIMIT : `${count(value)} ${axis.unit}`;
-      output.textContent = text;
-      input.setAttribute("aria-valuetext", text);
+      output.textContent = limitText(value);
+      input.setAttribute("aria-valuetext", value === null ? NO_LIMIT : `${count(value)} ${axis.unit}`);
       const width = node.clientWidth || 236;
       const at = (one) => {
         const place = values.findIndex((other) => other !== null && one !== null && other >= one);

@@ -4,6 +4,15 @@
 const FRONTIER = { left: 40, right: 16, top: 22, plot: 226, bottom: 34 };
 const MAX_LOOPS = 3;
 
+// Where a point's name has room: beside it, below it or above it; null where there is none.
+function freeSpot(at, level, wide, width, taken) {
+  const spots = [[at + 9, level - 3], [at + 9, level + 13], [at - 9 - wide, level + 13], [at - 9 - wide, level - 3], [at - wide / 2, level - 10]];
+  const found = spots.map(([from, y]) => ({ from, to: from + wide, level: y })).find(({ from, to, level: y }) =>
+    from >= FRONTIER.left && to <= width && taken.every((one) => to < one.from - 4 || from > one.to + 4 || Math.abs(one.level - y) > 11));
+  if (found) taken.push(found);
+  return found ?? null;
+}
+
 function frontier({ base, answer, recommended, keep }, width) {
   const { curve, kept: { of } } = answer;
   const points = base.axes[0].values.map((cap, n) => ({ cap, saved: curve.saved[n], kept: curve.lower[n] / of }))
@@ -29,10 +38,12 @@ function frontier({ base, answer, recommended, keep }, width) {
     h("text", { class: "tick", x: x(even) - 6, y: y(1 - even) - 5, "text-anchor": "end" }, "even trade"),
     h("path", { class: "line kept", d: inside.map(({ saved, kept }, n) => `${n ? "L" : "M"}${x(saved).toFixed(1)} ${y(kept).toFixed(1)}`).join("") }));
   const loops = curve.doom_loops.filter(({ saved, kept }) => kept >= low && saved <= most).slice(0, MAX_LOOPS);
+  const taken = [{ from: 0, to: 90, level: FRONTIER.top - 11 }]; // by the name of the axis
   for (const { value, saved, kept } of loops) {
-    const right = x(saved) > width - 100;
-    put(svg, h("path", { class: "loop", d: `M${x(saved)} ${y(kept) - 5}l5 5l-5 5l-5 -5Z` }, h("title", {}, `doom-loop threshold ${value}`)));
-    if (x(saved) > FRONTIER.left + 8) put(svg, h("text", { class: "loop", x: x(saved) + (right ? -9 : 9), y: y(kept) - 4, "text-anchor": right ? "end" : "start" }, `doom loop ${value}`));
+    const text = `doom loop ${value}`;
+    put(svg, h("path", { class: "loop", d: `M${x(saved)} ${y(kept) - 5}l5 5l-5 5l-5 -5Z` }, h("title", {}, text)));
+    const spot = freeSpot(x(saved), y(kept), LETTER * text.length, width, taken);
+    if (spot) put(svg, h("text", { class: "loop", x: spot.from, y: spot.level }, text));
   }
   const now = inside.find(({ cap }) => cap === answer.setting.max_steps);
   const advised = recommended?.setting ? inside.find(({ cap }) => cap === recommended.setting.max_steps) : null;

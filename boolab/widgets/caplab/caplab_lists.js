@@ -89,17 +89,17 @@ function advice({ base, recommended, searching }, open) {
 
 // A row for each harness: its name, the lines with the limits, a button that copies the text, and the whole text folded.
 function howToSet({ answer }, open) {
-  const ways = answer.how.filter(({ sets }) => sets);
-  const without = answer.how.filter(({ sets }) => !sets).map(({ title }) => title);
-  const row = ({ name, title, where, text, line, others, notes }) => h("div", { class: "way", "data-name": name },
-    h("details", { open: open.has(`way ${name}`), ontoggle: (event) => open.set(`way ${name}`, event.target.open) },
+  const ways = answer.how.filter(({ short }) => short);
+  const without = answer.how.filter(({ short }) => !short).map(({ title }) => title);
+  const row = ({ name, title, where, text, line, short, others, notes }, n) => h("div", { class: "way", "data-name": name },
+    h("details", { open: open.has(`way ${n}`), ontoggle: (event) => open.set(`way ${n}`, event.target.open) },
       h("summary", {}, h("span", { class: "title" }, title), h("code", { class: "code", title: line }, line)),
       h("p", { class: "quiet" }, where), h("pre", { class: "code written" }, text),
       others.map((other) => [h("p", { class: "quiet" }, other.where), h("pre", { class: "code written" }, other.text)]),
       notes.map((note) => h("p", { class: "quiet" }, note))),
-    copyButton(text, answer.short, title));
+    copyButton(text, short, title));
   return h("section", { class: "ways" }, h("h4", {}, "How to set it"), ways.map(row),
-    without.length ? h("p", { class: "quiet" }, `No such limit in: ${without.join(", ")}.`) : null);
+    without.length ? h("p", { class: "quiet" }, `Cannot be set in: ${[...new Set(without)].join(", ")}.`) : null);
 }
 
 const MAX_LABEL = 12; // letters of what a button copies

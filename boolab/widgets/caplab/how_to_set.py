@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Final, Literal
 
 from boolab.agents.setting import ALL, Setting, as_code, as_front_matter
+from boolab.core.axes import SETTINGS
 from boolab.exports.export import TARGETS, export, target_of
 from boolab.exports.values import Limits, Part
 from boolab.harness.policy import Policy
 
-SHORT = {"max_steps": "cap", "tool_budget": "budget", "doom_loop": "doom loop"}
+SHORT: Final = {"max_steps": "cap", "tool_budget": "budget", "doom_loop": "doom loop"}
 """What limits are called where there is little room."""
-LONG = 40  # letters of a line that finds no place beside a harness
+LONG: Final = 40  # letters of a line that finds no place beside a harness
+_MARKED: Final = {"max_steps": 1_000_003, "tool_budget": 2_000_003, "doom_loop": 3_000_017}
+"""Values that occur in no text by chance."""
 
 
 def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dict[str, Any]]:
@@ -24,24 +30,27 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
 
     Returns:
         For each: `name` (an export target, or "python"), `title`, `where` (where the text belongs), `text` (ready to
-        paste), `line` (the lines of the text with the limits), `sets` (whether the harness has any of them), `others`
-        (further texts, each with `where` and `text`) and `notes` (what the texts have no comment for).
+        paste), `line` (the lines of the text with the limits), `short` (which limits it sets; "" for none), `others`
+        (further texts, each with `where` and `text`) and `notes` (what the texts have no comment for). A harness whose
+        limits are set in two places has two.
 
     Example:
         >>> [one["name"] for one in how_to_set(Setting())]
         ['boolab', 'python']
-        >>> ways = {one["name"]: one for one in how_to_set(Setting(max_steps=68))}
-        >>> ways["claude-code"]["line"], ways["codex"]["sets"]
-        ('claude -p --max-turns 68 PROMPT', False)
+        >>> ways = how_to_set(Setting(max_steps=68, doom_loop=3))
+        >>> [(one["line"], one["short"]) for one in ways
+        ...  if one["name"] == "claude-code"]  # doctest: +NORMALIZE_WHITESPACE
+        [('claude -p --max-turns 68 PROMPT', 'cap 68'),
+         ('boolab hook claude-code --install --doom-loop 3', 'doom loop 3')]
     """
-    own = as_front_matter(setting, policy)
-    python = as_code(setting, policy)
-    texts = [
-        _way("boolab", "boolab agent file", "an agent file; the prompt goes below it", own, setting),
-        _way("python", "boolab in Python", "an agent, and the same as a stop rule", python, setting),
+    given = {name: value for name, value in setting.limits.items() if value is not None}
+    front = as_front_matter(setting, policy)
+    own = [
+        _way("boolab", "boolab agent file", "an agent file; the prompt goes below it", front, given),
+        _way("python", "boolab in Python", "an agent, and the same as a stop rule", as_code(setting, policy), given),
     ]
-    if not any(value is not None for value in setting.limits.values()):
-        return texts
+    if not given:
+        return own
     limits = Limits(
         max_steps=setting.max_steps,
         tool_budget=setting.tool_budget,
@@ -51,19 +60,11 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
         agent=None if setting.agent == ALL else setting.agent,
         policy=policy,
     )
-    made = [(name, export(name, limits)) for name in TARGETS if name != "boolab"]
-    ways = [
-        _way(name, target_of(name).title.removeprefix("the "), _where(one.parts[0]), one.parts[0].text, setting)
-        | {
-            "others": [{"where": _where(part), "text": part.text} for part in one.parts[1:]],
-            "notes": [*one.notes] if all(part.language == "json" for part in one.parts) else [],
-        }
-        for name, one in made
-    ]
-    return sorted([*ways, *texts], key=lambda way: not way["sets"])
+    ways = [way for name in TARGETS if name != "boolab" for way in _ways(name, limits, given)]
+    return sorted([*ways, *own], key=lambda way: not way["short"])
 
 
-def short_of(limits: dict[str, int | None]) -> str:
+def short_of(limits: Mapping[str, int | None]) -> str:
     """Limits in a few words.
 
     Example:
@@ -73,25 +74,60 @@ def short_of(limits: dict[str, int | None]) -> str:
     return ", ".join(f"{SHORT[name]} {value:,}" for name, value in limits.items() if value is not None) or "no limit"
 
 
+def _ways(name: str, limits: Limits, given: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """An export: its first part, and each further part that sets what the parts before it do not."""
+    made = export(name, limits)
+    title = target_of(name).title.removeprefix("the ")
+    ways: list[dict[str, Any]] = []
+    done: set[str] = set()
+    sets = _set_by(name, tuple(given), limits.scope, limits.agent)
+    for n, part in enumerate(made.parts):
+        axes = sets[n] if n < len(sets) else frozenset()
+        if ways and axes <= done:
+            ways[-1]["others"].append({"where": _where(part), "text": part.text})
+            continue
+        done |= axes
+        own = {axis: given[axis] for axis in given if axis in axes}
+        ways.append(_way(name, title, _where(part), part.text, own))
+        ways[-1]["notes"] = [*made.notes] if part.language == "json" else []
+    yield from ways
+
+
+@lru_cache(maxsize=256)
+def _set_by(name: str, axes: tuple[str, ...], scope: Literal["turn", "run"], agent: str | None) -> list[frozenset[str]]:
+    """Which limits each part of an export sets: those whose values are in its code.
+
+    A step cap may be there in another unit: then it is the first part's.
+    """
+    marks = {axis: _MARKED[axis] if axis in axes else None for axis in SETTINGS}
+    parts = export(name, Limits(**marks, scope=scope, agent=agent)).parts  # type: ignore[arg-type] # whole numbers
+    code = ["".join(_code(part.text)) for part in parts]
+    found = [frozenset(axis for axis in axes if str(_MARKED[axis]) in one) for one in code]
+    if "max_steps" in axes and "max_steps" not in {*target_of(name).lacks, *chain(*found)}:
+        found[0] |= {"max_steps"}
+    return found
+
+
 def _where(part: Part) -> str:
     return f"{part.path}: {part.how}" if part.path else part.how
 
 
-def _way(name: str, title: str, where: str, text: str, setting: Setting) -> dict[str, Any]:
-    values = [str(value) for value in setting.limits.values() if value is not None]
-    hits = _lines_with(text, values)
-    sets = bool(hits) or not values
-    way = {"name": name, "title": title, "where": where, "text": text, "line": " ".join(hits), "sets": sets}
+def _way(name: str, title: str, where: str, text: str, given: Mapping[str, int]) -> dict[str, Any]:
+    line = " ".join(_lines_with(text, [str(value) for value in given.values()]))
+    short = short_of(given) if given or name in ("boolab", "python") else ""
+    way = {"name": name, "title": title, "where": where, "text": text, "line": line, "short": short}
     return way | {"others": [], "notes": []}
 
 
-def _lines_with(text: str, values: list[str]) -> list[str]:
-    """The lines of a text, without comments, that have one of these values; else those that have any number.
-
-    Of a long line, what is set and its value.
-    """
+def _code(text: str) -> list[str]:
+    """The lines of a text without comments."""
     lines = (line.strip().rstrip(",") for line in text.splitlines())
-    code = [line for line in lines if line and not line.startswith(("#", "//", "-"))]
+    return [line for line in lines if line and not line.startswith(("#", "//", "-"))]
+
+
+def _lines_with(text: str, values: list[str]) -> list[str]:
+    """The lines with one of these values; else those with any number. Of a long line, what is set and its value."""
+    code = _code(text)
     own = [line for line in code if any(re.search(rf"(?<!\d){value}(?!\d)", line) for value in values)]
     hits = own or [line for line in code if values and re.search(r"\d", line)]
     short = (re.search(r"[\w\"]+\s?[=:]\s?\d+", line) if len(line) > LONG else None for line in hits)

@@ -55,7 +55,7 @@ def _saved(saved: Sequence[Mapping[str, Any]], least: float | None, sure: str) -
     first = saved[0]
     of = "not on record" if first["share"] is None else amounts(first["saved"], first["of"], first["measure"])
     others = [f"{percent(one['share'])} of the {one['label']}" for one in saved[1:] if one["share"] is not None]
-    bound = "" if least is None else f"at least {rounded_down(least)} {sure}"
+    bound = f"at least {rounded_down(least)} {sure}" if least is not None and first["saved"] else ""
     return {
         "key": f"saved-{first['measure']}",
         "label": f"{first['label'].capitalize()} saved",

@@ -40,7 +40,8 @@ def bounds_of(kept: Any, successes: int, independent: int, confidence: float) ->
     """
     if not successes:
         return np.zeros(np.shape(kept))
-    return lower_bound(np.asarray(kept) * (independent / successes), independent, confidence)
+    alike = np.asarray(kept) * independent / successes  # whole products are exact, so that all kept is all of them
+    return lower_bound(alike, independent, confidence)
 
 
 def trade_in_numbers(kept: Mapping[str, int], saved: Mapping[str, Any]) -> Trade:
