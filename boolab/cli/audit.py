@@ -35,12 +35,6 @@ MORE: Final = """
       boolab audit logs/ --json
       boolab audit atlas/tau-airline --limit max_steps=200
 
-    exit codes:
-      0  no run went beyond a limit
-      1  an error, in one line on stderr
-      2  wrong usage: an option or a value that is not known
-      3  a run went beyond a limit that was set
-
     --json prints one object: schema, boolab, exceeded (how many rows), sentences, notes, limits (a row for each run and
     limit), binding (a row for each agent and limit).
     """
@@ -154,4 +148,5 @@ COMMAND: Final = Command(
     "never fire. docs/howto/audit_in_ci.md shows it in continuous integration.",
     MORE,
     "LOGS [LOGS ...]",
+    {0: "no run went beyond a limit that was set", 3: "a run went beyond a limit that was set"},
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.errors import nearest
@@ -31,6 +31,7 @@ class Command(NamedTuple):
         text: What it does, in sentences that follow its summary.
         more: What its help ends with: tables, examples.
         arguments: Its positional arguments, as its usage shows them.
+        codes: What its exit codes mean, where that is not what they mean for every command: see `CODES`.
     """
 
     run: Callable[[argparse.Namespace], int] | None
@@ -38,6 +39,16 @@ class Command(NamedTuple):
     text: str
     more: str
     arguments: str = ""
+    codes: Mapping[int, str] = {}
+
+
+CODES: Final[Mapping[int, str]] = {
+    0: "success",
+    1: "an error, in one line on stderr",
+    2: "wrong usage: an option or a value that is not known",
+    130: "interrupted by Ctrl-C",
+}
+"""What the exit codes of a command mean, unless it has others."""
 
 
 def add_command(commands: Commands, name: str, summary: str, command: Command) -> None:
@@ -47,11 +58,16 @@ def add_command(commands: Commands, name: str, summary: str, command: Command) -
         help=summary,
         usage=f"%(prog)s [options] {command.arguments}".rstrip(),
         description=filled(f"{summary[0].upper()}{summary[1:]}. {command.text}"),
-        epilog=filled(command.more),
+        epilog=f"{filled(command.more)}\n\n{_exit_codes(command)}",
         formatter_class=HelpFormatter,
     )
     parser.set_defaults(run=command.run, parser=parser)
     command.add(parser)
+
+
+def _exit_codes(command: Command) -> str:
+    codes = dict(sorted({**CODES, **command.codes}.items()))
+    return "\n".join(["exit codes:", *(f"  {code:<3}  {meaning}" for code, meaning in codes.items())])
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):

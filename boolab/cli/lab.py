@@ -103,4 +103,5 @@ COMMAND: Final = Command(
       boolab lab notebooks -- --no-browser --port=8899
     """,
     "[PATH] [-- OPTION ...]",
+    {0: "JupyterLab was closed; its other codes are passed on"},
 )

@@ -64,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else list(argv)
     if is_hook(given):
         return answer(given[2:])
+    if "_ARGCOMPLETE" in os.environ:
+        complete(os.environ.get("COMP_LINE", ""))
     _prepare_streams()
     parser = parser_of(*given[:1])  # importing the modules of all commands would take longer than most of them do
     args, unknown = parser.parse_known_args(given)
@@ -75,6 +77,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = exit_code(args.run, args)
     show_next(given[0], args, given, code)
     return code
+
+
+def complete(line: str) -> None:
+    """Print what can follow the words of a command line, for the shell in which Tab was pressed, and end.
+
+    A shell asks only if its user turned that on; otherwise, or without the shell's variables, this does nothing.
+    """
+    import argcomplete
+
+    argcomplete.autocomplete(parser_of(*line.split()[1:2]), always_complete_options="long")
 
 
 def help_pages() -> dict[str, str]:
@@ -91,7 +103,8 @@ def parser_of(*names: str) -> argparse.ArgumentParser:
         description=filled("Step caps, tool budgets and doom-loop thresholds for LLM agents, compared."),
         epilog=filled(
             """
-            Each command has its own help, with examples: 'boolab COMMAND --help'.
+            Each command has its own help, with examples: 'boolab COMMAND --help'. The Tab key completes commands and
+            options in bash and zsh after: eval "$(register-python-argcomplete boolab)"
 
             examples:
               boolab doctor                    begin here: it finds your agents' logs

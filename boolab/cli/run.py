@@ -29,14 +29,6 @@ MORE: Final = """
       boolab run explorer "Look around" --model datasets/scripts/polling.yaml
       boolab run scout "Who calls it?" --model gpt-4.1-mini --record run.jsonl
       boolab run scout "Who calls it?" --model run.jsonl --max-steps 3
-
-    exit codes:
-      0         it finished
-      1         it failed
-      2         wrong usage
-      3         a limit stopped it, or it waits for an answer
-      130       Ctrl-C; its record is kept
-      143, 129  a kill, a closed terminal; its record is kept
     """
 
 
@@ -159,4 +151,12 @@ COMMAND: Final = Command(
     "Ctrl-C ends the run and keeps its record; a second one ends the process at once, without it.",
     MORE,
     "[AGENT] TASK --model MODEL",
+    {
+        0: "it finished",
+        1: "it failed, or could not begin",
+        3: "a limit stopped it, or it waits for an answer",
+        129: "its terminal was closed; its record is kept",
+        130: "Ctrl-C; its record is kept",
+        143: "it was killed; its record is kept",
+    },
 )

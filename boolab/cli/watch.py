@@ -406,4 +406,5 @@ COMMAND: Final = Command(
     "raises an alert; the agent goes on. The counts are those of load_runs, and alerts are where whatif stops.",
     MORE,
     "[PATH ...]",
+    {0: "all that is on record was read, with --once", 130: "Ctrl-C; the summary was printed"},
 )

@@ -87,6 +87,52 @@ def test_the_exit_codes_are_told() -> None:
     assert codes == ["0", "1", "2", "3", "130", "129", "143"]
 
 
+def exit_codes(prog: str) -> list[int]:
+    """The exit codes that a page names."""
+    return [int(code) for code in re.findall(r"^  (\d+)", PAGES[prog].partition("exit codes:")[2], re.MULTILINE)]
+
+
+@pytest.mark.parametrize("prog", PAGES)
+def test_each_page_names_the_exit_codes_of_its_command(prog: str) -> None:
+    codes = exit_codes(prog)
+    assert {0, 1, 2, 130} <= set(codes) <= set(exit_codes("boolab"))
+    assert (3 in codes) == (prog in ("boolab", "boolab audit", "boolab run"))
+    assert prog == "boolab" or codes == sorted(codes)
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        *((f"{command} nosuch", 1) for command in ("whatif", "report", "audit", "store ls", "bench", "lab")),
+        ("import nosuch -o x.jsonl", 1),
+        ("export claude-code", 1),
+        ("run nosuch task --model m", 1),
+        ("store show nosuch 1", 1),
+        ("store export nosuch x.jsonl", 1),
+        ("store prune nosuch --replaced", 1),
+        ("watch nosuch --once --max-steps 5", 1),
+        ("demo -o afile", 1),
+        ("hook claude-code --install --settings afile --max-steps 5", 1),
+        ("doctor", 0),
+        ("audit runs/one.json --limit max_steps=20", 0),
+        ("audit runs/one.json --limit max_steps=1", 3),
+        ('run explorer "Look around" --model datasets/scripts/polling.yaml', 3),
+        *((command, 2) for command in ("export", "run", "bench", "hook", "store", "whatif", "import", "store prune")),
+        ("doctor x", 2),
+    ],
+)
+def test_a_command_ends_with_a_code_that_its_page_names(given: str, code: int, world: Path) -> None:
+    (world / "afile").write_text("x")
+    words = shlex.split(given)
+    try:
+        found = main(words)
+    except SystemExit as left:
+        found = int(left.code or 0)
+    assert found == code
+    prog = next(prog for prog in (f"boolab {' '.join(words[:2])}", f"boolab {words[0]}") if prog in PAGES)
+    assert code in exit_codes(prog)
+
+
 @pytest.mark.parametrize(
     ("prog", "option"),
     [
