@@ -18,6 +18,8 @@ FLAG: Final = "boolean"
 TEXT: Final = "string[python]"
 FLOAT: Final = "Float64"
 TIME: Final = "datetime64[ms, UTC]"
+NO_LIMIT: Final = "No limit"
+"""What a limit that is off is called."""
 
 Cell: TypeAlias = Any
 """A value of a table: a number, a text, a flag, None, NA or NaN."""
@@ -72,9 +74,9 @@ def axis_value(name: str, value: Cell) -> str:
 
     Example:
         >>> axis_value("max_steps", 1200), axis_value("max_cost", 0.5), axis_value("max_steps", None)
-        ('1,200', '$0.5', 'off')
+        ('1,200', '$0.5', 'No limit')
     """
     if is_missing(value):
-        return "off"
+        return NO_LIMIT
     number = f"{int(value):,}" if float(value).is_integer() else f"{float(value):g}"
     return f"${number}" if name == "max_cost" else number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -124,11 +125,18 @@ def square_of(
 
 
 def cell_text(value: float, measure: Measure) -> str:
-    """The number of a cell; nothing, where there is none."""
+    """The number of a cell; nothing, where there is none. Shares are rounded down: 95% is at least that.
+
+    Example:
+        >>> shares = Measure(pd.Series([0.949, 0.001]), "successes kept (share)", shares=True)
+        >>> [cell_text(value, shares) for value in shares.numbers]
+        ['94%', '<1%']
+    """
     if np.isnan(value):
         return ""
     if measure.shares:
-        return whole_percent(value, 1)
+        whole = math.floor(100 * value + 1e-9)
+        return f"{whole}%" if whole or not value else "<1%"
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits
 
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from boolab.core.axes import AXES
 from boolab.errors import SettingError
-from boolab.frames.dtypes import Cell, axis_value, is_missing
+from boolab.frames.dtypes import NO_LIMIT, Cell, axis_value, is_missing
 from boolab.plots import palette, style
 from boolab.plots._frames import capital
 from boolab.plots._grid import Point
@@ -25,7 +25,7 @@ from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
 from boolab.plots._scales import WHITE, around, rising
 
 _MAX_NUMBERS = 600  # of cells: with more, none shows its number
-_GAP = 0.15  # of a cell, or more in a fine grid: between the numbers and "off"
+_GAP = 0.15  # of a cell, or more in a fine grid: between the numbers and no limit
 
 
 class _Side(NamedTuple):
@@ -175,7 +175,7 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], across: _Side, up: _Side, colours: 
             ]
             ax.pcolormesh(*edges, np.ma.masked_invalid(cells[rows, columns]), cmap=colours, norm=scale, rasterized=True)
     for side, blocks, low in ((across, x_blocks, "x"), (up, y_blocks, "y")):
-        if len(blocks) == 2:  # noqa: PLR2004 - the gap before "off" shows the background
+        if len(blocks) == 2:  # noqa: PLR2004 - the gap before no limit shows the background
             start, wide = side.ends[-2], side.starts[-1] - side.ends[-2]
             corner, size = ((start, 0), (wide, up.ends[-1])) if low == "x" else ((0, start), (across.ends[-1], wide))
             ax.add_patch(Rectangle(corner, *size, facecolor=style.ground(ax), linewidth=0, zorder=1))
@@ -251,18 +251,20 @@ def _bar(ax: Axes, measure: Measure, colours: Colormap, scale: Normalize) -> Non
 
 
 def _ticks(ax: Axes, across: _Side, up: _Side) -> None:
-    """As many as fit, at round values; "off" always."""
+    """As many as fit, at round values; no limit always, below the axis in two lines."""
     size = style.sizes(ax).text
     for axis, side, room in ((ax.xaxis, across, style.room(ax) * 0.8), (ax.yaxis, up, style.row_height(ax, 1))):
         texts = [axis_value(side.name, value) for value in side.settings]
-        each = size * 1.5 if side is up else max(style.text_width(text, size) for text in texts) + size
+        widest = max(style.text_width(text, size) for text in texts if text != NO_LIMIT or len(texts) == 1)
+        texts = texts if side is up else [text.replace(NO_LIMIT, NO_LIMIT.replace(" ", "\n")) for text in texts]
+        each = size * 1.5 if side is up else widest + size
         shown = _thinned(side.settings, max(1, int(room / each)))
         axis.set_ticks([side.middles[i] for i in shown], [texts[i] for i in shown], **style.PLAIN)
         axis.set_tick_params(labelsize=size, length=0)
 
 
 def _thinned(values: Sequence[Any], most: int) -> list[int]:
-    """Which values get a tick: all, or multiples of a round number, or every nth; off always."""
+    """Which values get a tick: all, or multiples of a round number, or every nth; no limit always."""
     off = [len(values) - 1] if is_missing(values[-1]) else []
     on = list(range(len(values) - len(off)))
     if len(on) + len(off) <= most:

@@ -37,7 +37,7 @@ def test_a_run_that_plays_ends_when_another_one_is_opened(page_of: PageOf) -> No
     )
     shown = page_of(page("Heatmap", heatmap._parts(), runs=replay_parts(runs[:2])))
     shown.evaluate(NOTED)
-    shown.click('.boolab-heatmap .cell[data-x="off"][data-y="off"]')
+    shown.click('.boolab-heatmap .cell[data-x="No limit"][data-y="No limit"]')
 
     def open_run(name: str) -> None:
         shown.locator(".run-row", has_text=name).locator("button.open").click()

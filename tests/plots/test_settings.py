@@ -326,10 +326,10 @@ def test_letters_are_lighter_on_a_dark_background() -> None:
 def test_cells_say_their_share_and_off_comes_last(ax: Axes) -> None:
     plot_heatmap(PAIRS, ax=ax)
     draw(ax)
-    rows = [whole_percent(KEPT_AT[cap][0], 21) for cap in (5, 10, 15, 20, None)]
+    rows = [f"{100 * KEPT_AT[cap][0] // 21}%" for cap in (5, 10, 15, 20, None)]  # rounded down
     assert cells(ax) == rows * 3
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["5", "10", "15", "20", "off"]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["3", "8", "off"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["5", "10", "15", "20", "No\nlimit"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["3", "8", "No limit"]
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def test_a_large_grid_has_few_round_ticks_and_no_numbers(ax: Axes) -> None:
     plot_heatmap(table, ax=ax)
     draw(ax)
     texts = [label.get_text() for label in ax.get_xticklabels()]
-    assert texts[-1] == "off"
+    assert texts[-1] == "No\nlimit"
     assert 4 < len(texts) < 25
     assert all(int(text) % 10 == 0 for text in texts[:-1])
     assert cells(ax) == []

@@ -80,7 +80,7 @@ def test_the_numbers_are_those_of_the_plot(value: str) -> None:
 def test_a_cell_lists_all_its_runs_cut_successes_first_each_at_the_step_after_which_it_stops() -> None:
     heatmap = bl.Heatmap(TALLY, RUNS)
     for cap in (2, 4, 6):
-        rows = listed(heatmap, str(cap), "off")
+        rows = listed(heatmap, str(cap), "No limit")
         assert sorted(run for run, _, _ in rows) == sorted(run.run_id for run in RUNS)
         by_id = {run.run_id: run for run in RUNS}
         order = [
@@ -101,8 +101,8 @@ def _calls_after(run: bl.Run, step: int) -> bool:
 
 def test_a_table_lists_what_a_tally_lists_when_it_is_given_the_runs() -> None:
     one, other = bl.Heatmap(TALLY, RUNS), bl.Heatmap(ROWS, RUNS)
-    for x in ("2", "4", "6", "off"):
-        for y in ("3", "8", "off"):
+    for x in ("2", "4", "6", "No limit"):
+        for y in ("3", "8", "No limit"):
             assert listed(one, x, y) == listed(other, x, y)
 
 
@@ -115,7 +115,7 @@ def test_each_list_has_as_many_stopped_runs_as_the_tally_counts(patterns: list[l
     tally = bl.counterfactual(runs, grid={"max_steps": [1, 3, None], "tool_budget": [2, None]}, aggregate=True)
     heatmap = bl.Heatmap(tally, runs, keep=None)
     for row in tally.to_dict("records"):
-        x, y = ("off" if pd.isna(row[name]) else str(row[name]) for name in ("max_steps", "tool_budget"))
+        x, y = ("No limit" if pd.isna(row[name]) else str(row[name]) for name in ("max_steps", "tool_budget"))
         cell = cell_at(heatmap, x, y)["listed"]
         assert cell["all"] == row["n_runs"]
         assert cell["stopped"] == row["n_truncated"] + row["n_not_identified"] + row["n_unknown"]
@@ -167,11 +167,11 @@ def test_the_runs_of_a_sweep_are_counted_by_setting() -> None:
     heatmap = bl.Heatmap(runs)
     cell = cell_at(heatmap, "3", "9")
     succeed = sum(bool(run.success) for run in RUNS[:6])
-    assert cell["text"] == f"{round(100 * succeed / 6)}%"
+    assert cell["text"] == f"{100 * succeed // 6}%"
     assert f"{succeed} of 6 runs succeed" in cell["facts"]
     assert sorted(run for run, _, _ in listed(heatmap, "3", "9")) == sorted(f"{run.run_id}-3-9" for run in RUNS[:6])
     mean = sum(run.n_steps for run in RUNS[:6]) / 6
-    assert cell_at(bl.Heatmap(runs, value="mean_steps"), "off", "4")["text"] == f"{mean:.3g}"
+    assert cell_at(bl.Heatmap(runs, value="mean_steps"), "No limit", "4")["text"] == f"{mean:.3g}"
     with pytest.raises(bl.SettingError, match="expected the runs of a sweep of two settings"):
         bl.Heatmap(RUNS)
 

@@ -116,7 +116,7 @@ def _side(name: str, values: Sequence[Any]) -> dict[str, Any]:
     return {
         "axis": name,
         "name": AXES[name].label,
-        "unit": "model responses" if name == "max_steps" else AXES[name].unit,
+        "unit": AXES[name].unit,
         "values": [None if value is None else float(value) if value != int(value) else int(value) for value in values],
         "ticks": [axis_value(name, value) for value in values],
     }

@@ -171,7 +171,8 @@ function placeOf(data, selected) {
 }
 
 function factsOf(data, cell) {
-  const number = cell.text === "?" ? "unknown" : `${data.measure.replace(/ \(share\)$/, "")} ${cell.text}`;
+  const kept = cell.facts[0]?.startsWith("keeps ") && data.measure.startsWith("successes kept"); // it has the count
+  const number = cell.text === "?" ? "unknown" : kept ? `${cell.text} of successes` : `${data.measure.replace(/ \(share\)$/, "")} ${cell.text}`;
   const marks = [cell.good && "keeps enough", cell.recommended && "recommended"].filter(Boolean);
   return [number, ...cell.facts, ...marks].map(visible).join("; ");
 }
@@ -272,7 +273,7 @@ function drawRuns(model, list, data, cell, close) {
     h("p", { class: "quiet counts" }, parts.join(", "), data.can_open ? "." : ". Give the runs to open them, as in Heatmap(table, runs)."),
     h("div", { class: "scroll" }, table),
     more,
-    rest > 0 && h("p", { class: "quiet" }, `${plural(rest, "run")} more ${rest === 1 ? "is" : "are"} not listed here.`),
+    rest > 0 && h("p", { class: "quiet" }, `${plural(rest, "more run")} ${rest === 1 ? "is" : "are"} not listed here.`),
   );
 }
 
@@ -285,15 +286,19 @@ function rowOf(model, data, listed, place) {
     for (const other of row.parentNode.querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
     row.setAttribute("aria-current", "true");
   };
+  const openFrom = (element) => {
+    element.querySelector("button").focus({ preventScroll: true }); // Replay scrolls into view from there
+    open();
+  };
   const name = visible(run.id);
   const reason = why.stopped && why.reason;
   const opened = model.get("opened");
   const row = h(
     "tr",
-    { class: "run-row", "data-run": name, "data-step": step, "aria-current": opened?.run === run.id && opened?.step === step ? "true" : null },
+    { class: run.opens ? "run-row opens" : "run-row", onclick: (event) => run.opens && !event.target.closest("button") && openFrom(row), "data-run": name, "data-step": step, "aria-current": opened?.run === run.id && opened?.step === step ? "true" : null },
     h("td", { class: "code run-id", title: name }, name.length > 18 ? `${name.slice(0, 16)}…` : name),
     h("td", { class: "task said", title: visible(run.task) }, visible(run.task)),
-    h("td", { class: why.cut ? "wrong" : null }, why.text),
+    h("td", { class: why.cut ? "wrong" : null }, why.cut && "✕ ", why.text),
     h("td", {}, reason && h("span", { class: "reason" }, stopSwatch(reason), reason.replaceAll("_", " "))),
     h("td", { class: "number" }, count(step)),
     h("td", { class: "number" }, run.steps === null ? "" : count(run.steps)),

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.axes import AXES
 from boolab.errors import describe
+from boolab.frames.dtypes import NO_LIMIT
 from boolab.plots.palette import STOP_LOOKS
 from boolab.sweeps.progress import CellResult
 
@@ -18,7 +19,6 @@ State: TypeAlias = Literal["waiting", "running", "done", "interrupted", "failed"
 
 ROWS: Final = 200
 """How many settings a table shows at most."""
-NO_LIMIT: Final = "No limit"
 FAILURES: Final = 20
 """How many kinds of failure are named at most."""
 LISTED: Final = 12
