@@ -6,6 +6,7 @@ from boolab.plots.divergences import plot_divergences as plot_divergences
 from boolab.plots.fit import plot_fit as plot_fit
 from boolab.plots.frontier import plot_frontier as plot_frontier
 from boolab.plots.heatmap import plot_heatmap as plot_heatmap
+from boolab.plots.length_ratio import plot_length_ratio as plot_length_ratio
 from boolab.plots.lift import plot_lift as plot_lift
 from boolab.plots.output import save as save
 from boolab.plots.output import theme as theme

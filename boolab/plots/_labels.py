@@ -20,7 +20,7 @@ Points: TypeAlias = Any  # an array of x and y on the screen
 Box: TypeAlias = tuple[float, float, float, float]
 Boxes: TypeAlias = Any  # an array with a row for each: its left, its lower, its right and its upper side
 
-_GAP = 4.0  # points between a label and its line
+_GAP = 4.0  # points between a label and the middle of its line
 _NEAR = 40.0  # points: beyond this distance a line is not mistaken for the label's own
 _TRIES = 50  # places along a line
 
@@ -60,6 +60,18 @@ def label_lines(ax: Axes, lines: Sequence[Line], mark: Line | None = None) -> No
             text.set_clip_on(False)
 
 
+def label_points(ax: Axes, points: Sequence[Line], others: Sequence[Line] = ()) -> None:
+    """Write each point's text beside it, clear of all points, of one another, and of other lines."""
+    labels = _Labels(ax, [*points, *others], gap=7)
+    look: dict[str, Any] = {"size": style.sizes(ax).note, "color": style.fade(ax, 0.85), "gid": "point label"}
+    halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
+    for point in points:
+        text = _Label(labels, point.text, va="bottom", zorder=6, path_effects=halo, **look, **style.PLAIN)
+        labels.texts.append((point, text))
+        ax.add_artist(text)
+        text.set_in_layout(False)
+
+
 class _Label(Text):
     """A text that gets its place before it is drawn."""
 
@@ -76,8 +88,9 @@ class _Label(Text):
 class _Labels:
     """All labels of some Axes."""
 
-    def __init__(self, ax: Axes, lines: Sequence[Line]) -> None:
+    def __init__(self, ax: Axes, lines: Sequence[Line], gap: float = _GAP) -> None:
         self.ax = ax
+        self.gap = gap
         self.lines = lines
         self.texts: list[tuple[Line, _Label]] = []
         self._placed_for: object = None
@@ -99,14 +112,14 @@ class _Labels:
             if not len(own):
                 continue
             size = Text.get_window_extent(text, renderer)
-            best = _best(own, others, (size.width, size.height), taken, frame, point)
+            best = _best(own, others, (size.width, size.height), taken, frame, point, self.gap)
             text.set_position((best[0], best[1]))
             taken.append((best[0], best[1], best[0] + size.width, best[1] + size.height))
 
 
 def _best(own: Points, others: Sequence[Points], size: tuple[float, float], taken: Sequence[Box], frame: Box,
-          point: float) -> tuple[float, float]:  # fmt: skip
-    places = _places(own[:: max(1, len(own) // _TRIES)], size, _GAP * point)
+          point: float, gap: float) -> tuple[float, float]:  # fmt: skip
+    places = _places(own[:: max(1, len(own) // _TRIES)], size, gap * point)
     x, y, _, _ = places[np.argmin(_costs(places, own, others, taken, frame, point))]
     return float(x), float(y)
 
