@@ -101,6 +101,10 @@ function stopSwatch(reason) {
   return h("span", { class: "swatch", "aria-hidden": "true", style: { background: `var(--stop-${known})`, "border-color": `var(--ink-${known})` } });
 }
 
+// A stop reason as people read it: a limit by its name.
+const THRESHOLDS = { doom_loop: "doom-loop threshold", error_streak: "error-streak threshold" };
+const stopWords = (reason) => THRESHOLDS[reason] ?? visible(reason.replaceAll("_", " "));
+
 // Draw the first of many things, and a button for those that follow. `draw` draws the next ones, and returns the first
 // of these, or null.
 function inParts(makers, size, noun, button, place) {

@@ -68,10 +68,10 @@ function drawHeatmap(model, el, data) {
   let focused = null;
   let chosen = null;
   const say = (at) => {
-    const cell = at && cellAt(data, at);
+    const cell = at && String(at) !== String(chosen) && cellAt(data, at); // what is chosen has its numbers below
     readout.hidden = !cell;
     if (!cell) return;
-    fill(readout, h("b", {}, upper(cell.name)), h("span", {}, factsOf(data, cell)));
+    fill(readout, h("b", {}, upper(cell.name)), h("span", {}, upper(factsOf(data, cell))));
     placeBeside(readout, cells[at[0]][at[1]], el);
   };
   const stand = (at) => {
@@ -98,7 +98,7 @@ function drawHeatmap(model, el, data) {
       if (at) focus(at, true);
     });
     hint.hidden = Boolean(at);
-    if (!at) say(grid.contains(document.activeElement) ? focused : null);
+    say(!at && grid.contains(document.activeElement) ? focused : null);
   };
   const fromModel = () => {
     const at = placeOf(data, model.get("selected"));
@@ -172,9 +172,9 @@ function placeOf(data, selected) {
 
 function factsOf(data, cell) {
   const kept = cell.facts[0]?.startsWith("keeps ") && data.measure.startsWith("successes kept"); // it has the count
-  const number = cell.text === "?" ? "unknown" : kept ? `${cell.text} of successes` : `${data.measure.replace(/ \(share\)$/, "")} ${cell.text}`;
+  const number = cell.text === "?" ? "unknown" : kept ? null : `${data.measure.replace(/ \(share\)$/, "")} ${cell.text}`;
   const marks = [cell.good && "keeps enough", cell.recommended && "recommended"].filter(Boolean);
-  return [number, ...cell.facts, ...marks].map(visible).join("; ");
+  return [number, ...cell.facts, ...marks].filter(Boolean).map(visible).join("; ");
 }
 
 // --- The grid ---------------------------------------------------------------------------------------------------------
@@ -247,10 +247,10 @@ function drawRuns(model, list, data, cell, close) {
   const { listed } = cell;
   const head = h("div", { class: "runs-head" }, h("h4", {}, upper(cell.name)), h("button", { class: "close", "aria-label": "Close the list", onclick: close }, "×"));
   if (!data.can_list) {
-    fill(list, head, h("p", { class: "facts" }, factsOf(data, cell)), h("p", { class: "quiet" }, "An aggregate does not name its runs: pass them, as in Heatmap(table, runs)."));
+    fill(list, head, h("p", { class: "facts" }, upper(factsOf(data, cell))), h("p", { class: "quiet" }, "An aggregate does not name its runs: pass them, as in Heatmap(table, runs)."));
     return;
   }
-  const facts = h("p", { class: "facts" }, factsOf(data, cell));
+  const facts = h("p", { class: "facts" }, upper(factsOf(data, cell)));
   const parts = [`${plural(listed.all, "run")}`];
   if (listed.stopped || listed.cut) parts.push(`${count(listed.stopped)} stopped`);
   if (listed.cut) parts.push(`${count(listed.cut)} of them successes that it loses`);
@@ -299,7 +299,7 @@ function rowOf(model, data, listed, place) {
     h("td", { class: "code run-id", title: name }, name.length > 18 ? `${name.slice(0, 16)}…` : name),
     h("td", { class: "task said", title: visible(run.task) }, visible(run.task)),
     h("td", { class: why.cut ? "wrong" : null }, why.cut && "✕ ", why.text),
-    h("td", {}, reason && h("span", { class: "reason" }, stopSwatch(reason), reason.replaceAll("_", " "))),
+    h("td", {}, reason && h("span", { class: "reason" }, stopSwatch(reason), stopWords(reason))),
     h("td", { class: "number" }, count(step)),
     h("td", { class: "number" }, run.steps === null ? "" : count(run.steps)),
     h("td", {}, h("button", { class: "open link", disabled: !run.opens, "aria-label": `Replay ${name} at step ${step}`, onclick: open }, "replay")),

@@ -90,14 +90,14 @@ function render({ model, el }) {
   }
 
   function stacked(parts, all) {
-    const text = parts.map((one) => `${one.reason} ${count(one.n)}`).join(", ");
+    const text = parts.map((one) => `${stopWords(one.reason)} ${count(one.n)}`).join(", ");
     return h("div", { class: "stack", role: "img", "aria-label": text, title: text }, parts.map((one) =>
       h("i", { style: { width: `${(100 * one.n) / all}%`, background: `var(--stop-${one.reason})`, "border-color": `var(--ink-${one.reason})` } })));
   }
 
   function key() {
     return h("ul", { class: "key" }, data.reasons.map((one) =>
-      h("li", { "data-reason": one.reason }, stopSwatch(one.reason), one.reason.replaceAll("_", " "), " ", h("b", {}, count(one.n)))));
+      h("li", { "data-reason": one.reason }, stopSwatch(one.reason), stopWords(one.reason), " ", h("b", {}, count(one.n)))));
   }
 
   function drawTable() {

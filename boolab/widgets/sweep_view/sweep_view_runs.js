@@ -28,7 +28,7 @@ function runsTable(model, data, row, name) {
     return h("tr", { class: open ? "run opens" : "run", "data-run": run.id, "aria-current": model.get("opened")?.run === run.id ? "true" : null, onclick },
       h("td", { class: "code", title: visible(run.id) }, visible(run.id.length > 18 ? `${run.id.slice(0, 16)}…` : run.id)),
       h("td", { class: "said task", title: visible(run.task) }, visible(run.task)),
-      h("td", {}, stopSwatch(run.reason), run.reason.replaceAll("_", " ")),
+      h("td", {}, stopSwatch(run.reason), stopWords(run.reason)),
       h("td", { class: "number" }, count(run.steps)),
       h("td", {}, outcome(run)),
       h("td", { class: "number" }, run.cost === null ? "unknown" : money(run.cost)),
