@@ -95,7 +95,7 @@ def test_without_a_limit_it_says_what_to_do_and_a_cap_stands_apart_from_the_name
     expect(page.locator(".hint")).to_contain_text("Move a slider")
     page.locator(".boolab-cap input").press("Home")
     expect(page.locator(".hint")).to_have_count(0)
-    names = page.locator(".figure :is(.label, .caption, .mark text)").all()
+    names = page.locator(".figure text:is(.label, .caption, .present)").all()
     places = [box for box in (name.bounding_box() for name in names) if box is not None]
     assert len(places) >= 4
     for n, a in enumerate(places):

@@ -135,7 +135,11 @@ def test_a_slider_of_caplab_changes_the_numbers_in_python_and_on_the_page(book: 
     slider = lab.locator(".boolab-cap input")
     slider.focus()
     slider.press("Home")
-    book.becomes("lab.setting['max_steps'] is not None", True)
+    book.becomes("lab.setting['max_steps']", 1)
+    slider.press("ArrowRight")  # a shortcut of the notebook's elsewhere
+    book.becomes("lab.setting['max_steps']", 2)
+    lab.locator(".notes").scroll_into_view_if_needed()
+    expect(lab.locator(".capbar .label")).to_be_in_viewport()  # it stays in view
     expect(figure).not_to_have_text(shown, use_inner_text=True)
     steps = book.ask("lab.setting['max_steps']")
     assert before["max_steps"] is None

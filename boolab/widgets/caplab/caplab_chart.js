@@ -101,25 +101,23 @@ function chart(data, width, act) {
     const spot = mine.some((value) => value !== null) ? labelPlace(x, y, mine, others, text, taken) : null;
     if (spot) put(svg, h("text", { class: `label ${name}`, x: spot.at, y: spot.level + 4, "text-anchor": "middle" }, text));
   }
-  if (total) put(svg, h("text", { class: "label keep", x: x.end - 4, y: y(data.keep) + (data.keep > 0.5 ? 14 : -5), "text-anchor": "end" }, `keep ${percent(data.keep)}`));
+  if (total) {
+    put(svg, h("text", { class: "label keep", x: x.end + 4, y: y(data.keep) - 5 }, "keep"),
+      h("text", { class: "label keep", x: x.end + 4, y: y(data.keep) + 14 }, percent(data.keep)));
+  }
   const n = caps.indexOf(now);
   put(svg, line("present", x(now), SIZE.top - 8, foot + SIZE.bars), caption,
     h("text", { class: "present", x: Math.min(Math.max(x(now), 30), width - 30), y: 11, "text-anchor": "middle" }, now === null ? "no cap" : `cap ${count(now)}`));
   if (n >= 0 && total) put(svg, h("circle", { class: "dot kept", cx: x(now), cy: y(lower[n]), r: 4 }));
   if (n >= 0 && saved[n] !== null) put(svg, h("circle", { class: "dot saved", cx: x(now), cy: y(saved[n]), r: 4 }));
   const place = h("div", { class: "chart" },
-    h("h4", {}, visible(curve.title)), h("p", { class: "quiet" }, chartNote(base)), svg);
+    h("h4", {}, visible(curve.title)), h("p", { class: "quiet" }, curve.note), svg);
   follow(place, svg, (at) => nearest(x, caps, (at * width)), (cap) => tooltip(data, cap), (cap) => act.choose({ max_steps: cap }), act.caps, x);
   return place;
 }
 
 function line(name, at, from, to) {
   return h("line", { class: name, x1: at, x2: at, y1: from, y2: to });
-}
-
-function chartNote({ lengths, confidence, proxy }) {
-  const unit = lengths.turns ? "steps in the longest turn of a run" : "steps";
-  return `On record, by step cap (${unit}), the other limits as set. Band: lower bound of what is kept${proxy ? " (proxy)" : ""}, ${percent(confidence)} confidence.`;
 }
 
 function nearest(x, caps, at) {
@@ -175,7 +173,7 @@ function bars({ base, answer }, x, foot) {
     const wide = Math.max(1, x(edges[bin + 1]) - from - 1);
     const range = edges[bin + 1] - edges[bin] > 1 ? `${edges[bin]}\u2013${edges[bin + 1] - 1}` : `${edges[bin]}`;
     const stopped = cut.success[bin] + cut.failure[bin] + cut.unknown[bin];
-    const words = [successes(n, base), plural(failure[bin], "failure"), unknown[bin] ? `${count(unknown[bin])} without a label` : null];
+    const words = [successes(n, base), plural(failure[bin], base.proxy ? "other" : "failure"), unknown[bin] ? `${count(unknown[bin])} without a label` : null];
     const bar = h("g", {}, h("title", {}, `${range} steps: ${words.filter(Boolean).join(", ")}; ${count(stopped)} stopped`));
     const stack = [["success", n, cut.success[bin], -1, 0], ["failure", failure[bin], cut.failure[bin], 1, 0], ["unknown", unknown[bin], cut.unknown[bin], 1, failure[bin]]];
     for (const [name, runs, ended, side, start] of stack) {
@@ -189,7 +187,7 @@ function bars({ base, answer }, x, foot) {
   const sums = [success, failure, unknown].map((runs) => runs.reduce((sum, n) => sum + n, 0));
   const caption = [
     `runs by length: ${successes(sums[0], base)} above`,
-    `${plural(sums[1], "failure")} below`, sums[2] ? `${count(sums[2])} without a label` : null, answer.cut.n ? "outlined: stopped" : null,
+    `${base.proxy ? plural(sums[1], "other") : plural(sums[1], "failure")} below`, sums[2] ? `${count(sums[2])} without a label` : null, answer.cut.n ? "outlined: stopped" : null,
   ];
   put(group, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: zero, y2: zero }));
   return [group, h("text", { class: "caption", x: x.end, y: foot - 7, "text-anchor": "end" }, caption.filter(Boolean).join(", "))];

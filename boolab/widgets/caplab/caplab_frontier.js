@@ -4,13 +4,13 @@
 const FRONTIER = { left: 40, right: 16, top: 22, plot: 226, bottom: 34 };
 const MAX_LOOPS = 3;
 
-// Where a point's name has room: beside it, below it or above it; null where there is none.
-function freeSpot(at, level, wide, width, taken) {
-  const spots = [[at + 9, level - 3], [at + 9, level + 13], [at - 9 - wide, level + 13], [at - 9 - wide, level - 3], [at - wide / 2, level - 10]];
-  const found = spots.map(([from, y]) => ({ from, to: from + wide, level: y })).find(({ from, to, level: y }) =>
-    from >= FRONTIER.left && to <= width && taken.every((one) => to < one.from - 4 || from > one.to + 4 || Math.abs(one.level - y) > 11));
+// The first place for a point's name that is inside the figure and touches no other name; null if there is none.
+function freeSpot(places, wide, width, taken) {
+  const free = ({ from, to, level }) => from >= FRONTIER.left && to <= width
+    && taken.every((one) => to < one.from - 4 || from > one.to + 4 || Math.abs(one.level - level) > 12);
+  const found = places.map(([from, level]) => ({ from, to: from + wide, level })).find(free) ?? null;
   if (found) taken.push(found);
-  return found ?? null;
+  return found;
 }
 
 function frontier({ base, answer, recommended, keep }, width) {
@@ -37,22 +37,27 @@ function frontier({ base, answer, recommended, keep }, width) {
   put(svg, h("line", { class: "even", x1: x(0), y1: y(1), x2: x(even), y2: y(1 - even) }),
     h("text", { class: "tick", x: x(even) - 6, y: y(1 - even) - 5, "text-anchor": "end" }, "even trade"),
     h("path", { class: "line kept", d: inside.map(({ saved, kept }, n) => `${n ? "L" : "M"}${x(saved).toFixed(1)} ${y(kept).toFixed(1)}`).join("") }));
-  const loops = curve.doom_loops.filter(({ saved, kept }) => kept >= low && saved <= most).slice(0, MAX_LOOPS);
-  const taken = [{ from: 0, to: 90, level: FRONTIER.top - 11 }]; // by the name of the axis
-  for (const { value, saved, kept } of loops) {
-    const text = `doom loop ${value}`;
-    put(svg, h("path", { class: "loop", d: `M${x(saved)} ${y(kept) - 5}l5 5l-5 5l-5 -5Z` }, h("title", {}, text)));
-    const spot = freeSpot(x(saved), y(kept), LETTER * text.length, width, taken);
-    if (spot) put(svg, h("text", { class: "loop", x: spot.from, y: spot.level }, text));
-  }
   const now = inside.find(({ cap }) => cap === answer.setting.max_steps);
   const advised = recommended?.setting ? inside.find(({ cap }) => cap === recommended.setting.max_steps) : null;
+  const loops = curve.doom_loops.filter(({ saved, kept }) => kept >= low && saved <= most).slice(0, MAX_LOOPS);
+  const marks = loops.map(({ saved, kept }) => ({ from: x(saved) - 4, to: x(saved) + 4, level: y(kept) + 4 }));
+  const taken = [{ from: 0, to: 90, level: FRONTIER.top - 11 }, ...marks]; // the name of the axis, and the points
+  const name = (at, level, text, kind, spots) => {
+    const spot = freeSpot(spots.map(([right, down]) => [at + right, level + down]), BOLD * LETTER * text.length, width, taken);
+    if (spot) put(svg, h("text", { class: kind, x: spot.from, y: spot.level }, text));
+  };
   if (advised && advised !== now) put(svg, h("circle", { class: "advised", cx: x(advised.saved), cy: y(advised.kept), r: 4 }));
   if (now) {
-    const left = x(now.saved) > FRONTIER.left + 60; // below the line, which falls to the right
-    put(svg, h("circle", { class: "now", cx: x(now.saved), cy: y(now.kept), r: 5 }),
-      h("text", { class: "now", x: x(now.saved) - (left ? 9 : 4), y: y(now.kept) + (left ? 16 : 22), "text-anchor": left ? "end" : "start" },
-        now.cap === null ? "no cap" : `cap ${count(now.cap)}`));
+    const text = now.cap === null ? "no cap" : `cap ${count(now.cap)}`;
+    put(svg, h("circle", { class: "now", cx: x(now.saved), cy: y(now.kept), r: 5 }));
+    const wide = BOLD * LETTER * text.length;
+    name(x(now.saved), y(now.kept), text, "now", [[-9 - wide, 16], [-4, 22], [-9 - wide, -6], [9, -6]]);
+  }
+  for (const { value, saved, kept } of loops) {
+    const text = `doom loop ${value}`;
+    const wide = BOLD * LETTER * text.length;
+    put(svg, h("path", { class: "loop", d: `M${x(saved)} ${y(kept) - 5}l5 5l-5 5l-5 -5Z` }, h("title", {}, text)));
+    name(x(saved), y(kept), text, "loop", [[10, -2], [10, 13], [-10 - wide, 13], [-10 - wide, -2], [-wide / 2, -10]]);
   }
   put(svg, h("text", { class: "tick", x: 0, y: FRONTIER.top - 11 }, base.proxy ? "kept (proxy)" : "successes kept"),
     h("text", { class: "tick", x: width - FRONTIER.right, y: height - 3, "text-anchor": "end" }, `${base.measure} saved`));

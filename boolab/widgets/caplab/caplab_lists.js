@@ -49,6 +49,8 @@ function table(data, open, act) {
     more(hidden, "more run"), fold);
 }
 
+const BAR = 84; // the width of the longest run
+
 function runTable(data, rows, name, act) {
   const { answer } = data;
   const agents = new Set(answer.rows.map((row) => row.agent)).size > 1;
@@ -56,10 +58,10 @@ function runTable(data, rows, name, act) {
   const won = rows.some(({ success }) => success);
   const reasons = new Set(answer.rows.map(({ reason }) => reason)).size > 1 || answer.rows.some(({ reason }) => reason !== "step_cap");
   const heads = ["task", agents ? "agent" : null, h("span", { class: "number" }, "steps"),
-    h("span", {}, "spent, ", h("span", { class: "saved" }, "saved")), reasons ? "stopped by" : null, won ? "the success" : null, "ended on record", h("span", { class: "only-read" }, "replay")];
-  const bar = ({ at, needed }) => h("svg", { class: "spent", width: 110, height: 10, viewBox: "0 0 110 10", role: "img", "aria-label": `${count(at)} of ${plural(needed, "step")} spent` },
-    h("rect", { class: "before", x: 0, y: 1, width: (110 * Math.min(at, needed)) / most, height: 8 }),
-    h("rect", { class: "after", x: (110 * Math.min(at, needed)) / most, y: 1, width: Math.max(0, (110 * (needed - at)) / most), height: 8 }));
+    h("span", {}, "spent, ", h("span", { class: "saved" }, "saved")), reasons ? "stopped by" : null, won ? "success" : null, "ended on record", h("span", { class: "only-read" }, "replay")];
+  const bar = ({ at, needed }) => h("svg", { class: "spent", width: BAR, height: 10, viewBox: `0 0 ${BAR} 10`, role: "img", "aria-label": `${count(at)} of ${plural(needed, "step")} spent` },
+    h("rect", { class: "before", x: 0, y: 1, width: (BAR * Math.min(at, needed)) / most, height: 8 }),
+    h("rect", { class: "after", x: (BAR * Math.min(at, needed)) / most, y: 1, width: Math.max(0, (110 * (needed - at)) / most), height: 8 }));
   const line = (row) => h("tr", { class: "run-row", "data-run": visible(row.run) },
     h("td", { class: "name", title: visible(row.run) }, visible(row.name)),
     agents ? h("td", { class: "name" }, visible(row.agent)) : null,

@@ -64,6 +64,20 @@ def title_of(curve: Curve, keep: float) -> str:
     return title if share is None else f"{title}: it saves {percent(share) if share else 'none'} of the {curve.measure}"
 
 
+def note_of(curve: Curve, confidence: float, *, turns: bool) -> str:
+    """What is drawn, and on which data.
+
+    Args:
+        curve: The curve.
+        confidence: The confidence of its lower bound.
+        turns: Whether a cap is for each turn of a run.
+    """
+    steps = "steps in the longest turn of a run" if turns else "steps"
+    most = " to the most that may be kept" if [*curve.upper] != [*curve.lower] else ""
+    drawn = f"On record, by step cap ({steps}), the other limits as set."
+    return f"{drawn} Band: lower bound, {level(confidence)} confidence{most}." if curve.of else drawn
+
+
 def tightest(curve: Curve, keep: float) -> int | None:
     """The tightest cap that keeps a share of the successes on record; None if none does."""
     rows = zip(curve.caps, curve.lower, strict=True)

@@ -23,7 +23,7 @@ from boolab.counterfactuals.step_table import LABEL, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.stats.intervals import Array
 from boolab.stats.recommend.recommend import Objective
-from boolab.widgets.caplab.curve import Curve, frontier_title, tightest, tips_of, title_of
+from boolab.widgets.caplab.curve import Curve, frontier_title, note_of, tightest, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import how_to_set, short_of
 from boolab.widgets.caplab.notes import MEASURES, notes_of, skipped_values
 from boolab.widgets.caplab.numbers import numbers_of
@@ -211,6 +211,7 @@ class CapTable:
             "at_least": np.round(curve.at_least, 4).tolist(),
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
             "title": title_of(curve, self.keep),
+            "note": note_of(curve, self._question.confidence, turns=self._turns()),
             "on_record": f"On record: {'no cap does' if cap is None else short_of({'max_steps': cap})}.",
             "tips": tips_of(curve),
             "frontier_title": frontier_title(curve) if curve.of else "",
