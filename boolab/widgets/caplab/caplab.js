@@ -52,8 +52,7 @@ function render({ model, el }) {
   ].map((name) => h("div", { class: name }));
   const others = h("div", { class: "others" });
   const counting = h("div", { class: "counting" });
-  const folds = new Set();
-  const open = { has: (name) => folds.has(name), set: (name, is) => (is ? folds.add(name) : folds.delete(name)) };
+  const open = new Map();
   const track = h("div", { class: "track-place" });
   const capbar = h("div", { class: "capbar" }, h("div", { class: "name" }, label, advised), track, result);
   const body = h("div", { class: "body" }, agents, answer, h("div", { class: "charts" }, others, figure, trade), capbar,

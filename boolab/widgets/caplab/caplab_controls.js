@@ -163,12 +163,10 @@ function countingControls({ counting, grid }, open, act) {
   }), visible(tool));
   const names = exempt.length > 2 ? `${count(exempt.length)} tools` : exempt.map(visible).join(", ") || "none";
   return [
-    h("details", { class: "boolab-exempt", open: open.has("exempt"), ontoggle: (event) => open.set("exempt", event.target.open) },
-      h("summary", {}, "Exempt tools: ", h("b", {}, names)),
+    fold(open, "exempt", { class: "boolab-exempt" }, ["Exempt tools: ", h("b", {}, names)],
       h("p", { class: "quiet" }, "Their repeats are no loop, such as those of a tool that polls."),
       h("div", { class: "tools" }, tools.map(box))),
-    h("details", { class: "boolab-counting", open: open.has("counting"), ontoggle: (event) => open.set("counting", event.target.open) },
-      h("summary", {}, "How calls are counted"),
+    fold(open, "counting", { class: "boolab-counting" }, "How calls are counted",
       choice("same", "Calls are repeats if they have the", choices.map(({ name, words }) => [name, words]), same),
       own.length ? h("p", { class: "quiet" }, own.map(visible).join("; ")) : null,
       choice("scope", "Limits hold for", [["turn", "each turn"], ["run", "the whole run"]], scope),

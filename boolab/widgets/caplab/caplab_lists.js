@@ -16,8 +16,7 @@ function ends({ base, answer }, open) {
   const still = answer.open.not_identified
     ? h("p", { class: "quiet" }, `${plural(answer.open.not_identified, "run")} stopped in a turn that others follow: the rest is unknown.`)
     : null;
-  return h("details", { class: "ends", open: open.has("ends"), ontoggle: (event) => open.set("ends", event.target.open) },
-    h("summary", {}, h("b", {}, `How the ${plural(base.runs, "run")} end`), ` with ${answer.short === NO_LIMIT ? "no limit" : answer.short}`), bar, key, still);
+  return fold(open, "ends", { class: "ends" }, [h("b", {}, `How the ${plural(base.runs, "run")} end`), ` with ${answer.short}`], bar, key, still);
 }
 
 // --- The runs that are stopped -----------------------------------------------------------------------------------------
@@ -42,11 +41,11 @@ function table(data, open, act) {
   const more = (n, what) => (n <= 0 ? null : data.grid
     ? h("p", { class: "quiet" }, `and ${count(n)} more`)
     : h("button", { class: "more", type: "button", onclick: act.more }, `+ ${plural(n, what)}`));
-  const fold = others ? h("details", { class: "failures", open: open.has("failures") || !won.length, ontoggle: (event) => open.set("failures", event.target.open) },
-    h("summary", {}, `${plural(others, cut.failed === others && !base.proxy ? "failure" : "other run")} that it stops, longest first`),
+  const failures = others ? fold(open, "failures", { class: "failures", first: !won.length },
+    `${plural(others, cut.failed === others && !base.proxy ? "failure" : "other run")} that it stops, longest first`,
     rest.length ? runTable(data, rest, "Other runs that the setting stops", act) : null, more(others - rest.length, "more run")) : null;
   return h("section", { class: "cut" }, title, won.length ? runTable(data, won, "Successes that the setting stops", act) : null,
-    more(hidden, "more run"), fold);
+    more(hidden, "more run"), failures);
 }
 
 const BAR = 84; // the width of the longest run
@@ -84,8 +83,7 @@ function advice({ base, recommended, searching }, open) {
   const sure = recommended?.setting
     ? `${recommended.words} It keeps at least ${percent(recommended.keep, 1)} of the ${base.success}.`
     : searching && !recommended ? text[0] : `Nothing can be recommended: ${visible(recommended.reason)}.`;
-  return h("details", { class: "advice", open: open.has("advice"), ontoggle: (event) => open.set("advice", event.target.open) },
-    h("summary", {}, h("b", {}, "Recommended"), " ", sure),
+  return fold(open, "advice", { class: "advice" }, [h("b", {}, "Recommended"), " ", sure],
     recommended ? [...text, ...recommended.notes].map((line) => h("p", { class: "quiet" }, visible(line))) : null);
 }
 
@@ -93,9 +91,8 @@ function advice({ base, recommended, searching }, open) {
 function howToSet({ answer }, open) {
   const ways = answer.how.filter(({ short }) => short);
   const without = answer.how.filter(({ short }) => !short).map(({ title }) => title);
-  const row = ({ name, title, where, text, line, short, others, notes }, n) => h("div", { class: "way", "data-name": name },
-    h("details", { open: open.has(`way ${n}`), ontoggle: (event) => open.set(`way ${n}`, event.target.open) },
-      h("summary", {}, h("span", { class: "title" }, title), h("code", { class: "code", title: line }, line)),
+  const row = ({ name, title, where, text, line, short, others, notes }) => h("div", { class: "way", "data-name": name },
+    fold(open, `${name} ${where}`, {}, [h("span", { class: "title" }, title), h("code", { class: "code", title: line }, line)],
       h("p", { class: "quiet" }, where), h("pre", { class: "code written" }, text),
       others.map((other) => [h("p", { class: "quiet" }, other.where), h("pre", { class: "code written" }, other.text)]),
       notes.map((note) => h("p", { class: "quiet" }, note))),

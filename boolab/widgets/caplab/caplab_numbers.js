@@ -44,3 +44,10 @@ function numbers({ answer }) {
 function span({ lower, upper }) {
   return lower === upper ? count(lower) : `${count(lower)}\u2013${count(upper)}`;
 }
+
+// What is folded, and stays as the user left it when all is drawn anew: `open` is a map from names to flags. The click is
+// noted, because the event of a toggle may come after the next frame.
+function fold(open, name, { first = false, ...attributes }, summary, ...children) {
+  const noted = (event) => open.set(name, !event.currentTarget.parentElement.open);
+  return h("details", { ...attributes, open: open.get(name) ?? first }, h("summary", { onclick: noted }, summary), children);
+}
