@@ -89,7 +89,7 @@ def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
         Picture("caplab.png", lab, height=887),
         Picture("heatmap.png", bl.Heatmap(table, runs, keep=0.9), choose_a_cell, height=678),
         Picture("compare.png", bl.Compare("boocode", "claude_code", script=script)),
-        Picture("sweep.png", view),
+        Picture("sweep.png", view, choose_a_setting),
     ]
 
 
@@ -104,6 +104,12 @@ def choose_a_cell(page: Page) -> None:
     """List the runs of a cell, and point at nothing."""
     page.locator('.cell[data-x="48"][data-y="3"]').click()
     page.locator(".run-row").first.wait_for()
+    page.mouse.move(0, 0)
+
+
+def choose_a_setting(page: Page) -> None:
+    """List the runs of a setting, and point at nothing."""
+    page.locator("tr.setting").nth(5).click()
     page.mouse.move(0, 0)
 
 

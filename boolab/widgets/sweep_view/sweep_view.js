@@ -129,7 +129,7 @@ function render({ model, el }) {
   function columnsOf(rows) {
     const named = data.columns.map((_, i) => ({
       name: data.heads[i], unit: data.units[i], key: (row) => ordered(row.values[i]),
-      cell: (row) => h("td", { class: "said" }, i ? visible(row.values[i]) : [chooser(row), visible(row.values[i])]),
+      cell: (row) => h("td", { class: data.units[i] ? "limit" : "said" }, i ? visible(row.values[i]) : [chooser(row), visible(row.values[i])]),
     }));
     return [
       ...named,
