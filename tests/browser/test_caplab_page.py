@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+import boolab as bl
 from boolab.widgets.caplab.widget import CapLab
 from tests.browser.conftest import PageOf
 from tests.support.caplab_cases import Told, runs_of
@@ -137,6 +138,22 @@ def test_a_click_on_the_track_or_in_the_figure_sets_the_cap_there(page_of: PageO
         expect(label).to_have_text("1")
         page.locator(".boolab-cap input").press("End")
         expect(label).to_have_text("no limit")
+
+
+def test_the_pointer_shows_a_caps_numbers_in_both_figures_and_a_click_sets_it(page_of: PageOf) -> None:
+    page = page_of(CapLab(bl.load_dataset("atlas/tau-airline")), width=1280)
+    for figure in (".figure", ".frontier"):
+        box = page.locator(figure).bounding_box()
+        assert box is not None
+        x, y = (box["width"] * 0.5, 80) if figure == ".figure" else (60, 40)
+        page.mouse.move(box["x"] + x, box["y"] + y)
+        shown = page.locator(".tooltip")
+        expect(shown).to_contain_text("stopped")
+        (cap,) = re.findall(r"cap (\d+)", shown.inner_text())
+        page.mouse.click(box["x"] + x, box["y"] + y)
+        expect(page.locator(".hint")).to_have_count(0)
+        near = int(page.locator(".capbar .label strong").inner_text())
+        assert abs(near - int(cap)) <= 3  # a page has some of the caps
 
 
 def test_of_several_agents_the_one_that_is_shown_is_marked_and_the_others_say_why_not(page_of: PageOf) -> None:

@@ -117,7 +117,7 @@ function render({ model, el }) {
     fill(agents, agentTabs(data, act));
     fill(answer, verdict(data), numbers(data));
     fill(figure, chart(data, state.width, act));
-    fill(trade, frontier(data, Math.max(240, Math.min(trade.clientWidth || 300, 420))));
+    fill(trade, frontier(data, Math.max(240, Math.min(trade.clientWidth || 300, 420)), act));
     fill(advised, adviceButton(data, act));
     fill(counting, keepControl(data, act), countingControls(data, open, act));
     const [saved] = data.answer.saved;

@@ -112,7 +112,7 @@ function chart(data, width, act) {
   if (n >= 0 && saved[n] !== null) put(svg, h("circle", { class: "dot saved", cx: x(now), cy: y(saved[n]), r: 4 }));
   const place = h("div", { class: "chart" },
     h("h4", {}, visible(curve.title)), h("p", { class: "quiet" }, curve.note), svg);
-  follow(place, svg, (at) => nearest(x, caps, (at * width)), (cap) => tooltip(data, cap), (cap) => act.choose({ max_steps: cap }), act.caps, x);
+  follow(place, svg, data, act, (at) => nearest(x, caps, at));
   return place;
 }
 
@@ -124,26 +124,27 @@ function nearest(x, caps, at) {
   return caps.reduce((best, one) => (Math.abs(x(one) - at) < Math.abs(x(best) - at) ? one : best), caps[0]);
 }
 
-// What stands beside the pointer, inside the figure; a click sets the cap.
-function follow(place, svg, find, show, choose, possible, x) {
-  const at = (event) => {
+// The numbers of a cap beside the pointer, inside the figure; a click sets the cap, or the next one that there is.
+function follow(place, svg, data, act, find) {
+  const found = (event) => {
     const box = svg.getBoundingClientRect();
-    return (event.clientX - box.left) / box.width;
+    const scale = svg.viewBox.baseVal.width / box.width;
+    return find((event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
   };
   svg.addEventListener("click", (event) => {
-    const cap = find(at(event));
-    if (cap !== undefined) choose(nearest(x, possible, x(cap)));
+    const cap = found(event);
+    if (cap) act.choose({ max_steps: nearest((one) => one, act.caps, cap) });
   });
   svg.addEventListener("pointermove", (event) => {
-    const cap = find(at(event));
-    if (cap === undefined) return;
     place.querySelector(".tooltip")?.remove();
-    const shown = show(cap);
+    const cap = found(event);
+    if (!cap) return;
+    const shown = tooltip(data, cap);
     place.append(shown);
     const box = place.getBoundingClientRect();
     const left = event.clientX - box.left;
     const flip = left + 14 + shown.offsetWidth > box.width;
-    shown.style.left = `${Math.max(0, flip ? left - 14 - shown.offsetWidth : left + 14)}px`;
+    shown.style.left = `${Math.max(Math.min(0, box.width - shown.offsetWidth), flip ? left - 14 - shown.offsetWidth : left + 14)}px`;
     shown.style.top = `${Math.max(0, Math.min(event.clientY - box.top - 20, box.height - shown.offsetHeight))}px`;
   });
   svg.addEventListener("pointerleave", () => place.querySelector(".tooltip")?.remove());

@@ -13,7 +13,10 @@ function freeSpot(places, wide, width, taken) {
   return found;
 }
 
-function frontier({ base, answer, recommended, keep }, width) {
+const REACH = 40; // from how far a point of the line is found
+
+function frontier(data, width, act) {
+  const { base, answer, recommended, keep } = data;
   const { curve, kept: { of } } = answer;
   const points = base.axes[0].values.map((cap, n) => ({ cap, saved: curve.saved[n], kept: curve.lower[n] / of }))
     .filter(({ saved, kept }) => saved !== null && Number.isFinite(kept));
@@ -62,5 +65,11 @@ function frontier({ base, answer, recommended, keep }, width) {
   put(svg, h("text", { class: "tick", x: 0, y: FRONTIER.top - 11 }, base.proxy ? "kept (proxy)" : "successes kept"),
     h("text", { class: "tick", x: width - FRONTIER.right, y: height - 3, "text-anchor": "end" }, `${base.measure} saved`));
   const loopNote = loops.length ? " Diamonds: doom-loop thresholds without a cap." : "";
-  return h("div", { class: "trade" }, h("h4", {}, curve.frontier_title), h("p", { class: "quiet" }, `Line: all caps.${loopNote}`), svg);
+  const place = h("div", { class: "trade chart" }, h("h4", {}, curve.frontier_title), h("p", { class: "quiet" }, `Line: all caps.${loopNote}`), svg);
+  const far = (point, atX, atY) => Math.hypot(x(point.saved) - atX, y(point.kept) - atY);
+  follow(place, svg, data, act, (atX, atY) => {
+    const best = inside.reduce((one, other) => (far(other, atX, atY) < far(one, atX, atY) ? other : one));
+    return far(best, atX, atY) < REACH ? best.cap : null;
+  });
+  return place;
 }
