@@ -1,4 +1,6 @@
-"""A statistical finding as text and HTML: the quality of its data first, then sentences, then a table.
+"""A statistical finding as text and HTML: its table first, then sentences, then the quality of its data.
+
+See `Finding`.
 
 Names in it come from logs, which are untrusted input: they are never markup, and never move a terminal's cursor.
 """
@@ -28,7 +30,7 @@ class Finding:
         title: What it is about, in a few words.
         frame: All numbers, a row for each.
         sentences: What they show, in plain words.
-        notes: The quality of the data and what limits the answer. They are shown first.
+        notes: The quality of the data and what limits the answer.
         table: What is shown of the numbers, where the whole frame would be too much.
         tests: Comparisons between groups, a row for each; empty where there are none.
 
@@ -56,9 +58,9 @@ class Finding:
         return f"<Finding {clean(self.title)!r}: {size}>"
 
     def __str__(self) -> str:
-        """Title, notes, sentences and table as plain text, wrapped."""
+        """Title, table, sentences and notes as plain text, wrapped."""
         notes = ["\n".join(wrapped(note, first="- ") for note in self.notes)] if self.notes else []
-        return "\n\n".join([wrapped(self.title), *notes, *map(wrapped, self.sentences), *self.table_text()])
+        return "\n\n".join([wrapped(self.title), *self.table_text(), *map(wrapped, self.sentences), *notes])
 
     def table_text(self) -> list[str]:
         """The table as plain text, and a line on rows that are not shown; empty if it has no row."""
@@ -68,7 +70,7 @@ class Finding:
     def _repr_html_(self) -> str:
         """The same as a fragment of HTML: no script, nothing from elsewhere, the notebook's own colours."""
         title = f"<p><strong>{escaped(self.title)}</strong></p>"
-        body = self.notes_html() + self.sentences_html() + self.table_html()
+        body = self.table_html() + self.sentences_html() + self.notes_html()
         return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{title}{body}</div>'
 
     def notes_html(self) -> str:

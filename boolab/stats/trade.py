@@ -151,12 +151,14 @@ def trade_of(
         (20.0, 40.0, 2.0)
     """
     each, lost = _share(steps, successes), _share(saved_steps, successes - kept)
+    # One division of whole numbers: it is below 1 exactly where the trade is poor.
+    even = saved_steps * successes / ((successes - kept) * steps) if lost is not None and each else None
     known = cost is not None and saved_cost is not None
     return {
         "steps_per_success": each,
         "steps_per_kept_success": _share(steps - saved_steps, kept),
         "saved_steps_per_lost_success": lost,
-        "even_trade": lost / each if lost is not None and each else None,
+        "even_trade": even,
         "cost_per_success_usd": _share(cost, successes) if cost is not None else None,
         "cost_per_kept_success_usd": _share(cost - saved_cost, kept) if known else None,  # type: ignore[operator] # known
     }

@@ -179,15 +179,16 @@ def test_a_setting_that_is_pasted_keeps_and_saves_what_stands_beside_it(setting:
     beside = (answer["kept"]["lower"], steps["saved"])
     assert beside == told(runs, setting)
     names: dict[str, Any] = {}
-    exec(answer["code"], names)  # noqa: S102 - that it runs and what it gives is what is tested
+    texts = {way["name"]: way["text"] for way in answer["how"]}
+    exec(texts["python"], names)  # noqa: S102 - that it runs and what it gives is what is tested
     assert played(runs, names["agent"]) == beside
     (row,) = bl.counterfactual(runs, rules=names["rule"], scope=setting.scope, aggregate=True).to_dict("records")
     assert (row["kept_lower"], row["saved_steps"]) == beside
-    front = answer["how"][0]["text"]
+    front = texts["boolab"]
     reached = played(runs, agent_in(front, tmp_path)) == beside
     assert reached or "#" in front
     assert reached or "ends a run at 200 steps" in front or "which no agent file can express" in front
-    assert (as_code(setting), as_front_matter(setting)) == (answer["code"], front)
+    assert (as_code(setting), as_front_matter(setting)) == (texts["python"], front)
 
 
 @pytest.mark.parametrize(

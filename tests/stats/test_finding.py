@@ -31,9 +31,9 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_text_tells_notes_then_sentences_then_the_table() -> None:
+def test_the_text_has_the_table_then_the_sentences_then_the_notes() -> None:
     text = str(FINDING)
-    places = [text.index(part) for part in ("About", "- Beware", "It says", "word", "name")]
+    places = [text.index(part) for part in ("About", "name", "It says", "word", "- Beware")]
     assert places == sorted(places)
     assert max(map(len, text.splitlines())) <= WIDTH
     assert "1,200" in text
@@ -71,7 +71,7 @@ def test_long_and_wide_tables_say_what_they_leave_out() -> None:
 def test_an_empty_finding_is_text_too() -> None:
     assert str(Finding("x", pd.DataFrame())) == "x"
     assert "table" not in Finding("x", pd.DataFrame())._repr_html_()
-    assert str(Finding("x", FRAME, ("Yes.",), table=pd.DataFrame({"a": [True]}))).endswith("a\nyes")
+    assert str(Finding("x", FRAME, ("Yes.",), table=pd.DataFrame({"a": [True]}))) == "x\n\na\nyes\n\nYes."
 
 
 @pytest.mark.parametrize(

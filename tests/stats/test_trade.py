@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boolab.stats.trade import Trade
+from boolab.stats.trade import Trade, trade_of
 
 
 @given(st.integers(0, 10**6), st.integers(0, 500), st.integers(1, 10**6), st.integers(1, 500))
@@ -18,6 +18,20 @@ def test_is_poor_if_a_larger_share_of_successes_is_lost_than_of_steps_is_saved(
         assert trade.is_poor == (saved * successes < lost * total)
         assert trade.is_even == (saved * successes == lost * total)
     assert not (trade.is_poor and trade.is_even)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 500), st.integers(1, 10**6), st.integers(1, 500))
+def test_the_column_is_below_one_where_the_trade_is_poor_and_one_where_it_is_even(
+    saved: int, lost: int, total: int, successes: int
+) -> None:
+    lost = min(lost, successes)
+    kept = successes - lost
+    row = trade_of(steps=total, saved_steps=saved, successes=successes, kept=kept, cost=None, saved_cost=None)
+    trade, even = Trade(saved, lost, total, successes), row["even_trade"]
+    assert (even is None) == (lost == 0)
+    if even is not None:
+        assert trade.is_poor == (even < 1)
+        assert trade.is_even == (even == 1)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def _bounds(recording: Recording) -> str:
 
 
 def _recommended(recording: Recording, found: Recommendation) -> str:
-    sentences = (wrap(sentence, "  ", "  ") for sentence in found.sentences)
+    sentences = (wrap(sentence, "  ", "  ") for sentence in (*found.verdict, *found.sentences))
     return "\n".join([wrap(f"{found.title}, by {recording.name}:"), *sentences])
 
 

@@ -214,7 +214,7 @@ class Advice:
         return len(np.unique(run))
 
     def group(self, group: Group) -> Iterator[str]:
-        """What to ship for one group, and at which confidence."""
+        """What the answer for one group rests on: the sentences of `verdict` are not repeated."""
         name = group_name(group.names)
         prefix = f"{name}: " if name else ""
         if not group.choice.qualifies:
@@ -238,18 +238,17 @@ class Advice:
                 f"{count(group.units.n_runs, self.noun)}."
             )
         limits = [AXES[name].with_value(value) for name, value in choice.setting.items() if value is not None]
-        kept = f"{sums['kept_lower']:,}" + (
-            f" to {sums['kept_upper']:,}" if sums["kept_upper"] != sums["kept_lower"] else ""
-        )
+        lost, perhaps = choice.successes - sums["kept_lower"], sums["kept_upper"] - sums["kept_lower"]
         most = choice.best.tests.may_lose
         source = "these same tasks" if question.dependence == "same_tasks" else "the same source"
         if not group.units.terminated.all():
             source += " under the recorded limits"
+        keep = "keeps" if len(limits) == 1 else "keep"
         return (
-            f"Set {joined(limits)}. On record it keeps {kept} of {successes_of(choice.successes)} and saves "
-            f"{self.saved(sums)}. At {level(question.confidence)} confidence it keeps at least "
-            f"{level(question.keep)} of future successes from {source}: for that it may "
-            f"lose {most or 'none'} of {self._rests(choice, choice.best)}."
+            f"At {level(question.confidence)} confidence, {joined(limits)} {keep} at least {level(question.keep)} of "
+            f"future successes from {source}: for that {'it' if len(limits) == 1 else 'they'} may lose "
+            f"{most or 'none'} of {self._rests(choice, choice.best)}; on record {f'{lost:,}' if lost else 'none'} "
+            f"{'is' if lost == 1 else 'are'} lost{f', {perhaps:,} of them perhaps not' if perhaps else ''}."
         )
 
     def _rests(self, choice: Choice, found: Found) -> str:
@@ -266,7 +265,8 @@ class Advice:
         paths = group.choice.paths
         single = [found for found in paths if found.setting is not None and found.tests.path.name != JOINT]
         saving = [found for found in single if found.saved > 0]
-        if len(paths) == 1 or not saving or (len(saving) == 1 and saving[0] is group.choice.best):
+        answered = not group.names and self.success_by == LABEL  # the answer has them
+        if answered or len(paths) == 1 or not saving or (len(saving) == 1 and saving[0] is group.choice.best):
             return ""
         parts = []
         for found in saving:

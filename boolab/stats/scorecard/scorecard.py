@@ -47,7 +47,7 @@ from boolab.stats.scorecard.metrics import (
     truth_of,
     units_in,
 )
-from boolab.stats.trade import TRADE
+from boolab.stats.trade import TRADE, Trade
 from boolab.stats.units import cluster_notes, grouped, keys_of
 
 _COLUMNS: Final[Mapping[str, str]] = {
@@ -71,7 +71,6 @@ _TABLE: Final = (
 )
 _MAX_SENTENCES: Final = 12  # rows that get sentences
 _MAX_NAMED: Final = 6  # rules in a note
-_WHOLE_FROM: Final = 100  # steps are shown without a fraction from here on
 _DETECTED: Final = ("doom_loop", "error_streak", "stuck")
 
 
@@ -283,14 +282,10 @@ class _Words:
 
     def _trade(self, row: Mapping[str, Any]) -> Iterator[str]:
         """Whether the steps that are saved are worth the successes that may be lost."""
-        saved, trade = row["saved_steps_per_lost_success"], row["even_trade"]
-        if saved is None or trade is None:
+        if row["even_trade"] is None:
             return
-        yield (
-            f"It saves {_number(saved)} steps for each success that it may lose, which is worthwhile only if another "
-            f"success costs less; on record one costs {_number(row['steps_per_success'])}, "
-            f"so it is{'' if trade > 1 else ' not'}."
-        )
+        steps = round(row["steps_per_success"] * row["successes"])
+        yield Trade(row["saved_steps"], row["successes_lost_upper"], steps, row["successes"]).sentence
 
     def _cost(self, row: Mapping[str, Any]) -> str:
         saved = f"saved {count(row['saved_steps'], 'step')}"
@@ -423,11 +418,6 @@ class _Words:
             yield (
                 "The interval of a clean threshold resamples observed values, so it cannot exceed them; other runs can."
             )
-
-
-def _number(value: float) -> str:
-    """A number of steps: whole, or with a digit where it is small."""
-    return f"{value:,.0f}" if value >= _WHOLE_FROM or value == int(value) else f"{value:.1f}"
 
 
 def _counted(reasons: pd.Series[Any]) -> str:
