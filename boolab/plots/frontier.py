@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,8 +16,10 @@ from matplotlib.ticker import MaxNLocator
 
 from boolab.core.text import count, level, percent, shorten, span
 from boolab.plots import palette, style
+from boolab.plots._beside import draw_beside, lines_beside, notes_beside, saved_at, title_beside
 from boolab.plots._frames import check_columns, floats, frame_of, missing
 from boolab.plots._grid import by_group
+from boolab.plots._labels import Line
 from boolab.plots._panels import MAX_PANELS, draw_panels
 from boolab.stats.compare_rules.frontiers import Frontier, first_on_front
 from boolab.stats.compare_rules.settings import NO_LIMIT
@@ -49,6 +51,7 @@ def plot_frontier(
     *,
     keep: float | None = 0.95,
     least: float = 0.5,
+    beside: Mapping[str, pd.DataFrame] | None = None,
     title: str | None = style.AUTO,
     ax: Axes | None = None,
 ) -> Axes:
@@ -65,6 +68,9 @@ def plot_frontier(
         data: What `bl.stats.frontier` returns; or its frame, which has no band.
         keep: The share of successes at which a line is drawn; None for no line.
         least: The share of successes at which the axis begins, below 1: settings that keep less are not shown.
+        beside: Further lines by name, three at most, for a single group: frames with `kept_share` and `saved_share`, a
+            row for each threshold. They may be of rules on held-out tasks, from `bl.stats.crossval` or the `report` of
+            `bl.learn_stop`.
         title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw one group in; a new figure by default.
 
@@ -72,8 +78,8 @@ def plot_frontier(
         The Axes; of panels, the first.
 
     Raises:
-        SettingError: if the frame lacks a column, or has too many groups: more than 30, or more than one for the Axes
-            that were given; or `keep` or `least` is no such share.
+        SettingError: if a frame lacks a column, or has too many groups: more than 30, or more than one for the Axes
+            that were given, or where there are lines beside it; or `keep` or `least` is no such share.
 
     Example:
         >>> import boolab as bl
@@ -96,7 +102,8 @@ def plot_frontier(
     band = getattr(data, "band", pd.DataFrame(columns=list(_BAND)))
     check_columns(band, _BAND, "frontier makes")
     keys = _group_columns(frame)
-    groups = by_group(frame, keys, MAX_PANELS if ax is None else 1)
+    lines = lines_beside(beside or {})
+    groups = by_group(frame, keys, MAX_PANELS if ax is None and not lines else 1)
     shown = frame[frame["on_front"].fillna(value=False) & (frame["kept_share"] >= least)]
     reach = max(0.05, min(1.0, 1.06 * float(floats(shown["saved_share"]).max(initial=0))))
     parts = [
@@ -105,7 +112,7 @@ def plot_frontier(
     ]
     looks = _looks(parts)
     if len(parts) == 1:
-        return _one(parts[0], looks, keep, title, ax)
+        return _one(parts[0], looks, keep, title, ax, lines)
     named = [(f"{part.name} ({_successes(part):,})", part) for part in parts]
 
     def alone(part: _Part, panel: Axes) -> Axes:
@@ -157,7 +164,12 @@ def _successes(part: _Part) -> int:
 
 
 def _one(
-    part: _Part, looks: dict[str, tuple[str, str]], keep: float | None, title: str | None, ax: Axes | None
+    part: _Part,
+    looks: dict[str, tuple[str, str]],
+    keep: float | None,
+    title: str | None,
+    ax: Axes | None,
+    lines: Sequence[Line] = (),
 ) -> Axes:
     """One front, in Axes of its own or in a panel."""
     ax = style.axes_for(ax, 4.8)
@@ -193,15 +205,21 @@ def _one(
         if not small:
             style.annotate(ax, f"{level(keep)} kept", (1, keep), (0, 3), color=ink, xycoords=ax.get_yaxis_transform(),
                            ha="right", gid="keep").set_in_layout(False)  # fmt: skip
-    _Names(ax, part, best).write()
+    _Names(ax, part, best, alone=not lines).write()
+    if lines:
+        mark = None
+        if best is not None:
+            row = front.iloc[best]
+            mark = Line([row["saved_share"]], [row["kept_share"]], shorten(str(row["rule"]), _NAME), ink)
+        draw_beside(ax, lines, Line(np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]), mark, keep)
     return style.finish(
         ax,
-        title=style.chosen(title, _title(part, keep, best)),
+        title=style.chosen(title, _title(part, keep, best, lines)),
         xlabel="steps saved",
         ylabel="successes kept",
         grid=ax.yaxis,
         key=[] if small else _key(ax, looks, part),
-        notes=_notes([part], keep),
+        notes=[*_notes([part], keep), *notes_beside(lines)],
         what="Settings, by what they keep and save",
     )
 
@@ -240,8 +258,9 @@ class _Names:
     Small Axes have room for one, in a corner.
     """
 
-    def __init__(self, ax: Axes, part: _Part, best: int | None) -> None:
+    def __init__(self, ax: Axes, part: _Part, best: int | None, *, alone: bool = True) -> None:
         self.ax = ax
+        self.alone = alone
         self.part = part
         self.best = best
         self.size = style.sizes(ax).note
@@ -251,7 +270,7 @@ class _Names:
         """Write as many as there is room for: the best first, then from the one that saves most on."""
         small = style.is_small(self.ax)
         shown = np.flatnonzero(floats(self.part.front["kept_share"]) >= self.part.least).tolist()
-        if not small:
+        if not small and self.alone:
             first = [] if self.best is None else [self.best]
             for place in [*first, *(place for place in shown[::-1] if place != self.best)]:
                 self._write(place)
@@ -340,8 +359,11 @@ def _key(ax: Axes, looks: dict[str, tuple[str, str]], part: _Part) -> list[Artis
     return [*front, *band, *marks, *dots]
 
 
-def _title(part: _Part, keep: float | None, best: int | None) -> str:
+def _title(part: _Part, keep: float | None, best: int | None, lines: Sequence[Line]) -> str:
     n = _successes(part)
+    if keep is not None and any(saved_at(line, keep) is not None for line in lines):
+        row = None if best is None else part.front.iloc[best]
+        return title_beside(lines, None if row is None else (str(row["rule"]), float(row["saved_share"])), keep)
     if best is None:
         if keep is None:
             return f"{len(part.front):,} of {count(len(part.rows), 'setting')} are on the front"

@@ -105,3 +105,34 @@ def test_what_cannot_be_drawn_is_named(ax: Axes) -> None:
         bl.plots.plot_frontier(pd.DataFrame(FOUND.frame.drop(columns="on_front")), ax=ax)
     with pytest.raises(SettingError, match="least=1: expected a number between 0 and 1"):
         bl.plots.plot_frontier(FOUND, least=1, ax=ax)
+
+
+BESIDE = {
+    "learned": pd.DataFrame({"saved_share": [0.4, 0.1], "kept_share": [0.6, 0.9]}),
+    "careful": pd.DataFrame({"saved_share": [0.05], "kept_share": [0.99]}),
+}
+
+
+def test_other_rules_are_lines_with_names_and_what_they_save_is_read_off_between_their_points(ax: Axes) -> None:
+    bl.plots.plot_frontier(FOUND, keep=0.8, beside=BESIDE, least=0, ax=ax)
+    lines = [one.get_xydata() for one in ax.lines if one.get_label() == "beside"]
+    assert [np.asarray(one).tolist() for one in lines] == [[[0, 1], [0.1, 0.9], [0.4, 0.6]], [[0, 1], [0.05, 0.99]]]
+    assert [text.get_text() for text in ax.texts if text.get_gid() == "line label"] == ["learned", "careful"]
+    assert "20%" in [text.get_text() for text in ax.texts if text.get_gid() == "saved"]
+    assert "learned" in title(ax).removeprefix("At 80% of successes kept, ")
+    assert "Other lines (learned, careful): straight between the points that are given." in note(ax)
+
+
+def test_lines_that_stay_above_the_share_leave_the_title_alone(ax: Axes) -> None:
+    bl.plots.plot_frontier(FOUND, keep=0.9, beside={"careful": BESIDE["careful"]}, ax=ax)
+    assert " saves " in title(ax)
+    assert not title(ax).startswith("At ")
+
+
+def test_lines_beside_need_their_columns_and_a_single_group() -> None:
+    with pytest.raises(SettingError, match="saved_share"):
+        bl.plots.plot_frontier(FOUND, beside={"odd": pd.DataFrame({"kept_share": [1.0]})})
+    with pytest.raises(SettingError, match="3 at most"):
+        bl.plots.plot_frontier(FOUND, beside=dict.fromkeys("abcd", BESIDE["learned"]))
+    with pytest.raises(SettingError, match="group"):
+        bl.plots.plot_frontier(SEVERAL, beside=BESIDE)
