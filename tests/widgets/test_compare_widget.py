@@ -14,6 +14,7 @@ from boolab.core.types import Message, Response, Run, Step, Text, ToolCall, Tool
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
+from boolab.harness.compare import compare_policies
 from boolab.models.scripted import ScriptedModel
 from boolab.sweeps.divergence import first_divergence
 from boolab.widgets.compare.alignment import align
@@ -80,6 +81,10 @@ def test_two_policies_part_where_first_divergence_says(other: str) -> None:
     assert compare.divergence == (parted.step, parted.what, parted.a, parted.b)
     data = data_of(compare)
     assert [side["steps"] for side in data["sides"]] == [parted.run_a.n_steps, parted.run_b.n_steps]
+    rows = {row["name"]: (row["a"], row["b"]) for row in data["differences"]["rows"]}
+    frame = compare_policies("boocode", other).frame
+    assert rows["limits, by precedence"] == tuple(frame.loc["order"])
+    assert all(one != another for one, another in rows.values())
 
 
 @given(st.lists(st.sampled_from(["A", "B", "AB"]), min_size=1, max_size=6), st.integers(0, 5))
@@ -145,7 +150,7 @@ def test_two_agents_run_one_script_and_their_differences_are_named() -> None:
     changed = [line["parts"] for line in data["differences"]["prompt"] if None in (line["old"], line["new"])]
     assert changed == [["Be brief."], ["Take your time."]]
     same = data_of(Compare(careful, replace(careful, name="twin"), script=STUCK))
-    assert same["differences"] == {"rows": [], "prompt": []}
+    assert same["differences"] == {"of": "agents", "rows": [], "prompt": []}
     assert same["divergence"] is None
 
 

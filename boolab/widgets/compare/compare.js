@@ -78,17 +78,18 @@ function headOf(data, side, open) {
   );
 }
 
-// In what two agents differ.
+// In what two agents or policies differ; what is many lines long is folded.
 function differencesOf(data) {
   if (!data.differences) return null;
-  const { rows, prompt } = data.differences;
+  const { of, rows, prompt } = data.differences;
   const names = data.sides.map((one) => visible(one.name));
+  const table = () => h("table", {}, h("thead", {}, h("tr", {}, ["", ...names].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.name), [row.a, row.b].map((one) => h("td", { class: "said" }, visible(one)))))));
   return h(
     "section",
     { class: "differences" },
-    h("h4", {}, rows.length || prompt.length ? "What differs in the agents" : "The agents have the same limits, tools and prompts"),
-    rows.length > 0 && h("table", {}, h("thead", {}, h("tr", {}, ["", ...names].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.name), [row.a, row.b].map((one) => h("td", { class: "said" }, visible(one))))))),
+    of === "policies" ? null : h("h4", {}, rows.length || prompt.length ? "What differs in the agents" : "The agents have the same limits, tools and prompts"),
+    !rows.length ? null : of === "policies" ? h("details", {}, h("summary", {}, `${plural(rows.length, "setting")} of the policies ${rows.length === 1 ? "differs" : "differ"}`), table()) : table(),
     prompt.length > 0 && h("details", {}, h("summary", {}, `prompts: ${plural(onlyOld(prompt), "line")} only in ${names[0]}, ${count(onlyNew(prompt))} only in ${names[1]}`), diffTable(prompt, "Lines in which the prompts differ")),
   );
 }

@@ -92,7 +92,7 @@ def compare_data(
 
     `stretches` hold the steps in order; `steps` what is drawn of each, by side, None on the right where it is the same
     as on the left; `table` amounts and their difference; `did` what each does where they diverge, if its step and its
-    end do not show it; `differences` those of two agents.
+    end do not show it; `differences` those of two agents or policies.
     """
     keys = [[_key(step) for step in side.run.steps] for side in (a, b)]
     stretches = list(_cut(align(*keys), a.run, b.run, divergence))
@@ -131,8 +131,8 @@ def compare_text(data: Mapping[str, Any]) -> str:
     lines = [data["title"]]
     for side, did in zip(data["sides"], data["did"], strict=True):
         lines.append(f"  {side['name']}: {f'{did}; ' if did else ''}{side['stop']}")
-    differences = (data["differences"] or {"rows": []})["rows"]
-    lines += [f"{row['name']}: {row['a']} | {row['b']}" for row in differences]
+    if data["differences"] and data["differences"]["of"] == "agents":
+        lines += [f"{row['name']}: {row['a']} | {row['b']}" for row in data["differences"]["rows"]]
     same = sum(s["n_a"] for s in data["stretches"] if s["kind"] == "same")
     lines.append(f"{same:,} steps are the same.")
     rows = [[row["name"], *(row[column] or "?" for column in ("a", "b", "difference"))] for row in data["table"]]

@@ -19,7 +19,6 @@ from boolab.sweeps.divergence import Script, both_runs, run_script
 from boolab.tools.tool import ToolSpec
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
-from boolab.widgets.compare.agents import differences_of
 from boolab.widgets.compare.data import (
     DivergentStep,
     Side,
@@ -28,6 +27,7 @@ from boolab.widgets.compare.data import (
     first_divergent_step,
     side_of,
 )
+from boolab.widgets.compare.differences import agents_differ, policies_differ
 from boolab.widgets.compare.words import reason_words
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
@@ -45,7 +45,7 @@ class Compare(OpensRuns):
     """Two runs side by side: equal steps are folded, the first difference is marked and described.
 
     Two runs are compared as they are on record. Two policies each run the same script, and so do two agents, each under
-    its own policy; their different limits, tools and prompts are shown. A run and a policy show what the recording
+    its own policy; what differs in them is shown. A run and a policy show what the recording
     shows about that policy: the same steps, up to where it would have stopped.
 
     Args:
@@ -100,7 +100,7 @@ class Compare(OpensRuns):
             sides = (side_of(one, names[0]), side_of(other, names[1]))
             # Their prompts are among the differences, and the model of a script does not read them.
             self.divergence = first_divergent_step(one, other, names, prompts=False)
-            differences = differences_of(*agents)
+            differences = agents_differ(*agents)
         elif isinstance(a, Run):
             if isinstance(b, Run):
                 names = _names(a, b)
@@ -112,6 +112,7 @@ class Compare(OpensRuns):
             sides, self.divergence, notes = _of_recording(b, a, first=False)
         else:
             sides, self.divergence = _of_policies(script, a, b, agent, tools, task)
+            differences = policies_differ(a, b)
         self._sides = sides
         self._plain = compare_data(*sides, self.divergence, notes, differences)
         by_id = {side.opens: side.run for side in sides}

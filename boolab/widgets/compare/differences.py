@@ -1,4 +1,4 @@
-"""In what two agents differ: their limits as they are under their policies, tools, models and prompts."""
+"""In what two agents or policies differ: limits as they are under the policies, tools and prompts; or axes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import Any
 from boolab.agents.agent import Agent, policy_of
 from boolab.agents.effective_limits import limits_of
 from boolab.core.text import clean
+from boolab.harness.compare import compare_policies
+from boolab.harness.describe import NOT_APPLICABLE
+from boolab.harness.policy import Policy
 from boolab.tools.tool import as_tool
 from boolab.widgets.replay.line_diff import diff_of
 
 
-def differences_of(a: Agent, b: Agent) -> dict[str, Any]:
+def agents_differ(a: Agent, b: Agent) -> dict[str, Any]:
     """The rows of what is not the same in both, and the lines in which their prompts differ.
 
     Example:
         >>> import boolab as bl
-        >>> found = differences_of(bl.Agent("a", max_steps=5), bl.Agent("b", max_steps=7))
+        >>> found = agents_differ(bl.Agent("a", max_steps=5), bl.Agent("b", max_steps=7))
         >>> found["rows"]
         [{'name': 'step cap', 'a': 'at most 5', 'b': 'at most 7'}]
     """
@@ -24,7 +27,23 @@ def differences_of(a: Agent, b: Agent) -> dict[str, Any]:
     names = dict.fromkeys(name for facts in both for name in facts)
     rows = [{"name": name, "a": both[0].get(name, "no"), "b": both[1].get(name, "no")} for name in names]
     prompt = [line._asdict() for line in diff_of(a.prompt, b.prompt)]
-    return {"rows": [row for row in rows if row["a"] != row["b"]], "prompt": prompt}
+    return {"of": "agents", "rows": [row for row in rows if row["a"] != row["b"]], "prompt": prompt}
+
+
+def policies_differ(a: str | Policy, b: str | Policy) -> dict[str, Any]:
+    """The axes that are not the same in both.
+
+    Example:
+        >>> found = policies_differ("boocode", "crush")
+        >>> next(row for row in found["rows"] if row["name"] == "doom-loop threshold")
+        {'name': 'doom-loop threshold', 'a': '3', 'b': 'no such setting'}
+    """
+    rows = []
+    for axis in compare_policies(a, b).rows:
+        if axis.differs and not axis.field.startswith("about."):
+            one, other = ("no such setting" if cell == NOT_APPLICABLE else clean(cell) for cell in axis.cells)
+            rows.append({"name": axis.name, "a": one, "b": other})
+    return {"of": "policies", "rows": rows, "prompt": []}
 
 
 def _facts(agent: Agent) -> dict[str, str]:
