@@ -154,6 +154,27 @@ def test_a_slider_of_caplab_changes_the_numbers_in_python_and_on_the_page(book: 
     expect(figure).to_have_text(shown, use_inner_text=True)
 
 
+def test_the_controls_of_caplab_ask_python(book: Lab) -> None:
+    lab = cell(book, "CapLab")
+    lab.locator(".boolab-keep").select_option("0.9")
+    book.becomes("lab.keep", 0.9)
+    expect(lab.locator(".figure text.label.keep").last).to_have_text("90%")
+    lab.locator(".boolab-exempt summary").click()
+    box = lab.locator(".boolab-exempt input").first
+    tool = lab.locator(".boolab-exempt .tool").first.inner_text()
+    box.check()
+    book.becomes("lab.setting['identity']", {"*": "canonical", tool: None})
+    expect(lab.locator(".boolab-exempt summary b")).to_have_text(tool)
+    box.uncheck()
+    book.becomes("lab.setting['identity']", "canonical")
+    lab.locator(".boolab-counting summary").click()
+    lab.locator(".boolab-same").select_option("raw")
+    book.becomes("lab.setting['identity']", "raw")
+    lab.locator(".boolab-same").select_option("canonical")
+    lab.locator(".boolab-keep").select_option("0.95")
+    book.becomes("[lab.keep, lab.setting['identity']]", [0.95, "canonical"])
+
+
 def test_a_run_that_caplab_would_cut_opens_where_it_is_cut(book: Lab) -> None:
     lab = cell(book, "CapLab")
     book.ask("[setattr(lab, 'setting', {'max_steps': 5})]")
