@@ -156,6 +156,18 @@ def test_the_pointer_shows_a_caps_numbers_in_both_figures_and_a_click_sets_it(pa
         assert abs(near - int(cap)) <= 3  # a page has some of the caps
 
 
+def test_the_figure_is_there_as_a_table_too(page_of: PageOf) -> None:
+    shown = lab()
+    page = page_of(shown)
+    page.locator(".caps summary").click()
+    rows = page.locator(".caps tbody tr")
+    expect(rows).to_have_count(len(shown.answer["curve"]["tips"]))
+    expect(rows.first).to_contain_text("0 of 3, 0.0%")
+    page.locator(".boolab-cap input").press("Home")
+    expect(page.locator(".capbar .label strong")).to_have_text("1")
+    expect(rows.first).to_be_visible()  # it stays open
+
+
 def test_of_several_agents_the_one_that_is_shown_is_marked_and_the_others_say_why_not(page_of: PageOf) -> None:
     runs = runs_of(*(Told(("A B -",), success=True, agent=agent) for agent in ("one", "one", "two")))
     page = page_of(CapLab(runs))

@@ -125,7 +125,7 @@ function render({ model, el }) {
       saved.share === null ? null : h("p", {}, h("b", { class: "saved" }, percent(saved.share)), ` of the ${saved.label} saved`));
     fill(list, table(data, open, act));
     fill(how, howToSet(data, open));
-    fill(more, advice(data, open), ends(data, open), h("p", { class: "quiet notes" }, [...data.base.notes, data.base.counted_by].join(" ")));
+    fill(more, advice(data, open), capTable(data, open), ends(data, open), h("p", { class: "quiet notes" }, [...data.base.notes, data.base.counted_by].join(" ")));
     move();
     if (again) {
       const same = [...el.querySelectorAll(again)].find((one) => !row || one.closest("[data-run]")?.dataset.run === row);

@@ -19,6 +19,22 @@ function ends({ base, answer }, open) {
   return fold(open, "ends", { class: "ends" }, [h("b", {}, `How the ${plural(base.runs, "run")} end`), ` with ${answer.short}`], bar, key, still);
 }
 
+// The main figure as a table, drawn when it is opened: a row for each cap, a column for each row of a tooltip.
+function capTable({ base, answer }, open) {
+  const place = h("div", { class: "scroll" });
+  const { tips } = answer.curve;
+  const names = tips.reduce((most, tip) => (tip.length > most.length ? tip : most), []).map(([name]) => name);
+  const cell = (tip, name) => (tip.find(([one]) => one === name) ?? []).slice(1).filter(Boolean).join(", ");
+  const draw = () => fill(place, h("table", { "aria-label": "What each step cap keeps, saves and stops" },
+    h("thead", {}, h("tr", {}, ["step cap", ...names].map((name) => h("th", { scope: "col", class: "number" }, name)))),
+    h("tbody", {}, tips.map((tip, n) => h("tr", {}, h("th", { scope: "row", class: "number" }, limitText(base.axes[0].values[n])),
+      names.map((name) => h("td", { class: "number" }, cell(tip, name))))))));
+  const details = fold(open, "caps", { class: "caps", ontoggle: ({ target }) => target.open && draw() },
+    [h("b", {}, "All step caps"), " as a table"], place);
+  if (details.open) draw();
+  return details;
+}
+
 // --- The runs that are stopped -----------------------------------------------------------------------------------------
 
 // Successes first, each with what is spent and what is saved of it on one scale; failures are folded.
