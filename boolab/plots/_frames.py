@@ -21,7 +21,8 @@ from boolab.stats.finding import Finding
 
 def sample(runs: pd.DataFrame) -> str:
     """For a note: the runs that a figure is drawn from."""
-    parts = [count(len(runs), "run")]
+    sets = runs["set"].dropna().unique().tolist() if "set" in runs else []
+    parts = [*([shorten(str(sets[0]))] if len(sets) == 1 else []), count(len(runs), "run")]
     for name in ("agent", "task"):
         if name in runs:
             n = runs.loc[runs[name] != "", name].nunique()

@@ -1,7 +1,7 @@
 """The style that all plots share, for figures of your own: sizes, the frame around the data, and texts.
 
 A plot gets its Axes from `axes_for` or `rows_axes`, draws, and ends with `finish`. Sizes depend on the Axes: small ones
-get small texts. What things look like is in `palette`.
+get small texts. What things look like is in `palette`; what figures of your own need of it is here too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,21 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter, StrMe
 from matplotlib.transforms import ScaledTranslation
 
 from boolab.core.text import NAME_CHARS, shorten
-from boolab.plots.palette import IN_DARK, Color, Ink, Look, is_dark, light_edge, lighter, mix
+from boolab.plots.palette import (  # noqa: F401 - for figures of one's own
+    GROUP_LOOKS,
+    IN_DARK,
+    KEPT,
+    SAVED,
+    STOP_LOOKS,
+    WRONG,
+    Color,
+    Ink,
+    Look,
+    is_dark,
+    light_edge,
+    lighter,
+    mix,
+)
 from boolab.plots.themed import new_figure
 
 Keyword: TypeAlias = Any

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
-from boolab.core.text import count, shorten
+from boolab.core.text import count, duration, shorten
 from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError
@@ -34,6 +34,10 @@ MAX_LANES: Final = 14  # of tools; the others share one
 MAX_TURNS: Final = 40  # with more, turns are not separated
 
 
+_OUTLIER: Final = 20.0  # times the median: such a step would leave the others no room
+_XLABELS: Final = {"steps": "step", "time": "seconds from the start", "log time": "time from the start"}
+
+
 class _StepAxis(NamedTuple):
     """Where steps stand: the middle of each step, the boundaries before the first and after each, the unit."""
 
@@ -42,6 +46,7 @@ class _StepAxis(NamedTuple):
     calls: Any
     unit: str
     note: str
+    seconds: Any = None
 
 
 def plot_timeline(
@@ -54,7 +59,8 @@ def plot_timeline(
 
     Args:
         run: The run.
-        axis: "steps", or "time", in seconds from the start; where the record lacks times, steps are used.
+        axis: "steps", or "time", from the start; where the record lacks times, steps are used. Where one step takes far
+            longer than most, widths are the logarithm of times.
         title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
@@ -93,6 +99,8 @@ def plot_timeline(
     if place.unit == "steps" and len(steps) <= _FEW:
         ax.set_xticks(range(1, len(steps) + 1))
     first, last = float(place.edges[0]), float(place.edges[-1])
+    if place.unit == "log time":
+        _time_ticks(ax, place)
     ax.set_xlim(first - 0.005 * (last - first), last + 0.02 * (last - first))
     size = min(6.5, style.room(ax) / len(steps) * 0.8, style.row_height(ax, len(lanes)) * 0.45)
     _draw_text(ax, steps, place, size)
@@ -102,7 +110,7 @@ def plot_timeline(
     turns = _draw_turns(ax, steps, place)
     _draw_limit(ax, run, place, turns)
     _draw_stop(ax, run, steps, place)
-    xlabel = "seconds from the start" if place.unit == "time" else "step"
+    xlabel = _XLABELS[place.unit]
     stop = style.marker_key(ax, STOP_LOOKS[run.stop_reason], f"stop: {run.stop_reason}")
     key = [*style.key_of(ax, outcomes, CALL_LOOKS, markers=True), stop]
     finding = _title(run, outcomes, short=style.is_small(ax))
@@ -116,21 +124,43 @@ def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _Ste
     at = calls["step"].to_numpy(dtype=int) - 1
     note = ""
     if axis == "time":
-        start, duration = steps["start_ms"], steps["duration_ms"]
-        if start.notna().all() and duration.iloc[-1] is not pd.NA and float(start.iloc[-1] + duration.iloc[-1]) > 0:
+        start, took = steps["start_ms"], steps["duration_ms"]
+        if start.notna().all() and took.iloc[-1] is not pd.NA and float(start.iloc[-1] + took.iloc[-1]) > 0:
             begin = start.to_numpy(dtype=float) / 1000
             model = np.array([step.model_ms or 0 for step in run.steps], dtype=float) / 1000
-            end = begin[-1] + float(duration.iloc[-1]) / 1000
-            edges = np.append(begin, end)
-            return _StepAxis(begin, edges, (begin + model)[at] if len(at) else at, "time", "")
+            end = begin[-1] + float(took.iloc[-1]) / 1000
+            return _time_axis(np.append(begin, end), model, at)
         note = "Times are not on record: drawn by step."
-        if start.notna().all() and duration.notna().all():
+        if start.notna().all() and took.notna().all():
             note = "No time passed: drawn by step."
     n = len(steps)
     middles, edges = np.arange(1, n + 1, dtype=float), np.arange(n + 1) + 0.5
     sizes = calls.groupby("step")["call"].transform("size").to_numpy(dtype=float)
     spread = ((calls["call"].to_numpy(dtype=float) - 0.5) / sizes - 0.5) * 0.7 if len(calls) else np.zeros(0)
     return _StepAxis(middles, edges, middles[at] + spread if len(at) else at, "steps", note)
+
+
+def _time_axis(edges: Any, model: Any, at: Any) -> _StepAxis:  # noqa: ANN401 - arrays
+    """Steps by time; where one step takes far longer than most, each is as wide as the logarithm of its time."""
+    took = np.diff(edges)
+    usual = float(np.median(took[took > 0])) if (took > 0).any() else 0.0
+    if not usual or took.max() < _OUTLIER * usual:
+        return _StepAxis(edges[:-1], edges, (edges[:-1] + model)[at] if len(at) else at, "time", "")
+    ends = np.append(0, np.cumsum(np.log1p(np.maximum(took, 0) / usual)))
+    first = ends[:-1] + np.log1p(np.clip(model, 0, np.maximum(took, 0)) / usual)
+    longest = int(took.argmax())
+    note = (
+        f"Each step is as wide as the logarithm of its time: step {longest + 1:,} takes "
+        f"{duration(round(1000 * float(took[longest])))}, and the median step {duration(round(1000 * usual))}."
+    )
+    return _StepAxis(ends[:-1], ends, first[at] if len(at) else at, "log time", note, edges)
+
+
+def _time_ticks(ax: Axes, place: _StepAxis) -> None:
+    """The time at boundaries of steps that are about evenly apart."""
+    at = np.linspace(place.edges[0], place.edges[-1], 4 if style.is_small(ax) else 7)
+    shown = np.unique(np.abs(place.edges[:, None] - at).argmin(axis=0))
+    ax.set_xticks(place.edges[shown], [duration(round(1000 * float(place.seconds[one]))) for one in shown.tolist()])
 
 
 def _lanes(calls: pd.DataFrame, most: int) -> tuple[list[str], Any]:

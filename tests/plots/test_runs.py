@@ -350,6 +350,19 @@ def test_time_is_in_seconds_and_unknown_times_fall_back_to_steps(ax: Axes) -> No
     assert "Times are not on record: drawn by step." in note(other)
 
 
+def test_a_step_that_takes_far_longer_than_most_leaves_the_others_room(ax: Axes) -> None:
+    run = long(40)
+    later = 3_600_000
+    steps = [*run.steps[:20], *(step._replace(start_ms=step.start_ms + later) for step in run.steps[20:])]
+    plot_timeline(dataclasses.replace(run, steps=tuple(steps)), axis="time", ax=ax)
+    assert ax.get_xlabel() == "time from the start"
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert (labels[0], labels[-1]) == ("0 ms", "1 h 0 min")
+    assert "step 20 takes 1 h 0 min, and the median step 1.0 s." in note(ax)
+    places = np.sort(np.concatenate([drawn(ax, name)[0] for name in ("ok", "failed")]))
+    assert np.diff(places).max() < 0.25 * (ax.get_xlim()[1] - ax.get_xlim()[0])
+
+
 def test_turns_are_set_apart(ax: Axes) -> None:
     plot_timeline(long(30, turns=3), ax=ax)
     assert labels(ax, "turn") == ["turn 1", "turn 2", "turn 3"]
