@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.hostile import MARKUP
 from tests.browser.lab import Lab
+from tests.browser.test_access import DRAWN, PALE
 from tests.support.project import ROOT
 
 pytestmark = pytest.mark.slow
@@ -138,7 +139,7 @@ def test_a_slider_of_caplab_changes_the_numbers_in_python_and_on_the_page(book: 
     book.becomes("lab.setting['max_steps']", 1)
     slider.press("ArrowRight")  # a shortcut of the notebook's elsewhere
     book.becomes("lab.setting['max_steps']", 2)
-    lab.locator(".notes").scroll_into_view_if_needed()
+    lab.locator(".notes").evaluate("(one) => one.scrollIntoView()")
     expect(lab.locator(".capbar .label")).to_be_in_viewport()  # it stays in view
     expect(figure).not_to_have_text(shown, use_inner_text=True)
     steps = book.ask("lab.setting['max_steps']")
@@ -300,3 +301,58 @@ def test_watch_follows_a_log_that_grows_and_opens_its_replay(book: Lab) -> None:
     table.locator("tbody button").first.press("Enter")
     cell(book, "watch").locator(".boolab-replay").first.wait_for()
     book.ask("watched.stop()")
+
+
+# --- In both themes and two sizes of a window -------------------------------------------------------------------------
+
+WIDGETS: Final = ("Replay", "CapLab", "Heatmap", "SweepView", "Compare", "AgentEditor")
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1600, 1000)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+@pytest.mark.parametrize("name", WIDGETS)
+def test_a_widget_fits_its_cell_and_its_texts_stand_out(
+    name: str, theme: str, size: tuple[int, int], book: Lab
+) -> None:
+    book.page.set_viewport_size({"width": size[0], "height": size[1]})
+    book.theme(theme)
+    shown = cell(book, name)
+    book.page.evaluate(DRAWN)
+    assert shown.locator(".boolab").first.bounding_box() is not None
+    wide = shown.evaluate("""(area) => [area, ...area.querySelectorAll(".jp-OutputArea-output, .boolab")]
+      .map((one) => one.scrollWidth - one.clientWidth).reduce((most, one) => Math.max(most, one), 0)""")
+    assert wide <= 0
+    pale = book.page.evaluate(PALE)
+    assert pale == []
+
+
+def test_a_cell_of_the_heat_map_is_chosen_with_keys(book: Lab) -> None:
+    heatmap = cell(book, "Heatmap")
+    book.ask("[setattr(heatmap, 'selected', None)]")
+    heatmap.locator(".cell[tabindex='0']").focus()
+    seen = []
+    for key in ("Shift+Home", "ArrowRight"):
+        book.page.keyboard.press(key)
+        book.page.keyboard.press("Enter")
+        book.becomes(f"heatmap.selected not in {[None, *seen]!r}", True)
+        seen.append(book.ask("heatmap.selected"))
+    assert len(seen) == 2
+
+
+def test_a_run_of_a_sweep_is_opened_with_keys(book: Lab) -> None:
+    book.ask("[setattr(view, 'opened', None)]")
+    view = cell(book, "SweepView")
+    view.locator("tr.setting button").first.press("Enter")
+    view.locator("tr.run.opens button").first.press("Enter")
+    book.becomes("view.opened is not None", True)
+
+
+def test_both_runs_of_a_comparison_are_opened_with_keys(book: Lab) -> None:
+    compared = cell(book, "Compare")
+    book.ask("[setattr(compared, 'opened', None)]")
+    for side, run in (("a", "longest"), ("b", "compared.replay.run")):
+        compared.locator(f".head[data-side='{side}'] .open").press("Enter")
+        book.becomes(
+            f"compared.opened is not None and (compared.opened['run'] == longest.run_id) is {side == 'a'}", True
+        )
+        assert book.ask("compared.opened['run']") == book.ask(f"{run}.run_id")

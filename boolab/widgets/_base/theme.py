@@ -12,9 +12,11 @@ _DARK = '[data-jp-theme-light="false"] .boolab, .boolab-page.dark .boolab'
 
 GREYS = {
     "bg": "layout-color1", "surface": "layout-color2", "line": "border-color2",
-    "ink": "ui-font-color0", "ink2": "ui-font-color1", "ink3": "ui-font-color2",
+    "ink": "ui-font-color0", "ink2": "ui-font-color1",
 }  # fmt: skip
 """The greys that a notebook has too, and the name of its own."""
+_MIXED = "color-mix(in srgb, var(--jp-ui-font-color0, {ink}) 64%, var(--jp-layout-color1, {bg}))"
+"""The palest text in a notebook: its own is too pale to be read on all of its grounds."""
 
 
 def stylesheet() -> str:
@@ -33,6 +35,8 @@ def stylesheet() -> str:
 
 
 def _grey(name: str, colours: Mapping[str, str]) -> str:
+    if name == "ink3":
+        return _MIXED.format(**colours)
     return f"var(--jp-{GREYS[name]}, {colours[name]})" if name in GREYS else colours[name]
 
 
