@@ -330,7 +330,7 @@ def test_a_cell_of_the_heat_map_is_chosen_with_keys(book: Lab) -> None:
     heatmap = cell(book, "Heatmap")
     book.ask("[setattr(heatmap, 'selected', None)]")
     heatmap.locator(".cell[tabindex='0']").focus()
-    seen = []
+    seen: list[object] = []
     for key in ("Shift+Home", "ArrowRight"):
         book.page.keyboard.press(key)
         book.page.keyboard.press("Enter")
@@ -350,9 +350,6 @@ def test_a_run_of_a_sweep_is_opened_with_keys(book: Lab) -> None:
 def test_both_runs_of_a_comparison_are_opened_with_keys(book: Lab) -> None:
     compared = cell(book, "Compare")
     book.ask("[setattr(compared, 'opened', None)]")
-    for side, run in (("a", "longest"), ("b", "compared.replay.run")):
+    for side, run in (("a", "longest"), ("b", "min(runs, key=lambda run: run.n_steps)")):
         compared.locator(f".head[data-side='{side}'] .open").press("Enter")
-        book.becomes(
-            f"compared.opened is not None and (compared.opened['run'] == longest.run_id) is {side == 'a'}", True
-        )
-        assert book.ask("compared.opened['run']") == book.ask(f"{run}.run_id")
+        book.becomes(f"(compared.opened or {{}}).get('run') == {run}.run_id", True)
