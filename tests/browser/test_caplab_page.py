@@ -156,6 +156,19 @@ def test_the_pointer_shows_a_caps_numbers_in_both_figures_and_a_click_sets_it(pa
         assert abs(near - int(cap)) <= 3  # a page has some of the caps
 
 
+def test_bars_of_stopped_runs_are_on_one_scale(page_of: PageOf) -> None:
+    shown = CapLab(bl.load_dataset("atlas/tau-airline"))
+    shown.setting = {"max_steps": 20}
+    page = page_of(shown)
+    rows = shown.answer["rows"]
+    most = max(row["needed"] for row in rows)
+    for row in rows[:4]:
+        bar = page.locator(f'.run-row[data-run="{row["run"]}"] .spent')
+        total = float(bar.get_attribute("width") or 0)
+        spent, saved = (float(one.get_attribute("width") or 0) / total for one in bar.locator("rect").all())
+        assert (spent, saved) == pytest.approx((row["at"] / most, (row["needed"] - row["at"]) / most))
+
+
 def test_the_figure_is_there_as_a_table_too(page_of: PageOf) -> None:
     shown = lab()
     page = page_of(shown)

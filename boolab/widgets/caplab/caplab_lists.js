@@ -76,7 +76,7 @@ function runTable(data, rows, name, act) {
     h("span", {}, "spent, ", h("span", { class: "saved" }, "saved")), reasons ? "stopped by" : null, won ? "success" : null, "ended on record", h("span", { class: "only-read" }, "replay")];
   const bar = ({ at, needed }) => h("svg", { class: "spent", width: BAR, height: 10, viewBox: `0 0 ${BAR} 10`, role: "img", "aria-label": `${count(at)} of ${plural(needed, "step")} spent` },
     h("rect", { class: "before", x: 0, y: 1, width: (BAR * Math.min(at, needed)) / most, height: 8 }),
-    h("rect", { class: "after", x: (BAR * Math.min(at, needed)) / most, y: 1, width: Math.max(0, (110 * (needed - at)) / most), height: 8 }));
+    h("rect", { class: "after", x: (BAR * Math.min(at, needed)) / most, y: 1, width: Math.max(0, (BAR * (needed - at)) / most), height: 8 }));
   const line = (row) => h("tr", { class: "run-row", "data-run": visible(row.run) },
     h("td", { class: "name", title: visible(row.run) }, visible(row.name)),
     agents ? h("td", { class: "name" }, visible(row.agent)) : null,
