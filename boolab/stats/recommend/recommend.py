@@ -24,7 +24,7 @@ from boolab.counterfactuals.scopes import one_scope, scopes_of
 from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError, near
 from boolab.exports.values import Export, Limits
-from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, axis_dtype, cells, well_formed_cell
+from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, well_formed_cell
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
 from boolab.stats.finding import Finding
@@ -456,7 +456,7 @@ def _in_units(amount: int, question: Question) -> float:
 def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.DataFrame:
     """What is shown: the setting, the evidence for it, what it keeps and saves."""
     shown = frame[[*keys, *question.order]].astype("object")
-    shown = shown.where(shown.notna(), "off" if len(frame) else None)
+    shown = shown.where(shown.notna(), NO_LIMIT if len(frame) else None)
     shown["kept"] = [
         f"{low}-{high} of {base}" if low != high else f"{low} of {base}"
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
