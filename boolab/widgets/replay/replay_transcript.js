@@ -108,10 +108,11 @@ function transcriptOf(data, { stepRow, onStep, pattern }) {
       for (let i = last; i >= first; i -= 1) {
         if (!drawn.has(i)) {
           drawn.set(i, make(i));
-          block.insertBefore(drawn.get(i).element, after);
           made = true;
         }
-        after = drawn.get(i).element;
+        const { element: row } = drawn.get(i);
+        if (row.parentNode !== block || row.nextSibling !== after) block.insertBefore(row, after);
+        after = row;
       }
       if (!made && pass) break;
       let changed = false;
