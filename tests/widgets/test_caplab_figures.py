@@ -101,7 +101,7 @@ def test_ticks_are_the_defaults_of_presets() -> None:
 def test_an_agent_is_named_with_its_data_set() -> None:
     tables = CapTables([*bl.load_dataset("atlas/swebench-verified"), *bl.load_dataset("atlas/tau2-retail")], Question())
     assert [one["detail"] for one in agents_of(tables)] == [
-        "swebench-verified, 499 runs", "tau2-retail, 194 runs", "693 runs",
+        "swebench-verified, 499 runs", "tau2-retail, 194 runs", "2 data sets, 693 runs",
     ]  # fmt: skip
 
 

@@ -26,21 +26,22 @@ def agents_of(tables: CapTables) -> list[dict[str, str]]:
     listed = [{"name": name, "title": clean(name) or "no name", "detail": _detail(by_agent[name])} for name in found]
     if tables.roots or len(found) == 1:
         return listed
-    return [*listed, {"name": ALL, "title": "all together", "detail": count(len(runs), "run")}]
+    return [*listed, {"name": ALL, "title": "all together", "detail": _detail(runs)}]
 
 
 def _detail(runs: Sequence[Run]) -> str:
-    data_set = data_set_of(runs)
-    return f"{clean(data_set)}, {count(len(runs), 'run')}" if data_set else count(len(runs), "run")
+    data_sets = data_sets_of(runs)
+    of = clean(data_sets[0]) if len(data_sets) == 1 else f"{len(data_sets)} data sets"
+    return f"{of}, {count(len(runs), 'run')}" if data_sets else count(len(runs), "run")
 
 
-def data_set_of(runs: Sequence[Run]) -> str:
-    """What runs are of: the part before the slash that the names of all their tasks begin with; "" if there is none.
+def data_sets_of(runs: Sequence[Run]) -> list[str]:
+    """What runs are of: the parts before the slash in the names of their tasks; none if a task has no such part.
 
     Example:
         >>> import boolab as bl
-        >>> data_set_of(bl.load_dataset("atlas/tau-airline"))
-        'tau-airline'
+        >>> data_sets_of(bl.load_dataset("atlas/tau-airline"))
+        ['tau-airline']
     """
-    begins = {run.task.partition("/")[0] if "/" in run.task else "" for run in runs}
-    return begins.pop() if len(begins) == 1 else ""
+    begins = dict.fromkeys(run.task.partition("/")[0] if "/" in run.task else "" for run in runs)
+    return [] if "" in begins else [*begins]
