@@ -1,4 +1,4 @@
-"""Which cap, budget and threshold to ship, and at which confidence.
+"""Which cap, budget and threshold to set, and at which confidence.
 
 A setting is recommended if the data show that it keeps at least `keep` of future successes: of those settings, the one
 that saves most on record. `boolab.stats.recommend.fixed_sequence` explains why that stays valid although the data
@@ -313,7 +313,7 @@ def recommend(
     advice = Advice(runs, units, question, objective, scope)
     frame = _frame(groups, keys, question, units.success_by)
     return Recommendation(
-        title=f"What to ship to keep {level(keep)} of the successes, at {level(confidence)} confidence",
+        title=f"What to set to keep {level(keep)} of the successes, at {level(confidence)} confidence",
         frame=frame,
         sentences=tuple(sentence for group in groups for sentence in advice.group(group)),
         notes=tuple(advice.notes(groups)),
