@@ -25,6 +25,7 @@ from tests.browser.chromium import HOW_TO_GET_IT, program, started
 
 POLLS: Final = ("wait_for_build",)
 WIDTH: Final = 1080
+HEIGHT: Final = 800
 SCALE: Final = 2
 COLOURS: Final = 256
 """Widgets have few colours: with these no edge of a letter looks different, and a file is a third as large."""
@@ -118,15 +119,21 @@ def take(browser: Browser, picture: Picture, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "page.html"
         picture.widget.to_html(path)
-        page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=SCALE)
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=SCALE)
         page.goto(f"{path.as_uri()}#{picture.theme}")
         page.locator("#views .boolab").first.wait_for()
         if picture.prepare is not None:
             picture.prepare(page)
         page.wait_for_timeout(300)  # for what is drawn in the next frames
         whole: int = page.evaluate("document.querySelector('#views').getBoundingClientRect().bottom")
-        clip = FloatRect(x=0, y=0, width=WIDTH, height=(picture.height or whole) + MARGIN)
-        image = Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True)))
+        height = (picture.height or whole) + MARGIN
+        if (
+            height <= HEIGHT + MARGIN
+        ):  # a screenshot of a longer page resizes the window, and its panes lose their place
+            image = Image.open(io.BytesIO(page.screenshot(clip=FloatRect(x=0, y=0, width=WIDTH, height=height))))
+        else:
+            clip = FloatRect(x=0, y=0, width=WIDTH, height=height)
+            image = Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True)))
         page.close()
     save(image, folder / picture.name)
 
