@@ -129,10 +129,6 @@ def _view(part: Part) -> dict[str, Any]:
     return {"module": part.module, "traits": dict(part.traits), "data": data}
 
 
-def _function_body(name: str) -> str:
-    return module_of(name).rstrip().removesuffix(_END) + "return { render };"
-
-
 def _as_script(value: object) -> str:
     """JSON that can stand inside a script element: nothing in it ends the element, or starts a comment."""
     return json.dumps(value).replace("<", "\\u003c")
