@@ -144,7 +144,7 @@ def by_group(
         how = f"{choose}, as in table[table[{groups[0]!r}] == ...]"
         how += "; or leave ax out, so that each has a panel of its own" if most == len(GROUP_LOOKS) else ""
         raise SettingError(f"the frame has {len(parts):,} groups by {what} ({first}, ...): {how}")
-    return [(shorten(_name(key), 24), part) for key, part in parts]
+    return [(shorten(_name(key)), part) for key, part in parts]
 
 
 def _name(key: tuple[Cell, ...]) -> str:

@@ -61,8 +61,8 @@ def label_lines(ax: Axes, lines: Sequence[Line], mark: Line | None = None) -> No
 
 
 def label_points(ax: Axes, points: Sequence[Line], others: Sequence[Line] = ()) -> None:
-    """Write each point's text beside it, clear of all points, of one another, and of other lines."""
-    labels = _Labels(ax, [*points, *others], gap=7)
+    """Write each point's text beside it, clear of all points and other lines; where no room is left, there is none."""
+    labels = _Labels(ax, [*points, *others], gap=7, drop=True)
     look: dict[str, Any] = {"size": style.sizes(ax).note, "color": style.fade(ax, 0.85), "gid": "point label"}
     halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
     for point in points:
@@ -78,18 +78,21 @@ class _Label(Text):
     def __init__(self, labels: _Labels, text: str, **how: Keyword) -> None:
         super().__init__(0, 0, text, transform=IdentityTransform(), **how)
         self._labels = labels
+        self.fits = True
 
     def draw(self, renderer: RendererBase) -> None:
         """Draw the text where there is room."""
         self._labels.place(renderer)
-        super().draw(renderer)
+        if self.fits:
+            super().draw(renderer)
 
 
 class _Labels:
     """All labels of some Axes."""
 
-    def __init__(self, ax: Axes, lines: Sequence[Line], gap: float = _GAP) -> None:
+    def __init__(self, ax: Axes, lines: Sequence[Line], gap: float = _GAP, *, drop: bool = False) -> None:
         self.ax = ax
+        self.drop = drop
         self.gap = gap
         self.lines = lines
         self.texts: list[tuple[Line, _Label]] = []
@@ -114,7 +117,13 @@ class _Labels:
             size = Text.get_window_extent(text, renderer)
             best = _best(own, others, (size.width, size.height), taken, frame, point, self.gap)
             text.set_position((best[0], best[1]))
-            taken.append((best[0], best[1], best[0] + size.width, best[1] + size.height))
+            mine: Box = (best[0], best[1], best[0] + size.width, best[1] + size.height)
+            text.fits = not (self.drop and (_meets(mine, taken) or mine[2] > frame[2]))
+            taken += [mine] if text.fits else []
+
+
+def _meets(box: Box, taken: Sequence[Box]) -> bool:
+    return any(box[0] < one[2] and one[0] < box[2] and box[1] < one[3] and one[1] < box[3] for one in taken)
 
 
 def _best(own: Points, others: Sequence[Points], size: tuple[float, float], taken: Sequence[Box], frame: Box,

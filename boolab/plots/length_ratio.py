@@ -34,7 +34,8 @@ def plot_length_ratio(table: Finding | pd.DataFrame, *, title: str | None = styl
     """What a step cap saves against how much longer failures are than successes, a point for each group.
 
     The cap is the smallest that keeps enough of the group's successes. A thin line is the interval of what it saves.
-    The grey line is fitted by least squares, over the logarithm of the ratio, to guide the eye.
+    The grey line is fitted by least squares, over the logarithm of the ratio, to guide the eye. A name for which there
+    is no room is left out.
 
     Args:
         table: What `bl.stats.length_ratio` returns; or its frame.

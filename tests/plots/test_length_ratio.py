@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import boolab as bl
 from boolab.errors import SettingError
 from boolab.plots import plot_length_ratio
-from tests.plots.test_plots import RUNS, note, title
+from tests.plots.test_plots import RUNS, draw, note, title
 
 FRAME = pd.DataFrame({
     "set": [*"abcdef"], "rule": "max_steps(9)", "length_ratio": [1.1, 1.4, 1.9, 4.0, 6.0, None], "n_runs": [50] * 6,
@@ -78,3 +78,12 @@ def test_nothing_to_compare_is_no_picture_and_too_many_groups_are_refused(ax: Ax
     many: Any = pd.concat([FRAME.head(1).assign(set=str(n)) for n in range(70)])
     with pytest.raises(SettingError, match="60"):
         plot_length_ratio(many, ax=ax)
+
+
+def test_names_without_room_are_left_out_rather_than_on_one_another(ax: Axes) -> None:
+    plot_length_ratio(pd.concat([FRAME.head(1).assign(set=f"a rather long name {n}") for n in range(20)]), ax=ax)
+    draw(ax)
+    drawn: list[Any] = [text for text in ax.texts if text.get_gid() == "point label" and text.fits]  # type: ignore[attr-defined]
+    boxes = [text.get_window_extent() for text in drawn]
+    assert 1 <= len(boxes) < 20
+    assert not any(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place])
