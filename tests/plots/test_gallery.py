@@ -25,7 +25,10 @@ def test_each_picture_of_the_gallery_is_made_by_its_page() -> None:
 
 def test_notebooks_find_in_style_what_they_draw_with() -> None:
     used = {
-        name for path in BY_NUMBER.values() for code in sources(path) for name in re.findall(r"\bstyle\.(\w+)", code)
+        name
+        for path in BY_NUMBER.values()
+        for code in sources(path)
+        for name in re.findall(r"(?<![.\w])style\.(\w+)", code)
     }
     assert len(used) > 3
     assert [name for name in sorted(used) if not hasattr(style, name)] == []
