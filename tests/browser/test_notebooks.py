@@ -8,11 +8,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.lab import Lab
-from tests.support.notebooks import BY_NUMBER, LONG
+from tests.browser.test_access import PALE
+from tests.support.notebooks import BY_NUMBER, TALL
 from tests.support.project import ROOT
 
 pytestmark = pytest.mark.slow
 SCREEN: Final = (1280, 800)
+WIDE_SCREEN: Final = (1600, 1000)
 SCREENS: Final = 12
 """How long a notebook is at most, run, in screens of that size."""
 NOT_HERE: Final = ("05", "06", "07")
@@ -46,7 +48,22 @@ def test_a_notebook_runs_in_jupyterlab(lab: Lab, path: Path) -> None:
     lab.ask(f"__import__('sys').path.insert(0, {str(ROOT)!r})")
     lab.run_all()
     expect(lab.notebook.get_by_text("Error displaying widget")).to_have_count(0)
-    if path.stem[:2] not in LONG:
+    _all_cells_are_readable(lab)
+    if path.stem[:2] not in TALL:
         assert lab.page.evaluate(_LENGTH) / SCREEN[1] <= SCREENS
     lab.command("docmanager:save")
     assert lab.watch.seen == []
+
+
+def _all_cells_are_readable(lab: Lab) -> None:
+    """In both themes and two sizes: no text of a widget or a display is pale, and none runs out of its cell."""
+    cells = lab.page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length")
+    for theme, (width, height) in (("JupyterLab Dark", WIDE_SCREEN), ("JupyterLab Light", SCREEN)):
+        lab.page.set_viewport_size({"width": width, "height": height})
+        lab.theme(theme)
+        for number in range(cells):
+            shown = lab.cell(number)
+            assert lab.page.evaluate(PALE) == [], f"cell {number}, {theme}"
+            wide = shown.evaluate_all("""(areas) => areas.flatMap((area) => [...area.querySelectorAll(".boolab")])
+              .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)""")
+            assert wide == [], f"cell {number}, {width} px"

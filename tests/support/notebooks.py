@@ -9,8 +9,10 @@ from tests.support.project import ROOT
 
 BY_NUMBER: Final = {path.stem[:2]: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 """The project's notebooks."""
-LONG: Final = ("05", "06", "07", "08", "09")
-"""Those that are longer than a notebook should be: 12 screens, and 15 lines in a cell."""
+LONG: Final = ("05", "06", "07", "09")
+"""Those with cells of more than 15 lines, and of more than 12 screens."""
+TALL: Final = (*LONG, "02", "08")
+"""Those of more than 12 screens, each of whose widgets is drawn."""
 
 
 def code_cell(source: str, outputs: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
