@@ -120,7 +120,7 @@ function howToSet({ answer }, open) {
 const MAX_LABEL = 12; // letters of what a button copies
 
 function copyButton(text, short, title) {
-  const label = short.length > MAX_LABEL ? `Copy ${short.split(", ").length} limits` : `Copy ${short}`;
+  const label = short === NO_LIMIT ? "Copy" : short.length > MAX_LABEL ? `Copy ${short.split(", ").length} limits` : `Copy ${short}`;
   return h("button", {
     class: "copy", type: "button", "aria-label": `${label} for ${title}`, title: `${short}, for ${title}`, onclick: async (event) => {
       const button = event.currentTarget;
