@@ -11,7 +11,7 @@ BY_NUMBER: Final = {path.stem[:2]: path for path in sorted((ROOT / "notebooks").
 """The project's notebooks."""
 LONG: Final = ("05", "06", "07", "09")
 """Those with cells of more than 15 lines, and of more than 12 screens."""
-TALL: Final = (*LONG, "02", "08")
+TALL: Final = (*LONG, "02")
 """Those of more than 12 screens, each of whose widgets is drawn."""
 
 
