@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.lab import Lab
 from tests.browser.test_access import PALE
-from tests.support.notebooks import BY_NUMBER, TALL
+from tests.support.notebooks import BY_NUMBER, LONG
 from tests.support.project import ROOT
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def test_a_notebook_runs_in_jupyterlab(lab: Lab, path: Path) -> None:
     lab.run_all()
     expect(lab.notebook.get_by_text("Error displaying widget")).to_have_count(0)
     _all_cells_are_readable(lab)
-    if path.stem[:2] not in TALL:
+    if path.stem[:2] not in LONG:
         assert lab.page.evaluate(_LENGTH) / SCREEN[1] <= SCREENS
     lab.command("docmanager:save")
     assert lab.watch.seen == []

@@ -10,9 +10,7 @@ from tests.support.project import ROOT
 BY_NUMBER: Final = {path.stem[:2]: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 """The project's notebooks."""
 LONG: Final = ("05", "06", "07", "09")
-"""Those with cells of more than 15 lines, and of more than 12 screens."""
-TALL: Final = (*LONG, "02")
-"""Those of more than 12 screens, each of whose widgets is drawn."""
+"""Those with cells of more than 15 lines, or of more than 12 screens."""
 
 
 def code_cell(source: str, outputs: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
