@@ -215,6 +215,26 @@ def test_an_answer_is_small() -> None:
     assert len(lab._view._data) < 20_000
 
 
+def test_the_live_view_is_displayed_before_its_page_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr("IPython.display.display", lambda bundle, *, raw: done.append(", ".join(bundle)))
+
+    def page(_: bl.CapLab) -> str:
+        done.append("page made")
+        return "<p>page</p>"
+
+    monkeypatch.setattr(bl.CapLab, "_page", page)
+    lab_of_all()._ipython_display_()
+    assert done == ["text/plain, application/vnd.jupyter.widget-view+json", "page made", "text/html"]
+
+
+def test_a_page_that_is_too_large_is_named_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bl.CapLab, "_page", lambda _: "." * 3_000_000)
+    bundle = lab_of_all()._repr_mimebundle_()
+    assert "Too large to keep in a notebook (3,000,000 characters)" in bundle["text/html"]
+    assert len(bundle["text/html"]) < 5_000
+
+
 def test_without_javascript_a_text_and_a_picture_stand_in() -> None:
     lab = lab_of_all()
     lab.setting = {"max_steps": 3}

@@ -45,6 +45,17 @@ def saved_view(title: str, page: str) -> str:
     return f'<div class="boolab-saved">{_STYLE}{_HOW}{_TRUST}{frame}</div>'
 
 
+def too_large(page: str) -> str:
+    """What stands in place of a page that a notebook does not keep.
+
+    Example:
+        >>> "3,000,000 characters" in too_large("." * 3_000_000)
+        True
+    """
+    note = f"Too large to keep in a notebook ({len(page):,} characters): run the cell, or write it with to_html(path)."
+    return f'<div class="boolab-saved">{_STYLE}<p>{note}</p></div>'
+
+
 def two_outputs(bundle: dict[str, Any]) -> list[dict[str, Any]]:
     """A display as two: the live view, then the page. One where there is no live view, or no page.
 

@@ -13,7 +13,7 @@ import traitlets
 
 from boolab.core.text import clean
 from boolab.widgets._base.compress import packed
-from boolab.widgets._base.saved_view import WIDGET_VIEW, saved_view, two_outputs
+from boolab.widgets._base.saved_view import WIDGET_VIEW, saved_view, too_large
 from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
 
 if TYPE_CHECKING:
@@ -74,25 +74,33 @@ class Shown:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The live widget; a page in a frame for exported notebooks; a text for everything else."""
+        return self._live() | self._saved()
+
+    def _live(self) -> dict[str, Any]:
+        """The live widget, if there is one, and a text."""
         lines = [repr(self), *map(clean, self._text().splitlines())]
         bundle: dict[str, Any] = {"text/plain": "\n".join(lines)}
-        framed = self._page()
-        if len(framed) <= MAX_INLINE:
-            bundle["text/html"] = saved_view(clean(self._title()), framed)
-        else:
-            bundle["text/plain"] += f"\nToo large to keep in a notebook ({len(framed):,} bytes): see to_html(path)."
         model_id = getattr(self, "model_id", None)
         if model_id is not None:
-            view = {"version_major": 2, "version_minor": 0, "model_id": model_id}
-            bundle[WIDGET_VIEW] = view
+            bundle[WIDGET_VIEW] = {"version_major": 2, "version_minor": 0, "model_id": model_id}
         return bundle
+
+    def _saved(self) -> dict[str, Any]:
+        """What stands in for the live widget without a kernel: its page, or why it is not kept."""
+        framed = self._page()
+        return {
+            "text/html": saved_view(clean(self._title()), framed) if len(framed) <= MAX_INLINE else too_large(framed)
+        }
 
     def _ipython_display_(self, **_: object) -> None:
         """Display the live widget and, as an output of its own, the page that stands in for it without a kernel."""
         from IPython.display import display
 
-        for bundle in two_outputs(self._repr_mimebundle_()):
-            display(bundle, raw=True)  # type: ignore[no-untyped-call] # IPython has no types
+        live = self._live()
+        if WIDGET_VIEW in live:
+            display(live, raw=True)  # type: ignore[no-untyped-call] # IPython has no types
+            live = {}  # it is on the screen while its page is made, which can take seconds
+        display(live | self._saved(), raw=True)  # type: ignore[no-untyped-call] # IPython has no types
 
 
 def png_of(

@@ -139,8 +139,8 @@ class SweepView(OpensRuns):
         self._draw(None if stopped else error)
         bundles = two_outputs(self._repr_mimebundle_()) if self._outputs else []
         for outputs in self._outputs:
-            for number, output in enumerate(outputs):  # a page that has grown too large leaves an empty output
-                output.update(bundles[number] if number < len(bundles) else {}, raw=True)
+            for output, bundle in zip(outputs, bundles, strict=True):
+                output.update(bundle, raw=True)
 
     # --- How it is shown ----------------------------------------------------------------------------------------------
 
