@@ -104,3 +104,11 @@ def test_the_numbers_of_a_verdict_are_those_of_the_frame() -> None:
     kept, base, saved = re.findall(r"keeps ([\d-]+) of (\d+) successes .* saves ([\d,]+) of", found.verdict[0])[0]
     assert kept == f"{row['kept_lower']}-{row['kept_upper']}"
     assert (int(base), int(saved)) == (row["successes"], row["saved"])
+
+
+def test_what_a_group_lacks_is_counted_in_proxies_where_there_are_no_labels(swebench: list[Run]) -> None:
+    few = [replace(run, success=None, agent=f"agent {number % 2}") for number, run in enumerate(swebench[:21])]
+    found = bl.recommend(few, by="agent")
+    counts = found.frame.set_index("agent")["successes"]
+    for agent, n in counts.items():
+        assert f"{agent}: {n} runs that ended by themselves, and " in found.verdict[0]

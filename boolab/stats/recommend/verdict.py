@@ -98,7 +98,8 @@ def _labelled(advice: Advice) -> bool:
 
 
 def _proxies(advice: Advice, group: Group) -> str:
-    return f"{count(group.choice.successes, advice.noun)} that ended by themselves"
+    n = group.choice.successes
+    return f"{count(n, advice.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
 
 
 def _labels(advice: Advice) -> str:
@@ -197,7 +198,8 @@ def _lacks(advice: Advice, group: Group) -> str:
     more = (
         f"{choice.missing:,} more {'is' if choice.missing == 1 else 'are'} needed" if choice.missing else "none is sure"
     )
-    return f"{successes_of(choice.successes)} on record, and {more}"
+    what = successes_of(choice.successes) if _labelled(advice) else _proxies(advice, group)
+    return f"{what}{' on record' if _labelled(advice) else ''}, and {more}"
 
 
 def _rest(groups: Sequence[Group]) -> str:
