@@ -93,6 +93,7 @@ bench: $(READY) ## measure the loop against a bare loop, counterfactuals against
 	$(BIN)/python benchmarks/stream.py
 	$(BIN)/python -m benchmarks.sweep
 	$(BIN)/python -m benchmarks.widgets
+	$(BIN)/python -m benchmarks.displays
 	$(BIN)/python -m benchmarks.hook
 	$(BIN)/python -m benchmarks.monitor
 	$(BIN)/python -m benchmarks.watch
