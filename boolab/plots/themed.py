@@ -32,7 +32,7 @@ VECTOR: Final[dict[Any, Any]] = {
 
 _COLOUR: Final = re.compile(r"(?<=fill: )#[0-9a-f]{6}|(?<=stroke: )#[0-9a-f]{6}")
 _HEAD: Final = re.compile(r"^.*?(<svg [^>]*>)", re.DOTALL)
-_NUMBER: Final = re.compile(r"-?\d+\.\d{3,}")
+_NUMBER: Final = re.compile(r"(?<!\d)-?\d+\.\d{3,}")
 _RULES: Final = (
     '<style>[data-jp-theme-light="true"] .boolab-figure{color-scheme:light}'
     '[data-jp-theme-light="false"] .boolab-figure{color-scheme:dark}.boolab-figure img{max-width:100%}</style>'

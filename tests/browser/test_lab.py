@@ -350,6 +350,8 @@ def test_a_run_of_a_sweep_is_opened_with_keys(book: Lab) -> None:
 def test_both_runs_of_a_comparison_are_opened_with_keys(book: Lab) -> None:
     compared = cell(book, "Compare")
     book.ask("[setattr(compared, 'opened', None)]")
+    expect(compared.locator(".boolab-replay")).to_have_count(0)
     for side, run in (("a", "longest"), ("b", "min(runs, key=lambda run: run.n_steps)")):
         compared.locator(f".head[data-side='{side}'] .open").press("Enter")
         book.becomes(f"(compared.opened or {{}}).get('run') == {run}.run_id", True)
+        expect(compared.locator(".boolab-replay .step-number").first).to_be_visible()
