@@ -20,7 +20,7 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `nudge`, `continuation`             | the policy's message to the model; after_step                     |
 | `extension`, `continued`            | the same, or the user's message, beyond a cap; after_step         |
 | `branch`                            | run_id (of the run whose first steps these are), step; after_step |
-| `resumed`                           | run_id (of the run that this one goes on from), step; after_step  |
+| `resumed`                           | run_id (of the run that this one continues), step; after_step     |
 | `departed`                          | message (its number), role, recorded, came: what is not as it was |
 |                                     | recorded, or what, in words; after_step                           |
 | `grace`                             | why there is one more request; after_step                         |

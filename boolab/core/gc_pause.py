@@ -1,4 +1,4 @@
-"""The collector of cycles, held back where millions of records are made."""
+"""The collector of cycles, paused where millions of records are made."""
 
 from __future__ import annotations
 

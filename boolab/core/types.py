@@ -444,7 +444,7 @@ class Run:
         steps: The steps of all turns, in order.
         prompt: The messages before the first step.
         inputs: The messages that came in between steps: the user's, those with which a policy nudges or continues, and
-            the summary and the sentinel of a limit after which it went on. Those after the last step stand before one
+            the summary and the sentinel of a limit after which it continued. Those after the last step stand before one
             that never was.
         source: Where the record comes from: `boolab`, or the format of a log.
         parent_run_id: The run that started this one, if it is a subagent's. At which step stands in the parent's event
@@ -468,7 +468,7 @@ class Run:
         error: What ended it, if that was an error.
         subagents: The runs that this one started, with their own in them; `with_subagents` puts all of them into one
             list. No part of the record.
-        continuation: What `resume` needs to go on with the run. No part of the record.
+        continuation: What `resume` needs to continue the run. No part of the record.
 
     Example:
         >>> import boolab as bl
@@ -561,7 +561,7 @@ class Run:
         return tuple(out)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the record alone: what it would go on with may hold models and functions."""
+        """Pickle the record alone: what it would continue with may hold models and functions."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "continuation"}
         return _unpickled, (values,)
 

@@ -54,11 +54,11 @@ async def branch(
 
     Returns:
         A record of its own that begins with the kept steps. Its event `branch` names the run (`run_id`) and the `step`
-        after which it went on; its totals include the kept steps. Subagents of kept steps are those of the old run.
+        after which it continued; its totals include the kept steps. Subagents of kept steps are those of the old run.
 
     Raises:
-        SettingError: if `at` is no number of steps of the run, or the run cannot go on from there: after a final answer
-            without a `message`, or from a last step that broke off, has no results, or waits for an answer.
+        SettingError: if `at` is no number of steps of the run, or the run cannot continue from there: after a final
+            answer without a `message`, or from a last step that broke off, has no results, or waits for an answer.
         asyncio.CancelledError: as `run` does.
 
     Example:
@@ -99,7 +99,7 @@ def _check(run: object, at: object, message: object) -> None:
 
 
 def _what_is_missing(run: Run, last: Step) -> str:
-    """Why a run cannot go on from its last step, in words; "" if it can."""
+    """Why a run cannot continue from its last step, in words; "" if it can."""
     if run.stop_reason == "paused":
         return "waits for an answer: resume the run with it, and branch from that"
     before = f"branch at {last.index - 1} to have it done anew"

@@ -96,7 +96,7 @@ def ended_with(turn: Turn, step: Step) -> bool:
 
 
 def times_continued(events: Sequence[Event]) -> int:
-    """How often a run went on after its cap: by the user's answer, or by the loop itself.
+    """How often a run continued after its cap: by the user's answer, or by the loop itself.
 
     Args:
         events: The events of the run.

@@ -224,7 +224,7 @@ async def resume(
 
     Returns:
         A record of its own that begins with the steps of the paused one. Its event `resumed` names that run
-        (`run_id`, the column `resumed_from` of `runs_df`) and the `step` after which it went on; its totals include
+        (`run_id`, the column `resumed_from` of `runs_df`) and the `step` after which it continued; its totals include
         the earlier steps, and its subagents those of the paused run.
 
     Raises:
@@ -246,7 +246,7 @@ async def resume(
         raise SettingError(msg)
     before = run.continuation
     if before is None and "model" not in options:
-        msg = "this run was made elsewhere: pass agent= and model= (and tools= or root=) to go on with it"
+        msg = "this run was made elsewhere: pass agent= and model= (and tools= or root=) to continue it"
         raise SettingError(msg)
     setup = (before or Setup(agent))._replace(**_options(options))
     if agent is not None:

@@ -182,7 +182,7 @@ class Turn:
         record: Everything else that is recorded.
         shadow: The rules that are only watched.
         grace: The stop that follows the one further request that was granted; None if none was.
-        times_continued: How often it went on after its cap.
+        times_continued: How often it continued after its cap.
         boundary_ms: The time of the latest boundary.
         context_limit: The size of a request, in tokens, at which the history is summarised.
         ahead_ms: How much later the clock stood when the turn began than the turn's own time.

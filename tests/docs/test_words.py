@@ -19,7 +19,11 @@ OLD = {
 NEW = {"a.py": "also_fired", "b.md": "--tool-budget 3, counters.steps", "c.py": 'limits={"steps": 5}'}
 
 
-PROSE = ("docs/a.md", "The page sa" + "ys so."), ("boolab/a.py", "# no" + "body reads it")
+PROSE = (
+    ("docs/a.md", "The page sa" + "ys so."),
+    ("boolab/a.py", "# no" + "body reads it"),
+    ("boolab/widgets/a.js", '"The run we' + 'nt on for 4 steps"'),
+)
 
 
 def words(path: Path) -> subprocess.CompletedProcess[str]:

@@ -126,7 +126,7 @@ def test_a_limit_stands_after_the_step_at_which_it_would_have_stopped_and_the_st
             3,
             "limit",
             "Would have stopped here: boocode, doom loop 3; max_steps(3).",
-            "The run went on for 4 steps, and was resolved.",
+            "The run continued for 4 steps, and was resolved.",
         ),
         (7, "stop", "The run ended here: finished after 7 steps.", ""),
     ]

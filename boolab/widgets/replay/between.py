@@ -48,7 +48,7 @@ def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, 
         names = "; ".join(each)
         if acts == "stops":
             title = f"Would have stopped here: {names}."
-            text = f"The run went on for {count(run.n_steps - after, 'step')}{_end(run)}."
+            text = f"The run continued for {count(run.n_steps - after, 'step')}{_end(run)}."
         else:
             title = f"Would have sent the model a message here: {names}."
             text = "What would have followed is not known."
