@@ -403,7 +403,7 @@ COMMAND: Final = Command(
     add,
     "Follows logs of running agents as they grow and shows a row for each agent, subagents below their parents: a "
     "table that is drawn again on a terminal, a line for each change in a pipe. Where a limit would stop an agent it "
-    "raises an alert; the agent goes on. The counts are those of load_runs, and alerts are where whatif stops.",
+    "raises an alert; the agent continues. The counts are those of load_runs, and alerts are where whatif stops.",
     MORE,
     "[PATH ...]",
     {0: "all that is on record was read, with --once", 130: "Ctrl-C; the summary was printed"},

@@ -469,11 +469,11 @@ def _continued(run: Run, answer: object, setup: Setup) -> Message:
     policy = get_policy((setup.agent.policy if setup.agent else "boocode") if setup.policy is None else setup.policy)
     used = times_continued(run.events)
     if policy.continues.by == "loop" or policy.continues.times == 0:
-        msg = f"under {policy} a run that its cap stopped is over: its user cannot let it go on"
+        msg = f"under {policy} a run that its cap stopped is over: its user cannot let it continue"
         raise SettingError(msg)
     if policy.continues.times is not None and used >= policy.continues.times:
         allowed = _times(policy.continues.times)
-        msg = f"under {policy} a run may go on {allowed} after its cap; this one has {_times(used)}"
+        msg = f"under {policy} a run may continue {allowed} after its cap; this one has {_times(used)}"
         raise SettingError(msg)
     if not isinstance(answer, str):
         msg = f"answer={answer!r}: expected a text, such as 'continue'"

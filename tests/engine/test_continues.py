@@ -60,14 +60,14 @@ def test_boocode_goes_on_twice_and_counts_anew_each_time_as_a_new_turn() -> None
 
 def test_a_third_continue_is_refused_in_clear_words() -> None:
     with pytest.raises(
-        bl.SettingError, match="under boocode a run may go on 2 times after its cap; this one has 2 times"
+        bl.SettingError, match="under boocode a run may continue 2 times after its cap; this one has 2 times"
     ):
         go_on(boocode(), 3)
 
 
 @pytest.mark.parametrize("policy", ["opencode_3631", "claude_code", bl.dynamic_turns(1, 1)])
 def test_a_policy_without_continues_lets_no_user_go_on(policy: bl.Policy | str) -> None:
-    with pytest.raises(bl.SettingError, match="a run that its cap stopped is over: its user cannot let it go on"):
+    with pytest.raises(bl.SettingError, match="a run that its cap stopped is over: its user cannot let it continue"):
         go_on(play(distinct(9, None), policy=policy, max_steps=1))
 
 

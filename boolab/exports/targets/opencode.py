@@ -17,7 +17,7 @@ THRESHOLD: Final = 3
 _RUN: Final = f"run, {VERSION}, a scripted model"
 _SOFT: Final = (
     "`steps` does not stop opencode: from that request on, a message asks the model for text, and its calls still run. "
-    f"A model that goes on calling is not stopped ({VERSION}, run)."
+    f"A model that continues to call is not stopped ({VERSION}, run)."
 )
 
 
@@ -41,7 +41,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         own.append(
             f"A doom-loop threshold of {limits.doom_loop} cannot be set: opencode's own threshold is {THRESHOLD} and "
             "cannot be changed. It counts within one message of the model: with one call a message it never fires. "
-            + ('"deny" refuses the call.' if value == "deny" else '"ask" asks before it goes on.')
+            + ('"deny" refuses the call.' if value == "deny" else '"ask" asks before it continues.')
         )
     comments = [*own, *notes]
     body: dict[str, JSONValue] = {"$schema": "https://opencode.ai/config.json", **nested(changes)}

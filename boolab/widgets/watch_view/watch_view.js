@@ -51,7 +51,7 @@ function render({ model, el }) {
 
   function drawAlerts() {
     fill(alerts, !data.alerts.length ? null : [
-      h("h4", {}, "Alerts: the agents go on"),
+      h("h4", {}, "Alerts: the agents continue"),
       h("ul", {}, data.alerts.slice(0, 6).map((one) => h("li", { "data-kind": one.kind },
         h("time", { class: "quiet" }, new Date(1000 * one.at).toLocaleTimeString("en-GB")),
         stopSwatch(one.reason),

@@ -47,7 +47,7 @@ class WatchView(OpensRuns):
     button, and `close`.
 
     Attributes:
-        following: Whether the logs are followed; set it to stop, or to go on.
+        following: Whether the logs are followed; set it to stop, or to continue.
         opened: `{"run": run_id, "step": n}`, the run that is open below; None for nothing.
         alerts: Where the rule was true since the beginning: `run`, `step`, `reason`, `text`, and `at`, in seconds.
     """
