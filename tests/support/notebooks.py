@@ -9,7 +9,7 @@ from tests.support.project import ROOT
 
 BY_NUMBER: Final = {path.stem[:2]: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 """The project's notebooks."""
-LONG: Final = ("05", "06", "07", "09")
+LONG: Final = ("05", "06", "09")
 """Those with cells of more than 15 lines, or of more than 12 screens."""
 
 
