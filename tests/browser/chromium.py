@@ -82,6 +82,10 @@ class Watch:
         context.on("dialog", self._asked_the_user)
         context.on("page", lambda page: page.on("websocket", self._connected))
 
+    def expect(self, part: str) -> None:
+        """From now on, a complaint with this text is none."""
+        self._known += (part,)
+
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not any(part in message.text for part in self._known):
             self.seen.append(f"console {message.type}: {message.text[:2000]} ({message.location.get('url', '')[:200]})")

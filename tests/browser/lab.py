@@ -34,6 +34,8 @@ VERSIONS: Final = ("of shared singleton module", "No satisfying version")
 """What an old JupyterLab says of each module that the newest manager of widgets was built with in a newer version."""
 ENDED: Final = ("Could not restore the debugger state: Canceled future",)
 """What JupyterLab says when a kernel ends before it was asked about a debugger."""
+NO_MODEL: Final = "widget model not found"
+"""What JupyterLab may say of each live view in a notebook without a kernel: it depends on which of two loads first."""
 START_S: Final = 60
 
 _OPEN: Final = """async ([path, kernel]) => {
@@ -94,6 +96,7 @@ class Lab:
         self.page.reload()
         self.page.wait_for_function("window.jupyterapp && window.jupyterapp.restored", timeout=4 * PATIENCE_MS)
         self.page.evaluate("async () => { await window.jupyterapp.restored; }")
+        self.watch.expect(NO_MODEL)
         self.page.evaluate(_OPEN_WITHOUT_KERNEL, notebook.relative_to(self.folder).as_posix())
 
     @property
