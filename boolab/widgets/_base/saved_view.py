@@ -7,7 +7,7 @@ instead of the page beside it. So the page is an output of its own, which hides 
 from __future__ import annotations
 
 import html
-from typing import Any, Final
+from typing import Final
 
 WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
 _OUTPUT: Final = ".lm-Panel.jp-OutputArea-output"
@@ -54,16 +54,3 @@ def too_large(page: str) -> str:
     """
     note = f"Too large to keep in a notebook ({len(page):,} characters): run the cell, or write it with to_html(path)."
     return f'<div class="boolab-saved">{_STYLE}<p>{note}</p></div>'
-
-
-def two_outputs(bundle: dict[str, Any]) -> list[dict[str, Any]]:
-    """A display as two: the live view, then the page. One where there is no live view, or no page.
-
-    Example:
-        >>> two_outputs({"text/plain": "Replay", WIDGET_VIEW: {}, "text/html": "<p>"})
-        [{'text/plain': 'Replay', 'application/vnd.jupyter.widget-view+json': {}}, {'text/html': '<p>'}]
-    """
-    if WIDGET_VIEW not in bundle or "text/html" not in bundle:
-        return [bundle]
-    live = {kind: data for kind, data in bundle.items() if kind != "text/html"}
-    return [live, {"text/html": bundle["text/html"]}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -92,15 +92,20 @@ class Shown:
             "text/html": saved_view(clean(self._title()), framed) if len(framed) <= MAX_INLINE else too_large(framed)
         }
 
+    def _bundles(self) -> Iterator[dict[str, Any]]:
+        """A display as two outputs: the live widget, then the page. One where there is no live widget."""
+        live = self._live()
+        if WIDGET_VIEW in live:
+            yield live
+            live = {}  # it is on the screen while its page is made, which can take seconds
+        yield live | self._saved()
+
     def _ipython_display_(self, **_: object) -> None:
         """Display the live widget and, as an output of its own, the page that stands in for it without a kernel."""
         from IPython.display import display
 
-        live = self._live()
-        if WIDGET_VIEW in live:
-            display(live, raw=True)  # type: ignore[no-untyped-call] # IPython has no types
-            live = {}  # it is on the screen while its page is made, which can take seconds
-        display(live | self._saved(), raw=True)  # type: ignore[no-untyped-call] # IPython has no types
+        for bundle in self._bundles():
+            display(bundle, raw=True)  # type: ignore[no-untyped-call] # IPython has no types
 
 
 def png_of(

@@ -15,7 +15,6 @@ from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.sweeps.progress import Begun, CellResult, result_of
-from boolab.widgets._base.saved_view import two_outputs
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.replay.drilldown import MAX_RUNS, OpeningView, OpensRuns, replay_parts
@@ -137,7 +136,7 @@ class SweepView(OpensRuns):
         stopped = isinstance(error, KeyboardInterrupt | asyncio.CancelledError | GeneratorExit)
         self._state = "done" if error is None else "interrupted" if stopped else "failed"
         self._draw(None if stopped else error)
-        bundles = two_outputs(self._repr_mimebundle_()) if self._outputs else []
+        bundles = list(self._bundles()) if self._outputs else []
         for outputs in self._outputs:
             for output, bundle in zip(outputs, bundles, strict=True):
                 output.update(bundle, raw=True)
@@ -150,7 +149,7 @@ class SweepView(OpensRuns):
 
         outputs = [
             display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call] # IPython has no types
-            for bundle in two_outputs(self._repr_mimebundle_())
+            for bundle in self._bundles()
         ]
         if None not in outputs:  # None where there is no IPython
             self._outputs.append(outputs)
