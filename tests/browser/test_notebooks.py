@@ -17,8 +17,8 @@ SCREEN: Final = (1280, 800)
 WIDE_SCREEN: Final = (1600, 1000)
 SCREENS: Final = 12
 """How long a notebook is at most, run, in screens of that size."""
-NOT_HERE: Final = ("05", "06", "07")
-"""05 takes minutes, 06 starts a server, and 07 makes 10,000 runs: they are run without a browser, by tests/docs."""
+NOT_HERE: Final = ("05",)
+"""It takes minutes: it is run without a browser, by tests/docs."""
 HERE: Final = {path.stem: path for number, path in BY_NUMBER.items() if number not in NOT_HERE}
 _LENGTH: Final = """async () => {
   const list = window.jupyterapp.shell.currentWidget.content;
@@ -34,7 +34,7 @@ _LENGTH: Final = """async () => {
 
 @pytest.fixture(autouse=True)
 def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BOOLAB_LOGS", "BOOLAB_SCOPE"):
+    for name in ("BOOLAB_LOGS", "BOOLAB_SCOPE", "BOOLAB_MODEL"):
         monkeypatch.delenv(name, raising=False)
 
 
