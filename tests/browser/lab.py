@@ -136,6 +136,8 @@ class Lab:
         self.command("apputils:change-theme", theme=name)
         light = "false" if "Dark" in name else "true"
         self.page.locator(f"body[data-jp-theme-light={light}]").wait_for(state="attached")
+        # A second switch before its splash is gone is an error of JupyterLab itself.
+        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
 
 
 @contextmanager

@@ -108,11 +108,10 @@ function transcriptOf(data, { stepRow, onStep, pattern }) {
       for (let i = last; i >= first; i -= 1) {
         if (!drawn.has(i)) {
           drawn.set(i, make(i));
+          block.insertBefore(drawn.get(i).element, after);
           made = true;
         }
-        const { element: row } = drawn.get(i);
-        if (row.parentNode !== block || row.nextSibling !== after) block.insertBefore(row, after);
-        after = row;
+        after = drawn.get(i).element;
       }
       if (!made && pass) break;
       let changed = false;
