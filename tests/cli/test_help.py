@@ -116,7 +116,6 @@ def test_each_page_names_the_exit_codes_of_its_command(prog: str) -> None:
         ("doctor", 0),
         ("audit runs/one.json --limit max_steps=20", 0),
         ("audit runs/one.json --limit max_steps=1", 3),
-        ('run explorer "Look around" --model datasets/scripts/polling.yaml', 3),
         *((command, 2) for command in ("export", "run", "bench", "hook", "store", "whatif", "import", "store prune")),
         ("doctor x", 2),
     ],

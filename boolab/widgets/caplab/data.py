@@ -181,12 +181,9 @@ def grid_of_answers(table: CapTable, setting: Setting, also: Limits | None, rows
     answers, curves = [], []
     for doom in values["doom_loop"]:
         for budget in values["tool_budget"]:
-            some = [
-                table.answer(setting._replace(max_steps=cap, tool_budget=budget, doom_loop=doom), rows)
-                for cap in values["max_steps"]
-            ]
-            curves.append(some[0]["curve"])
-            answers += [{name: value for name, value in one.items() if name != "curve"} for one in some]
+            others = setting._replace(tool_budget=budget, doom_loop=doom)
+            curves.append(table.curve(others.limits))
+            answers += [table.answer_at(others._replace(max_steps=cap), rows) for cap in values["max_steps"]]
     return {"values": values, "answers": answers, "curves": curves}
 
 

@@ -90,6 +90,10 @@ class CapTable:
             setting: The setting; of this table's identity, scope and agent.
             rows: How many of the runs that it stops to list.
         """
+        return {**self.answer_at(setting, rows), "curve": self.curve(setting.limits)}
+
+    def answer_at(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
+        """The same without the curve, which all caps have in common."""
         sums = self.sums(setting.limits)
         kept = {"lower": sums["kept_lower"], "upper": sums["kept_upper"], "of": sums["successes"]}
         saved = [self._saved(name, sums) for name in dict.fromkeys((self.measure, "steps"))]
@@ -119,7 +123,6 @@ class CapTable:
             "numbers": numbers_of(counted, trade, self.ledger.n_runs, self._question.confidence, proxy=proxy),
             "ends": self._ends(sums),
             "open": {name: sums[f"n_{name}"] for name in ("not_identified", "unknown")},
-            "curve": self._curve(setting.limits),
             "cut_by_length": self._by_length(stops.stopped),
             "rows": [self._row(run, stops) for run in listed[:rows]],
             "short": short_of(setting.limits),
@@ -194,7 +197,7 @@ class CapTable:
         least = self._by_task.least(columns, self._question.confidence)
         return None if least is None else round(least, 4)
 
-    def _curve(self, limits: Limits) -> dict[str, Any]:
+    def curve(self, limits: Limits) -> dict[str, Any]:
         """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
         budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
         curve = self._over((slice(None), budget, doom), self.options["max_steps"])
