@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, product
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
@@ -25,6 +25,15 @@ _CHAR: Final = 6.4
 _LINE: Final = 14
 _NICE: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 
+_Points: TypeAlias = list[tuple[float, float]]
+
+
+_PLACES: Final = sorted(
+    product((9, 40, 80, 120, 160), ("start", "end"), range(-38, 200, 8)),
+    key=lambda place: (place[0] + abs(place[2] - 4), place[1] == "end"),
+)
+"""Where a label may stand, the nearest first: how far beside it, where its text begins or ends, how far below it."""
+
 
 class Curve(NamedTuple):
     """What the values of one limit make of the runs of an agent: points of what is saved and what is kept."""
@@ -42,6 +51,8 @@ class Chart(NamedTuple):
 
     title: str
     svg: Markup
+    note: str
+    """What its lines and dots are."""
 
 
 def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
@@ -53,7 +64,11 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
     keep = study.question.keep
     what = f"{_unit(study)} saved, by tightening the {AXES[axis].label}"
     kept = kept_name(study).partition(" (")[0]
-    return Chart(title_of(curves, keep, AXES[axis].label, _unit(study), kept), _svg(curves, keep, what, kept))
+    label = AXES[axis].label
+    note = f"Line: the {label} by itself. " + (
+        "Dot: the recommended limits together." if any(curve.chosen for curve in curves) else ""
+    )
+    return Chart(title_of(curves, keep, label, _unit(study), kept), _svg(curves, keep, what, kept), note.strip())
 
 
 def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[Curve]:
@@ -130,10 +145,11 @@ def _svg(curves: Sequence[Curve], keep: float, what: str, kept: str) -> Markup:
     most = _reach(curves, keep)
     lowest = min(y for curve in curves for x, y in curve.points if x <= most)
     scale = _Scale(most, max(0.0, round(1 - (2 if lowest >= 1 - 2 * (1 - keep) else 5) * (1 - keep), 6)))
-    marks = [*_axes(scale, keep, what, kept), *_even(scale)]
+    lines = [point for curve in curves for point in _along(_drawn(curve, scale))]
+    marks = [*_axes(scale, keep, what, kept), _even(scale)]
     for curve in curves:
         marks += _curve(curve, scale)
-    marks += _labels(curves, scale)
+    marks += _labels(curves, scale, lines)
     names = ", ".join(curve.name for curve in curves)
     return Markup('<svg viewBox="0 0 {w} {h}" role="img" aria-label="{name}">{marks}</svg>').format(
         w=_WIDTH, h=_HEIGHT, name=f"{kept.capitalize()} kept against {what}: {names}", marks=Markup("").join(marks)
@@ -167,35 +183,20 @@ def _tick(share: float) -> str:
     return f"{100 * share:.3g}%"
 
 
-def _even(scale: _Scale) -> Iterator[Markup]:
+def _even(scale: _Scale) -> Markup:
     """The line on which the share of successes that is lost is the share that is saved."""
     end = min(scale.most, 1 - scale.least)
-    yield Markup('<path class="even" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"><title>{}</title></path>').format(
+    return Markup('<path class="even" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"><title>{}</title></path>').format(
         scale.x(0),
         scale.y(1),
         scale.x(end),
         scale.y(1 - end),
         "even trade: 1% of the successes for 1% of what is saved",
     )
-    middle = 0.7 * end
-    yield _text(scale.x(middle) + 6, scale.y(1 - middle) - 6, "even trade", "start", "tick halo")
 
 
 def _curve(curve: Curve, scale: _Scale) -> Iterator[Markup]:
-    inside = [(x, y) for x, y in curve.points if x <= scale.most]
-    beyond = next(((x, y) for x, y in curve.points if x > scale.most), None)
-    if beyond and inside:  # as far as the edge
-        (x0, y0), (x1, y1) = inside[-1], beyond
-        inside.append((scale.most, y0 + (y1 - y0) * (scale.most - x0) / (x1 - x0)))
-    shown: list[tuple[float, float]] = []
-    for x, y in inside:
-        if y < scale.least:
-            if shown and shown[-1][1] > y:
-                (x0, y0) = shown[-1]
-                shown.append((x0 + (x - x0) * (y0 - scale.least) / (y0 - y), scale.least))
-            break
-        shown.append((x, y))
-    line = "L".join(f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in shown)
+    line = "L".join(f"{x:.1f} {y:.1f}" for x, y in _drawn(curve, scale))
     look = "curve" if curve.chosen else "curve faint"
     yield Markup('<path class="{}" d="M{}"><title>{}</title></path>').format(look, line, curve.name)
     if curve.chosen:
@@ -204,6 +205,34 @@ def _curve(curve: Curve, scale: _Scale) -> Iterator[Markup]:
         yield Markup('<circle class="chosen" cx="{:.1f}" cy="{:.1f}" r="4.5"><title>{}</title></circle>').format(
             scale.x(x), scale.y(max(y, scale.least)), name
         )
+
+
+def _drawn(curve: Curve, scale: _Scale) -> _Points:
+    """The corners of a curve in pixels, as far as the edges of the chart."""
+    inside = [(x, y) for x, y in curve.points if x <= scale.most]
+    beyond = next(((x, y) for x, y in curve.points if x > scale.most), None)
+    if beyond and inside:  # as far as the edge
+        (x0, y0), (x1, y1) = inside[-1], beyond
+        inside.append((scale.most, y0 + (y1 - y0) * (scale.most - x0) / (x1 - x0)))
+    shown: _Points = []
+    for x, y in inside:
+        if y < scale.least:
+            if shown and shown[-1][1] > y:
+                (x0, y0) = shown[-1]
+                shown.append((x0 + (x - x0) * (y0 - scale.least) / (y0 - y), scale.least))
+            break
+        shown.append((x, y))
+    return [(scale.x(x), scale.y(y)) for x, y in shown]
+
+
+def _along(corners: _Points) -> Iterator[tuple[float, float]]:
+    """Points on a line, at most three pixels from one to the next."""
+    for (x0, y0), (x1, y1) in pairwise(corners):
+        n = 1 + int(max(abs(x1 - x0), abs(y1 - y0)) / 3)
+        yield from ((x0 + (x1 - x0) * k / n, y0 + (y1 - y0) * k / n) for k in range(n + 1))
+
+
+# --- Labels -----------------------------------------------------------------------------------------------------------
 
 
 class _Box(NamedTuple):
@@ -216,30 +245,49 @@ class _Box(NamedTuple):
         return (self.left < other.right and other.left < self.right
                 and self.top < other.bottom and other.top < self.bottom)  # fmt: skip
 
+    def covers(self, points: Iterable[tuple[float, float]]) -> bool:
+        return any(self.left < x < self.right and self.top < y < self.bottom for x, y in points)
 
-def _labels(curves: Sequence[Curve], scale: _Scale) -> Iterator[Markup]:
-    """The names of the agents beside their dots or curves, none over another."""
+
+def _box_at(x: float, y: float, text: str, end: str) -> _Box:
+    """What a text takes whose base line begins or ends there."""
+    width = _CHAR * len(text)
+    left = x - (width if end == "end" else 0)
+    return _Box(left, y - _LINE + 2, left + width, y + 4)
+
+
+def _labels(curves: Sequence[Curve], scale: _Scale, lines: _Points) -> Iterator[Markup]:
+    """The names of the agents and of the even trade near what they name: none over another, nor a curve if possible."""
     anchors = {curve.name: _anchor(curve, scale) for curve in curves}
     taken = [_Box(x - 5, y - 5, x + 5, y + 5) for x, y in anchors.values()]
     taken.append(_Box(0, 0, 130, 16))
     for curve in sorted(curves, key=lambda one: (one.chosen is None, -anchors[one.name][0]))[:MAX_LABELS]:
-        x, y = anchors[curve.name]
         name = curve.name if len(curve.name) <= 24 else f"{curve.name[:23]}…"  # noqa: PLR2004 - as much as fits
-        for (dx, end), dy in product([(9, "start"), (-9, "end")], [-6, 14, 30, -22, 46, -38, 62, 78, 94]):
-            width = _CHAR * len(name)
-            left = x + dx - (width if end == "end" else 0)
-            box = _Box(left, y + dy - _LINE + 4, left + width, y + dy + 3)
-            if box.left < _LEFT or box.right > _WIDTH or box.top < 0 or box.bottom > _HEIGHT - _BOTTOM:
-                continue
-            if not any(box.meets(other) for other in taken):
-                taken.append(box)
-                if abs(dy) > 2 * _LINE:
-                    yield Markup('<path class="leader" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>').format(
-                        x, y, x + dx, y + dy - 4
-                    )
-                look = "name" if curve.chosen else "name faint"
-                yield _text(x + dx, y + dy, name, end, look)
-                break
+        yield from _label(anchors[curve.name], name, "name" if curve.chosen else "name faint", taken, lines)
+    end = 0.7 * min(scale.most, 1 - scale.least)
+    yield from _label((scale.x(end), scale.y(1 - end)), "even trade", "tick halo", taken, lines)
+
+
+def _label(
+    anchor: tuple[float, float], text: str, look: str, taken: list[_Box], lines: _Points
+) -> Iterator[Markup]:  # fmt: skip
+    """A text at the nearest place that is free, which is then taken; nothing if no place is."""
+    x, y = anchor
+    free = []
+    for away, end, dy in _PLACES:
+        at = (x + away if end == "start" else x - away, y + dy)
+        box = _box_at(*at, text, end)
+        inside = box.left >= _LEFT and box.right <= _WIDTH and box.top >= 0 and box.bottom <= _HEIGHT - _BOTTOM
+        if inside and not any(box.meets(other) for other in taken):
+            free.append((at, end, box))
+    if not free:
+        return
+    at, end, box = next((one for one in free if not one[2].covers(lines)), free[0])
+    taken.append(box)
+    if abs(at[0] - x) > _PLACES[0][0] or abs(at[1] - y) > 2 * _LINE:
+        nearest = at[0] - 2 if end == "start" else at[0] + 2
+        yield Markup('<path class="leader" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>').format(x, y, nearest, at[1] - 4)
+    yield _text(*at, text, end, look)
 
 
 def _anchor(curve: Curve, scale: _Scale) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from boolab.core.axes import AXES
 from boolab.frames.dtypes import is_missing
 from boolab.logs.shipped import atlas_files
 from boolab.report.caplab_frames import labs_of
-from boolab.report.frontier_chart import Curve, best_at, curves_of, frontier_chart, title_of
+from boolab.report.frontier_chart import Curve, _svg, best_at, curves_of, frontier_chart, title_of
 from boolab.report.study import Question, Study, study_of
 from boolab.report.summary import summary_rows, trade_words
 from boolab.stats.trade import Trade
@@ -108,6 +108,36 @@ def test_the_title_of_the_chart_has_the_best_cap_that_keeps_enough(one: Study) -
     part = one.margins["max_steps"]
     enough = part[part["kept_lower"] >= 0.9 * part["successes"]]
     assert int(cap[1]) == enough["max_steps"].min()
+
+
+def test_no_name_stands_on_a_curve_where_the_chart_has_room() -> None:
+    slopes = {"steep": 4.0, "middle": 2.0, "gentle": 1.2}
+    curves = [
+        Curve(name, [(x / 100, 1 - slope * x / 100) for x in range(40)], [None, *range(39)], (0.02, 1 - 0.02 * slope))
+        for name, slope in slopes.items()
+    ]
+    svg = _svg(curves, 0.95, "steps saved", "successes")
+    lines = [
+        tuple(map(float, at.split()))
+        for path in re.findall(r'class="curve" d="M([^"]+)"', svg)
+        for at in path.split("L")
+    ]
+    names = re.findall(r'<text class="(?:name|tick halo)" x="(\S+)" y="(\S+)" text-anchor="(\w+)">([\w ]+)<', svg)
+    assert {name for *_, name in names} == {*slopes, "even trade"}
+    for x, y, end, name in names:
+        left = float(x) - (6.4 * len(name) if end == "end" else 0)
+        inside = [at for at in lines if left < at[0] < left + 6.4 * len(name) and -10 < at[1] - float(y) < 3]
+        assert not inside, name
+
+
+def test_the_note_of_the_chart_names_its_dots_only_if_it_has_some(one: Study) -> None:
+    rows = summary_rows(one)
+    note = "Line: the step cap by itself."
+    with_dots, without = (frontier_chart(one, some) for some in (rows, [row._replace(limits={}) for row in rows]))
+    assert with_dots is not None
+    assert without is not None
+    assert with_dots.note == f"{note} Dot: the recommended limits together."
+    assert without.note == note
 
 
 def test_a_limit_that_saves_nothing_is_said_to_save_nothing() -> None:
