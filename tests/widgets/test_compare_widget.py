@@ -203,7 +203,7 @@ def test_what_cannot_be_compared_is_named() -> None:
 
 def test_text_picture_and_repr_stand_in_for_the_widget() -> None:
     compare = Compare("boocode", "crush", script=STUCK)
-    assert repr(compare) == "Compare(First difference between boocode and crush at step 4: only crush makes this step)"
+    assert repr(compare) == "Compare(A limit stops boocode after step 3; crush continues for 7 more steps)"
     shown = compare._repr_mimebundle_()["text/plain"]
     assert "boocode: stopped after 3 steps by its doom-loop threshold of 3" in shown
     assert "doom_loop" not in shown
@@ -217,6 +217,7 @@ def test_the_one_that_makes_a_further_step_is_named_whichever_it_is() -> None:
         names = [side["name"] for side in data_of(Compare(a, b))["sides"]]
         assert divergence["step"] == 3
         assert divergence["what"] == f"only {names[b is long]} makes this step."
+        assert data_of(Compare(a, b))["title"].startswith("First difference between ")  # no limit stopped the other
         assert divergence["ab"[b is long]].startswith("calls")
         assert divergence["ab"[a is long]].startswith("ends after step 2")
 
@@ -261,3 +262,17 @@ def test_a_difference_of_some_milliseconds_is_shown_in_milliseconds() -> None:
     runs = [replace(long_run(name, [1]), duration_ms=ms) for name, ms in (("a", 1000), ("b", 1007))]
     (row,) = [row for row in data_of(Compare(*runs))["table"] if row["name"] == "time"]
     assert row == {"name": "time", "a": "1.0 s", "b": "1.0 s", "difference": "+7 ms"}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shown"),
+    [
+        (3040, 8660, ("3.0 s", "8.7 s", "+5.7 s")),
+        (8650, 3040, ("8.6 s", "3.0 s", "\N{MINUS SIGN}5.6 s")),
+        (40, 1049, ("40 ms", "1.0 s", "+1.0 s")),
+    ],
+)
+def test_a_difference_is_that_of_the_numbers_beside_it(a: int, b: int, shown: tuple[str, str, str]) -> None:
+    runs = [replace(long_run(name, [1]), duration_ms=ms) for name, ms in (("a", a), ("b", b))]
+    (row,) = [row for row in data_of(Compare(*runs))["table"] if row["name"] == "time"]
+    assert (row["a"], row["b"], row["difference"]) == shown

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
-from boolab.core.text import aligned, clean, clip
+from boolab.core.text import aligned, clean, clip, count
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.rules.call_identity import arguments_hash
 from boolab.widgets._base.amounts import dollars_of, tokens_of
@@ -98,7 +98,7 @@ def compare_data(
     stretches = list(_cut(align(*keys), a.run, b.run, divergence))
     same_in_b = {s.b + k for s, kind in stretches if kind == "same" for k in range(s.n_b)}
     return {
-        "title": title_of(a.name, b.name, divergence),
+        "title": title_of(a, b, divergence),
         "sides": [_side(side) for side in (a, b)],
         "divergence": None if divergence is None else divergence._asdict(),
         "did": [None, None] if divergence is None else _did(divergence),
@@ -113,17 +113,27 @@ def compare_data(
     }
 
 
-def title_of(a: str, b: str, divergence: DivergentStep | None) -> str:
-    """The finding.
+def title_of(a: Side, b: Side, divergence: DivergentStep | None) -> str:
+    """The finding: where the two differ, and whether a limit of one makes the difference; the heads name the limit.
 
     Example:
-        >>> title_of("boocode", "crush", None)
-        'No difference between boocode and crush'
+        >>> import boolab as bl
+        >>> loop = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a.py"})
+        >>> runs = [bl.run_sync(bl.Agent("a", max_steps=n), "Look", model=loop, policy="naive") for n in (2, 5)]
+        >>> title_of(side_of(runs[0], "two"), side_of(runs[1], "five"), None)
+        'No difference between two and five'
+        >>> title_of(side_of(runs[0], "two"), side_of(runs[1], "five"), first_divergent_step(*runs, ["two", "five"]))
+        'A limit stops two after step 2; five continues for 3 more steps'
     """
     if divergence is None:
-        return f"No difference between {a} and {b}"
+        return f"No difference between {a.name} and {b.name}"
+    short, long = sorted((a, b), key=lambda side: len(side.run.steps))
+    more = len(long.run.steps) - len(short.run.steps)
+    if divergence.step == len(short.run.steps) + 1 and more and short.stop.startswith("stopped "):
+        step = len(short.run.steps)
+        return f"A limit stops {short.name} after step {step:,}; {long.name} continues for {count(more, 'more step')}"
     what = divergence.what.removesuffix(".")
-    return f"First difference between {a} and {b} at step {divergence.step:,}: {what}"
+    return f"First difference between {a.name} and {b.name} at step {divergence.step:,}: {what}"
 
 
 def compare_text(data: Mapping[str, Any]) -> str:
@@ -283,31 +293,43 @@ def _results(run: Run) -> list[ToolResult | None]:
     return [result for step in run.steps for result in step.results]
 
 
-_AMOUNTS: Final[tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str]], ...]] = (
-    ("steps", lambda run: len(run.steps), _number),
-    ("tool calls executed", lambda run: run.n_tool_calls, _number),
-    ("calls dropped", lambda run: sum(result is None for result in _results(run)), _number),
-    ("calls failed", lambda run: sum(r is not None and r.is_error is True for r in _results(run)), _number),
-    ("tokens", tokens_of, _number),
-    ("cost", dollars_of, _dollars),
-    ("time", lambda run: run.duration_ms, _seconds),
+_AMOUNTS: Final[tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str], float], ...]] = (
+    ("steps", lambda run: len(run.steps), _number, 1),
+    ("tool calls executed", lambda run: run.n_tool_calls, _number, 1),
+    ("calls dropped", lambda run: sum(result is None for result in _results(run)), _number, 1),
+    ("calls failed", lambda run: sum(r is not None and r.is_error is True for r in _results(run)), _number, 1),
+    ("tokens", tokens_of, _number, 1),
+    ("cost", dollars_of, _dollars, 0.0001),
+    ("time", lambda run: run.duration_ms, _seconds, 100),
 )
+"""Name, amount, words, and the unit that an amount is rounded to."""
 
 
 def _table(a: Run, b: Run) -> Iterator[dict[str, Any]]:
     """Amounts of both, and how much more the second has; what is unknown or zero in both is left out."""
-    for name, amount, form in _AMOUNTS:
+    for name, amount, form, unit in _AMOUNTS:
         one, other = amount(a), amount(b)
         if (one is None and other is None) or (one == other == 0):
             continue
-        less = one is not None and other is not None and other < one
-        size = None if one is None or other is None else form(abs(other - one))
         yield {
             "name": name,
-            "a": None if one is None else form(one),
-            "b": None if other is None else form(other),
-            "difference": size and ("same" if one == other else f"{_MINUS if less else '+'}{size}"),
+            "a": None if one is None else form(_rounded(one, unit)),
+            "b": None if other is None else form(_rounded(other, unit)),
+            "difference": None if one is None or other is None else _difference(one, other, form, unit),
         }
+
+
+def _difference(one: float, other: float, form: Callable[[float], str], unit: float) -> str:
+    """How much more the second is: the difference of what is shown, and the exact one where that would be zero."""
+    if one == other:
+        return "same"
+    more = (_rounded(other, unit) - _rounded(one, unit)) or other - one
+    return f"{_MINUS if more < 0 else '+'}{form(abs(more))}"
+
+
+def _rounded(value: float, unit: float) -> float:
+    """A multiple of the unit; what is less than one unit stays as it is."""
+    return round(value / unit) * unit if value >= unit else value
 
 
 def _notes(a: Run, b: Run) -> Iterator[str]:

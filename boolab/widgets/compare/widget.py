@@ -71,7 +71,7 @@ class Compare(OpensRuns):
         >>> import boolab as bl
         >>> stuck = [{"tool_calls": [{"name": "grep"}], "repeat": "forever"}]
         >>> bl.Compare("boocode", "crush", script=stuck)
-        Compare(First difference between boocode and crush at step 4: only crush makes this step)
+        Compare(A limit stops boocode after step 3; crush continues for 7 more steps)
         >>> careful, patient = bl.Agent("careful", doom_loop=2), bl.Agent("patient", doom_loop=5)
         >>> bl.Compare(careful, patient, script=stuck).divergence.step
         3
