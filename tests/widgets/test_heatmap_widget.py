@@ -120,6 +120,7 @@ def test_each_list_has_as_many_stopped_runs_as_the_tally_counts(patterns: list[l
         assert cell["all"] == row["n_runs"]
         assert cell["stopped"] == row["n_truncated"] + row["n_not_identified"] + row["n_unknown"]
         assert cell["cut"] == row["successes"] - row["successes_censored"] - row["kept_upper"]
+        assert cell["undecided"] == row["kept_upper"] - row["kept_lower"]
 
 
 def test_runs_that_do_not_give_the_tables_numbers_are_refused() -> None:
@@ -182,6 +183,12 @@ def test_a_number_is_readable_on_any_colour(colour: int) -> None:
     fill = f"#{colour:06x}"
     one, other = sorted((luminance_of(fill), luminance_of(ink_on(fill))))
     assert (other + 0.05) / (one + 0.05) >= 4.5
+
+
+def test_the_line_is_explained_once_in_the_key() -> None:
+    data = data_of(bl.Heatmap(TALLY, RUNS, keep=0.5))
+    assert data["keep"] == "at least 50% of successes are kept for certain"
+    assert not any(data["keep"] in note for layer in data["layers"] for note in layer["notes"])
 
 
 def test_the_line_is_between_cells_that_keep_enough_and_others() -> None:

@@ -209,7 +209,7 @@ def _as_lists(
     some: Mapping[str, Any] | None, number: Mapping[str, int], whys: dict[tuple[Any, ...], int]
 ) -> dict[str, Any]:
     if some is None:
-        return {"run": [], "step": [], "why": [], "all": 0, "cut": 0, "stopped": 0}
+        return {"run": [], "step": [], "why": [], "all": 0, "cut": 0, "undecided": 0, "stopped": 0}
     ranks = some["ranks"]
     success = [None if pd.isna(value) else bool(value) for value in some["success"]]
     reasons = [None if pd.isna(value) else str(value) for value in some["stop_reason"]]
@@ -220,6 +220,7 @@ def _as_lists(
         "why": [whys.setdefault(key, len(whys)) for key in keys],
         "all": sum(ranks.values()),
         "cut": ranks.get(CUT, 0),
+        "undecided": ranks.get(MAY_BE_KEPT, 0),
         "stopped": sum(n for rank, n in ranks.items() if rank <= STOPPED),
     }
 

@@ -254,6 +254,7 @@ function drawRuns(model, list, data, cell, close) {
   const parts = [`${plural(listed.all, "run")}`];
   if (listed.stopped || listed.cut) parts.push(`${count(listed.stopped)} stopped`);
   if (listed.cut) parts.push(`${count(listed.cut)} of them successes that it loses`);
+  if (listed.undecided) parts.push(`${count(listed.undecided)} ${listed.cut ? "more" : "of them successes"} that it may lose`);
   const body = h("tbody");
   const more = h("button", { class: "more" });
   const makers = listed.run.map((_, place) => () => rowOf(model, data, listed, place));

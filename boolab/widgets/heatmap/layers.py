@@ -32,8 +32,8 @@ _COUNTED: Final = {
     "success_share": ("n_succeeded", "n_labelled"),
 }
 _STOPS_OF_SCALE: Final = 24
-_OF_THE_PLOT: Final = ("White line", "Orange")
-"""Notes of the plot that the legend of the widget contains."""
+_LINE: Final = "Line: up to where "
+"""How the note of the plot begins that the legend of the widget contains."""
 _SRGB_LINEAR: Final = 0.04045
 """The values of sRGB up to this are linear in light."""
 
@@ -51,7 +51,7 @@ def layer_of(square: Square, places: list[tuple[int, int]]) -> dict[str, Any]:
         "value": square.value,
         "name": METRICS.get(square.value, square.measure.name.removesuffix(" (share)")),
         "title": square.title,
-        "notes": [note for note in square.notes if not note.startswith(_OF_THE_PLOT)],
+        "notes": [note for note in square.notes if not note.startswith(_LINE)],
         "measure": square.measure.name,
         "scale": _scale(square, colours, scale),
         "keep": _keep_words(square),
@@ -164,5 +164,5 @@ def _scale(square: Square, colours: Colormap, scale: Normalize) -> dict[str, Any
 
 
 def _keep_words(square: Square) -> str:
-    found = next((note for note in square.notes if note.startswith("Line: up to where ")), "")
-    return found.removeprefix("Line: up to where ").removesuffix(".")
+    found = next((note for note in square.notes if note.startswith(_LINE)), "")
+    return found.removeprefix(_LINE).removesuffix(".")
