@@ -39,6 +39,7 @@ def test_it_shows_the_fields_what_is_wrong_and_the_limits_that_follow(
     assert [one.inner_text().split() for one in diff] == [["3", "\u2212", "steps:", "5"], ["3", "+", "steps:", "7"]]
     assert page.locator(".diff .changed").all_inner_texts() == ["5", "7"]
     assert "'many' is not accepted" in page.locator("[data-field=doom_loop] [role=alert]").inner_text()
+    assert page.locator(".limits h4").inner_text() == "Limits under policy opencode_3631"
     assert page.locator(".limits li").all_inner_texts() == editor.effective
     assert page.locator(".extra li").all_inner_texts() == [f"mode: {HOSTILE!r}"]
     assert page.locator("[data-field=prompt]").inner_text() == f"Look. {HOSTILE} ⟨U+202E⟩gnp.exe"

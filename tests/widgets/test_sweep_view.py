@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boolab as bl
+from boolab.core.types import StopReason
 from boolab.stats.estimates import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.compress import packed
@@ -382,3 +383,21 @@ def test_a_share_of_successes_follows_each_result_and_a_mean_cost_is_of_the_runs
         (row,) = board.snapshot("running", 1.0)["rows"]
         assert row["share"] == row["successes"] / n
     assert (row["cost"], row["priced"], row["runs"]) == (3.0, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason", "noted"), [(3, "step_cap", True), (4, "step_cap", False), (3, "error", False)]
+)
+def test_a_limit_that_makes_no_difference_is_named(steps: int, reason: StopReason, noted: bool) -> None:
+    """The last of four settings takes so many steps, and ends so."""
+    board = Board(4, {"grid": {"max_steps": [3, 5], "doom_loop": [3, None]}})
+    for cap in (3, 5):
+        for loop in (3, None):
+            last = cap == 5 and loop is None
+            end: StopReason = reason if last else "step_cap"
+            n = steps if last else 3
+            settings = {"max_steps": cap, "doom_loop": loop}
+            board.add(CellResult(f"{cap} {loop}", "a", "m", "boocode", "t", settings, end, n, None, True, None))
+    words = "Settings that differ only in the doom-loop threshold have the same ends"
+    assert any(note.startswith(words) for note in board.snapshot("done", 0.0)["notes"]) == noted
+    assert not any(note.startswith(words) for note in board.snapshot("running", 0.0)["notes"])

@@ -15,7 +15,7 @@ function render({ model, el }) {
         ])) : null,
         h("div", { class: "results" },
           diffOf(data.diff),
-          list("Under this policy", data.limits, "limits"),
+          list(`Limits under policy ${visible(data.policy)}`, data.limits, "limits"),
           list("Unknown to boolab, kept as it is", data.extra.map((one) => `${one.name}: ${one.value}`), "extra"))));
   });
 }

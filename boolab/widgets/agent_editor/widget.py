@@ -85,7 +85,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.menus: dict[str, ipywidgets.Dropdown] = {name: self._menu(name) for name in LISTS}
         self.agent_choice = ipywidgets.Dropdown(description="agent", style=_WIDE)
         self.agent_choice.observe(self._choose, "value")
-        self._under = _Form({"title": "", "fields": [], "limits": [], "extra": [], "diff": []})
+        self._under = _Form({"title": "", "fields": [], "policy": "", "limits": [], "extra": [], "diff": []})
         self.status = ipywidgets.HTML()
         self.save_button = ipywidgets.Button(description="save", button_style="primary", tooltip="Write the file")
         self.reload_button = ipywidgets.Button(description="reload", tooltip="Read the file again, dropping changes")
@@ -348,10 +348,12 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         return [Part("agent_editor", {"title": self._title(), "fields": self._form(), **self._results()})]
 
     def _results(self) -> dict[str, Any]:
-        """What results from the fields: the limits, and the unknown keys."""
+        """What results from the fields: the policy and its limits, the unknown keys, and what saving changes."""
         extra = [{"name": str(name), "value": repr(value)} for name, value in self.extra.items()]
         diff = diff_of(self._on_disk.decode("utf-8"), self.text)
-        return {"limits": self.effective, "extra": extra, "diff": [line._asdict() for line in diff]}
+        agent = self._agent()
+        policy = "" if agent is None else str(policy_of(agent))
+        return {"policy": policy, "limits": self.effective, "extra": extra, "diff": [line._asdict() for line in diff]}
 
 
 def label_of(field: str) -> str:

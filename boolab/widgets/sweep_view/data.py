@@ -165,7 +165,7 @@ class Board:
             "failures": [self._failure(text, columns) for text in worst[:FAILURES]],
             "n_failures": len(self._failures),
             "failed": self._reasons["error"],
-            "notes": list(self._notes(len(ordered))),
+            "notes": [*self._notes(len(ordered)), *(self._without_effect(columns) if state != "running" else ())],
         }
 
     def _rate(self, now: float) -> float | None:
@@ -259,6 +259,17 @@ class Board:
             yield f"Costs are means over the {priced:,} runs whose cost is known."
         if n_rows > ROWS:
             yield f"The first {ROWS} of {n_rows:,} settings; runs_df has all."
+
+    def _without_effect(self, columns: list[str]) -> Iterator[str]:
+        """The limits that make no difference in the numbers of the table."""
+        for name in columns:
+            alike: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
+            for key, row in self._rows.items():
+                others = tuple(repr(self._names[key].get(other)) for other in columns if other != name)
+                successes = sum(part for part, _ in row.tasks.values())
+                alike.setdefault(others, []).append((row.runs, row.steps, successes, sorted(row.reasons.items())))
+            if name in AXES and all(len(rows) > 1 and rows.count(rows[0]) == len(rows) for rows in alike.values()):
+                yield f"Settings that differ only in the {head_of(name)} have the same ends, steps and successes."
 
 
 def first_runs(data: Mapping[str, Any]) -> list[str]:

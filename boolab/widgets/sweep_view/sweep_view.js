@@ -42,7 +42,7 @@ function render({ model, el }) {
     change(model, { refreshed: model.get("refreshed") + 1 });
   }
 
-  // The time goes on between two messages: a run may take minutes.
+  // The clock runs between two messages: a run may take minutes.
   function tick() {
     const went = data.state === "running" && !data.still ? performance.now() - drawnAt : 0;
     const left = data.left_ms === null ? null : Math.max(0, data.left_ms - went);
