@@ -458,7 +458,7 @@ class Run:
         limits: The limits that were in force, counter name to threshold.
         settings: Those that a sweep set; None where the policy has no such setting.
         compactions: What was done to the history so that it fits.
-        earlier_wrap_ups: The summaries of limits after which the user let the run go on; their texts stand among the
+        earlier_wrap_ups: The summaries of limits after which the user let the run continue; their texts stand among the
             inputs, where they were.
         wrap_up: The summary that the policy requested when a limit stopped it, if it did.
         sentinel: The visible end of a run that a limit stopped, if its policy shows one.

@@ -1,4 +1,4 @@
-"""Engine: the loop that runs an agent, and everything that decides whether it goes on.
+"""Engine: the loop that runs an agent, and everything that decides whether it continues.
 
 It imports `boolab.agents`, `boolab.models`, `boolab.harness` and what is below them. Five modules make a step. Read
 `loop` first: it holds the order, on one screen. Then `turn` (how a step begins and ends: the table of transitions),

@@ -37,10 +37,10 @@ async def branch(
     agent: Agent | None = None,
     **options: Unpack[BranchOptions],
 ) -> Run:
-    """Keep the first steps of a run, and go on live from there: with another model, policy, cap, tools or agent.
+    """Keep the first steps of a run, and continue live from there: with another model, policy, cap, tools or agent.
 
     The kept steps and the messages between them stay as they are, the prompt too; they are counted again under the
-    rules of the branch, so that a cap that they have reached stops it at once and a streak goes on. Nothing else of
+    rules of the branch, so that a cap that they have reached stops it at once and a streak continues. Nothing else of
     what the run was made with is kept: what is not given here has its default.
 
     Args:
@@ -49,7 +49,7 @@ async def branch(
         model: What answers from there on.
         message: The user's message there. After a final answer it is needed, and everything counts anew, as in a new
             turn.
-        agent: Who goes on; its prompt is not used.
+        agent: The agent that continues; its prompt is not used.
         **options: As for `run`.
 
     Returns:

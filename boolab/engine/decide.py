@@ -93,7 +93,7 @@ def _may_continue(turn: Turn) -> bool:
 
 
 def _extend(turn: Turn, stop: Stop) -> bool:
-    """Let the turn go on after its cap; False if another limit stops it all the same."""
+    """Let the turn continue after its cap; False if another limit stops it all the same."""
     fresh = turn.plan.policy.continues.counters == "fresh"
     if not fresh and _others_hold(turn, stop):
         return False
@@ -104,7 +104,7 @@ def _extend(turn: Turn, stop: Stop) -> bool:
         return False
     more = "as long again" if fresh else f"for {added} more step{'' if added == 1 else 's'}"
     turn.times_continued += 1
-    turn.add_message("extension", from_user(f"You may go on {more}."))
+    turn.add_message("extension", from_user(f"You may continue {more}."))
     return True
 
 

@@ -13,7 +13,9 @@ from boolab.models.base import Note
 from boolab.rules.counters import Progress
 from boolab.rules.stop import StopRule
 
-REMINDER: Final = "<system-reminder>\nMeanwhile the user wrote:\n{}\nMind it, and go on.\n</system-reminder>"
+REMINDER: Final = (
+    "<system-reminder>\nMeanwhile the user wrote:\n{}\nTake it into account, and continue.\n</system-reminder>"
+)
 
 
 class ShadowWatch:

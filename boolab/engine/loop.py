@@ -1,4 +1,4 @@
-"""The loop: the one place that decides whether to go on.
+"""The loop: the one place that decides whether to continue.
 
 Each pass through `while` is one step: one model response, and the execution of the tool calls in it. Models, tools and
 policies return values; none of them calls the loop. See `boolab.rules.stop` for the law of the boundary.

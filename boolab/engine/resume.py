@@ -19,7 +19,7 @@ from boolab.engine.turn import ORDINARY, Turn
 from boolab.harness.finish import is_done
 
 _CONTINUES: Final = ("continued", "extension")
-"""The kinds of event by which a turn goes on after its cap."""
+"""The kinds of event by which a turn continues after its cap."""
 
 
 def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:

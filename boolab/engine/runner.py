@@ -465,7 +465,7 @@ def setup_of(agent: Agent | None, options: Mapping[str, Any]) -> Setup:
 
 
 def _continued(run: Run, answer: object, setup: Setup) -> Message:
-    """The user's message to a run that its cap stopped, if the policy lets it go on."""
+    """The user's message to a run that its cap stopped, if the policy lets it continue."""
     policy = get_policy((setup.agent.policy if setup.agent else "boocode") if setup.policy is None else setup.policy)
     used = times_continued(run.events)
     if policy.continues.by == "loop" or policy.continues.times == 0:

@@ -1,6 +1,6 @@
 """The requests outside the loop's steps: the summary after a limit, and the compaction of a long history.
 
-Neither ever changes why a turn stops; a failure is noted, and the turn goes on without.
+Neither ever changes why a turn stops; a failure is noted, and the turn continues without.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from boolab.core.types import Message
 from boolab.errors import SettingError
 
 COMPACTION_PROMPT: Final = (
-    "The conversation is about to be shortened. Summarise it for yourself, so that you can go on from the summary "
+    "The conversation is about to be shortened. Summarise it for yourself, so that you can continue from the summary "
     "alone: the task, what was done, what was found, what is left, and every name, path and number still needed."
 )
 

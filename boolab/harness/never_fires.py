@@ -1,8 +1,8 @@
 """Which limits of a policy can never fire, because another one always fires first.
 
-Only what follows from the policy's own rules is found, for any model and any task. The main case: where a turn goes on
-only after a response with calls, each step makes at least one call, so a tool budget of b is used up after b steps at
-the latest, and a larger step cap never fires. The opposite is not so: one step may make any number of calls.
+Only what follows from the policy's own rules is found, for any model and any task. The main case: where a turn
+continues only after a response with calls, each step makes at least one call, so a tool budget of b is used up after b
+steps at the latest, and a larger step cap never fires. The opposite is not so: one step may make any number of calls.
 """
 
 from __future__ import annotations

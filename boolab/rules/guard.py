@@ -35,7 +35,7 @@ class Guard:
         nudge: The message to the model.
         nudge_executes: Whether the call that a nudge is about is executed all the same.
         deny: What a denial does to an `ask`: it ends the turn (`stop`), or the call is not executed (`block`).
-        block_asks: Whether the user is asked at each block if the turn may go on without the call.
+        block_asks: Whether the user is asked at each block if the turn may continue without the call.
 
     Raises:
         SettingError: if the values contradict each other.

@@ -316,7 +316,7 @@ class _Words:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in suspect.value_counts().items())
             yield (
                 f"{count(len(suspect), self.noun)} censored for reasons that may depend on how long they would have "
-                f"taken ({reasons}): the curve assumes that they would have gone on like others that came as far."
+                f"taken ({reasons}): the curve assumes that they would have continued like others that came as far."
             )
         yield from cluster_notes([(group.word, group.clusters.nunique()) for group in groups], known, self.noun)
         if len(groups) > _MAX_COMPARED:

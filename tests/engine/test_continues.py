@@ -178,7 +178,7 @@ def test_it_asks_at_once_where_there_is_somebody_to_ask() -> None:
         ("max_steps(3)", 3, None), ("max_steps(6)", 6, None), ("max_steps(9)", 9, None),
     ]  # fmt: skip
     assert [e.payload["allowed"] for e in run.events if e.kind == "ask"] == [True, True, False]
-    assert [m.text for _, m in run.inputs] == ["You may go on for 3 more steps."] * 2
+    assert [m.text for _, m in run.inputs] == ["You may continue for 3 more steps."] * 2
 
 
 def test_a_cap_that_grew_is_remembered_by_a_run_that_goes_on() -> None:
@@ -206,8 +206,8 @@ def test_dynamic_turns_extend_once_by_themselves_and_tell_the_model() -> None:
     model = Listening(distinct(99, None))
     run = play(model, policy=bl.dynamic_turns(3, 2))
     assert (run.stop_reason, run.stop_step, run.stop.rule) == ("step_cap", 5, "max_steps(5)")
-    assert [(before, message.text) for before, message in run.inputs] == [(4, "You may go on for 2 more steps.")]
-    assert "You may go on for 2 more steps." in [message.text for message in model.of()[3]]
+    assert [(before, message.text) for before, message in run.inputs] == [(4, "You may continue for 2 more steps.")]
+    assert "You may continue for 2 more steps." in [message.text for message in model.of()[3]]
     assert play(distinct(2), policy=bl.dynamic_turns(3, 2)).inputs == ()
 
 

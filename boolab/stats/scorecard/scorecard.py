@@ -120,8 +120,8 @@ def scorecard(
         - `base_rate`: the share of positives, which is the precision of random alarms; `lift`: the precision over it,
           with a bootstrap interval that is at least as wide as that of the precision over the base rate.
         - `saved_steps` (bootstrap interval: `_low`, `_high`), `saved_tool_calls`, `saved_tokens`, `saved_cost_usd`:
-          what the scopes that are stopped would have gone on to use, in total over all alarms (tokens and cost: over
-          runs that report them); `saved_steps_on_true_alarms`.
+          what the scopes that are stopped would have used after the stop, in total over all alarms (tokens and cost:
+          over runs that report them); `saved_steps_on_true_alarms`.
         - `successes`, and how many the rule would have stopped: at most `successes_lost_upper` (all that it stops), at
           least `successes_lost_lower` (calls follow the stop in the last turn). A success is a label; with the proxy it
           is a run that ended by itself.
@@ -407,7 +407,7 @@ class _Words:
         early = sum(int(score.alarms.early[places].sum()) for score in self.scores.rules)
         if early:
             yield (
-                f"{count(early, 'alarm')} in a turn that others follow: how the session would have gone on is not "
+                f"{count(early, 'alarm')} in a turn that others follow: how the session would have continued is not "
                 'known, but a run is judged as a whole. scope="run" counts through the whole run.'
             )
         yield from cluster_notes([(group.word, group.bootstrap.n_clusters) for group in groups], known)

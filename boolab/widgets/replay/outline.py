@@ -24,7 +24,7 @@ def outline_of(
     Args:
         turns: The turns of `replay_data`.
         steps: Its steps.
-        between: The steps that something follows in the transcript: no item goes on after one of them.
+        between: The steps that something follows in the transcript: no item continues after one of them.
 
     Returns:
         For each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is
