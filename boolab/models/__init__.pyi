@@ -5,6 +5,7 @@ from boolab.core.types import ToolCall as ToolCall
 from boolab.core.types import Usage as Usage
 from boolab.models.base import Model as Model
 from boolab.models.base import Request as Request
+from boolab.models.mock.server import MockServer as MockServer
 from boolab.models.remote.rate_limit import RateLimit as RateLimit
 from boolab.models.remote.retry import Retry as Retry
 from boolab.models.remote.timeouts import Timeouts as Timeouts
