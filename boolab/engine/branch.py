@@ -14,10 +14,11 @@ from typing import Final, Unpack
 from boolab.agents.agent import Agent
 from boolab.core.types import Event, Run, Step, Stop
 from boolab.engine.history import from_user
-from boolab.engine.options import BranchOptions
+from boolab.engine.options import BranchOptions, Setup
 from boolab.engine.plan import plan_of
 from boolab.engine.resume import ended_with, resumed
 from boolab.engine.runner import drive, setup_of
+from boolab.engine.turn import Turn
 from boolab.errors import SettingError, forgot_await
 from boolab.frames.runs import has_boundary
 from boolab.models.base import Model
@@ -70,16 +71,29 @@ async def branch(
         >>> [step.response.text for step in asyncio.run(bl.branch(first, 2, model=other)).steps]
         ['', '', 'A window.']
     """
+    return await drive(branch_turn(run, at, setup_of(agent, {**options, "model": model}), message))
+
+
+def branch_turn(run: Run, at: int, setup: Setup, message: str | None = None) -> Turn:
+    """The turn of a branch, at the boundary from which it continues.
+
+    Args:
+        run: As for `branch`.
+        at: As for `branch`.
+        setup: What the branch is run with; its `run_id` is that of the record.
+        message: As for `branch`.
+
+    Raises:
+        SettingError: as `branch`.
+    """
     _check(run, at, message)
-    setup = setup_of(agent, {**options, "model": model})
     answer = None if message is None else from_user(message)
-    turn = resumed(plan_of(setup), _first_steps(run, at), answer)
+    turn = resumed(plan_of(setup), _first_steps(run, at, setup.run_id or uuid.uuid4().hex), answer)
     if message is None and turn.history.steps and ended_with(turn, turn.history.steps[-1]):
         msg = f"step {at} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
         raise SettingError(msg)
     turn.record.note("branch", run_id=run.run_id, step=at)
-    record = await drive(turn)
-    return replace(record, task=run.task or record.task)  # a log may know its task by another name than its prompt
+    return turn
 
 
 def _check(run: object, at: object, message: object) -> None:
@@ -92,13 +106,13 @@ def _check(run: object, at: object, message: object) -> None:
         msg = f"message={message!r}: expected the text of the user's message"
         raise SettingError(msg)
     if at and at == run.n_steps:
-        fault = _what_is_missing(run, run.steps[-1])
+        fault = what_is_missing(run, run.steps[-1])
         if fault:
             msg = f"step {at} {fault}"
             raise SettingError(msg)
 
 
-def _what_is_missing(run: Run, last: Step) -> str:
+def what_is_missing(run: Run, last: Step) -> str:
     """Why a run cannot continue from its last step, in words; "" if it can."""
     if run.stop_reason == "paused":
         return "waits for an answer: resume the run with it, and branch from that"
@@ -110,8 +124,8 @@ def _what_is_missing(run: Run, last: Step) -> str:
     return "" if has_boundary(run, last) else f"was cut short ({run.stop_reason}): {before}"
 
 
-def _first_steps(run: Run, at: int) -> Run:
-    """A record of the first steps, as it was when the last of them was complete, under an id of its own.
+def _first_steps(run: Run, at: int, run_id: str) -> Run:
+    """A record of the first steps, as it was when the last of them was complete, under another id.
 
     What came at the boundary after them comes again, as far as the new rules have it so.
     """
@@ -120,7 +134,7 @@ def _first_steps(run: Run, at: int) -> Run:
     ends = [s.start_ms + s.duration_ms for s in steps if s.start_ms is not None and s.duration_ms is not None]
     return replace(
         run,
-        run_id=uuid.uuid4().hex,
+        run_id=run_id,
         parent_run_id=None,
         stop=Stop("paused", at),
         steps=steps,

@@ -43,6 +43,7 @@ class Record:
         earlier_wrap_ups: Those of limits after which the turn was resumed.
         sentinel: The visible end after a limit.
         synthesis: The text that ended the turn in place of the model's.
+        task: The task's name, where a log has another one than the prompt.
         subagents: The turns that its tools started.
         earlier_subagents: The runs that an earlier run of the same turn started.
     """
@@ -61,6 +62,7 @@ class Record:
     earlier_wrap_ups: tuple[WrapUp, ...] = ()
     sentinel: Sentinel | None = None
     synthesis: str | None = None
+    task: str | None = None
     subagents: list[Turn] = field(default_factory=list)
     earlier_subagents: tuple[Run, ...] = ()
 
@@ -166,7 +168,7 @@ def run_of(turn: Turn, stop: Stop) -> Run:
         agent=plan.agent.name,
         model=options.model_name or plan.model.name,
         policy=plan.policy.name,
-        task=next((m.text for m in reversed(history.prompt) if m.role == "user"), ""),
+        task=record.task or next((m.text for m in reversed(history.prompt) if m.role == "user"), ""),
         stop=stop,
         steps=tuple(history.steps),
         prompt=tuple(history.prompt),

@@ -35,7 +35,7 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
     """
     turn = Turn(plan, run.prompt, run_id=run.run_id, start_ms=run.duration_ms or 0)
     record, history, ladder = turn.record, turn.history, turn.ladder
-    record.parent_run_id = run.parent_run_id
+    record.parent_run_id, record.task = run.parent_run_id, run.task
     record.started_at = run.started_at
     record.events = list(run.events)
     record.earlier_subagents = tuple(replace(child, parent_run_id=run.run_id) for child in run.subagents)
