@@ -26,6 +26,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_logs(parser)
     add_question(parser)
     parser.add_argument("--title", metavar="TEXT", help="the title of the page (default: its answer)")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="show all agents, and CapLab for each, however large the page becomes (default: at most 20 agents, and "
+        "CapLab for as many as a page below 10 MB holds)",
+    )
     parser.add_argument("--no-transcripts", action="store_true", help="leave out the runs' messages and calls")
     parser.add_argument(
         "-o",
@@ -46,7 +52,14 @@ def run(args: argparse.Namespace) -> int:
         msg = f"{args.out}: a page is written as HTML: write {name}, open it in a browser, and print it to a PDF"
         raise SettingError(msg)
     sources = Sources(args.logs, args.format, args.since, args.limit)
-    page = page_of(study_from(args), title=args.title, transcripts=not args.no_transcripts, sources=sources)
+    page = page_of(
+        study_from(args),
+        title=args.title,
+        transcripts=not args.no_transcripts,
+        sources=sources,
+        full=args.full,
+        progress=True,
+    )
     out = Path(args.out).expanduser()
     written(out, lambda: out.write_text(page, encoding="utf-8"))
     print(f"Wrote {out} ({len(page.encode()) / 1000:,.0f} kB): open it in a browser")

@@ -9,19 +9,21 @@ from __future__ import annotations
 import base64
 import gzip
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
 from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
 from boolab.logs.facts import facts_of
-from boolab.report.study import MAX_GROUPS, Study
+from boolab.report.study import Study
 from boolab.report.summary import SummaryRow
 from boolab.stats.recommend.recommend import Objective
 from boolab.widgets.caplab.widget import CapLab
 
 _DIGEST: Final = re.compile(r"script-src '(sha256-[A-Za-z0-9+/=]+)'")
 _LEVEL: Final = 6
+MAX_BYTES: Final = 6_000_000
+"""So many bytes these pages take together, some fifteen agents of a few hundred runs, unless all are wanted."""
 
 
 class Frame(NamedTuple):
@@ -32,18 +34,40 @@ class Frame(NamedTuple):
     digest: str
 
 
-def caplab_frames(study: Study, rows: Sequence[SummaryRow], *, transcripts: bool = True) -> list[Frame]:
-    """A page for each of the first agents; none where the report's question is one that CapLab does not have.
+def groups_of_frames(study: Study, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """The groups that a page can be made for; none where the report's question is one that CapLab does not have."""
+    if study.question.grid is not None or not study.found.frame.shape[0]:
+        return []
+    return [row for row in rows if row.recommended]
+
+
+def caplab_frames(
+    study: Study,
+    groups: Sequence[SummaryRow],
+    *,
+    transcripts: bool = True,
+    most: int | None = None,
+    move: Callable[[], object] = lambda: None,
+) -> list[Frame]:
+    """A page for each group, in their order, as many as fit.
 
     Args:
         study: The results.
-        rows: The groups, as the summary has them.
+        groups: See `groups_of_frames`.
         transcripts: Whether runs in Replay have their texts.
+        most: So many bytes all pages together take at most, but for the first; None for no limit.
+        move: Called after each page.
     """
-    if study.question.grid is not None or not study.found.frame.shape[0]:
-        return []
-    groups = [row for row in rows if row.recommended][:MAX_GROUPS]
-    return [_frame(row.name, lab.to_html()) for row, lab in labs_of(study, groups, transcripts=transcripts)]
+    frames: list[Frame] = []
+    size = 0
+    for row, lab in labs_of(study, groups, transcripts=transcripts):
+        frame = _frame(row.name, lab.to_html())
+        size += len(frame.data)
+        if frames and most is not None and size > most:
+            break
+        frames.append(frame)
+        move()
+    return frames
 
 
 def labs_of(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) -> Iterator[tuple[SummaryRow, CapLab]]:

@@ -9,6 +9,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, Final
@@ -35,7 +36,7 @@ from boolab.plots import (
     plot_survival,
     plot_tools,
 )
-from boolab.report.caplab_frames import caplab_frames
+from boolab.report.caplab_frames import MAX_BYTES, caplab_frames, groups_of_frames
 from boolab.report.data_quality import Quality
 from boolab.report.declared import declared_limits
 from boolab.report.figures import Figures
@@ -43,6 +44,7 @@ from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html import Cell, Table, rendered, text_of
 from boolab.report.limit_tables import LimitTables, Listed, linked, listed_cuts
+from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
 from boolab.report.study import MAX_GROUPS, Study
@@ -66,10 +68,18 @@ _FULL_BAR: Final = 0.4
 """A full bar is this share of what was used, or the largest share that is saved, if that is more."""
 MAX_CELLS: Final = 14  # on each side of the heat map
 MIN_VALUES: Final = 2  # of an axis in a figure
+MAX_PAGE_MB: Final = 10
+"""So large a page can still be mailed; `MAX_BYTES` of it are pages of CapLab."""
 
 
 def page_of(
-    study: Study, *, title: str | None = None, transcripts: bool = True, sources: Sources = NOTHING_READ
+    study: Study,
+    *,
+    title: str | None = None,
+    transcripts: bool = True,
+    sources: Sources = NOTHING_READ,
+    full: bool = False,
+    progress: bool = False,
 ) -> str:
     """The page.
 
@@ -78,8 +88,10 @@ def page_of(
         title: The title of the page; by default its result.
         transcripts: Whether to show the runs' messages and calls.
         sources: What was read, for the code on the page.
+        full: All groups, and CapLab for each of them, however large the page becomes.
+        progress: Show a progress bar, if stderr is a terminal.
     """
-    return _Page(study, title, transcripts=transcripts, sources=sources).html()
+    return _Page(study, title, transcripts=transcripts, sources=sources, full=full).html(progress=progress)
 
 
 def _policy(digests: Sequence[str]) -> str:
@@ -98,23 +110,48 @@ def _digest(script: str) -> str:
 class _Page:
     """What one page shows."""
 
-    def __init__(self, study: Study, title: str | None, *, transcripts: bool, sources: Sources) -> None:
+    def __init__(self, study: Study, title: str | None, *, transcripts: bool, sources: Sources, full: bool) -> None:
         self.study = study
         self.title = title
         self.transcripts = transcripts
         self.sources = sources
+        self.full = full
+        self.most = None if full else MAX_AGENTS
         self.quality = Quality(study)
         self.figures = Figures()
         self.book = RunBook(study, transcripts=transcripts)
         self.summary = summary_rows(study)
-        self.limits = LimitTables(study)
         self.lists: dict[str, Listed] = {}
         self.by = list(study.question.by) or None
 
-    def html(self) -> str:
+    @cached_property
+    def limits(self) -> LimitTables:
+        """The tables of each limit, for the groups that are listed, in the order of the summary."""
+        return LimitTables(self.study, list(dict.fromkeys(row.key for row in self.summary))[: self.most])
+
+    def html(self, *, progress: bool) -> str:
         study, question = self.study, self.study.question
-        frames = caplab_frames(study, self.summary, transcripts=self.transcripts)
-        data = {
+        parts: dict[str, Callable[[], object]] = {
+            "table": self._summary_table,
+            "chart": lambda: frontier_chart(study, self.summary),
+            "data": self._data,
+            "declared": lambda: declared_limits(study),
+            "axes": lambda: [self._axis(axis) for axis in study.margins],
+            "together": self._together,
+            "lengths": self._lengths,
+            "ends": self._ends,
+            "detectors": self._detectors,
+            "runs": self._runs,  # the lists of the other parts
+        }
+        groups = groups_of_frames(study, self.summary)
+        with parts_bar("writing the page", len(parts) + len(groups), show=progress) as move:
+            data = {}
+            for name, made in parts.items():
+                data[name] = made()
+                move()
+            most = None if self.full else MAX_BYTES
+            frames = caplab_frames(study, groups, transcripts=self.transcripts, most=most, move=move)
+        data |= {
             "policy": _policy([_digest(_SCRIPT), *dict.fromkeys(frame.digest for frame in frames)]),
             "script": Markup(_SCRIPT),  # noqa: S704 - a file of this package
             "version": version("boolab"),
@@ -125,21 +162,13 @@ class _Page:
             "headline": self._headline(),
             "size": self._size(),
             "answer": [(lead := _lead(one), one[len(lead) :]) for one in study.found.verdict],
-            "table": self._summary_table(),
             "csv": base64.b64encode(as_csv(study.found.frame).encode()).decode(),
-            "chart": frontier_chart(study, self.summary),
             "frames": frames,
+            "without": self._without([row.name for row in groups[len(frames) :]]),
             "makers": self._makers(),
             "question": self._question(),
             "sentences": study.found.sentences,
-            "data": self._data(),
-            "declared": declared_limits(self.study),
             "explained": explained(study),
-            "axes": [self._axis(axis) for axis in study.margins],
-            "together": self._together(),
-            "lengths": self._lengths(),
-            "ends": self._ends(),
-            "detectors": self._detectors(),
             "proxy": study.proxy,
             "noun": study.noun,
             "keep": level(question.keep),
@@ -149,11 +178,11 @@ class _Page:
             "use": {
                 "ways": self._ways(),
                 "targets": ", ".join(TARGETS),
-                "front_matter": front_matter(study),
+                "front_matter": front_matter(study, self.most),
                 "python": python(study, self.sources),
                 "shell": shell(study, self.sources),
+                "left": self._left("group", len(how_to_set(study))),
             },
-            "runs": self._runs(),
         }
         return rendered("page.html", **data, figure_style=self.figures.style())
 
@@ -195,7 +224,7 @@ class _Page:
         axes = axes_of_rows(self.study)
         most = max(_FULL_BAR, *(row.saved_share or 0 for row in self.summary))
         rows = []
-        for place, row in enumerate(self.summary[:MAX_AGENTS]):
+        for place, row in enumerate(self.summary[: self.most]):
             share = row.saved_share
             word, numbers = trade_words(row)
             rows.append({
@@ -208,7 +237,6 @@ class _Page:
                 "saved": saved(self.study.measure, row.saved).partition(" (")[0] if row.is_on else "",
                 "trade": word, "trade_note": numbers,
             })  # fmt: skip
-        left = len(self.summary) - len(rows)
         return {
             "head": self.study.question.by[0] if self.by and len(self.by) == 1 else "group" if self.by else "agent",
             "axes": [AXES[axis].label for axis in axes],
@@ -216,13 +244,34 @@ class _Page:
             "kept": f"{kept_name(self.study).partition(' (')[0]} kept",
             "saved": f"{UNITS[self.study.measure]} saved",
             "rows": rows,
-            "left": f"{count(left, 'further group')} not shown." if left else "",
+            "left": self._left("group", len(self.summary)),
         }
 
+    @property
+    def _command(self) -> str:
+        """The command that makes this page with all groups and all pages of CapLab."""
+        more = ["--full"] if self.transcripts else ["--full", "--no-transcripts"]
+        return shell(self.study, self.sources, "report", more)
+
+    def _left(self, what: str, n: int) -> tuple[str, str] | None:
+        """What is not on the page, with the command that shows it; None where everything is."""
+        left = 0 if self.most is None else n - self.most
+        return (
+            (f"{count(left, f'further {what}')} not shown. This command shows all:", self._command)
+            if left > 0
+            else None
+        )
+
+    def _without(self, names: Sequence[str]) -> tuple[str, str] | None:
+        """Which groups have no CapLab on the page, with the command that adds them."""
+        if not names:
+            return None
+        named = ", ".join(names[:MAX_AGENTS]) + (f" and {len(names) - MAX_AGENTS:,} more" * (len(names) > MAX_AGENTS))
+        why = f"Left out to keep the page below {MAX_PAGE_MB} MB: {named}. This command adds them:"
+        return why, self._command
+
     def _stopped(self, row: SummaryRow, place: int) -> str:
-        """The name of the list of the runs that a row's setting stops; "" if there are none, or too many groups."""
-        if place >= MAX_GROUPS:
-            return ""
+        """The name of the list of the runs that a row's setting stops; "" if there are none."""
         limits = {name: value for name, value in row.limits.items() if value is not None}
         cuts = self.study.stopped(limits, row.key)
         if not cuts:
@@ -241,6 +290,8 @@ class _Page:
 
     def _ways(self) -> list[dict[str, object]]:
         """How the setting of each group is set: for the harness of the logs, as a command, and for each other one."""
+        places = {row.name: place for place, row in enumerate(self.summary)}
+        ways = sorted(how_to_set(self.study), key=lambda way: places.get(way.group, len(places)))
         return [
             {
                 "group": way.group,
@@ -249,7 +300,7 @@ class _Page:
                 "command": as_command(way.limits),
                 "others": [(target_of(one.target).title, str(one)) for one in way.others if one.target != "boolab"],
             }
-            for way in how_to_set(self.study)[:MAX_GROUPS]
+            for way in ways[: self.most]
         ]
 
     # --- The data -----------------------------------------------------------------------------------------------------
@@ -281,20 +332,19 @@ class _Page:
         shown = self.limits.rows[axis]
         drawn = sum(row.stopped > 0 for group in shown for row in group.rows) > MIN_VALUES
         caption = f"What each {name} keeps and saves, the other limits off."
-        left = len(list(self.study.groups(axis))) - len(shown)
         return {
             "key": axis,
             "title": f"{name[0].upper()}{name[1:]}",
             "meaning": f"A {name} stops a run {AXES[axis].meaning}.",
             "figure": self._figure(lambda ax: self._draw_caps(axis, ax), caption) if drawn else Markup(),
             "tables": self.limits.tables(axis),
-            "left_out": f"{count(left, 'further group')} not shown." if left else "",
+            "left_out": self._left("group", len(list(self.study.groups(axis)))),
         }
 
     def _draw_caps(self, axis: str, ax: Axes) -> Axes:
         frame, shown = self.study.margins[axis], self.limits.rows[axis]
         if self.by:
-            first = [group.key for group in shown]
+            first = [group.key for group in shown][:MAX_GROUPS]
             parts = [part for key, part, _ in self.study.groups(axis) if key in first]
             frame = frame.loc[[index for part in parts for index in part.index]]
         measure: Any = self.study.measure if frame[f"saved_{self.study.measure}"].notna().any() else "steps"

@@ -10,7 +10,7 @@ from boolab.core.text import count, span
 from boolab.frames.dtypes import axis_value
 from boolab.report.html import Cell, Table
 from boolab.report.limit_rows import Row
-from boolab.report.study import MAX_GROUPS, Cut, Study
+from boolab.report.study import Cut, Study
 from boolab.report.text import UNITS, measures, saved
 
 _MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
@@ -39,17 +39,23 @@ def kept_head(study: Study) -> str:
 
 
 class LimitTables:
-    """The tables of all limits; `lists` has the runs behind their counts, `stops` the same by row."""
+    """The tables of all limits; `lists` has the runs behind their counts, `stops` the same by row.
 
-    def __init__(self, study: Study) -> None:
+    Args:
+        study: The results.
+        keys: Which groups have tables, in this order: see `boolab.report.study.key_of`.
+    """
+
+    def __init__(self, study: Study, keys: Sequence[str]) -> None:
         self._study = study
+        self._keys = keys
         self.lists: dict[str, Listed] = {}
         self.stops: list[tuple[Row, list[Cut]]] = []
         self.rows = {axis: list(self._rows(axis)) for axis in study.margins}
 
     def _rows(self, axis: str) -> Iterator[GroupRows]:
-        groups = list(self._study.groups(axis))[:MAX_GROUPS]
-        shown = [(key, self._study.shown(axis, part, advice)) for key, part, advice in groups]
+        groups = {key: self._study.shown(axis, part, advice) for key, part, advice in self._study.groups(axis)}
+        shown = [(key, groups[key]) for key in self._keys if key in groups]
         cuts = self._study.cuts(axis, [row.value for _, rows in shown for row in rows])
         for key, rows in shown:
             yield GroupRows(key, rows, self._own(cuts, key))

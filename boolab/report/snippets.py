@@ -13,7 +13,7 @@ from boolab.counterfactuals.scopes import scopes_of
 from boolab.frames.dtypes import is_missing
 from boolab.logs.list_prices import needs_prices
 from boolab.models.remote.pricing import installed
-from boolab.report.study import MAX_GROUPS, Study
+from boolab.report.study import Study
 
 MIN_RANGE: Final = 3  # fewer values are written one by one
 
@@ -37,16 +37,16 @@ class Sources(NamedTuple):
 NOTHING_READ: Final = Sources()
 
 
-def front_matter(study: Study) -> str:
+def front_matter(study: Study, most: int | None = None) -> str:
     """The front matter of an agent file with the recommended limits, or, without any, with what lost none.
 
-    Where groups have a setting of their own, there is one for each that has one.
+    Where groups have a setting of their own, there is one for each that has one, of at most so many.
     """
     rows = study.found.frame.to_dict("records")
     if len(rows) == 1 and not study.qualifies:
         tight = {axis: _tight(study, axis) for axis in SETTINGS if axis in study.margins}
         return _block(study, rows[0], tight, ["Lost none on record; not a recommendation."])
-    good = [row for row in rows if row["qualifies"]][:MAX_GROUPS]
+    good = [row for row in rows if row["qualifies"]][:most]
     if not good:
         return "---\nname: your-agent\n# No limit can be recommended: see above why.\n---"
     by = [name for name in study.question.by if name != "agent"]
@@ -129,10 +129,10 @@ def _grid(grid: Mapping[str, Sequence[Any]]) -> str:
     return f"{{{', '.join(parts)}}}"
 
 
-def shell(study: Study, sources: Sources) -> str:
+def shell(study: Study, sources: Sources, command: str = "whatif", more: Sequence[str] = ()) -> str:
     """The command that gives the same result; with a comment where the command line cannot express it."""
     question = study.question
-    words = ["boolab", "whatif", *sources.logs, "--scope", question.scope, "--keep", repr(question.keep)]
+    words = ["boolab", command, *sources.logs, *more, "--scope", question.scope, "--keep", repr(question.keep)]
     words += ["--confidence", repr(question.confidence), "--objective", question.objective]
     words += [
         word

@@ -30,6 +30,7 @@ from boolab.logs.list_prices import needs_prices, prices_of
 from boolab.logs.load import Reading, read_logs
 from boolab.models.remote.pricing import installed
 from boolab.report.limit_rows import Row, informative_rows
+from boolab.report.progress import parts_bar
 from boolab.report.units import Unit, turns_as_units
 from boolab.rules.call_identity import check_tools
 from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, axes_of, recommend
@@ -37,7 +38,7 @@ from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, a
 MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless values are given
 MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value
 MAX_GROUPS: Final = 6
-"""So many groups are shown in full: their tables, their settings, their pages."""
+"""So many groups are shown in full on a terminal, and in a figure with a curve for each."""
 _STOPPED: Final = ("truncated", "not_identified")
 
 
@@ -304,7 +305,7 @@ def study_of(
     notes: tuple[str, ...] = ()
     if question.prices and needs_prices(runs):
         runs, notes = _with_prices(runs)
-    study = study_of_runs(runs, question, reading)
+    study = study_of_runs(runs, question, reading, progress=progress)
     return replace(study, found=replace(study.found, notes=(*study.found.notes, *notes)))
 
 
@@ -316,7 +317,7 @@ def _with_prices(runs: list[Run]) -> tuple[list[Run], tuple[str, ...]]:
     return found.runs, found.notes()
 
 
-def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Study:
+def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, progress: bool = False) -> Study:
     """The result for runs that were read."""
     check_tools(question.identity, tools_called(runs))
     homes = [row.path for row in reading.files for _ in range(row.runs)]
@@ -336,12 +337,17 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
         for unit in (turns_as_units(run, of) if split and scopes[of] == "turn" else [Unit(run, of, None)])
     ]
     grid = question.grid or _usual(runs, question)
-    found = _advice(runs, question)
-    if not question.by and "agent" in found.frame:  # each agent of a family has a setting of its own
-        question = replace(question, by=("agent",))
     each = [unit.run for unit in units]
     on = {axis: [value for value in grid[axis] if value is not None] for axis in AXES if axis in grid}
-    margins = {axis: _aggregate(each, {axis: [*values, None]}, question) for axis, values in on.items()}
+    margins = {}
+    with parts_bar("comparing limits", 1 + len(on), show=progress) as move:
+        found = _advice(runs, question)
+        if not question.by and "agent" in found.frame:  # each agent of a family has a setting of its own
+            question = replace(question, by=("agent",))
+        move()
+        for axis, values in on.items():
+            margins[axis] = _aggregate(each, {axis: [*values, None]}, question)
+            move()
     return Study(question, reading, runs, homes, units, found, margins)
 
 

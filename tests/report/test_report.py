@@ -1,6 +1,9 @@
 """The report: it stands by itself, its links lead somewhere, and what logs say is text."""
 
+import io
 import re
+import shlex
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +15,7 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.logs.save import save_runs
 from boolab.report.data_quality import Quality
+from boolab.report import progress
 from boolab.report.html import code, text_of
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, front_matter
@@ -237,3 +241,50 @@ def test_the_limits_that_were_set_are_a_part_where_some_are_declared(tmp_path: P
     assert "3 of 3 runs went beyond a limit that was set" in page.text
     assert ("details", {"class": "fold", "id": "declared"}) in page.tags
     assert page.open == []
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_a_terminal_shows_how_far_the_page_is(
+    stream: type[io.StringIO], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "log.json", [1, 2, 3])
+    monkeypatch.setattr(progress, "DELAY_S", 0)
+    monkeypatch.setattr(sys, "stderr", stream())
+    page_of(study_of([str(log)], Question(), progress=True), progress=True)
+    shown = sys.stderr.getvalue()  # type: ignore[attr-defined] # it is the stream above
+    for bar in ("comparing limits: 100%", "writing the page: 100%"):
+        assert (bar in shown) == (stream is Terminal)
+
+
+@pytest.mark.slow
+def test_all_groups_have_lists_and_settings_and_the_page_names_those_without_caplab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [
+        replace(play(steps(pattern)), agent=f"agent-{k}", run_id=f"{k}-{pattern}", success=True)
+        for k in range(8)
+        for pattern in ("a", "a b")
+    ]
+    save_runs(runs, tmp_path / "runs.jsonl")
+    monkeypatch.setattr("boolab.report.html_page.MAX_BYTES", 1)
+    found = study(tmp_path / "runs.jsonl", by=("agent",))
+    page = Page(page_of(found, sources=Sources([str(tmp_path / "runs.jsonl")]), transcripts=False))
+    for k in range(8):
+        assert f"step cap for agent-{k}" in page.text
+    frames = [attributes for name, attributes in page.tags if name == "details" and "data-frame" in attributes]
+    assert len(frames) == 1
+    left = page.text[page.text.index("Left out to keep the page below 10 MB") :].split("\n")
+    assert len(re.findall(r"agent-\d", left[0])) == 7
+    command = shlex.split(next(line for line in left if line.startswith("boolab report")))
+    assert {"--full", "--no-transcripts"} < set(command)
+    assert main([*command[1:], "-o", str(tmp_path / "all.html")]) == 0
+    whole = Page((tmp_path / "all.html").read_text("utf-8"))
+    assert sum("data-frame" in attributes for _, attributes in whole.tags) == 8
+    assert "Left out" not in whole.text
