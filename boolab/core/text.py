@@ -7,6 +7,9 @@ import unicodedata
 from collections.abc import Container, Iterable, Sequence
 
 WIDTH = 88  # columns of plain text
+NO_NAME = "no name"
+"""What an agent, a model or a tool without a name is called."""
+
 NAME_CHARS = 32
 NO_MATH = "tex2jax_ignore mathjax_ignore"
 """The classes of HTML in which MathJax, 2 and 3, leaves dollars alone: notebooks typeset what they show."""

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from boolab.core.text import count, shorten
+from boolab.core.axes import AXES
+from boolab.core.text import NO_NAME, count, shorten
 from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
-from boolab.frames.dtypes import Cells, well_formed
+from boolab.frames.dtypes import NO_LIMIT, Cells, well_formed
 from boolab.frames.runs import Runs
 from boolab.io.checks import is_whole
 from boolab.plots.palette import STOP_LOOKS, UNKNOWN, Look
@@ -116,7 +117,7 @@ class Groups(NamedTuple):
 
 
 def groups_of(frame: pd.DataFrame, by: Sequence[str]) -> Groups:
-    """Numbers ascend, names stand as they first appear, and what has no value comes last, as "none".
+    """Numbers ascend, names stand as they first appear, and what has no value comes last: see `no_value`.
 
     Groups by several columns stand in the order of the first, then of the next. Of more groups than a figure can hold,
     those with most runs are kept.
@@ -136,6 +137,13 @@ def _pairs(frame: pd.DataFrame, columns: Sequence[tuple[pd.Series[int], list[str
     return _groups(pd.Series([place[row] for row in rows], dtype="int64"), texts)
 
 
+def no_value(column: pd.Series[Any]) -> str:
+    """What a value that a column lacks is called: "no limit" for a setting, "no name" for a text, else "not known"."""
+    if column.name in AXES:
+        return NO_LIMIT.lower()
+    return "not known" if pd.api.types.is_numeric_dtype(column) else NO_NAME
+
+
 def _codes(values: pd.Series[Any]) -> tuple[pd.Series[int], list[str]]:
     """The place of each value among the distinct ones, and what these are called."""
     numeric = pd.api.types.is_numeric_dtype(values)
@@ -143,7 +151,7 @@ def _codes(values: pd.Series[Any]) -> tuple[pd.Series[int], list[str]]:
         values = values.map(lambda value: well_formed(str(value)), na_action="ignore").astype("string")
         values = values.mask(values == "")
     codes, names = pd.factorize(values, sort=numeric)
-    texts = [f"{name:g}" if isinstance(name, float) else str(name) for name in names] + ["none"]
+    texts = [f"{name:g}" if isinstance(name, float) else str(name) for name in names] + [no_value(values)]
     return pd.Series(codes).replace(-1, len(names)), texts
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.text import count, shorten
+from boolab.core.text import NO_NAME, count, shorten
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.plots._frames import check_columns, missing
@@ -148,7 +148,7 @@ def by_group(
 
 
 def _name(key: tuple[Cell, ...]) -> str:
-    return ", ".join("none" if is_missing(part) or part == "" else str(part) for part in key)
+    return ", ".join(NO_NAME if is_missing(part) or part == "" else str(part) for part in key)
 
 
 def setting(name: str, value: Cell) -> str:

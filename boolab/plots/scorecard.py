@@ -15,7 +15,7 @@ from boolab.core.text import count, shorten, span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell
 from boolab.plots import style
-from boolab.plots._frames import floats, frame_of, missing
+from boolab.plots._frames import floats, frame_of, missing, no_value
 from boolab.plots._panels import MAX_PANELS, draw_panels
 from boolab.stats.finding import Finding
 
@@ -127,7 +127,11 @@ def _names(rows: pd.DataFrame) -> list[str]:
 
 def _groups(rows: pd.DataFrame, keys: list[str]) -> list[str]:
     """The name of each row's group."""
-    return [", ".join("none" if pd.isna(part) else str(part) for part in row) for row in rows[keys].to_numpy()]
+    lacking = [no_value(rows[key]) for key in keys]
+    return [
+        ", ".join(no if pd.isna(part) or part == "" else str(part) for part, no in zip(row, lacking, strict=True))
+        for row in rows[keys].to_numpy()
+    ]
 
 
 def _panels(rows: pd.DataFrame, keys: list[str], title: str | None) -> Axes:

@@ -42,7 +42,7 @@ def plot_stop_reasons(
     Args:
         data: A run, runs, or a frame like `runs_df`.
         by: A column of that frame, or several, "agent" by default; or "policy", a setting that was swept, ... Runs
-            without a value are the group "none", which comes last.
+            without a value are one group, "no name" or "no limit", which comes last.
         title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 

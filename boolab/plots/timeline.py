@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
-from boolab.core.text import count, duration, shorten
+from boolab.core.text import NO_NAME, count, duration, shorten
 from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError
@@ -165,7 +165,7 @@ def _time_ticks(ax: Axes, place: _StepAxis) -> None:
 
 def _lanes(calls: pd.DataFrame, most: int) -> tuple[list[str], Any]:
     """The lanes from the top, and the lane of each call: tools stand as they first appear."""
-    names = calls["tool"].astype(object).fillna("").replace("", "no name")  # a string column accepts no lone surrogates
+    names = calls["tool"].astype(object).fillna("").replace("", NO_NAME)  # a string column accepts no lone surrogates
     order = list(dict.fromkeys(names))
     if len(order) > MAX_LANES:
         frequent = set(names.value_counts().index[: MAX_LANES - 1])

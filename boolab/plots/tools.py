@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from boolab.core.text import all_of, count, shorten
+from boolab.core.text import NO_NAME, all_of, count, shorten
 from boolab.frames.dtypes import TEXT
 from boolab.frames.tables import calls_df
 from boolab.plots import style
@@ -44,7 +44,7 @@ def plot_tools(data: Data, *, top: int = 12, title: str | None = style.AUTO, ax:
     if calls.empty:
         return style.empty_axes(ax, "no tool calls")
     outcomes = outcomes_of(calls)
-    tools = cross(calls["tool"].astype(TEXT).fillna("").replace("", "no name"), outcomes, CALL_LOOKS)
+    tools = cross(calls["tool"].astype(TEXT).fillna("").replace("", NO_NAME), outcomes, CALL_LOOKS)
     tools = tools.loc[tools.sum(axis=1).sort_values(ascending=False, kind="stable").index]
     shown = tools.iloc[:top]
     ax = style.rows_axes(ax, [shorten(str(name)) for name in shown.index], outcomes)

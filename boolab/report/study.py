@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.text import clean, count
+from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Identities, Run, Scope
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.counterfactuals.from_runs import ledger_of
@@ -265,7 +265,7 @@ class Study:
 
 def key_of(values: Sequence[Any]) -> str:
     """The key of a group: its values of `by`, in full."""
-    return ", ".join("no name" if is_missing(value) or value == "" else str(value) for value in values)
+    return ", ".join(NO_NAME if is_missing(value) or value == "" else str(value) for value in values)
 
 
 def study_of(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.text import aligned, count, percent, shorten, span, wrapped
+from boolab.core.text import NO_NAME, aligned, count, percent, shorten, span, wrapped
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
@@ -58,7 +58,7 @@ def text(study: Study, *, full: bool = False) -> str:
 
 def _by_group(table: pd.DataFrame) -> str:
     head = [str(name) for name in table]
-    cells = [[shorten(value) or "no name" for value in row] for row in table.head(MAX_MAKERS).itertuples(index=False)]
+    cells = [[shorten(value) or NO_NAME for value in row] for row in table.head(MAX_MAKERS).itertuples(index=False)]
     more = len(table) - MAX_MAKERS
     return "\n".join(
         [*aligned([head, *cells]), *([f"{count(more, 'further group')}: --json has all."] if more > 0 else [])]
@@ -71,7 +71,7 @@ MAKER_HEAD: Final = ("source", "agent", "runs", "steps", "labelled successes")
 def maker_rows(study: Study) -> list[list[str]]:
     """A row for each agent of these runs: how many, and how many of them are labelled successes."""
     return [
-        [m.source, shorten(m.agent) or "no name", f"{m.runs:,}", f"{m.steps:,}", f"{m.successes:,} of {m.labelled:,}"]
+        [m.source, shorten(m.agent) or NO_NAME, f"{m.runs:,}", f"{m.steps:,}", f"{m.successes:,} of {m.labelled:,}"]
         for m in study.makers[:MAX_MAKERS]
     ]
 

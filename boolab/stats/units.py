@@ -15,7 +15,7 @@ import pandas as pd
 
 from boolab.core.endings import terminated
 from boolab.core.run_tree import roots_of
-from boolab.core.text import shorten
+from boolab.core.text import NO_NAME, shorten
 from boolab.core.types import Run, Scope, Step
 from boolab.counterfactuals.scopes import check_scope, scopes_of
 from boolab.errors import SettingError, near
@@ -177,7 +177,7 @@ def keys_of(by: str | Sequence[str] | None, taken: Collection[str]) -> list[str]
 def group_name(values: Iterable[object]) -> str:
     """The name of a group in sentences, from its values of `by`."""
     return ", ".join(
-        "no name" if is_missing(value) or value == "" else f"{value:g}" if isinstance(value, float) else shorten(value)
+        NO_NAME if is_missing(value) or value == "" else f"{value:g}" if isinstance(value, float) else shorten(value)
         for value in values
     )
 

@@ -485,12 +485,12 @@ def test_parts_of_a_bar_follow_one_another_in_the_one_order(ax: Axes) -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (["b", None, "a", ""], ["b", "a", "none"]),
-        (pd.array([20, None, 5, 100], dtype="Int64"), ["5", "20", "100", "none"]),
-        ([0.5, 0.0, 1.0, None], ["0", "0.5", "1", "none"]),
-        (pd.array([True, None, False, True], dtype="boolean"), ["False", "True", "none"]),
-        (pd.array([None] * 4, dtype="Int64"), ["none"]),
-        (pd.array([None] * 4, dtype="string"), ["none"]),
+        (["b", None, "a", ""], ["b", "a", "no name"]),
+        (pd.array([20, None, 5, 100], dtype="Int64"), ["5", "20", "100", "not known"]),
+        ([0.5, 0.0, 1.0, None], ["0", "0.5", "1", "not known"]),
+        (pd.array([True, None, False, True], dtype="boolean"), ["False", "True", "not known"]),
+        (pd.array([None] * 4, dtype="Int64"), ["not known"]),
+        (pd.array([None] * 4, dtype="string"), ["no name"]),
     ],
 )
 def test_numbers_ascend_names_stay_in_order_and_none_comes_last(values: Any, expected: list[str], ax: Axes) -> None:

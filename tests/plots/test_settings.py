@@ -462,7 +462,7 @@ def test_a_heatmap_draws_the_axes_that_the_table_has() -> None:
 def test_groups_of_stop_reasons_may_have_several_columns() -> None:
     frame = pd.DataFrame({"stop_reason": "finished", "agent": ["b", "b", "a", None], "cap": [10, 5, 5, 5]})
     ax = plot_stop_reasons(frame, by=["agent", "cap"], ax=Figure().subplots())
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["b, 5", "b, 10", "a, 5", "none, 5"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["b, 5", "b, 10", "a, 5", "no name, 5"]
     assert ax.get_ylabel() == "agent, cap"
     with pytest.raises(SettingError, match="by='team': there is no such column"):
         plot_stop_reasons(frame, by=["agent", "team"], ax=Figure().subplots())

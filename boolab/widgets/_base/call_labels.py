@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final, NamedTuple
 
-from boolab.core.text import clean, clip, shorten
+from boolab.core.text import NO_NAME, clean, clip, shorten
 from boolab.core.tool_kinds import Kind, kind_of
 from boolab.core.types import REDACTED, ToolCall
 
@@ -61,7 +61,7 @@ def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
         >>> label_of("bash", "execute", "", {"command": "pytest -q"})
         'pytest -q'
     """
-    name = shorten(tool[:_PEEK], 32) or "no name"
+    name = shorten(tool[:_PEEK], 32) or NO_NAME
     about = _about(kind, arguments, value)
     if not about:
         return name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from boolab.agents.setting import ALL
-from boolab.core.text import clean, count
+from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Run
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def agents_of(tables: CapTables) -> list[dict[str, str]]:
     for run in runs:
         by_agent.setdefault(run.agent, []).append(run)
     found = sorted(by_agent, key=lambda name: -len(by_agent[name]))
-    listed = [{"name": name, "title": clean(name) or "no name", "detail": _detail(by_agent[name])} for name in found]
+    listed = [{"name": name, "title": clean(name) or NO_NAME, "detail": _detail(by_agent[name])} for name in found]
     if tables.roots or len(found) == 1:
         return listed
     return [*listed, {"name": ALL, "title": "all together", "detail": _detail(runs)}]
