@@ -14,8 +14,8 @@ from markupsafe import Markup
 import boolab as bl
 from boolab.cli.main import main
 from boolab.logs.save import save_runs
-from boolab.report.data_quality import Quality
 from boolab.report import progress
+from boolab.report.data_quality import Quality
 from boolab.report.html import code, text_of
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, front_matter
