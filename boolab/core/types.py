@@ -239,6 +239,13 @@ class Event(NamedTuple):
     payload: Mapping[str, Any]
 
 
+class Score(NamedTuple):
+    """A score that a run was given: its name and its value, a number or a text such as an Inspect grade."""
+
+    name: str
+    value: Any
+
+
 class StepStart(NamedTuple):
     """The part that opens each assistant message: the step's number and when it started (ms)."""
 
@@ -465,6 +472,7 @@ class Run:
         synthesis: The text that ended the turn in place of the model's, if one did.
         events: The exceptional ones only; see `events_df`.
         success: Whether it was a success; None where it is not labelled.
+        scores: What a log has as the run's scores, such as a reward of 0.6. A label of `success` may say another thing.
         error: What ended it, if that was an error.
         subagents: The runs that this one started, with their own in them; `with_subagents` puts all of them into one
             list. No part of the record.
@@ -502,6 +510,7 @@ class Run:
     synthesis: str | None = None
     events: tuple[Event, ...] = ()
     success: bool | None = None
+    scores: tuple[Score, ...] = ()
     error: str | None = None
     subagents: tuple[Run, ...] = field(default=(), repr=False, compare=False)
     continuation: Any = field(default=None, repr=False, compare=False)

@@ -24,6 +24,7 @@ from boolab.core.types import (
     Response,
     Role,
     Run,
+    Score,
     Step,
     Stop,
     StopReason,
@@ -356,6 +357,7 @@ class RunBuilder:
         task: str = "",
         parent_run_id: str | None = None,
         success: bool | None = None,
+        scores: tuple[Score, ...] = (),
         error: str | None = None,
         limits: Mapping[str, int | None] | None = None,
         duration_ms: int | None = None,
@@ -386,6 +388,7 @@ class RunBuilder:
             duration_ms=elapsed_ms(origin, self.last_time) if duration_ms is None else duration_ms,
             events=self._build_events(),
             success=success,
+            scores=scores,
             error=error,
         )
 

@@ -9,9 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from boolab.core.types import Score
 from boolab.io.json_input import items, json_text, leading_values, mapping
 
 _SNIFFED_LINES: Final = 20
+MAX_SCORE_CHARS: Final = 200
 _TOLERANCE: Final = 1e-6
 MAX_DIGITS: Final = 20  # nanoseconds have 19
 MAX_TIME_MS: Final = 253_402_300_800_000  # the year 10000
@@ -149,6 +151,22 @@ def time_ms(stamp: object, ticks: float = 1.0) -> int | None:
     if isinstance(stamp, bool) or not isinstance(stamp, int | float) or not 0 < stamp < ticks * MAX_TIME_MS:
         return None
     return round(stamp / ticks)
+
+
+def scores_of(given: Mapping[str, object]) -> tuple[Score, ...]:
+    """The scores among some values, by their names: finite numbers, flags and short texts.
+
+    Example:
+        >>> scores_of({"reward": 0.6, "match": "C", "judge": None})
+        (Score(name='reward', value=0.6), Score(name='match', value='C'))
+    """
+    return tuple(Score(name, value) for name, value in given.items() if _is_score(value))
+
+
+def _is_score(value: object) -> bool:
+    if isinstance(value, str):
+        return 0 < len(value) <= MAX_SCORE_CHARS
+    return isinstance(value, int | float) and abs(value) < 2**53
 
 
 def full_reward(reward: object) -> bool | None:

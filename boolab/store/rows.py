@@ -34,7 +34,7 @@ CALL: Final = (
     "step", "call", "call_id", "tool", "arguments", "result", "is_error", "parse_error", "duration_ms", "answers",
 )  # fmt: skip
 
-_REST: Final = ("compactions", "earlier_wrap_ups", "wrap_up", "sentinel", "synthesis", "events")
+_REST: Final = ("compactions", "earlier_wrap_ups", "wrap_up", "sentinel", "synthesis", "events", "scores")
 _N_STEPS: Final = HEAD.index("n_steps")
 _INTEGERS: Final = {
     "seed", "duration_ms", "context_window", "stop_step", "stop_threshold", "stop_value", "n_steps", "success",

@@ -30,7 +30,16 @@ def edited() -> dict[str, Any]:
     made = replay_data(bl.run_sync(None, "Edit", model=model), [])
     made["between"].insert(
         0,
-        {"kind": "compaction", "after": 2, "title": "Compaction", "text": "", "name": "c", "details": "What was done."},
+        {
+            "kind": "compaction",
+            "after": 2,
+            "title": "Compaction",
+            "text": "",
+            "name": "c",
+            "details": "What was done.",
+            "about": "its summary",
+            "child": None,
+        },
     )
     return made
 
@@ -56,10 +65,11 @@ def test_a_result_that_was_there_before_is_a_link_to_its_step(page_of: PageOf) -
     expect(shown.locator(".timeline")).to_have_attribute("aria-valuenow", "1")
 
 
-def test_a_compaction_on_the_timeline_leads_to_its_step_and_opens_what_it_did(page_of: PageOf) -> None:
+@pytest.mark.parametrize("place", [".opener.compaction", ".outline .compaction"])
+def test_a_compaction_leads_to_its_step_and_opens_what_it_did(page_of: PageOf, place: str) -> None:
     shown = opened(page_of, edited())
     expect(shown.get_by_text("What was done.")).to_be_hidden()
-    shown.locator(".opener.compaction").click()
+    shown.locator(place).click()
     expect(shown.get_by_text("What was done.")).to_be_visible()
     expect(shown.locator(".timeline")).to_have_attribute("aria-valuenow", "2")
 
@@ -67,7 +77,7 @@ def test_a_compaction_on_the_timeline_leads_to_its_step_and_opens_what_it_did(pa
 def test_a_subagent_on_the_timeline_opens_its_run(page_of: PageOf) -> None:
     shown = opened(page_of, replay_data(played()))
     shown.locator(".opener.subagent").click()
-    expect(shown.locator(".level:visible h3")).to_contain_text("back")
+    expect(shown.locator(".level:visible .trail")).to_contain_text("back to step 4")
 
 
 def test_the_tooltip_of_a_step_stays_inside_the_frame(page_of: PageOf) -> None:

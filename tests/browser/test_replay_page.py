@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -219,6 +220,22 @@ def test_the_transcript_has_all_steps_with_the_limits_between_them(opened: Opene
     at(shown, 6)
 
 
+def test_a_view_that_leaves_the_page_for_a_while_comes_back_at_its_step(opened: Opened) -> None:
+    shown = opened(step=2, width=1280, height=700)
+    shown.evaluate("""async () => {
+      const frame = () => new Promise(requestAnimationFrame);
+      const el = document.querySelector(".boolab-replay"), place = el.parentNode;
+      el.remove();  // as a notebook does with cells that are not in sight
+      for (const step of [5, 4]) { location.hash = `light&step=${step}`; await frame(); await frame(); await frame(); }
+      place.prepend(el);
+    }""")
+    at(shown, 4)
+    expect(row(shown, 4)).to_be_in_viewport()
+    expect(row(shown, 4).locator(".subagent")).to_be_in_viewport()
+    press(shown, "Home")
+    expect(row(shown, 1)).to_be_in_viewport()
+
+
 def test_the_tabulator_stops_in_the_chosen_step_only(opened: Opened) -> None:
     shown = opened(step=3, height=2400)
     stops = "(all) => all.map((one) => [one.closest('.step-row').dataset.step, one.tabIndex])"
@@ -229,8 +246,9 @@ def test_the_tabulator_stops_in_the_chosen_step_only(opened: Opened) -> None:
     assert {step for step, index in controls.evaluate_all(stops) if index == 0} == {"4"}
 
 
-def test_the_head_is_one_line_and_opens_what_is_longer(opened: Opened) -> None:
-    shown = opened(width=1280)
+@pytest.mark.parametrize("width", [1280, 850])  # a page, and a cell of JupyterLab in such a window
+def test_the_head_is_one_line_and_opens_what_is_longer(opened: Opened, width: int) -> None:
+    shown = opened(width=width)
     kpis = shown.locator(".kpi").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().top)")
     assert len(kpis) >= 2
     assert len(set(kpis)) == 1
@@ -382,13 +400,58 @@ def test_a_subagent_is_opened_from_its_call_and_leads_back(opened: Opened) -> No
     expect(inner.locator(".step-number")).to_have_text("step 1 of 2")
     press(shown, "ArrowRight")
     expect(inner.locator(".step-number")).to_have_text("step 2 of 2")
-    shown.get_by_role("button", name="back to the run above").click()
+    shown.get_by_role("button", name="back to step 4 of Rename old_name").click()
     at(shown, 4)
     shown.locator(".call button.subagent").click()
     expect(inner.locator(".step-number")).to_have_text("step 2 of 2")
     press(shown, "Escape")
     at(shown, 4)
     expect(shown.locator(".level")).to_have_count(1)
+
+
+def test_a_subagent_has_a_summary_at_its_call_and_a_line_in_the_outline(opened: Opened) -> None:
+    shown = opened(step=4)
+    expect(row(shown, 4).locator(".call .subagent")).to_contain_text(
+        "scout Which tests use it?○ finished · 2 steps, 1 call"
+    )
+    line = shown.locator(".outline .child")
+    expect(line).to_contain_text("Which tests use it?2 steps")
+    line.click()
+    expect(shown.locator(".trail")).to_be_visible()
+    expect(shown.locator(".level").last.locator("h3")).to_have_text("Which tests use it?")
+
+
+def test_a_subagent_whose_call_is_not_known_stands_between_the_steps(opened: Opened) -> None:
+    run = played()
+    lost = replace(run.subagents[0], run_id="lost", task="Look elsewhere")
+    shown = opened(replay_data(replace(run, subagents=(*run.subagents, lost)), []), step=STOP)
+    found = shown.locator(".transcript .between.subagent")
+    expect(found).to_contain_text("2 steps. Which call started it is not on record.")
+    found.get_by_role("button", name="Subagent: Look elsewhere").click()
+    expect(shown.locator(".level").last.locator("h3")).to_have_text("Look elsewhere")
+    press(shown, "Escape")
+    shown.locator(".outline .between.subagent").click()
+    expect(shown.locator(".level").last.locator("h3")).to_have_text("Look elsewhere")
+
+
+def test_a_link_leads_to_a_step_of_a_subagent(opened: Opened, data: dict[str, Any]) -> None:
+    shown = opened()
+    shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shown.locator(".outline .child").click()
+    press(shown, "ArrowRight", "c")
+    expect(shown.locator(".level").last.locator(".notice")).to_have_text("link copied")
+    link = shown.evaluate("navigator.clipboard.readText()")
+    name = data["children"][0]["run"]["run_id"]
+    assert link.endswith(f"#light&step=2&in={name}")
+    expect(shown).to_have_url(link)
+    shown.goto("about:blank")
+    shown.goto(link)
+    expect(shown.locator(".level").last.locator(".step-number")).to_have_text("step 2 of 2")
+    press(shown, "Escape")
+    at(shown, 4)
+    expect(shown).to_have_url(re.compile("#light&step=4$"))
+    shown.evaluate(f"location.hash = 'light&step=1&in={name}'")
+    expect(shown.locator(".level").last.locator(".step-number")).to_have_text("step 1 of 2")
 
 
 def test_a_run_without_steps_says_so(opened: Opened, data: dict[str, Any]) -> None:

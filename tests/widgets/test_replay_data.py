@@ -341,7 +341,10 @@ def test_children_of_logs_are_found_by_their_parents_id_and_stand_at_the_call_wi
     assert [(one.run.run_id, one.call) for one in children_of(run, nameless)] == [("a", 0), ("b", 1)]
     (lost,) = children_of(run, nameless[:1])
     assert (lost.step, lost.call) == (None, None)
-    assert "Which calls started 1 subagent is not on record." in replay_data(run, [], runs=nameless[:1])["notes"]
+    data = replay_data(run, [], runs=nameless[:1])
+    assert "Which calls started 1 subagent is not on record." in data["notes"]
+    (row,) = [row for row in data["between"] if row["kind"] == "subagent"]
+    assert (row["after"], row["child"]) == (run.n_steps, 0)
 
 
 def test_events_that_somebody_else_wrote_may_say_anything() -> None:

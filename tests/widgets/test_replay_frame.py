@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Compacted, Event, Input, Message, Response, Text, Usage
+from boolab.core.types import Compacted, Event, Input, Message, Response, Score, Text, Usage
 from boolab.widgets.replay.code import code_of
 from boolab.widgets.replay.data import replay_data
 from tests.support.helpers import play, steps
@@ -23,11 +23,7 @@ def looping(**facts: Any) -> bl.Run:
     [
         (True, "Resolved after 7 steps, with 6 identical calls in a row.", "and lost a success to save 4 steps."),
         (False, "Failed after 7 steps, with 6 identical calls in a row.", "and saved 4 steps."),
-        (
-            None,
-            "Finished after 7 steps, with 6 identical calls in a row. Whether it was a success is not on record.",
-            "and saved 4 steps.",
-        ),
+        (None, "Finished after 7 steps, with 6 identical calls in a row.", "and saved 4 steps."),
     ],
 )
 def test_the_verdict_says_what_happened_and_what_a_limit_would_have_lost(
@@ -39,6 +35,23 @@ def test_the_verdict_says_what_happened_and_what_a_limit_would_have_lost(
         "limit": "boocode (doom loop 3) would have stopped it after step 3,",
         "loss": loss,
     }
+
+
+@pytest.mark.parametrize(
+    ("success", "scores", "outcome"),
+    [
+        (None, (), ("○", "finished", "", "not labelled")),
+        (True, (), ("✓", "resolved", "", "label, finished")),
+        (False, (Score("reward", 0.6),), ("✕", "failed", "reward 0.6", "finished")),
+        (None, (Score("match", "C"), Score("style", "I"), Score("length", 3)),
+         ("○", "finished", "match C, style I, 1 more", "")),
+    ],
+)  # fmt: skip
+def test_the_head_has_the_score_and_what_judged_the_run(
+    success: bool | None, scores: tuple[Score, ...], outcome: tuple[str, ...]
+) -> None:
+    head = replay_data(looping(success=success, scores=scores), [])["header"]
+    assert tuple(head["outcome"].values()) == outcome
 
 
 def test_the_verdict_names_the_first_limit_and_counts_the_others() -> None:
@@ -143,7 +156,8 @@ def test_the_stop_message_of_a_limit_stands_in_the_last_row_and_nowhere_else() -
 def test_a_compaction_is_a_row_before_the_step_whose_request_was_the_first_without_the_history() -> None:
     live = looping(compactions=(Compacted(3, 2, "It looked once.", 120_000),))
     logged = looping(events=(Event(None, "compaction", {"after_step": 2, "tokens": 120_000}),))
-    for run, summary in ((live, "It looked once."), (logged, "")):
+    told = replace(logged, inputs=(Input(3, Message("user", (Text("So far: it looked."),))),))
+    for run, summary in ((live, "It looked once."), (logged, ""), (told, "So far: it looked.")):
         (row,) = [row for row in replay_data(run, [])["between"] if row["kind"] == "compaction"]
         assert (row["after"], row["details"]) == (2, summary)
         assert "120.0k tokens" in row["text"]

@@ -17,7 +17,7 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, block_text, blocks_of, content_text, first_choice, time_ms, unique
+from boolab.logs.fields import Head, block_text, blocks_of, content_text, first_choice, scores_of, time_ms, unique
 from boolab.logs.limit_answers import limit_answer
 from boolab.logs.line_log import LineLog, read_lines
 
@@ -46,6 +46,7 @@ _NO_BLOCK: Final = frozenset(("tool-call", "tool-result", "toolResult", "toolUse
 
 _OF_AGENT: Final = frozenset(("exit_status", "mini_version", "model_stats"))
 _IDS: Final = ("id", "conversation_id", "session_id", "trajectory_id", "instance_id", "task_id")
+_SCORES: Final = ("reward", "score")
 _LABELS: Final = ("success", "resolved", "passed", "reward", "score")
 _TIMES: Final = ("timestamp", "ts", "created_at", "created")
 MAX_SECONDS: Final = 1e11  # a larger number is milliseconds, of a year after 1973
@@ -231,6 +232,7 @@ class Chat:
                 None if cut is None else cut.stop(self.builder.stop),
                 model=text(about.get("model")),
                 success=label(about),
+                scores=scores_of({name: about.get(name) for name in _SCORES}),
                 limits=None if cut is None else cut.limits,
             )
         ]

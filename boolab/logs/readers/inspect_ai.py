@@ -59,7 +59,7 @@ from boolab.io.json_input import (
     whole,
 )
 from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
-from boolab.logs.fields import Head, block_text, epoch_ms, first_choice, one_line, unique
+from boolab.logs.fields import Head, block_text, epoch_ms, first_choice, one_line, scores_of, unique
 from boolab.logs.readers._archives import Archive
 
 NAME: Final = "inspect"
@@ -464,6 +464,7 @@ class _Sample:
             kind, _, _ = (stop.rule or "").partition("_limit")
             if kind in _LIMITS and stop.threshold is not None:
                 limits[_LIMITS[kind][1]] = stop.threshold
+        scores = _scores(self._sample)
         spent = _units(self._sample.get("total_time"), 1000) if self.builder.first_time is None else None
         return self.builder.build(
             run_id,
@@ -471,7 +472,8 @@ class _Sample:
             agent=self._log.agent,
             model=self._log.model,
             task=task,
-            success=_success(self._sample),
+            success=_success(scores),
+            scores=scores_of({name: mapping(score).get("value") for name, score in scores.items()}),
             error=content,
             limits=limits,
             duration_ms=spent,
@@ -514,10 +516,14 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(entered, left, cached, reasoned, micro(usage.get("total_cost")))
 
 
-def _success(sample: Mapping[str, Any]) -> bool | None:
+def _scores(sample: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scores of a sample by their scorers; old logs have one without a name."""
     scores = sample.get("scores")
-    found = list(scores.values()) if isinstance(scores, dict) else [sample["score"]] if sample.get("score") else []
-    verdicts = {_verdict(mapping(score).get("value")) for score in found}
+    return scores if isinstance(scores, dict) else {"score": sample["score"]} if sample.get("score") else {}
+
+
+def _success(scores: Mapping[str, Any]) -> bool | None:
+    verdicts = {_verdict(mapping(score).get("value")) for score in scores.values()}
     return verdicts.pop() if len(verdicts) == 1 else None
 
 

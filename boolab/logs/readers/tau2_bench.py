@@ -31,7 +31,7 @@ from boolab.core.types import Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, json_text, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, epoch_ms, full_reward, one_line, seconds_ms, unique
+from boolab.logs.fields import Head, content_text, epoch_ms, full_reward, one_line, scores_of, seconds_ms, unique
 from boolab.logs.readers._chat import usage_of
 from boolab.logs.readers._sidecars import sidecar
 
@@ -182,6 +182,7 @@ class _Simulation:
         cost = micro(simulation.get("agent_cost"))
         if any(step.usage.cost is None for step in builder.steps):
             builder.add_totals(cost=cost)
+        reward = mapping(simulation.get("reward_info")).get("reward")
         stop = self._stop()
         run_id = text(simulation.get("id")) or f"{self.path.stem}/{task_id}/{whole(simulation.get('trial')) or 0}"
         return builder.build(
@@ -190,7 +191,8 @@ class _Simulation:
             agent=text(agent.get("implementation")),
             model=submitted or text(agent.get("llm")),
             task=one_line(f"{domain}/{task_id}" if domain else task_id),
-            success=full_reward(mapping(simulation.get("reward_info")).get("reward")),
+            success=full_reward(reward),
+            scores=scores_of({"reward": reward}),
             error=text(simulation.get("termination_reason")) if stop.reason == "error" else None,
             duration_ms=seconds_ms(simulation.get("duration")),
         )

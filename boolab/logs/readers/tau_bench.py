@@ -20,7 +20,7 @@ from boolab.core.types import Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_text, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, full_reward, unique
+from boolab.logs.fields import Head, content_text, full_reward, scores_of, unique
 
 NAME: Final = "tau_bench"
 SCOPE: Final = "run"
@@ -85,7 +85,7 @@ class _Dialogue:
         info = mapping(entry.get("info"))
         self.task_id = entry["task_id"] if isinstance(entry["task_id"], int | str) else json_text(entry["task_id"])
         self.trial = whole(entry.get("trial")) or 0
-        self.success = full_reward(entry.get("reward"))
+        self.reward = entry.get("reward")
         self.error = text(info.get("error")) or None
         self.builder = RunBuilder(NAME, damage)
         self.last: Mapping[str, Any] = {}
@@ -125,4 +125,12 @@ class _Dialogue:
             stop = "error"
         elif cap is not None and len(self.builder.steps) == cap and not self.ended:
             stop, limits = self.builder.cap_stop(cap, "max_num_steps"), {"steps": cap}
-        return self.builder.build(run_id, stop, task=task, success=self.success, error=self.error, limits=limits)
+        return self.builder.build(
+            run_id,
+            stop,
+            task=task,
+            success=full_reward(self.reward),
+            scores=scores_of({"reward": self.reward}),
+            error=self.error,
+            limits=limits,
+        )

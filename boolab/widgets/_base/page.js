@@ -14,7 +14,7 @@ function mount(view, place, prepare = () => {}) {
   return { model, end: modules[view.module].render({ model, el }) };
 }
 
-// The address may say which theme, and which step of a run: #dark&step=40
+// The address may say which theme, and which step of a run, or of a subagent's: #dark&step=40&in=agent-7
 const asked = new URLSearchParams(location.hash.slice(1));
 const dark = asked.has("dark") || (!asked.has("light") && matchMedia("(prefers-color-scheme: dark)").matches);
 document.body.classList.toggle("dark", dark);
@@ -22,18 +22,22 @@ document.body.classList.toggle("dark", dark);
 // Keep the step of the page's own run in the address, and make links of it.
 function keepStep(model) {
   if (location.protocol === "about:") return; // the frame of a notebook, which has no address of its own
-  const linkTo = (step) => {
+  model.linkTo = (step, run = null) => {
     const address = new URL(location.href);
-    address.hash = [...(asked.has("dark") ? ["dark"] : asked.has("light") ? ["light"] : []), `step=${step}`].join("&");
+    const theme = asked.has("dark") ? ["dark"] : asked.has("light") ? ["light"] : [];
+    address.hash = [...theme, `step=${step}`, ...(run === null ? [] : [`in=${encodeURIComponent(run)}`])].join("&");
     return address.href;
   };
+  model.keepLink = (step, run = null) => history.replaceState(null, "", model.linkTo(step, run));
   const ask = () => {
-    const step = Number(new URLSearchParams(location.hash.slice(1)).get("step"));
-    if (Number.isInteger(step) && step > 0) model.set("step", step);
+    const named = new URLSearchParams(location.hash.slice(1));
+    const step = Number(named.get("step"));
+    if (!Number.isInteger(step) || step < 1) return;
+    if (named.has("in")) model.set("asked", { run: named.get("in"), step });
+    else model.set("step", step);
   };
-  model.linkTo = linkTo;
   ask();
-  model.on("change:step", () => history.replaceState(null, "", linkTo(model.get("step"))));
+  model.on("change:step", () => model.keepLink(model.get("step")));
   addEventListener("hashchange", ask);
 }
 const place = document.getElementById("views");

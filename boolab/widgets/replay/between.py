@@ -6,23 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from boolab.core.text import count, short_number
+from boolab.core.text import clean, clip, count, short_number
 from boolab.core.transcript import stop_place
 from boolab.core.types import Run
 from boolab.widgets.replay.header import limit_name
+from boolab.widgets.replay.subagents import Child
 
 
-def rows_between(run: Run, marks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rows_between(run: Run, marks: Sequence[Mapping[str, Any]], children: Sequence[Child] = ()) -> list[dict[str, Any]]:
     """The rows between the steps of a run, in order.
 
     Args:
         run: The run.
         marks: Where other policies and rules would have stopped it, from `marks_of_each`.
+        children: Its subagents. Those whose call is not known have a row, by the time at which they were started.
 
     Returns:
-        For each row `after` (the step that it follows; 0: before the first), `kind` (limit, compaction or stop),
-        `title`, `text`, `name` (short, for the outline) and `details` (the summary of a compaction; what was written
-        when the run was stopped).
+        For each row `after` (the step that it follows; 0: before the first), `kind` (limit, compaction, subagent or
+        stop), `title`, `text`, `name` (short, for the outline), `details` (the summary of a compaction; what was
+        written when the run was stopped), `about` (what the details are), and `child` (the place of a subagent among
+        the children; None in other rows).
 
     Example:
         >>> import boolab as bl
@@ -30,13 +33,14 @@ def rows_between(run: Run, marks: Sequence[Mapping[str, Any]]) -> list[dict[str,
         >>> [(row["after"], row["kind"], row["title"]) for row in rows_between(run, [])]
         [(1, 'stop', 'The run ended here: finished after 1 step.')]
     """
-    order = ("compaction", "limit", "stop")
-    rows = [*_limits(run, marks), *_compactions(run), _stop(run)]
+    order = ("compaction", "subagent", "limit", "stop")
+    rows = [*_limits(run, marks), *_compactions(run), *_subagents(run, children), _stop(run)]
     return sorted(rows, key=lambda row: (row["after"], order.index(row["kind"])))
 
 
-def _row(kind: str, after: int, title: str, text: str = "", *, name: str, details: str = "") -> dict[str, Any]:
-    return {"kind": kind, "after": after, "title": title, "text": text, "name": name, "details": details}
+def _row(kind: str, after: int, title: str, text: str = "", *, name: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - plain data
+    row = {"kind": kind, "after": after, "title": title, "text": text, "name": name}
+    return row | {"details": "", "about": "", "child": None} | more
 
 
 def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -65,7 +69,7 @@ def _compactions(run: Run) -> Iterator[dict[str, Any]]:
     for one in run.compactions:
         title = f"Compaction: failed, {one.fault}" if one.fault else _compacted(one.kept_from)
         size = f"The context was about {short_number(one.tokens)} tokens."
-        yield _row("compaction", one.before - 1, title, size, name="compaction", details=one.summary)
+        yield _compaction(one.before - 1, title, size, one.summary, "its summary")
     if run.compactions:
         return
     for event in run.events:
@@ -73,8 +77,35 @@ def _compactions(run: Run) -> Iterator[dict[str, Any]]:
             after, tokens = event.payload.get("after_step"), event.payload.get("tokens")
             text = f"The context was {short_number(tokens)} tokens." if isinstance(tokens, int) else ""
             place = min(after, run.n_steps) if isinstance(after, int) else run.n_steps
-            yield _row("compaction", place, "Compaction: a summary took the place of earlier messages.", text,
-                       name="compaction")  # fmt: skip
+            title = "Compaction: a summary took the place of earlier messages."
+            yield _compaction(place, title, text, _next_message(run, place), "the message that followed")
+
+
+def _compaction(after: int, title: str, text: str, details: str, about: str) -> dict[str, Any]:
+    return _row("compaction", after, title, text, name="compaction", details=details, about=about)
+
+
+def _next_message(run: Run, after: int) -> str:
+    """The first message that came in after a step: in logs, the summary is often one."""
+    return next((message.text for before, message in run.inputs if before == after + 1), "")
+
+
+def _subagents(run: Run, children: Sequence[Child]) -> Iterator[dict[str, Any]]:
+    for place, child in enumerate(children):
+        if child.call is None:
+            title = f"Subagent: {clip(clean(child.run.task or child.run.agent or child.run.run_id), 120)}"
+            text = f"{count(child.run.n_steps, 'step')}. Which call started it is not on record."
+            yield _row("subagent", _step_at(run, child), title, text, name=title, child=place)
+
+
+def _step_at(run: Run, child: Child) -> int:
+    """The last step that had begun when a subagent was started; the last one of all where times are not on record."""
+    if child.step is not None:
+        return child.step
+    starts = [step.start_ms for step in run.steps]
+    if child.start_ms is None or any(start is None for start in starts):
+        return run.n_steps
+    return sum(start is not None and start <= child.start_ms for start in starts)
 
 
 def _compacted(kept_from: int) -> str:

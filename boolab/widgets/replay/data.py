@@ -111,7 +111,7 @@ def _data(
     longest = max((streak for counts in streaks for streak in counts), default=0)
     steps = _steps(run, turns, moments_of(run, opening, shown), streaks, nested)
     _flag(steps, marks)
-    between = rows_between(run, marks)
+    between = rows_between(run, marks, children)
     gauges = gauges_of(run, limits)
     return {
         "run_id": run.run_id,

@@ -14,7 +14,8 @@ from boolab.frames.runs import known_sum
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 
 MIN_STREAK: Final = 3
-_OUTCOMES: Final = {True: ("✓", "resolved"), False: ("✕", "failed"), None: ("○", "unlabelled")}
+_OUTCOMES: Final = {True: ("✓", "resolved"), False: ("✕", "failed")}
+_MAX_SCORES: Final = 2
 _TITLE: Final = 200
 _COMMAND: Final = re.compile(r"/\S+")
 """A command of the user's to the harness, which is no task."""
@@ -30,20 +31,20 @@ def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dic
 
     Returns:
         `title` and `task` (the whole text), `facts` (agent, model, policy, source, run), `system` (the system prompt),
-        `tools` (name and number of calls), `outcome` (`sign`, `label`, `detail`), `kpis` (`value`, `label`), and
-        `verdict` (`happened`, `limit` and `loss`; the last two are empty if no limit would have stopped the run).
+        `tools` (name and number of calls), `outcome` (`sign`, `label`, `score`, and `detail`: what judged it), `kpis`
+        (`name`, `value`, `label`), and `verdict` (`happened`, `limit` and `loss`; the last two are empty if no limit
+        would have stopped the run).
 
     Example:
         >>> import boolab as bl
         >>> head = header_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])), [], 1)
         >>> head["title"], head["outcome"]["label"], head["verdict"]["happened"]
-        ('Hello', 'unlabelled', 'Finished after 1 step. Whether it was a success is not on record.')
+        ('Hello', 'finished', 'Finished after 1 step.')
     """
     texts = [message.text for message in run.prompt if message.role == "user" and message.text]
     given = next((text for text in texts if not _COMMAND.fullmatch(text.strip())), "")
     named = "" if _COMMAND.fullmatch(run.task.strip()) else run.task
     task = run.task if len(run.task) > _TITLE or "\n" in run.task else given or run.task
-    sign, label = _OUTCOMES[run.success]
     used = Counter(call.name for step in run.steps for call in step.response.tool_calls)
     return {
         "title": _first_line(named) or _first_line(given) or run.run_id,
@@ -51,7 +52,7 @@ def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dic
         "facts": _facts(run),
         "system": "\n\n".join(message.text for message in run.prompt if message.role == "system"),
         "tools": [{"name": name, "calls": calls} for name, calls in used.most_common()],
-        "outcome": {"sign": sign, "label": label, "detail": run.stop.reason.replace("_", " ")},
+        "outcome": _outcome(run),
         "kpis": _kpis(run),
         "verdict": {"happened": _happened(run, longest), **_limits(run, marks)},
     }
@@ -59,6 +60,23 @@ def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dic
 
 def _first_line(text: str) -> str:
     return next((line.strip()[:_TITLE] for line in text.splitlines() if line.strip()), "")
+
+
+def _outcome(run: Run) -> dict[str, str]:
+    """Success or failure and what judged it, or, where nothing did, how the run ended."""
+    reason = run.stop.reason.replace("_", " ")
+    shown = [f"{score.name} {_score(score.value)}" for score in run.scores[:_MAX_SCORES]]
+    more = len(run.scores) - len(shown)
+    shown += [f"{more} more"] if more else []
+    score = ", ".join(shown)
+    if run.success is None:
+        return {"sign": "○", "label": reason, "score": score, "detail": "" if score else "not labelled"}
+    sign, label = _OUTCOMES[run.success]
+    return {"sign": sign, "label": label, "score": score, "detail": reason if score else f"label, {reason}"}
+
+
+def _score(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _facts(run: Run) -> list[str]:
@@ -71,14 +89,15 @@ def _kpis(run: Run) -> list[dict[str, str]]:
     tokens, dollars = tokens_of(run), dollars_of(run)
     limit = run.limits.get("cost")
     steps = "step" if run.n_steps == 1 else "steps"
-    kpis = [(f"{run.n_steps:,}", f"{steps}, {count(run.n_tool_calls, 'call')}")]
-    kpis += [] if tokens is None else [(short_number(tokens), f"tokens{_cached(run)}")]
+    kpis = [("steps", f"{run.n_steps:,}", f"{steps}, {count(run.n_tool_calls, 'call')}")]
+    kpis += [] if tokens is None else [("tokens", short_number(tokens), f"tokens{_cached(run)}")]
     if dollars is not None:
-        kpis.append((money(dollars), "cost, no limit" if limit is None else f"of {money(limit / MICRO)}, its limit"))
+        base = "cost, no limit" if limit is None else f"of {money(limit / MICRO)}, its limit"
+        kpis.append(("cost", money(dollars), base))
     if run.duration_ms:
         model = known_sum([step.model_ms for step in run.steps])
-        kpis.append((duration(run.duration_ms), "time" if model is None else f"model {duration(model)}"))
-    return [{"value": value, "label": label} for value, label in kpis]
+        kpis.append(("time", duration(run.duration_ms), "time" if model is None else f"model {duration(model)}"))
+    return [{"name": name, "value": value, "label": label} for name, value, label in kpis]
 
 
 def _cached(run: Run) -> str:
@@ -94,7 +113,7 @@ def _happened(run: Run, longest: int) -> str:
     own = f"its own limit, {run.stop.rule}" if run.stop.rule else ""
     if run.success is None:
         ended = f"Stopped by {own}, {place}" if own else f"{run.stop.reason.replace('_', ' ').capitalize()} {place}"
-        return f"{ended}{repeats}. Whether it was a success is not on record."
+        return f"{ended}{repeats}."
     label = "Resolved" if run.success else "Failed"
     how = f", {'though ' if run.success else ''}stopped by {own}, {place}" if own else f" {place}"
     return f"{label}{how}{repeats}."

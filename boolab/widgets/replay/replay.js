@@ -6,9 +6,9 @@ const LONGEST_WAIT_MS = 2000;
 
 const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 
-// A run drawn into an element, its state in traits. `openRun(index)` opens a subagent's run, and `back`, if there is one,
-// closes this one. Returns what its keys do and what ends it.
-function playerOf(el, data, traits, { openRun, back }) {
+// A run drawn into an element, its state in traits. `openRun(index)` opens a subagent's run; `above`, if this is one's, is
+// the run that started it. Returns what its keys do and what ends it.
+function playerOf(el, data, traits, { openRun, above }) {
   const { steps } = data;
   const total = steps.length;
   let step = clamp(traits.get("step") ?? 1, Math.min(1, total), total);
@@ -90,7 +90,8 @@ function playerOf(el, data, traits, { openRun, back }) {
   function onPlaying() {
     const on = playing();
     if (on && step >= scope.last) go(scope.first);
-    fill(playButton, icon(on ? "❚❚" : "▶"), on ? " Pause" : " Play");
+    fill(playButton, icon(on ? "❚❚" : "▶"), h("span", { class: "word" }, on ? " Pause" : " Play"));
+    playButton.setAttribute("aria-label", on ? "Pause" : "Play");
     playButton.setAttribute("aria-pressed", String(on));
     schedule();
     if (!on) say();
@@ -208,20 +209,25 @@ function playerOf(el, data, traits, { openRun, back }) {
     clearTimeout(sayTimer);
     sayTimer = setTimeout(() => !playing() && fill(status, inWords(data, step)), 400);
   };
-  const header = headerOf(data, { back, openRun });
+  const header = headerOf(data, { above, openRun });
   const timeline = timelineOf(data, goAnywhere, (n) => inWords(data, n), { openRun, openCompaction });
   // Show the step before a compaction, and what the compaction did.
   function openCompaction(after) {
     paintNow();
-    const row = transcript.rowElement(Math.max(1, after));
-    const details = (after ? row?.nextElementSibling : row?.previousElementSibling)?.querySelector("details");
+    const details = transcript.follows(after)?.querySelector("details");
     if (details) details.open = true;
   }
-  const outline = outlineOf(data, { onItem: goAnywhere, onTurn: narrow });
+  function openBetween({ kind, after, child }) {
+    if (kind === "subagent") return openRun(child);
+    goAnywhere(Math.max(1, after));
+    if (kind === "compaction") openCompaction(after);
+    return undefined;
+  }
+  const outline = outlineOf(data, { onItem: goAnywhere, onBetween: openBetween, onTurn: narrow, openRun });
   const gauges = gaugesOf(data);
   const would = wouldOf(data, goAnywhere);
   const opened = new Set(); // what was unfolded in the steps
-  const transcript = transcriptOf(data, { stepRow: (n) => stepRowOf(data, n, { pattern, openRun, opened, onStep: goAnywhere }), onStep: goAnywhere, pattern: () => pattern });
+  const transcript = transcriptOf(data, { stepRow: (n) => stepRowOf(data, n, { pattern, openRun, opened, onStep: goAnywhere }), onStep: goAnywhere, openRun, pattern: () => pattern });
   const links = linksOf(data, { step: () => step, link: () => traits.linkTo?.(step) ?? null, say: tell });
   const number = h("b");
   const playButton = h("button", { type: "button", class: "play", title: "play, pause (space)", onclick: play });
@@ -235,7 +241,7 @@ function playerOf(el, data, traits, { openRun, back }) {
       const element = h(
         "div", { class: `jump jump-${flag}`, role: "group", "aria-label": flag },
         button("back", `previous ${flag} (shift+${key})`, () => jumpFlag(flag, -1), icon("‹")),
-        h("span", { class: "name" }, `${flag} `, n),
+        h("span", { class: "name" }, h("span", { class: "word" }, `${flag} `), n),
         button("forward", `next ${flag} (${key})`, () => jumpFlag(flag, 1), icon("›"), h("kbd", { "aria-hidden": "true" }, key)),
       );
       return [flag, { element, number: n }];
@@ -263,7 +269,7 @@ function playerOf(el, data, traits, { openRun, back }) {
     timeline.element,
     h(
       "div", { class: "toolbar", role: "group", "aria-label": "Playing and searching" },
-      h("div", { class: "transport" }, previousButton, playButton, nextButton, speed, h("span", { class: "step-number" }, "step ", number, ` of ${count(total)}`), notice),
+      h("div", { class: "transport" }, previousButton, playButton, nextButton, speed, h("span", { class: "step-number" }, h("span", { class: "word" }, "step "), number, ` of ${count(total)}`), notice),
       h("div", { class: "jumps" }, Object.values(jumps).map((one) => one.element)),
       h("div", { class: "searching" }, search, found, hitBack, hitOn, h("kbd", { "aria-hidden": "true" }, "/")),
       h("div", { class: "links" }, links.buttons, helpButton),
@@ -271,7 +277,7 @@ function playerOf(el, data, traits, { openRun, back }) {
     help,
     links.place,
     h(
-      "div", { class: "body" }, outline.element, total ? transcript.element : h("section", { class: "transcript" }, h("p", { class: "quiet" }, "This run has no steps."), data.between.map((one) => betweenOf(one, null))),
+      "div", { class: "body" }, outline.element, total ? transcript.element : h("section", { class: "transcript" }, h("p", { class: "quiet" }, "This run has no steps."), data.between.map((one) => betweenOf(one, null, openRun))),
       h("aside", { class: "side", tabindex: "0", "aria-label": "Counters and limits" }, gauges.element, would.element, notes),
     ),
     status,
@@ -335,11 +341,13 @@ function playerOf(el, data, traits, { openRun, back }) {
     search: () => search.select(),
     outline: () => outline.follow(),
     copyLink: links.copyLink,
+    again: () => transcript.show(step),
     pause: () => playing() && play(),
     leave() {
       if (document.activeElement === search) search.closest("[tabindex]").focus({ preventScroll: true });
       else if (!help.hidden) showHelp();
-      else if (back) back();
+      else if (links.close() || header.close()) return undefined;
+      else if (above) above.back();
       else return false;
       return undefined;
     },
@@ -375,27 +383,56 @@ function levelsIn(el) {
 
   function open(data, traits) {
     const element = h("div", { class: "level" });
-    const above = levels[levels.length - 1];
-    above?.player.pause();
-    if (above) above.element.hidden = true;
+    const before = levels[levels.length - 1];
+    before?.player.pause();
+    if (before) before.element.hidden = true;
     el.append(element);
-    const level = { element, player: null };
+    const level = { element, data, traits, player: null };
     levels.push(level);
-    level.player = playerOf(element, data, traits, { openRun: (index) => openRun(data.children[index].run, traits), back: above ? close : null });
-    if (above) el.focus({ preventScroll: true });
+    const above = before ? { title: before.data.header.title, step: before.data.children.find(({ run }) => run === data)?.step, back: close } : null;
+    level.player = playerOf(element, data, traits, { openRun, above });
+    if (before) el.focus({ preventScroll: true });
   }
 
-  function openRun(run, above) {
-    if (!kept.has(run)) kept.set(run, traitsOf({ step: 1, playing: false, speed: above.get("speed"), axis: above.get("axis"), query: "" }));
-    open(run, kept.get(run));
+  // The run of a subagent of the run that is seen. Its link is one in the page of the first run.
+  function openRun(index, step = null) {
+    const { data, traits } = levels[levels.length - 1];
+    const { run } = data.children[index];
+    const first = levels[0].traits;
+    if (!kept.has(run)) {
+      const own = traitsOf({ step: 1, playing: false, speed: traits.get("speed"), axis: traits.get("axis"), query: "" });
+      own.linkTo = first.linkTo && ((n) => first.linkTo(n, run.run_id));
+      own.on("change:step", () => first.keepLink?.(own.get("step"), run.run_id));
+      kept.set(run, own);
+    }
+    const own = kept.get(run);
+    if (step !== null) own.set("step", step);
+    open(run, own);
+    first.keepLink?.(own.get("step"), run.run_id);
   }
 
   function close() {
     const { element, player } = levels.pop();
     player.end();
     element.remove();
-    levels[levels.length - 1].element.hidden = false;
+    const now = levels[levels.length - 1];
+    now.element.hidden = false;
+    now.player.again();
+    levels[0].traits.keepLink?.(now.traits.get("step"), levels.length > 1 ? now.data.run_id : null);
     el.focus({ preventScroll: true });
+  }
+
+  // Show a step of a run by its id: of the first one, or of a subagent below it. A run that is not here is left alone.
+  function reach(run_id, step) {
+    const path = levels.length ? pathTo(levels[0].data, run_id) : null;
+    if (!path) return;
+    while (levels.length > 1) close();
+    path.forEach((index, depth) => {
+      const { data, traits } = levels[levels.length - 1];
+      traits.set("step", data.children[index].step ?? 1);
+      openRun(index, depth === path.length - 1 ? step : null);
+    });
+    if (!path.length) levels[0].traits.set("step", step);
   }
 
   const end = () => {
@@ -404,7 +441,17 @@ function levelsIn(el) {
       element.remove();
     }
   };
-  return { open, end, player: () => levels[levels.length - 1]?.player ?? null };
+  return { open, end, reach, player: () => levels[levels.length - 1]?.player ?? null };
+}
+
+// The places among children that lead from a run to one below it; null if it is not there.
+function pathTo(data, run_id) {
+  if (data.run_id === run_id) return [];
+  for (const [index, { run }] of data.children.entries()) {
+    const below = pathTo(run, run_id);
+    if (below) return [index, ...below];
+  }
+  return null;
 }
 
 function render({ model, el }) {
@@ -414,14 +461,22 @@ function render({ model, el }) {
   const levels = levelsIn(el);
   keys(el, keysOf(levels.player), FIELD_KEYS);
   let arrived = false;
+  // A link may name a subagent's run, which the trait `step` cannot.
+  const reachAsked = () => {
+    const asked = model.get("asked");
+    if (asked) levels.reach(asked.run, asked.step);
+  };
+  if (model.linkTo) model.on("change:asked", reachAsked);
   const stop = withData(model, el, (data) => {
     levels.end();
     el.setAttribute("aria-label", `Replay of ${visible(data.title ?? "a run")}`);
     levels.open(data, model);
+    if (!arrived) reachAsked();
     if (!arrived) arrive(el);
     arrived = true;
   });
   return () => {
+    if (model.linkTo) model.off("change:asked", reachAsked);
     stop();
     levels.end();
   };

@@ -71,10 +71,22 @@ function resultOf(call, key, folds, stepLink) {
   });
 }
 
+// A subagent in a line: what it was to do, how it ended, and what it used. A click opens its run.
 function childOf(run, open) {
-  const words = `subagent ${visible(run.title ?? "")}: ${plural(run.steps.length, "step")}${run.stop ? `, ${visible(run.stop.reason)}` : ""}`;
-  return h("button", { type: "button", class: "subagent", onclick: open }, h("span", { class: "turner", "aria-hidden": "true" }, "›"), words);
+  return h(
+    "button", { type: "button", class: "subagent", title: "open the run of this subagent", onclick: open },
+    h("span", { class: "turner", "aria-hidden": "true" }, "›"),
+    h("span", { class: "who" }, h("b", {}, visible(run.title || "subagent")), ` ${visible(run.header.title)}`),
+    h("span", { class: "used" }, outcomeOf(run.header), usedOf(run.header).map((one) => [" · ", one])),
+  );
 }
+
+function outcomeOf({ outcome }) {
+  return h("span", { class: `outcome ${OUTCOMES[outcome.sign] ?? ""}` }, `${outcome.sign} ${visible(outcome.label)}`, outcome.score && `, ${visible(outcome.score)}`);
+}
+
+// What a run used, each in a few words.
+const usedOf = ({ kpis }) => kpis.map(({ name, value, label }) => (name === "steps" ? `${value} ${label}` : name === "tokens" ? `${value} tokens` : value));
 
 // A diff: numbers of the old and the new lines, a sign, and the line with what changed in it darker.
 function diffOf(edit, key, folds, named) {

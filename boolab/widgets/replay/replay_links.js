@@ -33,13 +33,14 @@ function linksOf(data, { step, link, say }) {
       codeButton.setAttribute("aria-expanded", String(!place.hidden));
       show();
     },
-  }, "As code");
+  }, h("span", { class: "word" }, "As "), h("span", { class: "short-name" }, "code"));
+  const close = () => !place.hidden && (codeButton.click(), true);
   const copy = async (text, what) => say((await copied(text)) ? `${what} copied` : `${what} could not be copied: choose “As code”`);
   place.append(h("button", { type: "button", class: "copy-code", onclick: () => copy(codeFor(data, step()), "code") }, "Copy code"));
   const copyLink = () => {
     const address = link();
     return address ? copy(address, "link") : copy(codeFor(data, step()), "code");
   };
-  const linkButton = h("button", { type: "button", class: "copy-link", title: "copy a link to this step (c); in a notebook, the code that opens it", onclick: copyLink }, "Copy link");
-  return { buttons: [linkButton, codeButton], place, show, copyLink };
+  const linkButton = h("button", { type: "button", class: "copy-link", title: "copy a link to this step (c); in a notebook, the code that opens it", onclick: copyLink }, h("span", { class: "word" }, "Copy "), h("span", { class: "short-name" }, "link"));
+  return { buttons: [linkButton, codeButton], place, show, close, copyLink };
 }

@@ -1,9 +1,11 @@
 // Replay's outline: what was done in which steps, with the limits between them. Only lines in sight are in the page.
 
 const ROW = 21; // the height of a line
-const SIGNS = { limit: "⚑", stop: "■", compaction: "⇲" };
+const SIGNS = { limit: "⚑", stop: "■", compaction: "⇊", subagent: "›" };
 
-function outlineOf(data, { onItem, onTurn }) {
+// `onItem(n)` gets the first step of an item, `onBetween(row)` what stands between steps, `onTurn(n)` a turn; `openRun(index)`
+// opens a subagent's run.
+function outlineOf(data, { onItem, onBetween, onTurn, openRun }) {
   const list = h("div", { class: "rows" });
   const all = h("button", { type: "button", class: "all-turns link", hidden: true, onclick: () => onTurn(null) }, "all turns");
   const scroller = h("div", { class: "scroller" }, list);
@@ -51,16 +53,24 @@ function outlineOf(data, { onItem, onTurn }) {
 
   const line = (at, attributes, ...content) => h("button", { type: "button", style: { top: `${at * ROW}px` }, "data-row": at, ...attributes }, content);
 
-  function rowOf({ item, turn, n, between }, at) {
+  function rowOf({ item, turn, n, between, child }, at) {
     if (turn) {
       return line(at, { class: "turn", "data-turn": n, title: visible(turn.title), onclick: () => onTurn(n) }, visible(turn.title) || `turn ${n + 1}`);
     }
     if (between) {
       const where = between.after ? `after step ${count(between.after)}` : "before the first step";
       return line(
-        at, { class: `between ${between.kind}`, tabindex: "-1", title: `${visible(between.name)}, ${where}`, onclick: () => onItem(Math.max(1, between.after)) },
+        at, { class: `between ${between.kind}`, tabindex: "-1", title: `${visible(between.name)}, ${where}`, onclick: () => onBetween(between) },
         h("span", { class: "at", "aria-hidden": "true" }), h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[between.kind]),
         h("span", { class: "label" }, visible(between.name)),
+      );
+    }
+    if (child !== undefined) {
+      const { header, steps } = data.children[child].run;
+      return line(
+        at, { class: "child", tabindex: "-1", title: `subagent: ${visible(header.title)}, ${visible(header.outcome.label)}`, onclick: () => openRun(child) },
+        h("span", { class: "at", "aria-hidden": "true" }), h("span", { class: "sign", "aria-hidden": "true" }, SIGNS.subagent),
+        h("span", { class: "label" }, visible(header.title)), h("span", { class: "size" }, plural(steps.length, "step")),
       );
     }
     const current = at === now;
@@ -83,7 +93,10 @@ function outlineOf(data, { onItem, onTurn }) {
   function look({ first, last, kind, narrowed, counts, onKind, jumpKind }) {
     rows = [];
     const between = kind ? [] : data.between.filter((one) => one.after >= first - 1 && one.after <= last);
+    const started = kind && kind !== "subagent" ? [] : data.children.map(({ step }, child) => ({ step, child })).filter(({ step }) => step !== null);
+    started.sort((a, b) => a.step - b.step);
     let next = 0;
+    let nextChild = 0;
     for (const [n, turn] of data.outline.entries()) {
       const chosen = turn.items.filter((item) => item.last >= first && item.first <= last && (!kind || item.kind === kind));
       const full = data.turns?.[n] ?? turn;
@@ -92,6 +105,8 @@ function outlineOf(data, { onItem, onTurn }) {
       for (const item of chosen) {
         while (next < between.length && between[next].after < item.first) rows.push({ between: between[next++] });
         rows.push({ item });
+        while (nextChild < started.length && started[nextChild].step < item.first) nextChild += 1;
+        while (nextChild < started.length && started[nextChild].step <= item.last) rows.push({ child: started[nextChild++].child });
       }
     }
     while (next < between.length) rows.push({ between: between[next++] });

@@ -52,9 +52,9 @@ function heightsOf(usual) {
   };
 }
 
-// `stepRow(n)` makes a step's row and what ends it; `onStep(n)` gets the step that was chosen in it; `pattern()` is what
-// is searched for.
-function transcriptOf(data, { stepRow, onStep, pattern }) {
+// `stepRow(n)` makes a step's row and what ends it; `onStep(n)` gets the step that was chosen in it; `openRun(index)`
+// opens a subagent's run; `pattern()` is what is searched for.
+function transcriptOf(data, { stepRow, onStep, openRun, pattern }) {
   const { rows, rowOfStep } = rowsOfTranscript(data);
   const heights = heightsOf(rows.map((row) => (row.step ? likelyHeight(data.steps[row.step - 1]) : BETWEEN)));
   const block = h("div", { class: "drawn" });
@@ -65,10 +65,11 @@ function transcriptOf(data, { stepRow, onStep, pattern }) {
   let top = 0;
   let height = 0;
   let first = 0;
+  let missed = false; // whether a step was chosen while it was not laid out
 
   function make(i) {
     const row = rows[i];
-    const made = row.step ? stepRow(row.step) : { element: betweenOf(row.between, pattern()), end() {} };
+    const made = row.step ? stepRow(row.step) : { element: betweenOf(row.between, pattern(), openRun), end() {} };
     if (row.step) {
       made.element.addEventListener("click", (event) => {
         if (!event.target.closest("button, a, summary, input") && getSelection().isCollapsed) onStep(row.step);
@@ -97,7 +98,7 @@ function transcriptOf(data, { stepRow, onStep, pattern }) {
 
   // Draw what is in sight. `anchor` is the row that stays where it is when others turn out higher than was thought.
   function drawNow(anchor = heights.rowAt(top)) {
-    if (!rows.length || !height) return;
+    if (!rows.length || !height || !element.clientHeight) return; // what is not laid out has no heights
     const offset = heights.above(anchor) - top;
     for (let pass = 0; pass < 4; pass += 1) {
       first = heights.rowAt(top - BEYOND);
@@ -124,13 +125,17 @@ function transcriptOf(data, { stepRow, onStep, pattern }) {
     if (Math.abs(element.scrollTop - top) >= 1) element.scrollTop = top;
   }
   const draw = eachFrame(() => {
+    if (!element.clientHeight) return; // a notebook takes cells out of the page that are not in sight
     if (Math.abs(element.scrollTop - top) >= 1) top = element.scrollTop;
     drawNow();
   });
   element.addEventListener("scroll", draw);
   const sized = new ResizeObserver((entries) => {
-    for (const entry of entries) if (entry.target === element) height = element.clientHeight;
-    if (entries.some((one) => one.target === element) && !drawn.size) show(current);
+    const before = height;
+    const mine = entries.some((one) => one.target === element);
+    if (mine) height = element.clientHeight;
+    if (mine && (!drawn.size || missed)) show(current);
+    else if (mine && !before) drawNow(); // it is back in the page, and scrolled to its beginning
     else draw();
   });
   sized.observe(element);
@@ -140,7 +145,8 @@ function transcriptOf(data, { stepRow, onStep, pattern }) {
     current = n;
     for (const { element: row } of drawn.values()) if (row.dataset.step) mark(row, Number(row.dataset.step) === n);
     const i = rowOfStep[n - 1];
-    if (i === undefined || !height) return;
+    missed = !element.clientHeight;
+    if (i === undefined || missed || !height) return;
     if (again && drawn.has(i)) drop(i);
     const from = heights.above(i);
     const seen = drawn.has(i) && from >= top && from + Math.min(heights.of(i), height - LEAD) <= top + height;
@@ -163,13 +169,21 @@ function transcriptOf(data, { stepRow, onStep, pattern }) {
     drawNow();
   }
 
+  // Scroll to the first row between the steps that follows one, and return it.
+  function follows(after) {
+    const i = after ? rowOfStep[after - 1] + 1 : 0;
+    top = Math.max(0, heights.above(i) - 2 * LEAD);
+    drawNow(i);
+    return drawn.get(i)?.element ?? null;
+  }
+
   const rowElement = (n) => drawn.get(rowOfStep[n - 1])?.element ?? null;
   function end() {
     draw.cancel();
     for (const i of [...drawn.keys()]) drop(i);
     sized.disconnect();
   }
-  return { element, show, again, reveal, rowElement, end };
+  return { element, show, again, reveal, follows, rowElement, end };
 }
 
 // The rows of the transcript: each step, and after it what stands between it and the next.
@@ -190,11 +204,11 @@ function rowsOfTranscript(data) {
   return { rows, rowOfStep };
 }
 
-function betweenOf({ kind, title, text, details }, pattern) {
+function betweenOf({ kind, title, text, details, about, child }, pattern, openRun) {
   const shown = details && h("div", { class: "said" }, marked(details, pattern));
   return h(
     "div", { class: `row between ${kind}` },
-    h("div", { class: "line" }, h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[kind]), h("div", {}, h("b", {}, visible(title)), text && h("span", { class: "quiet" }, ` ${visible(text)}`)), h("span", { class: "rule", "aria-hidden": "true" })),
-    kind === "compaction" && details ? h("details", { open: Boolean(pattern) && hitsIn(details, pattern) > 0 }, h("summary", {}, "its summary"), shown) : shown,
+    h("div", { class: "line" }, h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[kind]), h("div", {}, kind === "subagent" ? h("button", { type: "button", class: "link opens", onclick: () => openRun(child) }, h("b", {}, visible(title))) : h("b", {}, visible(title)), text && h("span", { class: "quiet" }, ` ${visible(text)}`)), h("span", { class: "rule", "aria-hidden": "true" })),
+    kind === "compaction" && details ? h("details", { open: Boolean(pattern) && hitsIn(details, pattern) > 0 }, h("summary", {}, visible(about || "its summary")), shown) : shown,
   );
 }

@@ -85,6 +85,10 @@ def test_a_sample_of_an_epoch_is_a_run_and_an_assistant_message_a_step() -> None
     assert [run.n_steps for run in runs] == [4, 2, 2, 1, 1, 2]
     assert [run.n_tool_calls for run in runs] == [3, 1, 1, 0, 0, 1]
     assert [run.success for run in runs] == [True, False, False, None, None, None]
+    assert [dict(run.scores) for run in runs] == [
+        {"model_graded_qa": "C"}, {"includes": "I"}, {"includes": "I"}, {}, {"includes": 0.5},
+        {"includes": "C", "style": "I"},
+    ]  # fmt: skip
     assert [run.stop_reason for run in runs] == ["finished", "step_cap", "token_budget", "error", "aborted", "finished"]
 
 

@@ -47,6 +47,7 @@ def test_each_action_is_a_step_with_one_call_and_its_observation() -> None:
 def test_only_a_full_reward_is_a_success() -> None:
     assert [run.success for run in read(own(SQL))] == [True, False, False]
     assert [run.success for run in read(own(REACT))] == [True, False]
+    assert [run.success is True for run in read(own(SQL))] == [run.scores[0].value == 1 for run in read(own(SQL))]
 
 
 def test_the_limit_on_turns_stopped_what_neither_succeeded_nor_ended_by_itself() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from boolab.core.types import Run, Usage
+from boolab.core.types import Run, Score, Usage
 from boolab.errors import ReadWarning
 from boolab.logs.fields import Head
 from boolab.logs.load import load_runs
@@ -160,7 +160,9 @@ def test_the_termination_tells_why_a_run_ended(tmp_path: Path, reason: str, stop
 
 @pytest.mark.parametrize(("reward", "label"), [(1.0, True), (1, True), (0.5, False), (None, None), ("1", None)])
 def test_only_a_full_reward_is_a_success(tmp_path: Path, reward: object, label: bool | None) -> None:
-    assert only(write(tmp_path, simulation(agent("Bye."), reward=reward))).success is label
+    run = only(write(tmp_path, simulation(agent("Bye."), reward=reward)))
+    assert run.success is label
+    assert label is None or run.scores == (Score("reward", reward),)
 
 
 def test_what_a_result_does_not_say_is_unknown(tmp_path: Path) -> None:

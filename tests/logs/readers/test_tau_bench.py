@@ -66,6 +66,8 @@ def test_the_file_of_our_own_making() -> None:
     assert (first.run_id, again.run_id) == ("tau-bench-tiny-airline/4/0", "tau-bench-tiny-airline/4/1")
     assert (first.task, again.task, second.task) == ("airline/4", "airline/4", "airline/7")
     assert (first.success, again.success, second.success) == (True, False, False)
+    assert [run.scores[0].name for run in (first, again, second)] == ["reward"] * 3
+    assert (first.scores[0].value, second.scores[0].value) == (1.0, 0.0)
     assert [step.turn for step in first.steps] == [1, 1, 1, 2, 2]
     assert first.stop[:2] == ("finished", 1)
     assert [r and r.is_error for step in first.steps for r in step.results] == [True, False, False]
