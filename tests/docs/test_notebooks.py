@@ -3,7 +3,6 @@
 import html
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from tests.support.model_protocols import CHAT, Said
 from tests.support.model_server import ModelServer, stream
 from tests.support.notebooks import BY_NUMBER, LONG, execute, sources
-from tests.support.processes import has_ended
 from tests.support.project import ROOT
 
 pytestmark = [
@@ -29,10 +27,16 @@ def images(notebook: Any) -> int:
 
 
 def first_output(notebook: Any) -> str:
-    """The text that its first cell of code prints, or shows as HTML."""
+    """The text that its first cell of code prints or shows."""
     cell = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    shown = "".join(out["text"] if "text" in out else out["data"].get("text/html", "") for out in cell.outputs)
+    data = [out.get("data", {"text/plain": out.get("text", "")}) for out in cell.outputs]
+    shown = "".join(one.get(kind, "") for one in data for kind in ("text/html", "text/markdown", "text/plain"))
     return html.unescape(re.sub(r"<[^>]+>", "", shown))
+
+
+def prose(notebook: Any) -> str:
+    """All Markdown of a notebook, in one line."""
+    return " ".join(" ".join(cell.source.split()) for cell in notebook.cells if cell.cell_type == "markdown")
 
 
 def test_there_are_notebooks() -> None:
@@ -159,69 +163,53 @@ def test_04_shows_the_three_failures_and_what_each_technique_buys() -> None:
 
 
 REMINDED = """
-def kept(reminder, setting):
-    return table.query("reminder == @reminder and setting == @setting")["kept"].tolist()
-
-
-more_is_more = all((np.diff([kept(reminder, name) for reminder in REMINDERS], axis=0) >= 0).all() for name in SETTINGS)
-extended = {row["no effect"] for row in more.values()}
-print(same, more_is_more, max(kept("no effect", "p25")) < 41, extended, quartiles, len(side))
+kept, cost = (left[what].unstack("reminder").stack("policy", future_stack=True)[list(EFFECTS)] for what in left)
+both = pd.DataFrame(rows).T["cost saved by the limit (%)"].round().astype(int).tolist()
+unknown = {row["no effect"] for _, row in pd.Series(more).unstack().iterrows()}
+keeps_more, costs_less = (kept.diff(axis=1).iloc[:, 1:] >= 0).all(), (cost.diff(axis=1).iloc[:, 1:] <= 0).all()
+print(keeps_more.all(), costs_less.all(), unknown, both, quartiles)
+print(f"the plain stop above saves {1 - left['cost_usd'].loc[('Gemini 2.5 Pro', 'no effect'), 'p75']:.0%}")
 """
-"""Whether a stronger effect of the reminder keeps more, and whether a plain stop keeps less than published."""
+"""Whether a stronger effect of the reminder keeps more, and an extension that no agent reacts to saves nothing."""
 
 
 @pytest.mark.slow
-def test_09_keeps_what_the_agent_heeds_and_saves_nothing_by_extensions_that_it_does_not() -> None:
+def test_09_keeps_more_where_the_agent_reacts_and_saves_nothing_by_extensions_where_it_does_not() -> None:
     notebook = execute(BY_NUMBER["09"], REMINDED)
-    printed = notebook.cells[-1].outputs[0]["text"].strip()
-    assert printed == "True True True {'0 (0 to 0)'} {'p25': 11, 'p50': 17, 'p75': 28} 18"
+    found, quoted = notebook.cells[-1].outputs[0]["text"].strip().splitlines()
+    assert found == "True True {'0 (0 to 0)'} [68, 40, 72] [11, 17, 28]"
+    assert quoted in prose(notebook)
+    assert "successes kept" in first_output(notebook)
     told = [out["text"] for cell in notebook.cells for out in cell.get("outputs", ()) if "text" in out]
-    assert "".join(told).count("refused: policy") == 2
+    assert "".join(told).count("refused: policy") == 1
     assert images(notebook) == 1
 
 
-SETTINGS = ("BOOLAB_MODEL", "BOOLAB_BASE_URL", "BOOLAB_PROTOCOL", "BOOLAB_KEY_VARIABLE")
-"""What 06 takes from the environment."""
 COMPARED = """
+quick, careful = table.loc["quick mock"], table.loc["careful mock"]
 print(
-    table["steps"].astype(int).tolist(), int(table["finished"].sum()), agreed.round(2).values.tolist(), same,
-    lost.error.partition(":")[0], [branch.steps[0] == run.steps[0] for branch in branches.values()],
-    branches["by hand"].n_steps, server.pid,
+    int(quick["steps"]), int(careful["steps"]), int(table["finished"].sum()), agreed.round(2).values.tolist(), same,
+    lost.error.partition(":")[0], [branch.steps[0] == longest.steps[0] for branch in branches.values()],
 )
 """
 
 
 @pytest.mark.slow
-def test_06_compares_a_double_a_script_and_a_model_of_ones_own_and_shows_no_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_06_compares_two_mocks_and_a_model_of_ones_own_and_shows_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-canary-of-the-notebook"
+    monkeypatch.setenv("KEY_OF_MINE", key)
     found = Said("I would have to look.")
     with ModelServer(reply=lambda _: stream(*CHAT.events(found))) as own:
-        values = ("mine", own.url + CHAT.root, "openai", "KEY_OF_MINE")
-        for name, value in (*zip(SETTINGS, values, strict=True), ("KEY_OF_MINE", key)):
-            monkeypatch.setenv(name, value)
-        notebook = execute(BY_NUMBER["06"], COMPARED)
+        key_of_mine = "__import__('os').environ['KEY_OF_MINE']"
+        mine = f"bl.OpenAIModel('mine', base_url={own.url + CHAT.root!r}, api_key={key_of_mine})"
+        notebook = execute(BY_NUMBER["06"], COMPARED, {"OWN = []": f"OWN = [{mine}]"})
     printed = notebook.cells[-1].outputs[0]["text"].strip()
-    told, _, server = printed.rpartition(" ")
-    agreed = [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
-    assert told == f"[2, 2, 1, 3] 12 {agreed} True ScriptExhausted [True, True, True, True] 3"
+    agreed = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.33], [0.0, 0.33, 1.0]]
+    assert printed == f"2 3 9 {agreed} True ScriptExhausted [True, True, True]"
+    assert "First difference between mine and quick mock at step 1" in first_output(notebook)
     assert images(notebook) == 1
     assert {CHAT.key_in(asked) for asked in own.asked} == {key}
     assert key not in json.dumps(notebook)
-    assert has_ended(int(server))
-
-
-@pytest.mark.slow
-def test_06_says_what_to_install_if_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in SETTINGS:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setitem(sys.modules, "llmock", None)
-    first, second, *_ = sources(BY_NUMBER["06"])
-    namespace: dict[str, Any] = {}
-    exec(first, namespace)  # noqa: S102 - the project's own notebook
-    with pytest.raises(SystemExit, match="install the mock: pip install llmock"):
-        exec(second, namespace)  # noqa: S102
 
 
 SWEPT = """

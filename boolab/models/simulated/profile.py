@@ -399,6 +399,39 @@ class Profile(_Strict):
         document = read_document(file, ProfileError)
         return _validated(document.data, document, file)
 
+    def vary(self, **fields: Any) -> Profile:  # noqa: ANN401 - any field
+        """A changed copy. Of a field with parts, such as `success`, the parts that are not given stay as they are.
+
+        Args:
+            fields: The fields to change, as plain values. What `sources` and `assumptions` report of a changed field is
+                left out.
+
+        Returns:
+            The copy.
+
+        Raises:
+            ProfileError: if a value or a name is not accepted.
+
+        Example:
+            >>> import boolab as bl
+            >>> coder = bl.models.Profile.load("coder")
+            >>> plain = coder.vary(success={"cut": 0}, reminders=[])
+            >>> plain.success.finished == coder.success.finished, plain.success.cut, plain.reminders
+            (True, 0.0, [])
+        """
+        data, changed = self.model_dump(exclude_defaults=True), []
+        for name, value in fields.items():
+            old = data.get(name)
+            if isinstance(old, Mapping) and isinstance(value, Mapping):
+                data[name] = {**old, **value}
+                changed += [f"{name}.{part}." for part in value]
+            else:
+                data[name] = value
+                changed.append(f"{name}.")
+        for about in {"sources", "assumptions"} & data.keys() - fields.keys():
+            data[about] = {at: why for at, why in data[about].items() if not f"{at}.".startswith(tuple(changed))}
+        return self.of(data)
+
     def save(self, path: str | Path) -> None:
         """Write the profile to a YAML file, without the fields that have their default.
 

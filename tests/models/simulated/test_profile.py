@@ -238,3 +238,21 @@ def test_the_digest_tells_figures_apart_and_nothing_else() -> None:
     digests = [Profile.of(data).digest for data in (one, turned, other)]
     assert digests[0] == digests[1] != digests[2]
     assert len(digests[0]) == 32
+
+
+def test_a_varied_profile_keeps_the_parts_that_are_not_given_and_what_is_reported_of_them() -> None:
+    coder = Profile.load("coder")
+    varied = coder.vary(success={"cut": 0}, finish={"hazard": 0.1}, name="plain")
+    assert (varied.name, varied.hazard_at(1), varied.finish.tool) == ("plain", 0.1, coder.finish.tool)
+    assert varied.success == coder.success.model_copy(update={"cut": 0.0})  # type: ignore[union-attr] # it has one
+    assert coder.assumptions.keys() - varied.assumptions.keys() == {"success.cut", "finish.hazard.0", "finish.hazard.3"}
+    assert coder.sources.keys() - varied.sources.keys() == {"finish.hazard"}
+    assert coder.vary() == coder
+
+
+def test_a_field_that_is_no_mapping_is_replaced_and_takes_its_assumptions_along() -> None:
+    varied = Profile.load("coder").vary(reminders=[])
+    assert varied.reminders == []
+    assert "reminders" not in varied.assumptions
+    with pytest.raises(ProfileError, match="remainders"):
+        varied.vary(remainders=[])
