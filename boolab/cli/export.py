@@ -73,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
 def _made(args: argparse.Namespace) -> Export:
     """The export of what is recommended for the logs, or else of the limits that the options give."""
     if args.logs:
-        return study_from(args).found.export(args.target, args.agent)
+        found = study_from(args).found
+        args.unanswered = not found.limits_by_group()
+        return found.export(args.target, args.agent)
     values: dict[str, Any] = {}
     for axis in AXES:
         given = getattr(args, axis)

@@ -134,6 +134,9 @@ def run(args: argparse.Namespace) -> int:
     except ConfigFileError as error:
         raise ConfigFileError(error.message, path=path, line=error.line) from error
     code = _write(path, old, new, yes=args.yes)
+    if code == 0 and options is None and new.strip() == "{}" and not path.is_symlink():
+        path.unlink()
+        print(f"boolab: removed {printable(str(path))}, which held nothing else", file=sys.stderr)
     if options is not None and "disableAllHooks" in new:
         print(f"boolab: {printable(str(path))} has disableAllHooks: no hook runs while it is true", file=sys.stderr)
     return code

@@ -1,6 +1,7 @@
 """The one command that is the most useful next step after each command, in a line at its end on stderr.
 
-It is a command that can be run as it is printed. After an error, and with --json, there is none.
+It is a command that can be run as it is printed. With --json there is none, and after an error only where another
+command explains it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def show_next(name: str, args: argparse.Namespace, given: Words, code: int) -> N
 
 def next_step(name: str, args: argparse.Namespace, given: Words, code: int) -> list[str]:
     """What to type after `boolab`; empty if there is no next step."""
+    if getattr(args, "unanswered", False):  # no limit is recommended: whatif shows what is missing
+        return _on_logs("whatif")(args, given)
     done = code in DONE.get(name, (0,))
     if not done or getattr(args, "json", False) or getattr(args, "quiet", False) or name not in _NEXT:
         return []

@@ -224,7 +224,8 @@ def _once(fleet: Fleet, *, as_json: bool) -> int:
                 print(json.dumps(data_of(change), ensure_ascii=False))
         return 0
     rows = fleet.rows(running=fleet.since is None)
-    print("\n".join(table(rows)) if rows else "no agent is running")
+    width = shutil.get_terminal_size().columns - 1 if is_terminal(sys.stdout) else None
+    print("\n".join(table(rows, width)) if rows else "no agent is running")
     return 0
 
 
@@ -289,11 +290,12 @@ class Board(Output):
             return
         self._drawn = time.monotonic()
         size = shutil.get_terminal_size((WIDTH, 24))
-        lines = [clipped(printable(line), size.columns - 1) for line in self._table(fleet, size.lines - _FRAME)]
+        width = size.columns - 1
+        lines = [clipped(printable(line), width) for line in self._table(fleet, size.lines - _FRAME, width)]
         above = []
         for change in alerts:
             word, style = ("ALERT", "31") if change.kind == "fires" else ("withdrawn", "2")
-            text = clipped(printable(f"{_clock()} {word} {alert_line(change)}"), size.columns - 1)
+            text = clipped(printable(f"{_clock()} {word} {alert_line(change)}"), width)
             above.append(f"\x1b[{style}m{text}\x1b[0m")
         if not above and lines == self._last:
             return
@@ -305,14 +307,14 @@ class Board(Output):
         self._lines, self._last = len(lines), lines
 
     @staticmethod
-    def _table(fleet: Fleet, most: int) -> list[str]:
+    def _table(fleet: Fleet, most: int, width: int) -> list[str]:
         from boolab.follow.row_text import table
 
         rows = fleet.rows(running=fleet.since is None)
         if not rows:
             return ["no agent is running"]
         shown = rows[: max(most - 2, 1)]
-        lines = table(shown)
+        lines = table(shown, width)
         return lines if len(shown) == len(rows) else [*lines, f"and {len(rows) - len(shown):,} more"]
 
 

@@ -114,11 +114,18 @@ def alert_line(change: Change) -> str:
 
 
 HEAD: Final = ("agent", "next limit", "state", "turn", "steps", "calls", "tokens", "cost", "streak", "task")
-"""A terminal of 80 columns cuts the last of them, so the limit and the state stand in front."""
+"""A narrow terminal has no room for the last of them, so the limit and the state stand in front."""
+_ALWAYS: Final = 3
+"""So many columns are shown in any width."""
 
 
-def table(rows: Sequence[AgentRow]) -> list[str]:
-    """The agents as an aligned table, its head first."""
+def table(rows: Sequence[AgentRow], width: int | None = None) -> list[str]:
+    """The agents as an aligned table, its head first.
+
+    Args:
+        rows: The agents.
+        width: So many characters a line has at most: the last columns are left out where they do not fit.
+    """
     body = [
         [
             f"{'  ' * row.depth}{name_of(row)}",
@@ -134,7 +141,12 @@ def table(rows: Sequence[AgentRow]) -> list[str]:
         ]
         for row in rows
     ]
-    return aligned([[*HEAD], *body], left={0, 1, 2, 9})
+    cells = [[*HEAD], *body]
+    for columns in range(len(HEAD), _ALWAYS, -1):
+        lines = aligned([row[:columns] for row in cells], left={0, 1, 2, 9})
+        if width is None or max(map(len, lines)) <= width:
+            return lines
+    return aligned([row[:_ALWAYS] for row in cells], left={0, 1, 2})
 
 
 def data_of(change: Change) -> dict[str, Any]:

@@ -47,6 +47,15 @@ def test_it_shows_the_change_and_writes_it_and_takes_it_out_again(
     assert "no hook of boolab is in" in capsys.readouterr().err
 
 
+def test_a_file_that_the_install_made_is_removed_with_the_hook(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = home / ".claude/settings.json"
+    assert main([*INSTALL, "--yes"]) == 0
+    assert settings.exists()
+    assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
+    assert not settings.exists()
+    assert "settings.json, which held nothing else" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("no", 1)])
 def test_it_asks_before_it_writes(answer: str, code: int, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)

@@ -73,6 +73,15 @@ def test_there_is_none_after_an_error_or_with_json(tmp_path: Path, capsys: pytes
     assert "Next: " not in shown.out + shown.err
 
 
+def test_an_export_without_a_recommendation_leads_to_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = bl.run_sync(None, "x", model=bl.ScriptedModel(["Hi."]))
+    bl.save_runs([run], tmp_path / "one.jsonl")
+    words = step(capsys, "export", "boolab", str(tmp_path / "one.jsonl"), code=1)
+    assert words == ["whatif", str(tmp_path / "one.jsonl")]
+
+
 def test_a_store_leads_to_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "runs.db"
     with Store(path) as store:

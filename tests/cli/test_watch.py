@@ -16,6 +16,7 @@ from boolab.cli.main import main
 from boolab.cli.watch import Board, Commands, Output, Summary, seconds_of
 from boolab.follow.fleet import Fleet
 from boolab.follow.places import places_of
+from boolab.follow.row_text import table
 from tests.support.growing import claude_lines, encoded
 from tests.support.pages import blocks_of, pages
 from tests.support.screen import Screen
@@ -55,6 +56,18 @@ def test_once_prints_a_table(log: Path, capsys: pytest.CaptureFixture[str]) -> N
     ]
     assert row.split()[:10] == ["claude_code", "s1", "streak", "3", "of", "5", "1", "3", "3", "360"]
     assert row[:80].index("streak 3 of 5") == head.index("next limit")  # a narrow terminal shows it
+
+
+def test_a_narrow_table_leaves_out_whole_columns(log: Path) -> None:
+    fleet = Fleet(places_of([str(log.parent)]), bl.max_steps(56))
+    fleet.look()
+    whole = table(fleet.rows())
+    for width in (40, 60, 79, 200):
+        lines = table(fleet.rows(), width)
+        assert lines[0].startswith(("agent", *whole[0].split()))
+        assert "…" not in lines[0]
+        assert all(line in full for line, full in zip(lines, whole, strict=True))
+        assert max(map(len, lines)) <= width or lines[0].split()[-1] == "state"
 
 
 def test_once_with_json_prints_an_object_for_each_agent(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

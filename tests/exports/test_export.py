@@ -34,8 +34,16 @@ def test_each_limit_is_set_or_its_absence_is_said(target: str) -> None:
     assert has | set(harness.lacks) >= set(AXES)
     text = str(export(target, ALL))
     for name, value in ALL.given.items():
-        if name not in has:
+        if name in harness.lacks or name not in has:
             assert f"{AXES[name].with_value(value)[1:]} is not set." in " ".join(text.replace("#", "").split()), name
+
+
+@pytest.mark.parametrize(("target", "own"), [("opencode", 3), ("gemini-cli", 5)])
+def test_a_threshold_that_cannot_be_changed_is_listed_as_lacking(target: str, own: int) -> None:
+    assert f"{own} identical calls" in target_of(target).lacks["doom_loop"]
+    notes = export(target, Limits(doom_loop=4)).notes
+    [missing] = [note for note in notes if note.startswith("A doom-loop threshold of 4 is not set.")]
+    assert f"{own} identical calls" in missing
 
 
 @EVERY_TARGET

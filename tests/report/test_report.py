@@ -258,7 +258,7 @@ def test_a_terminal_shows_how_far_the_page_is(
     monkeypatch.setattr(progress, "DELAY_S", 0)
     monkeypatch.setattr(sys, "stderr", stream())
     page_of(study_of([str(log)], Question(), progress=True), progress=True)
-    shown = sys.stderr.getvalue()  # type: ignore[attr-defined] # it is the stream above
+    shown = sys.stderr.getvalue()  # type: ignore[union-attr] # it is the stream above
     for bar in ("comparing limits: 100%", "writing the page: 100%"):
         assert (bar in shown) == (stream is Terminal)
 

@@ -38,7 +38,6 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
             )
     if limits.doom_loop is not None:
         changes.append(Change(("model", "disableLoopDetection"), value=False))
-        own.append(_detector(limits.doom_loop))
     if limits.max_time is not None:
         own.append("No time budget of a session can be set; the file of a subagent has timeout_mins.")
     comments = [*own, *notes]
@@ -74,8 +73,6 @@ def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tup
         changes.append(Change(("timeout_mins",), minutes))
         if minutes * 60 != limits.max_time:
             own.append(f"timeout_mins is in whole minutes: {limits.max_time:g} s are {minutes} here.")
-    if limits.doom_loop is not None:
-        own.append(_detector(limits.doom_loop))
     comments = [*own, *notes]
     lines = [f"name: {yaml_text(name)}", "description: Say here when it is to be used."]
     lines += [f"{key}: {value}" for (key,), value in changes]
@@ -96,14 +93,6 @@ def _max_turns(cap: int, limits: Limits) -> int:
     if limits.policy is not None and get_policy(limits.policy).last_step.action == "grace":
         return cap
     return max(1, step_cap(cap, SUBAGENT_PRESET, limits.policy).value - 1)
-
-
-def _detector(threshold: int) -> str:
-    own = "is that of its own detector" if threshold == REPEATS else "cannot be set: it has a detector of its own"
-    return (
-        f"A doom-loop threshold of {threshold} {own}. It fires at {REPEATS} identical calls in a row, first with a "
-        "message to the model, and then stops; disableLoopDetection turns it off."
-    )
 
 
 def _none(what: str) -> str:
@@ -143,6 +132,9 @@ TARGET: Final = Target(
         ),
     ),
     lacks={
+        "doom_loop": f"Gemini CLI {VERSION} has a detector of its own, which cannot be changed: it fires at {REPEATS} "
+        "identical calls in a row, first with a message to the model, and then stops; disableLoopDetection: true turns "
+        "it off.",
         "tool_budget": _none("tool calls"),
         "error_streak": _none("failed calls"),
         "max_tokens": _none("the tokens of a run"),

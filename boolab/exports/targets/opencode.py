@@ -38,11 +38,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     if limits.doom_loop is not None:
         value = "deny" if limits.doom_loop <= THRESHOLD else "ask"
         changes.append(Change(("permission", "doom_loop"), value))
-        own.append(
-            f"A doom-loop threshold of {limits.doom_loop} cannot be set: opencode's own threshold is {THRESHOLD} and "
-            "cannot be changed. It counts within one message of the model: with one call a message it never fires. "
-            + ('"deny" refuses the call.' if value == "deny" else '"ask" asks before it continues.')
-        )
+        what = '"deny" refuses the call' if value == "deny" else '"ask" asks before it continues'
+        own.append(f"{what}, at opencode's own threshold.")
     comments = [*own, *notes]
     body: dict[str, JSONValue] = {"$schema": "https://opencode.ai/config.json", **nested(changes)}
     text = json.dumps(body, indent=2, ensure_ascii=False)
@@ -81,6 +78,8 @@ TARGET: Final = Target(
         ),
     ),
     lacks={
+        "doom_loop": f"opencode's own threshold is {THRESHOLD} identical calls in one message of the model, and cannot "
+        "be changed: with one call a message it never fires.",
         "tool_budget": _none("tool calls"),
         "error_streak": _none("failed calls"),
         "max_tokens": _none("tokens"),
