@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
     from boolab.stats.profile_fit.result import Fit
 
-Of: TypeAlias = Literal["steps", "tools", "repeat_streak"]
+Of: TypeAlias = Literal["steps", "success_steps", "tools", "repeat_streak"]
 
 MIN_LOG: Final = 100  # steps: from here on the axis is logarithmic
 _BAND: Final = 0.18
 _LABELS: Final = {
     "steps": ("steps per turn", "share still running"),
+    "success_steps": ("steps per turn", "share of the successes that have ended"),
     "repeat_streak": ("longest run of the same call", "share of turns with at least that"),
     "tools": ("share of calls", ""),
 }
@@ -43,7 +44,8 @@ def plot_fit(
 
     Args:
         fit: What `fit_profile` returns.
-        of: "steps": how many steps turns take. "repeat_streak": how often the same call is made in a row, which is what
+        of: "steps": how many steps turns take. "success_steps": how many the successes take, which is what a cap keeps
+            of them. "repeat_streak": how often the same call is made in a row, which is what
             doom-loop thresholds count. "tools": which tools are called.
         top: How many tools to show, those with most recorded calls first. The note counts the others.
         title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
@@ -53,7 +55,7 @@ def plot_fit(
         The Axes.
 
     Raises:
-        SettingError: if `of` is not one of the three, or `top` is not a number of tools.
+        SettingError: if `of` is not one of the four, there is nothing of it to draw, or `top` is not a number of tools.
 
     Example:
         >>> import boolab as bl
@@ -67,6 +69,9 @@ def plot_fit(
         raise SettingError(f"of={of!r}: expected one of {', '.join(_LABELS)}")
     check_top(top)
     rows = fit.bands[fit.bands["of"] == of].reset_index(drop=True)
+    for column in ("recorded", "simulated") if of == "success_steps" else ():
+        if rows[column].isna().any():
+            raise SettingError(f"of={of!r}: no {column} turn ended as a success: there is nothing to compare")
     notes = [f"{count(fit.turns, 'turn')} on record.", f"Band: {100 * fit.confidence:.4g}% of as many simulated turns."]
     if of == "tools":
         rows = rows.sort_values("recorded", ascending=False, kind="stable").reset_index(drop=True)
@@ -79,7 +84,7 @@ def plot_fit(
             notes.append(f"Not shown: {count(len(hidden), 'further tool')} with {share} of the recorded calls.")
     else:
         ax = style.axes_for(ax)
-        _draw_lines(ax, rows, stepped=of == "steps")
+        _draw_lines(ax, rows, stepped=of in ("steps", "success_steps"))
     xlabel, ylabel = _LABELS[of]
     return style.finish(
         ax,
@@ -87,7 +92,7 @@ def plot_fit(
         xlabel=f"{xlabel} (logarithmic)" if ax.get_xscale() == "log" else xlabel,
         ylabel=ylabel,
         grid=ax.xaxis if of == "tools" else ax.yaxis,
-        key=_key(ax, lines=of == "steps" or ax.get_xscale() == "log"),
+        key=_key(ax, lines=of in ("steps", "success_steps") or ax.get_xscale() == "log"),
         notes=notes,
         what="Recorded turns against simulated ones",
     )
@@ -151,7 +156,12 @@ def _key(ax: Axes, *, lines: bool) -> Sequence[Artist]:
 
 def _title(goodness: pd.DataFrame, of: str) -> str:
     row = goodness[goodness["measure"] == of].iloc[0]
-    what = {"steps": "Steps", "tools": "Tools", "repeat_streak": "Repeated calls"}[of]
+    what = {
+        "steps": "Steps",
+        "success_steps": "Steps of successes",
+        "tools": "Tools",
+        "repeat_streak": "Repeated calls",
+    }[of]
     if not row["distance"]:
         return f"{what}: no difference between recorded and simulated"
     apart, chance = (percent(float(row[name])) for name in ("distance", "by_chance"))

@@ -20,7 +20,7 @@ from boolab.models.simulated.profile import Distribution, Profile, normalised, s
 from boolab.plots import plot_fit
 from boolab.rules.catalog import max_steps
 from boolab.stats.estimates import Estimated, mean, share, spread
-from boolab.stats.profile_fit.goodness_of_fit import going_on
+from boolab.stats.profile_fit.goodness_of_fit import compared, going_on, success_within
 from boolab.stats.profile_fit.hazards import Chances, hazards, pieces
 from boolab.stats.profile_fit.parameters import Figures
 from boolab.stats.profile_fit.result import Fit
@@ -69,6 +69,8 @@ def truth(profile: Profile, parameter: str) -> float | None:
         return profile.calls_of(rest[0]).get(int(rest[2]), 0.0)
     if part == "finish" and rest[0] == "hazard":
         return profile.finish.hazard[int(rest[1])].probability
+    if part == "success" and len(rest) == 1:
+        return profile.success_at(1, finished=rest[0] == "finished")
     if part == "loop" and rest[0] == "period":
         return normalised(profile.loop.period).get(int(rest[1]), 0.0)
     if part == "after_error" and rest[0] != "fails_again":
@@ -193,6 +195,61 @@ def test_what_was_simulated_fits_its_own_profile_and_another_agent_does_not() ->
     stuck = [play(steps("A " * 10), doom_loop=None, tool_budget=None) for _ in range(40)]
     other = fit_profile(stuck, simulated=300).goodness.set_index("measure")["fits"]
     assert not other["repeat_streak"]
+
+
+LONG_RUNS_FAIL = Profile.of(
+    {
+        "tools": {"look": {}},
+        "finish": {"hazard": 0.1},
+        "success": {"finished": [{"from_step": 1, "probability": 0.9}, {"from_step": 8, "probability": 0.3}]},
+    }
+)
+
+
+def test_the_success_of_long_runs_is_recovered_by_the_step_at_which_they_ended() -> None:
+    fit = fit_profile(simulate(LONG_RUNS_FAIL, 400), simulated=300)
+    assert fit.profile.success is not None
+    early, late = (fit.estimate(f"success.finished.{place}.probability") for place in (0, 1))
+    assert (early.low < 0.9 < early.high, late.low < 0.3 < late.high) == (True, True)
+    assert abs(fit.profile.success.finished[1].from_step - 8) <= 1
+    assert fit.goodness.set_index("measure")["fits"][["success_steps", "success"]].all()
+
+
+def test_the_success_of_runs_that_a_cap_cut_is_fitted_by_step_too() -> None:
+    cut = [{"from_step": 1, "probability": 0.05}, {"from_step": 6, "probability": 0.6}]
+    profile = Profile.of({**LONG_RUNS_FAIL.model_dump(), "success": {"finished": 0.8, "cut": cut}})
+    runs = [run for cap in (3, 9) for run in simulate(profile, 250, cap, stop=max_steps(cap))]
+    fit = fit_profile(runs, simulated=2)
+    assert fit.profile.success is not None
+    assert [piece.probability for piece in fit.profile.success.cut or ()] == pytest.approx([0.05, 0.6], abs=0.1)
+    assert fit.estimate("success.finished").low < 0.8 < fit.estimate("success.finished").high, "a plain number"
+
+
+def test_a_success_that_depends_on_length_differs_from_one_that_does_not() -> None:
+    recorded = simulate(LONG_RUNS_FAIL, 300)
+    flat = Profile.of({**LONG_RUNS_FAIL.model_dump(), "success": {"finished": 0.6}})
+    goodness = compared(turns(recorded), turns(simulate(flat, 300, 1)))[0].set_index("measure")
+    assert goodness["fits"]["steps"]
+    assert not goodness["fits"]["success_steps"]
+
+
+def test_what_a_fit_says_of_limits_that_help_is_in_its_notes() -> None:
+    profile = Profile.of({**LONG_RUNS_FAIL.model_dump(), "success": {"finished": 0.2, "cut": 0.7}})
+    notes = fit_profile(simulate(profile, 200, stop=max_steps(6)), simulated=2).notes
+    assert any("a success which it would not be later" in note for note in notes)
+
+
+def test_the_share_of_successes_within_a_length_is_that_of_aalen_and_johansen() -> None:
+    rng = np.random.default_rng(1)
+    length, won, limit = rng.geometric(0.2, 300), rng.random(300) < 0.4, rng.integers(2, 12, 300)
+    seen, ended = np.minimum(length, limit), length <= limit
+    last, going, within = int(seen.max()), 1.0, [0.0]
+    for step in range(1, last + 1):
+        at_risk = int((seen >= step).sum())
+        within.append(within[-1] + going * int((ended & won & (seen == step)).sum()) / at_risk)
+        going *= 1 - int((ended & (seen == step)).sum()) / at_risk
+    assert success_within(seen, ended, won & ended, last) == pytest.approx(np.array(within) / within[-1])
+    assert np.isnan(success_within(seen, ended, np.zeros(300, dtype=bool), last)).all()
 
 
 def test_the_share_still_running_is_that_of_kaplan_and_meier() -> None:
@@ -434,7 +491,7 @@ def test_amounts_that_are_not_lognormal_keep_their_quantiles_and_their_mean() ->
 # The picture.
 
 
-@pytest.mark.parametrize("of", ["steps", "repeat_streak", "tools"])
+@pytest.mark.parametrize("of", ["steps", "success_steps", "repeat_streak", "tools"])
 def test_the_picture_draws_the_bands_it_is_given(of: Any) -> None:
     fit = fit_profile(simulate(RICH, 60), simulated=100)
     ax = plot_fit(fit, of, ax=Figure(figsize=(7, 4)).subplots())
@@ -447,5 +504,9 @@ def test_the_picture_draws_the_bands_it_is_given(of: Any) -> None:
 
 def test_the_picture_refuses_what_it_cannot_draw() -> None:
     fit = fit_profile(simulate(RICH, 20), simulated=20)
-    with pytest.raises(SettingError, match="expected one of steps, repeat_streak, tools"):
+    with pytest.raises(SettingError, match="expected one of steps, success_steps, repeat_streak, tools"):
         plot_fit(fit, "tokens")  # type: ignore[arg-type]
+    silent = fit_profile(simulate(LONG_RUNS_FAIL.model_copy(update={"success": None}), 20), simulated=20)
+    assert silent.goodness.set_index("measure")["fits"].isna()["success_steps"]
+    with pytest.raises(SettingError, match="no recorded turn ended as a success"):
+        plot_fit(silent, "success_steps")

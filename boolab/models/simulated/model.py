@@ -24,9 +24,9 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from boolab.core.clock import Clock, VirtualClock
 from boolab.core.context import Context, estimated_tokens
-from boolab.core.types import History, Message, Response, Run, StepStart, ToolCall, ToolResult
+from boolab.core.types import History, Message, Response, Run, Step, StepStart, ToolCall, ToolResult
 from boolab.models.base import Emit, LocalModel, Request
-from boolab.models.simulated.profile import Difficulty, Profile, Reminder
+from boolab.models.simulated.profile import Profile, Reminder
 from boolab.models.simulated.trajectory import ALWAYS, SLOTS, Planned, Rules, SimulatedTrajectory, texts
 from boolab.tools.tool import ToolContext
 
@@ -272,30 +272,31 @@ class SimulatedModel(LocalModel):
     def score(self, run: Run) -> bool | None:
         """Whether a run of this model was a success, by the profile's probabilities.
 
-        One number is drawn for each run, whatever ended it. So if finishing has the higher probability of success, no
-        run is a success only because a limit stopped it.
+        One number is drawn for each run, whatever ended it. So no run is a success only because a limit stopped it, if
+        the profile has `limits_never_help`.
 
         Args:
-            run: The run; its task, its seed, its stop reason and its last step matter.
+            run: The run; its task, its seed, its stop reason and its steps matter.
 
         Returns:
             True for a success; None if the profile does not decide it.
         """
-        profile, reason = self.profile, run.stop_reason
-        if reason in _UNKNOWN:
+        if run.stop_reason in _UNKNOWN:
             return None
-        task = _task_of(run.prompt)
-        name = profile.difficulty_of(task)
-        kind = Difficulty() if name is None else profile.difficulties[name]
-        usual = profile.success
-        last = run.steps[-1].response.native_finish_reason if run.steps else None
-        if reason in _FINISHED and last != NO_TOOLS:
-            chance = kind.finished if kind.finished is not None or usual is None else usual.finished
-        else:
-            chance = kind.cut if kind.cut is not None or usual is None else usual.cut
-            if chance is not None and usual is not None and run.stop_step < usual.cut_from_step:
-                chance = 0.0
+        task, steps = _task_of(run.prompt), run.steps
+        finished = run.stop_reason in _FINISHED and not (steps and steps[-1].response.native_finish_reason == NO_TOOLS)
+        step = self._finishing_step(steps) if finished else run.stop_step
+        chance = self.profile.success_at(step, finished=finished, difficulty=self.profile.difficulty_of(task))
         return None if chance is None else SimulatedTrajectory(self._rules, self._key(run.seed, task)).luck < chance
+
+    def _finishing_step(self, steps: Sequence[Step]) -> int:
+        """The step at which a run finished: that of the finishing call, whether a text follows it or not."""
+        after_call = (
+            len(steps) > 1
+            and not steps[-1].response.tool_calls
+            and any(call.name == self._submits for call in steps[-2].response.tool_calls)
+        )
+        return len(steps) - after_call
 
 
 def _finishes(planned: Planned, factor: float, reminder: Reminder) -> bool:

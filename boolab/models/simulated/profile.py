@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
@@ -151,10 +151,20 @@ def _are_pieces(pieces: list[Piece]) -> list[Piece]:
     return pieces
 
 
-Hazard: TypeAlias = Annotated[
+ByStep: TypeAlias = Annotated[
     list[Piece], BeforeValidator(_as_pieces), Field(min_length=1), AfterValidator(_are_pieces)
 ]
 """A probability by step, constant from one `from_step` to the next; a number holds for all steps."""
+
+
+def at_step(pieces: Sequence[Piece], step: int) -> float:
+    """The probability at a step, from 1.
+
+    Example:
+        >>> at_step([Piece(from_step=1, probability=0.5), Piece(from_step=4, probability=0.2)], 4)
+        0.2
+    """
+    return next((piece.probability for piece in reversed(pieces) if piece.from_step <= step), pieces[0].probability)
 
 
 class AfterError(_Strict):
@@ -194,7 +204,7 @@ class ToolProfile(_Strict):
 class Finish(_Strict):
     """When and how the agent finishes."""
 
-    hazard: Hazard = [Piece(from_step=1, probability=0.1)]
+    hazard: ByStep = [Piece(from_step=1, probability=0.1)]
     tool: Annotated[str, Field(min_length=1)] | None = None
     text_chars: Amount = _amount(300)
 
@@ -245,10 +255,10 @@ class Latency(_Strict):
 
 
 class Success(_Strict):
-    """The probability of success of a run that finished, and of one that a limit stopped."""
+    """The probability of success of a run, by the step at which it finished, or after which a limit stopped it."""
 
-    finished: _Probability
-    cut: _Probability | None = None
+    finished: ByStep
+    cut: ByStep | None = None
     cut_from_step: PositiveInt = 1
 
 
@@ -257,8 +267,8 @@ class Difficulty(_Strict):
 
     share: _Figure = 1.0
     hazard_factor: _Figure = 1.0
-    finished: _Probability | None = None
-    cut: _Probability | None = None
+    finished: ByStep | None = None
+    cut: ByStep | None = None
 
 
 class Reminder(_Strict):
@@ -416,8 +426,8 @@ class Profile(_Strict):
             >>> import boolab as bl
             >>> coder = bl.models.Profile.load("coder")
             >>> plain = coder.vary(success={"cut": 0}, reminders=[])
-            >>> plain.success.finished == coder.success.finished, plain.success.cut, plain.reminders
-            (True, 0.0, [])
+            >>> plain.success_at(30, finished=True), plain.success_at(30, finished=False), plain.reminders
+            (0.75, 0.0, [])
         """
         data, changed = self.model_dump(exclude_defaults=True), []
         for name, value in fields.items():
@@ -457,7 +467,60 @@ class Profile(_Strict):
         Returns:
             The probability.
         """
-        return next(piece.probability for piece in reversed(self.finish.hazard) if piece.from_step <= step)
+        return at_step(self.finish.hazard, step)
+
+    def success_at(self, step: int, *, finished: bool, difficulty: str | None = None) -> float | None:
+        """The probability that a run is a success.
+
+        Args:
+            step: The step at which it finished, from 1; or the number of steps after which a limit stopped it.
+            finished: Whether it finished; else a limit stopped it.
+            difficulty: The difficulty of its task: see `difficulty_of`.
+
+        Returns:
+            The probability; None if the profile does not have it.
+
+        Example:
+            >>> import boolab as bl
+            >>> finished = [{"from_step": 1, "probability": 0.75}, {"from_step": 10, "probability": 0.5}]
+            >>> success = {"finished": finished, "cut": 0.1}
+            >>> profile = bl.models.Profile.of({"tools": {"look": {}}, "success": success})
+            >>> [profile.success_at(step, finished=True) for step in (9, 10)], profile.success_at(9, finished=False)
+            ([0.75, 0.5], 0.1)
+        """
+        kind, usual = Difficulty() if difficulty is None else self.difficulties[difficulty], self.success
+        if finished:
+            pieces = kind.finished if kind.finished is not None or usual is None else usual.finished
+        else:
+            pieces = kind.cut if kind.cut is not None or usual is None else usual.cut
+            if pieces is not None and usual is not None and step < usual.cut_from_step:
+                return 0.0
+        return None if pieces is None else at_step(pieces, step)
+
+    @property
+    def limits_never_help(self) -> bool:
+        """Whether no run is a success only because a limit stopped it.
+
+        One number decides about each run under every limit. So this holds if, for each difficulty, the probability of
+        success of a run that a limit stops is at most that of every later end, by a limit or not.
+        """
+        return all(self._never_helps(name) for name in (self.difficulties or (None,)))
+
+    def _never_helps(self, difficulty: str | None) -> bool:
+        of = [self.success, None if difficulty is None else self.difficulties[difficulty]]
+        pieces = [piece for own in of if own is not None for some in (own.finished, own.cut) for piece in some or ()]
+        changes = {1, *(piece.from_step for piece in pieces)}
+        if self.success is not None:
+            changes.add(self.success.cut_from_step)
+        # Between changes nothing differs, so the steps beside each are enough.
+        steps = sorted({step for change in changes for step in (change - 1, change, change + 1) if step})
+        later = math.inf
+        for step in reversed(steps):
+            finished, cut = (self.success_at(step, finished=ended, difficulty=difficulty) for ended in (True, False))
+            if cut is not None and cut > later:
+                return False
+            later = min([later, *(chance for chance in (finished, cut) if chance is not None)])
+        return True
 
     def shares_after(self, tool: str | None) -> dict[str, float]:
         """The shares of the next call's tool.

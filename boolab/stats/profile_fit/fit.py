@@ -12,7 +12,6 @@ Mathematical Statistics 28 (1957) 89-110).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -30,11 +29,9 @@ from boolab.stats.intervals import check_confidence
 from boolab.stats.profile_fit.hazards import Chances, hazards, pieces
 from boolab.stats.profile_fit.parameters import ENOUGH, Figures
 from boolab.stats.profile_fit.result import Fit, fit_of
-from boolab.stats.profile_fit.step_kinds import Made, Turn, closing_tool, turns
+from boolab.stats.profile_fit.step_kinds import ENDED, Made, Turn, closing_tool, turns
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]")
-_ENDED: Final = frozenset({"finished", "synthesis"})
-_WITHOUT_RESULT: Final = frozenset({"paused", "aborted", "error"})
 _AFTER: Final = ("retry", "vary", "switch", "give_up")
 
 
@@ -105,6 +102,11 @@ def fit_profile(
     origin = source or f"fitted to {count(len(listed), 'run')}"
     sources = {place: f"{origin}: {basis}" for place, basis in figures.basis.items()}
     profile = Profile.of({"name": name, "sources": sources, "assumptions": figures.assumed, **figures.profile})
+    if not profile.limits_never_help:
+        figures.notes.append(
+            "A run that a limit stops may be a success which it would not be later: long runs succeed less often on "
+            "record. A tight limit then looks better than it is."
+        )
     return fit_of(profile, figures, seen.turns, seen.finish_tool, simulated)
 
 
@@ -314,27 +316,40 @@ def _tokens(seen: _Seen, figures: Figures) -> None:
 
 
 def _success(seen: _Seen, figures: Figures) -> None:
-    """How often runs are successes, by how they ended, and by difficulty."""
-    single = Counter(turn.run.run_id for turn in seen.turns)
-    labelled = [
-        (code, turn.run)
-        for code, turn in seen.by_turn
-        if turn.run.success is not None and single[turn.run.run_id] == 1 and turn.run.stop.reason not in _WITHOUT_RESULT
-    ]
+    """How often runs are successes, by how and after how many steps they ended, and by difficulty."""
+    labelled = [(code, turn) for code, turn in seen.by_turn if turn.won is not None]
     if not labelled:
         figures.notes.append("No run of a single turn has a success label: so success is unknown for the profile too.")
         return
-    ended = [(code, bool(run.success), run.task) for code, run in labelled if run.stop.reason in _ENDED]
-    cut = [(code, bool(run.success), run.task) for code, run in labelled if run.stop.reason not in _ENDED]
-    names = sorted({seen.difficulties[run.task] for _, run in labelled if run.task in seen.difficulties})
+    ended = [(code, turn) for code, turn in labelled if turn.run.stop.reason in ENDED]
+    cut = [(code, turn) for code, turn in labelled if turn.run.stop.reason not in ENDED]
+    names = sorted({seen.difficulties[turn.run.task] for _, turn in labelled if turn.run.task in seen.difficulties})
     if ended:  # a profile has no chance of those that were cut alone
         for figure, those in (("finished", ended), ("cut", cut)):
-            figures.probability(("success", figure), [(code, won) for code, won, _ in those])
+            _success_by_step(("success", figure), those, figures)
         figures.basis["success"] = f"{count(len(labelled), 'run')} with a label"
     for name in names:
         for figure, those in (("finished", ended), ("cut", cut)):
-            own = [(code, won) for code, won, task in those if seen.difficulties.get(task) == name]
-            figures.probability(("difficulties", name, figure), own)
+            own = [(code, turn) for code, turn in those if seen.difficulties.get(turn.run.task) == name]
+            _success_by_step(("difficulties", name, figure), own, figures)
+
+
+def _success_by_step(place: tuple[str, ...], those: Sequence[tuple[int, Turn]], figures: Figures) -> None:
+    """The probability of success, in pieces as the hazard has them; one piece is a plain number."""
+    if not those:
+        return
+    ends = Chances(
+        np.array([max(turn.end, 1) for _, turn in those], dtype=np.int64),
+        np.array([turn.won for _, turn in those], dtype=bool),
+        np.array([code for code, _ in those], dtype=np.int64),
+    )
+    found = hazards(ends, pieces(ends.steps, ends.finished), confidence=figures.confidence)
+    known = [(start, level) for start, level in zip(found.starts, found.levels, strict=True) if level.n]
+    if len(known) == 1:
+        figures.estimate(place, known[0][1])
+        return
+    figures.put(place, [{"from_step": start, "probability": level.value} for start, level in known])
+    figures.rows |= {f"{'.'.join(place)}.{n}.probability": level for n, (_, level) in enumerate(known)}
 
 
 def _difficulties(seen: _Seen, figures: Figures) -> None:

@@ -25,6 +25,7 @@ from boolab.stats.intervals import Array
 from boolab.stats.profile_fit.step_kinds import Turn
 
 STEPS: Final = "steps"
+SUCCESS: Final = "success_steps"
 STREAK: Final = "repeat_streak"
 TOOLS: Final = "tools"
 RATES: Final = {
@@ -33,6 +34,7 @@ RATES: Final = {
     "errors": "failed calls",
     "loops": "steps in loops",
     "output_tokens": "output tokens per step",
+    "success": "successes per finished turn",
 }
 """What is compared as a ratio: its name in tables, and in words."""
 
@@ -47,6 +49,7 @@ class _Facts(NamedTuple):
 
     steps: Ints
     ended: Flags
+    won: Flags
     streak: Ints
     tools: Array
     parts: Array
@@ -83,6 +86,7 @@ def compared(
     last, streaks = int(data.steps.max()), np.arange(1, max(int(data.streak.max()), MIN_STREAK) + 1)
     measures: list[tuple[str, Sequence[object], Callable[[_Facts], Array]]] = [
         (STEPS, range(last + 1), lambda facts: going_on(facts.steps, facts.ended, last)),
+        (SUCCESS, range(last + 1), lambda facts: success_within(facts.steps, facts.ended, facts.won, last)),
         (STREAK, streaks.tolist(), lambda facts: (facts.streak[:, None] >= streaks).mean(axis=0)),
         (TOOLS, tools, lambda facts: facts.tools.sum(axis=0) / max(facts.tools.sum(), 1)),
         *((name, [words], partial(_rate, place)) for place, (name, words) in enumerate(RATES.items())),
@@ -105,7 +109,11 @@ def _drawn(facts: _Facts, draws: Ints) -> Iterator[_Facts]:
 
 def _cut(facts: _Facts, longest: Ints) -> _Facts:
     """Turns with so many steps each at most; those that are longer did not end."""
-    return facts._replace(steps=np.minimum(facts.steps, longest), ended=facts.ended & (facts.steps <= longest))
+    return facts._replace(
+        steps=np.minimum(facts.steps, longest),
+        ended=facts.ended & (facts.steps <= longest),
+        won=facts.won & (facts.steps <= longest),
+    )
 
 
 def _rate(place: int, facts: _Facts) -> Array:
@@ -121,6 +129,7 @@ def _facts(listed: Sequence[Turn], tools: Sequence[str]) -> _Facts:
     return _Facts(
         np.array([len(turn.moves) for turn in listed], dtype=np.int64),
         np.array([turn.finished for turn in listed], dtype=bool),
+        np.array([turn.finished and turn.won is True for turn in listed], dtype=bool),
         np.array([_streak(turn) for turn in listed], dtype=np.int64),
         np.array([[one.get(tool, 0) for tool in tools] for one in calls], float),
         rates[:, :, 0],
@@ -141,6 +150,7 @@ def _parts(turn: Turn) -> list[tuple[int, int]]:
         (sum(known), len(known)),
         (sum(move.kind == "loop" for move in turn.moves), acting),
         (sum(written), len(written)),
+        (turn.finished and turn.won is True, turn.finished and turn.won is not None),
     ]
 
 
@@ -169,6 +179,32 @@ def going_on(steps: Ints, ended: Flags, last: int) -> Array:
     return np.asarray(np.cumprod(1 - over / np.maximum(at_risk, 1))[: last + 1], float)
 
 
+def success_within(steps: Ints, ended: Flags, won: Flags, last: int) -> Array:
+    """Of the turns that end as successes, the share that has ended within 0, 1, ... `last` steps; NaN without one.
+
+    Ends that are no success are competing ends (Aalen and Johansen): turns that a limit cut count as long as they are
+    recorded, so that a limit of the record hides no long success.
+
+    Example:
+        >>> steps, ended, won = np.array([1, 2, 3, 3]), np.array([True] * 4), np.array([True, False, True, True])
+        >>> success_within(steps, ended, won, 3).round(2).tolist()
+        [0.0, 0.33, 0.33, 1.0]
+    """
+    capped = np.minimum(steps, last + 1)
+    gone = np.bincount(capped, minlength=last + 2)
+    at_risk = len(steps) - np.concatenate([[0], np.cumsum(gone)[:-1]])
+    good = np.bincount(capped[won & ended & (steps <= last)], minlength=last + 2)
+    before = np.concatenate([[1.0], going_on(steps, ended, last)[:-1]])
+    within = np.cumsum(before * good[: last + 1] / np.maximum(at_risk[: last + 1], 1))
+    return np.asarray(within / within[-1] if within[-1] else np.full(last + 1, np.nan), float)
+
+
+def _quantile(draws: Array, level: float) -> Array:
+    """A quantile over draws, without those in which there is nothing to compare."""
+    known = draws[~np.isnan(draws).reshape(len(draws), -1).any(axis=1)]
+    return np.asarray(np.quantile(known, level, axis=0) if len(known) else np.full(draws.shape[1:], np.nan), float)
+
+
 def _median(share: Array) -> float:
     """The number of steps after which no more than half continue; NaN where more do at the end."""
     below = np.flatnonzero(share <= 0.5 + _ROUNDING)
@@ -179,10 +215,11 @@ def _goodness(all_: Sequence[_Comparison], data: _Facts, pool: _Facts, confidenc
     def typical(one: _Comparison, values: Array, facts: _Facts) -> float:
         if one.of == TOOLS:
             return math.nan
-        return {STEPS: _median(values), STREAK: float(np.median(facts.streak))}.get(one.of, float(values[0]))
+        medians = {STEPS: _median(values), SUCCESS: _median(1 - values), STREAK: float(np.median(facts.streak))}
+        return medians.get(one.of, float(values[0]))
 
     distance = [float(one.apart(one.recorded - one.simulated)) for one in all_]
-    chance = [float(np.quantile(one.apart(one.own - one.other), confidence)) for one in all_]
+    chance = [float(_quantile(one.apart(one.own - one.other), confidence)) for one in all_]
     columns = {
         "recorded": [typical(one, one.recorded, data) for one in all_],
         "simulated": [typical(one, one.simulated, pool) for one in all_],
@@ -200,7 +237,7 @@ def _bands(all_: Sequence[_Comparison], confidence: float) -> pd.DataFrame:
     tail = (1 - confidence) / 2
     parts = []
     for one in all_:
-        low, high = np.quantile(one.own, [tail, 1 - tail], axis=0)
+        low, high = _quantile(one.own, tail), _quantile(one.own, 1 - tail)
         columns = {"recorded": one.recorded, "simulated": one.simulated, "low": low, "high": high}
         xs = pd.Series([*one.xs], dtype=object)  # names of tools may hold lone surrogates, which no text column can
         parts.append(pd.DataFrame({"of": one.of, "x": xs, **columns}))

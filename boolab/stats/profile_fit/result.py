@@ -33,8 +33,9 @@ class Fit:
         intervals: A row for each figure: `parameter` (its place in the profile; shares add up to 1), `estimate`, `low`,
             `high`, `n` (observations), `clusters` (tasks, runs or turns).
         goodness: A row for each comparison with simulated runs, which are cut at the longest recorded length:
-            `measure`, `recorded`, `simulated` (medians for steps and streaks), the `distance` between the distributions
-            (Kolmogorov-Smirnov; total variation for tools; the difference of ratios), `by_chance` (which the share
+            `measure`, `recorded`, `simulated` (medians for steps, the steps of successes and streaks), the `distance`
+            between the distributions (Kolmogorov-Smirnov; total variation for tools; the difference of ratios),
+            `by_chance` (which the share
             `confidence` of samples from the profile itself does not exceed), `fits`.
         bands: What `plot_fit` draws: `of`, `x`, `recorded`, `simulated`, and the band of samples from the profile.
         notes: What the record lacks, and what was left out.

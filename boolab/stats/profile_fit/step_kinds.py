@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.redacted import chars_of
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
@@ -28,6 +28,10 @@ Key: TypeAlias = tuple[str, ...]
 
 MAX_PERIOD = 10
 """Steps: of longer loops a record holds a whole pass too rarely."""
+
+ENDED: Final = frozenset({"finished", "synthesis"})
+"""The stop reasons of runs that ended by themselves."""
+_WITHOUT_RESULT: Final = frozenset({"paused", "aborted", "error"})
 
 Kind: TypeAlias = Literal["go_on", "finish", "give_up", "retry", "vary", "switch", "loop"]
 """What a step was: `vary`, `switch`, `retry` and `give_up` follow a failure, `go_on` and `finish` do not."""
@@ -82,13 +86,22 @@ class Loop(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One turn of a run: its moves in order, its loops, and whether it ended by itself."""
+    """One turn of a run: its moves in order, its loops, and whether it ended by itself.
+
+    `won`: whether its run was a success; None where that is not known, or the run has other turns.
+    """
 
     run: Run
     number: int
     moves: tuple[Move, ...]
     loops: tuple[Loop, ...]
     finished: bool
+    won: bool | None = None
+
+    @property
+    def end(self) -> int:
+        """The step at which the run finished, or the number of steps after which a limit stopped it."""
+        return len(self.moves) if self.run.stop.reason in ENDED else self.run.stop_step
 
 
 class _Kept(NamedTuple):
@@ -112,7 +125,16 @@ def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
     kept = [turn for run in runs for turn in _kept_of(run, finish_tool)]
     loops = [list(_loops(turn)) for turn in kept]
     longest = max((loop.period for listed in loops for loop in listed), default=1)
-    return [_classified(turn, listed, longest) for turn, listed in zip(kept, loops, strict=True)]
+    number_of = Counter(id(turn.run) for turn in kept)
+    return [
+        _classified(turn, listed, longest)._replace(won=_label(turn.run) if number_of[id(turn.run)] == 1 else None)
+        for turn, listed in zip(kept, loops, strict=True)
+    ]
+
+
+def _label(run: Run) -> bool | None:
+    """Whether a run was a success; None where its end leaves that open."""
+    return None if run.success is None or run.stop.reason in _WITHOUT_RESULT else bool(run.success)
 
 
 def closing_tool(runs: Sequence[Run]) -> str | None:

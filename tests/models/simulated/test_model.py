@@ -565,6 +565,52 @@ def test_a_run_that_is_cut_is_a_success_only_if_it_would_have_been_one() -> None
         assert whole.success or not cut.success
 
 
+def by_step(*pairs: tuple[int, float]) -> list[dict[str, float]]:
+    return [{"from_step": start, "probability": chance} for start, chance in pairs]
+
+
+def test_success_depends_on_the_step_at_which_a_run_ended() -> None:
+    profile = {"finished": by_step((1, 0.9), (3, 0.5), (6, 0.2)), "cut": by_step((1, 0), (2, 0.15))}
+    model = simple(finish={"hazard": 0.25}, success=profile)
+    for cap in (None, 4):
+        runs, hits = Counter[tuple[bool, int]](), Counter[tuple[bool, int]]()
+        for run in many(model, 2000, capped(cap)):
+            finished = run.stop_reason == "finished"
+            piece = max(start for start in ((1, 3, 6) if finished else (1, 2)) if start <= run.n_steps)
+            runs[finished, piece] += 1
+            hits[finished, piece] += run.success is True
+        chances = {(True, 1): 0.9, (True, 3): 0.5, (True, 6): 0.2, (False, 1): 0, (False, 2): 0.15}
+        assert all(likely(hits[end], n, chances[end]) for end, n in runs.items())
+
+
+@pytest.mark.parametrize("cut", [0.3, by_step((1, 0.1), (4, 0.3))])
+def test_no_run_is_a_success_only_because_of_a_limit_if_the_profile_says_so(cut: Any) -> None:
+    model = simple(finish={"hazard": 0.2}, success={"finished": by_step((1, 0.9), (6, 0.3)), "cut": cut})
+    assert model.profile.limits_never_help
+    loose = many(model, 300)
+    for cap in (6, 4, 2):
+        tight = many(model, 300, capped(cap))
+        assert all(after.success or not before.success for before, after in zip(tight, loose, strict=True))
+        loose = tight
+
+
+def test_a_limit_makes_successes_where_long_runs_succeed_less_often_than_runs_that_were_cut() -> None:
+    model = simple(finish={"hazard": 0.2}, success={"finished": by_step((1, 0.9), (6, 0.3)), "cut": 0.6})
+    assert not model.profile.limits_never_help
+    pairs = zip(many(model, 300, capped(4)), many(model, 300), strict=True)
+    assert any(cut.success and not whole.success for cut, whole in pairs)
+
+
+def test_a_finishing_call_counts_at_its_own_step_whether_a_text_follows_or_not() -> None:
+    model = simple(
+        finish={"hazard": 0.3, "tool": "submit"}, success={"finished": by_step((1, 1), (2, 0), (3, 1), (4, 0))}
+    )
+    ends_by_call = replace(FREE, policy=QUIET.vary(finish={"tools": ("submit",)}))
+    for short, long in zip(many(model, 60, ends_by_call), many(model, 60), strict=True):
+        assert (long.n_steps, long.success) == (short.n_steps + 1, short.success)
+        assert short.success is (short.n_steps in (1, 3))
+
+
 def test_a_last_answer_without_tools_is_one_of_a_run_that_was_cut() -> None:
     model = simple(finish={"hazard": 0}, success={"finished": 1, "cut": 0})
     agent = replace(capped(4), policy=QUIET.vary(last_step={"action": "no_tools", "text_finishes": True}))

@@ -12,7 +12,7 @@ from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
 from boolab.errors import ProfileError
 from boolab.models.simulated.model import SimulatedModel
-from boolab.models.simulated.profile import Distribution, Profile, shipped_profiles
+from boolab.models.simulated.profile import Distribution, Piece, Profile, shipped_profiles
 
 FULL = """\
 name: coder
@@ -39,6 +39,10 @@ reminders: [{turns_left: 3, factor: 2, least: 0.1}]
 sources: {tools.edit.error_rate: counted, success: published}
 assumptions: {reminders: nobody knows}
 """
+
+
+def first_of(pair: tuple[int, float]) -> int:
+    return pair[0]
 
 
 def written(folder: Path, text: str) -> Path:
@@ -244,7 +248,8 @@ def test_a_varied_profile_keeps_the_parts_that_are_not_given_and_what_is_reporte
     coder = Profile.load("coder")
     varied = coder.vary(success={"cut": 0}, finish={"hazard": 0.1}, name="plain")
     assert (varied.name, varied.hazard_at(1), varied.finish.tool) == ("plain", 0.1, coder.finish.tool)
-    assert varied.success == coder.success.model_copy(update={"cut": 0.0})  # type: ignore[union-attr] # it has one
+    never = [Piece(from_step=1, probability=0)]
+    assert varied.success == coder.success.model_copy(update={"cut": never})  # type: ignore[union-attr] # it has one
     assert coder.assumptions.keys() - varied.assumptions.keys() == {"success.cut", "finish.hazard.0", "finish.hazard.3"}
     assert coder.sources.keys() - varied.sources.keys() == {"finish.hazard"}
     assert coder.vary() == coder
@@ -256,3 +261,44 @@ def test_a_field_that_is_no_mapping_is_replaced_and_takes_its_assumptions_along(
     assert "reminders" not in varied.assumptions
     with pytest.raises(ProfileError, match="remainders"):
         varied.vary(remainders=[])
+
+
+def test_a_number_and_one_piece_are_the_same_probability_of_success() -> None:
+    one = {"tools": {"look": {}}, "success": {"finished": 0.5}}
+    other = {**one, "success": {"finished": [{"from_step": 1, "probability": 0.5}]}}
+    assert Profile.of(one) == Profile.of(other)
+    assert Profile.of(one).digest == Profile.of(other).digest
+
+
+def test_success_by_step_is_that_of_the_difficulty_or_the_usual_one() -> None:
+    pieces = [{"from_step": 1, "probability": 0.8}, {"from_step": 5, "probability": 0.4}]
+    kinds = {"hard": {"finished": [{"from_step": 1, "probability": 0.3}]}, "usual": {"cut": pieces}}
+    data = {"tools": {"look": {}}, "success": {"finished": pieces, "cut": 0.1, "cut_from_step": 3}}
+    profile = Profile.of({**data, "difficulties": kinds})
+    assert [profile.success_at(step, finished=True) for step in (1, 4, 5, 99)] == [0.8, 0.8, 0.4, 0.4]
+    assert [profile.success_at(step, finished=False) for step in (0, 2, 3)] == [0, 0, 0.1]
+    assert [profile.success_at(7, finished=True, difficulty=name) for name in kinds] == [0.3, 0.4]
+    assert [profile.success_at(4, finished=False, difficulty=name) for name in kinds] == [0.1, 0.8]
+    assert Profile.of({"tools": {"look": {}}}).success_at(1, finished=True) is None
+
+
+_pieces = st.lists(st.tuples(st.integers(2, 9), st.sampled_from([0.0, 0.2, 0.5, 1.0])), max_size=3, unique_by=first_of)
+
+
+@given(st.tuples(_pieces, _pieces), st.integers(1, 5), st.booleans())
+def test_limits_never_help_if_no_later_end_succeeds_less_often(
+    both: tuple[list[tuple[int, float]], ...], start: int, of_difficulty: bool
+) -> None:
+    finished, cut = (
+        [{"from_step": at, "probability": chance} for at, chance in sorted([(1, 0.5), *some])] for some in both
+    )
+    success = {"finished": finished, "cut": cut, "cut_from_step": start}
+    kinds = {"own": {"finished": finished, "cut": cut}} if of_difficulty else {}
+    usual = {"finished": 1, "cut": 0, "cut_from_step": start} if of_difficulty else success
+    profile = Profile.of({"tools": {"look": {}}, "success": usual, "difficulties": kinds})
+    name = next(iter(kinds), None)
+    by_step = [
+        [profile.success_at(s, finished=end, difficulty=name) or 0 for s in range(1, 16)] for end in (True, False)
+    ]
+    expected = all(by_step[1][c] <= min(by_step[0][c + 1 :] + by_step[1][c + 1 :]) for c in range(14))
+    assert profile.limits_never_help == expected
