@@ -207,6 +207,7 @@ class ScriptedModel(LocalModel):
         compaction: The response to a request for a summary when the history is compacted; by default `summary`.
         context_window: The number of tokens that fit into a request; None for no limit.
         tools: Results by tool name.
+        finish_tool: For a harness in which a text never ends a turn: the tool that a response without calls then calls.
 
     Raises:
         ScriptError: if an item is not valid.
@@ -228,6 +229,7 @@ class ScriptedModel(LocalModel):
         compaction: Item | None = None,
         context_window: int | None = None,
         tools: Mapping[str, Any] | None = None,
+        finish_tool: str | None = None,
     ) -> None:
         if isinstance(items, str | bytes | Mapping):
             msg = f"a script is a list of items or a function, not {items!r}"
@@ -236,17 +238,19 @@ class ScriptedModel(LocalModel):
         self.name = name
         self.description = ""
         self.virtual = not realtime
+        self.finish_tool = finish_tool
         listed = [] if callable(items) else list(items)
         parts = {"summary": summary, "compaction": compaction, "context_window": context_window}
         self._set(_validate({"items": listed, **parts, "tools": dict(tools or {})}))
 
     @classmethod
-    def load(cls, path: str | Path, *, realtime: bool = False) -> ScriptedModel:
+    def load(cls, path: str | Path, *, realtime: bool = False, finish_tool: str | None = None) -> ScriptedModel:
         """Read a script from a YAML file. The model's name is that in the file, or the file's.
 
         Args:
             path: The YAML file.
             realtime: Whether latencies pass in real time.
+            finish_tool: The tool that a response without calls calls, where a text never ends a turn.
 
         Returns:
             The model.
@@ -257,7 +261,7 @@ class ScriptedModel(LocalModel):
         path = Path(path)
         document = read_document(path, ScriptError)
         script = _validate(document.data, document, path)
-        model = cls((), realtime=realtime, name=script.name or path.stem)
+        model = cls((), realtime=realtime, name=script.name or path.stem, finish_tool=finish_tool)
         model.description = script.description
         model._set(script)
         return model
@@ -281,7 +285,7 @@ class ScriptedModel(LocalModel):
     def fingerprint(self) -> tuple[object, ...]:
         """The script: models with equal fingerprints give equal responses."""
         aside = (self._summary, self._compaction, self.context_window, self._results)
-        return (self.name, self._next, self._items, *aside)
+        return (self.name, self._next, self._items, self.finish_tool, *aside)
 
     def __len__(self) -> int:
         """The number of responses, including repetitions; `FOREVER` if the script never ends."""
@@ -303,6 +307,8 @@ class ScriptedModel(LocalModel):
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         item = self._find(request)
+        if self.finish_tool is not None and _is_end(item, request):
+            item = _finishing(item, self.finish_tool)
         if emit is None and item.fault is None and not item.latency_ms:
             return _numbered(item, request.index)
         return await _play(item, request, emit)
@@ -446,6 +452,17 @@ def _numbered(item: _Compiled, index: int) -> Response:
         for n, (given, call) in enumerate(zip(item.ids, response.tool_calls, strict=True), 1)
     ]
     return response._replace(tool_calls=tuple(numbered))
+
+
+def _is_end(item: _Compiled, request: Request) -> bool:
+    """Whether an item is a text of the loop without calls, and comes whole."""
+    return request.purpose == "step" and item.fault is None and not item.response.tool_calls
+
+
+def _finishing(item: _Compiled, tool: str) -> _Compiled:
+    """The item with a call of the tool that ends a turn."""
+    response = item.response._replace(tool_calls=(ToolCall("", tool, "{}"),), finish_reason="tool_calls")
+    return item._replace(response=response, ids=("",))
 
 
 def _ready(response: Response) -> _Compiled:

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.lab import Lab
 from tests.browser.test_access import PALE
-from tests.support.notebooks import BY_NUMBER, LONG
+from tests.support.notebooks import BY_NUMBER
 from tests.support.project import ROOT
 
 pytestmark = pytest.mark.slow
@@ -17,9 +17,6 @@ SCREEN: Final = (1280, 800)
 WIDE_SCREEN: Final = (1600, 1000)
 SCREENS: Final = 12
 """How long a notebook is at most, run, in screens of that size."""
-NOT_HERE: Final = ("05",)
-"""It takes minutes: it is run without a browser, by tests/docs."""
-HERE: Final = {path.stem: path for number, path in BY_NUMBER.items() if number not in NOT_HERE}
 _LENGTH: Final = """async () => {
   const list = window.jupyterapp.shell.currentWidget.content;
   let length = 0;
@@ -38,7 +35,7 @@ def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("path", HERE.values(), ids=HERE)
+@pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
 def test_a_notebook_runs_in_jupyterlab(lab: Lab, path: Path) -> None:
     (lab.folder / "notebooks").mkdir(exist_ok=True)
     lab.page.set_viewport_size({"width": SCREEN[0], "height": SCREEN[1]})
@@ -49,8 +46,7 @@ def test_a_notebook_runs_in_jupyterlab(lab: Lab, path: Path) -> None:
     lab.run_all()
     expect(lab.notebook.get_by_text("Error displaying widget")).to_have_count(0)
     _all_cells_are_readable(lab)
-    if path.stem[:2] not in LONG:
-        assert lab.page.evaluate(_LENGTH) / SCREEN[1] <= SCREENS
+    assert lab.page.evaluate(_LENGTH) / SCREEN[1] <= SCREENS
     lab.command("docmanager:save")
     assert lab.watch.seen == []
 

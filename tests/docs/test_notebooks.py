@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.model_protocols import CHAT, Said
 from tests.support.model_server import ModelServer, stream
-from tests.support.notebooks import BY_NUMBER, LONG, execute, sources
+from tests.support.notebooks import BY_NUMBER, execute, sources
 from tests.support.project import ROOT
 
 pytestmark = [
@@ -62,7 +62,7 @@ def test_outputs_are_stripped(path: Path) -> None:
     assert "widgets" not in notebook["metadata"]
 
 
-@pytest.mark.parametrize("path", [path for at, path in BY_NUMBER.items() if at not in LONG], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
 def test_no_cell_has_more_than_15_lines(path: Path) -> None:
     assert [cell for cell in sources(path) if len(cell.splitlines()) > 15] == []
 

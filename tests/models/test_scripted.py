@@ -272,3 +272,17 @@ def test_the_repr_is_short() -> None:
     assert repr(bl.ScriptedModel(["x"])) == "<ScriptedModel scripted: 1 responses>"
     assert repr(bl.ScriptedModel([{"repeat": "forever"}])) == "<ScriptedModel scripted: forever>"
     assert bl.run_sync(None, "go", model=bl.ScriptedModel(["x"]), tools=TOOLS).n_steps == 1
+
+
+def test_a_text_ends_a_turn_by_the_tool_that_the_harness_has_for_that() -> None:
+    policy = bl.policies["smolagents"]
+    assert policy.finish.conditions == ()
+    (name,) = policy.finish.tools
+    script = [{"tool_calls": [{"name": "look"}]}, "Done."]
+    tools = [*TOOLS, bl.tool(name=name)(lambda: "handed in")]
+    plain, finishing = (bl.ScriptedModel(script, finish_tool=tool) for tool in (None, name))
+    run = bl.run_sync(None, "go", model=finishing, tools=tools, policy=policy)
+    assert (run.stop_reason, run.n_steps, run.steps[-1].response.text) == ("finished", 2, "Done.")
+    assert [call.name for step in run.steps for call in step.response.tool_calls] == ["look", name]
+    assert bl.run_sync(None, "go", model=plain, tools=tools, policy=policy).stop_reason == "error"
+    assert plain.fingerprint != finishing.fingerprint

@@ -9,8 +9,6 @@ from tests.support.project import ROOT
 
 BY_NUMBER: Final = {path.stem[:2]: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 """The project's notebooks."""
-LONG: Final = ("05",)
-"""Those with cells of more than 15 lines, or of more than 12 screens."""
 
 
 def code_cell(source: str, outputs: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
