@@ -61,7 +61,7 @@ def caplab_frames(
     frames: list[Frame] = []
     size = 0
     for row, lab in labs_of(study, groups, transcripts=transcripts):
-        frame = _frame(row.name, lab.to_html())
+        frame = _frame(row.name, lab.to_html(other_agents=False))
         size += len(frame.data)
         if frames and most is not None and size > most:
             break

@@ -139,19 +139,20 @@ def test_a_slider_of_caplab_changes_the_numbers_in_python_and_on_the_page(book: 
     book.becomes("lab.setting['max_steps']", 1)
     slider.press("ArrowRight")  # a shortcut of the notebook's elsewhere
     book.becomes("lab.setting['max_steps']", 2)
-    lab.locator(".notes").evaluate("(one) => one.scrollIntoView()")
-    expect(lab.locator(".capbar .label")).to_be_in_viewport()  # it stays in view
+    lab.locator(".below").evaluate("(one) => one.scrollIntoView()")
+    expect(lab.locator(".thumb")).to_be_in_viewport()
+    expect(lab.locator(".label")).to_be_in_viewport()  # it stays in view
     expect(figure).not_to_have_text(shown, use_inner_text=True)
     steps = book.ask("lab.setting['max_steps']")
     assert before["max_steps"] is None
-    expect(lab.locator(".capbar .label strong")).to_have_text(str(steps))
+    expect(lab.locator(".label strong")).to_have_text(str(steps))
     table = f"bl.counterfactual(runs, grid={{'max_steps': [{steps}]}}, aggregate=True, progress=False)"
     lower, upper = book.ask(f"{table}[['kept_lower', 'kept_upper']].iloc[0].astype(int).tolist()")
     now = book.ask("lab.answer['kept']")
     assert (now["lower"], now["upper"]) == (lower, upper) != (kept["lower"], kept["upper"])
     expect(figure).to_contain_text(f"of {now['of']}")
     book.ask("[setattr(lab, 'setting', {'max_steps': None})]")
-    expect(lab.locator(".capbar .label strong")).to_have_text("no limit")
+    expect(lab.locator(".label strong")).to_have_text("no limit")
     expect(figure).to_have_text(shown, use_inner_text=True)
 
 

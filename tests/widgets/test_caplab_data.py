@@ -1,7 +1,9 @@
 """What settings make of runs: the numbers of CapLab are those of counterfactual and recommend."""
 
+import json
 import warnings
 from dataclasses import replace
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +22,8 @@ from boolab.errors import SettingError
 from boolab.harness.presets import policies
 from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.store.rows import records_of
-from boolab.widgets.caplab.data import CapTables, grid_of_answers, sampled
+from boolab.widgets.caplab.data import CapTables
+from boolab.widgets.caplab.page_settings import sampled, settings_in_page
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import CapTable
 from boolab.widgets.caplab.values import values_of
@@ -332,15 +335,28 @@ def test_a_page_has_the_same_answers_as_a_notebook() -> None:
     runs = labelled(30)
     setting = Setting(max_steps=5, doom_loop=2)
     table: CapTable = CapTables(runs, Question()).at(setting)
-    grid = grid_of_answers(table, setting, None, 5)
-    values = grid["values"]
-    caps, budgets = values["max_steps"], values["tool_budget"]
-    for place, held in enumerate(grid["answers"]):
-        column, cap = divmod(place, len(caps))
-        doom, budget = divmod(column, len(budgets))
-        there = setting._replace(max_steps=caps[cap], tool_budget=budgets[budget], doom_loop=values["doom_loop"][doom])
-        assert {**held, "curve": grid["curves"][column]} == table.answer(there, 5)
-    assert setting.max_steps in caps
+    held = settings_in_page(table, setting, None, 5, others=True)
+    for column in held["columns"]:
+        limits = {name: column[name] for name in ("tool_budget", "doom_loop")}
+        for cap, answer in zip(column["caps"], column["answers"], strict=True):
+            pattern, numbers = answer["how"]
+            parts = held["patterns"][pattern].split("\0")
+            how = json.loads("".join(chain(*zip_longest(parts, numbers, fillvalue=""))))
+            there = setting._replace(max_steps=cap, **limits)
+            assert {**answer, "how": how, "curve": column["curve"]} == table.answer(there, 5)
+
+
+def test_a_page_has_all_caps_where_the_other_limits_are_off_as_shown_or_recommended() -> None:
+    setting = Setting(max_steps=5, doom_loop=2)
+    table: CapTable = CapTables(labelled(30), Question()).at(setting)
+    also = {"max_steps": 4, "tool_budget": 6, "doom_loop": None}
+    for others in (True, False):
+        held = settings_in_page(table, setting, also, 5, others=others)
+        caps = {(one["tool_budget"], one["doom_loop"]): one["caps"] for one in held["columns"]}
+        for pair in ((None, None), (None, 2), (6, None)):
+            assert caps[pair] == table.options["max_steps"]
+        assert all({4, 5, None} <= {*one} for one in caps.values())
+    assert held["values"] == {"tool_budget": [6, None], "doom_loop": [2, None]}
 
 
 @pytest.mark.parametrize("policy", ["inspect_react", "gemini_cli"])

@@ -92,10 +92,11 @@ function chart(data, width, act) {
   }
   put(svg, h("path", { class: "line saved", d: stairs(x, y, caps, saved) }));
   const taken = [{ at: x(now), wide: 0, level: SIZE.top + SIZE.curve / 2, tall: SIZE.curve }];
+  const keep = caps.map(() => data.keep);
   const names = [
-    ["kept", lower, [saved, upper, least], base.proxy ? "kept (proxy)" : "successes kept"],
-    ["saved", saved, [lower, least, upper], `${base.measure} saved`],
-    ["bound", least, [saved, lower], "lower bound"],
+    ["kept", lower, [saved, upper, least, keep], base.proxy ? "kept (proxy)" : "successes kept"],
+    ["saved", saved, [lower, least, upper, keep], `${base.measure} saved`],
+    ["bound", least, [saved, lower, keep], "lower bound"],
   ];
   for (const [name, mine, others, text] of names) {
     const spot = mine.some((value) => value !== null) ? labelPlace(x, y, mine, others, text, taken) : null;

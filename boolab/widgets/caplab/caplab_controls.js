@@ -3,13 +3,21 @@
 const CLASSES = { max_steps: "boolab-cap", tool_budget: "boolab-budget", doom_loop: "boolab-doom" };
 const LETTER = 6.4; // the width of a letter in a tick, at most
 const BOLD = 1.12; // of which a bold one has more
+const TICK = '10.5px system-ui, "DejaVu Sans", sans-serif';
+const pen = document.createElement("canvas").getContext("2d");
+
+// How wide a text of a tick is.
+function tickWidth(text, bold) {
+  pen.font = bold ? `600 ${TICK}` : TICK;
+  return pen.measureText(text).width + 1;
+}
 
 // Labels of ticks, from the most important one on: in the middle of their tick, or to one side of it, or left out where
 // they would touch another.
 function spread(marks, width) {
   const taken = [];
   return marks.map((mark) => {
-    const wide = (mark.name === "recommended" ? BOLD : 1) * LETTER * mark.text.length;
+    const wide = tickWidth(mark.text, mark.name === "recommended");
     const inside = (from) => Math.min(Math.max(from, 0), width - wide);
     const free = (from) => from >= 0 && taken.every(([a, b]) => from > b + 5 || from + wide < a - 5);
     const from = [mark.at - wide / 2, mark.at - wide + 8, mark.at - 8].map(inside).find(free);
@@ -26,14 +34,14 @@ function tickMarks(marks, width) {
   ]);
 }
 
-// What is marked on a slider: what is recommended first, then the ends, then the defaults of harnesses.
+// What is marked on a slider: the end, which has one place only, what is recommended, then the defaults of harnesses.
 function marksOf(axis, values, recommended, at) {
   const marks = [];
+  if (recommended?.setting?.[axis.key] !== null) marks.push({ at: at(null), text: NO_LIMIT, name: "end" });
   if (recommended?.setting) {
     const value = recommended.setting[axis.key];
     if (values.includes(value)) marks.push({ at: at(value), text: value === null ? NO_LIMIT : `${count(value)} recommended`, name: "recommended" });
   }
-  if (recommended?.setting?.[axis.key] !== null) marks.push({ at: at(null), text: NO_LIMIT, name: "end" });
   for (const { value, label } of axis.ticks) {
     const first = label.split(", ")[0];
     marks.push({ at: at(value), text: `${count(value)} ${first}`, name: "harness", title: `${count(value)}: default of ${label}` });
@@ -66,10 +74,13 @@ function limitSlider(axis, act) {
   const node = h("div", { class: `limit ${CLASSES[axis.key]}` }, h("label", {}, name, output), input, ticks);
   return {
     node,
-    follow(possible, value, recommended) {
+    follow({ recommended, grid, base }, possible, value) {
       values = possible;
       input.max = values.length - 1;
       input.value = values.indexOf(value);
+      const all = base.axes.find((one) => one.key === axis.key).values;
+      input.disabled = values.length < 2;
+      input.title = !input.disabled ? "" : all.length < 2 ? "There is nothing to limit on record." : grid ? `This page holds no ${axis.label} of this agent: a notebook has all.` : "";
       output.textContent = limitText(value);
       input.setAttribute("aria-valuetext", value === null ? NO_LIMIT : `${count(value)} ${axis.unit}`);
       const width = node.clientWidth || 236;
@@ -91,7 +102,8 @@ function capSlider(axis, act) {
   const thumb = h("span", { class: "thumb" });
   const rail = h("span", { class: "rail" });
   const ticks = h("div", { class: "ticks", "aria-hidden": "true" });
-  const track = h("div", { class: "track boolab-cap" }, rail, input, thumb, ticks);
+  const unit = h("div", { class: "unit", "aria-hidden": "true" });
+  const track = h("div", { class: "track boolab-cap" }, rail, input, thumb, ticks, unit);
   sliderKeys(input);
   const to = (event) => {
     const box = track.getBoundingClientRect();
@@ -120,6 +132,7 @@ function capSlider(axis, act) {
       rail.style.width = `${x(null) - SIZE.left}px`;
       const numbers = gridValues(base, x.last, width).filter(Boolean).map((one) => ({ at: x(one), text: count(one), name: "number" }));
       fill(ticks, tickMarks([...marksOf(axis, values, recommended, x), ...numbers], width));
+      fill(unit, `${axis.label}, in ${axis.unit}${axis.ticks.length ? "; named ticks: defaults of harnesses" : ""}`);
     },
   };
 }
@@ -139,8 +152,9 @@ function keepControl({ keep, keeps, answer, recommended, grid }, act) {
 // The button for what is recommended; where there is none, why.
 function adviceButton({ recommended, searching, grid }, act) {
   const wanted = recommended?.setting;
-  const reason = recommended?.reason ? `Nothing can be recommended: ${visible(recommended.reason)}` : null;
-  const text = wanted ? `Set the recommendation: ${recommended.words.split(": ")[1].replace(/\.$/, "")}` : searching ? "Computing the recommendation\u2026" : "Set the recommendation";
+  const late = grid && !recommended ? "This page was made before the recommendation was computed" : null;
+  const reason = recommended?.reason ? `Nothing can be recommended: ${visible(recommended.reason)}` : late;
+  const text = wanted ? `Set recommended ${recommended.words.split(": ")[1].replace(/\.$/, "")}` : searching ? "Computing the recommendation\u2026" : "Set the recommendation";
   return h("div", { class: "advised" },
     h("button", {
       class: "boolab-recommend", type: "button", disabled: Boolean(reason) || (searching && !recommended), title: reason,
@@ -153,7 +167,7 @@ function adviceButton({ recommended, searching, grid }, act) {
 function countingControls({ counting, grid }, open, act) {
   const { same, choices, own, scope, exempt, tools } = counting;
   const fixed = Boolean(grid);
-  const why = fixed ? "This file holds one way to count; a notebook has all." : null;
+  const why = fixed ? "This page holds one way to count: a notebook has all." : null;
   const choice = (name, label, options, value) => h("label", { class: "choice" }, label,
     h("select", { class: `boolab-${name}`, disabled: fixed, title: why, onchange: (event) => act.choose({ [name]: event.target.value }) },
       options.map(([one, words]) => h("option", { value: one, selected: one === value }, words))));

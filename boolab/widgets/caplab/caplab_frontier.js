@@ -3,6 +3,7 @@
 
 const FRONTIER = { left: 40, right: 16, top: 22, plot: 226, bottom: 34 };
 const MAX_LOOPS = 3;
+const ROUND = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2]; // how far ticks may be apart
 
 // The first place for a point's name that is inside the figure and touches no other name; null if there is none.
 function freeSpot(places, wide, width, taken) {
@@ -11,6 +12,18 @@ function freeSpot(places, wide, width, taken) {
   const found = places.map(([from, level]) => ({ from, to: from + wide, level })).find(free) ?? null;
   if (found) taken.push(found);
   return found;
+}
+
+// The places along a line that a name keeps clear of.
+function along(points) {
+  return points.slice(1).flatMap(([right, down], n) => {
+    const [left, up] = points[n];
+    const parts = Math.max(1, Math.ceil(Math.max(Math.abs(right - left), Math.abs(down - up)) / 6));
+    return Array.from({ length: parts }, (_, part) => {
+      const [at, level] = [left + ((right - left) * part) / parts, up + ((down - up) * part) / parts];
+      return { from: at, to: at, level: level + 4 };
+    });
+  });
 }
 
 const REACH = 40; // from how far a point of the line is found
@@ -33,8 +46,10 @@ function frontier(data, width, act) {
     put(svg, h("line", { class: "rule", x1: FRONTIER.left, x2: width - FRONTIER.right, y1: y(share), y2: y(share) }),
       h("text", { class: "tick", x: FRONTIER.left - 6, y: y(share) + 4, "text-anchor": "end" }, percent(share, 1, 0)));
   }
-  for (const part of [0, 0.5, 1]) {
-    put(svg, h("text", { class: "tick", x: x(most * part), y: FRONTIER.top + FRONTIER.plot + 15, "text-anchor": part === 1 ? "end" : "middle" }, percent(most * part, 1, most < 0.1 ? 1 : 0)));
+  const apart = ROUND.find((one) => most / one <= 5) ?? 0.2;
+  for (let n = 0; n * apart <= most + 1e-9; n += 1) {
+    put(svg, h("line", { class: "rule", x1: x(n * apart), x2: x(n * apart), y1: y(low), y2: y(low) + 4 }),
+      h("text", { class: "tick", x: x(n * apart), y: y(low) + 15, "text-anchor": "middle" }, percent(n * apart, 1, apart < 0.01 ? 1 : 0)));
   }
   const even = Math.min(most, 1 - low);
   put(svg, h("line", { class: "even", x1: x(0), y1: y(1), x2: x(even), y2: y(1 - even) }),
@@ -42,9 +57,9 @@ function frontier(data, width, act) {
     h("path", { class: "line kept", d: inside.map(({ saved, kept }, n) => `${n ? "L" : "M"}${x(saved).toFixed(1)} ${y(kept).toFixed(1)}`).join("") }));
   const now = inside.find(({ cap }) => cap === answer.setting.max_steps);
   const advised = recommended?.setting ? inside.find(({ cap }) => cap === recommended.setting.max_steps) : null;
-  const loops = curve.doom_loops.filter(({ saved, kept }) => kept >= low && saved <= most).slice(0, MAX_LOOPS);
+  const loops = curve.doom_loops.filter(({ saved, kept }) => kept >= low && saved <= most && x(saved) - x(0) > 6).slice(0, MAX_LOOPS);
   const marks = loops.map(({ saved, kept }) => ({ from: x(saved) - 4, to: x(saved) + 4, level: y(kept) + 4 }));
-  const taken = [{ from: 0, to: 90, level: FRONTIER.top - 11 }, ...marks]; // the name of the axis, and the points
+  const taken = [{ from: 0, to: 90, level: FRONTIER.top - 11 }, ...marks, ...along(inside.map(({ saved, kept }) => [x(saved), y(kept)]))]; // the axis's name, points, line
   const name = (at, level, text, kind, spots) => {
     const spot = freeSpot(spots.map(([right, down]) => [at + right, level + down]), BOLD * LETTER * text.length, width, taken);
     if (spot) put(svg, h("text", { class: kind, x: spot.from, y: spot.level }, text));
@@ -54,7 +69,7 @@ function frontier(data, width, act) {
     const text = now.cap === null ? "no cap" : `cap ${count(now.cap)}`;
     put(svg, h("circle", { class: "now", cx: x(now.saved), cy: y(now.kept), r: 5 }));
     const wide = BOLD * LETTER * text.length;
-    name(x(now.saved), y(now.kept), text, "now", [[-9 - wide, 16], [-4, 22], [-9 - wide, -6], [9, -6]]);
+    name(x(now.saved), y(now.kept), text, "now", [[-9 - wide, 16], [-9 - wide, -6], [9, -6], [10, 4], [9, 18], [-4, 26], [20, -16]]);
   }
   for (const { value, saved, kept } of loops) {
     const text = `doom loop ${value}`;

@@ -85,7 +85,7 @@ function runTable(data, rows, name, act) {
     won ? h("td", { class: "why" }, row.lost ? h("span", { class: "wrong" }, "\u2715 lost") : "may be kept") : null,
     h("td", { class: "why" }, row.ended_by),
     h("td", {}, data.held && !data.held.includes(row.run)
-      ? h("span", { class: "quiet", title: "this file does not contain its steps" }, "not here")
+      ? h("span", { class: "quiet", title: "this page does not hold its steps: a notebook does" }, "not here")
       : h("button", { class: "link open", type: "button", "aria-label": `replay ${visible(row.run)} from step ${row.at}`, onclick: () => act.open(row) }, "Replay")));
   return h("div", { class: "scroll" }, h("table", { "aria-label": name },
     h("thead", {}, h("tr", {}, heads.filter(Boolean).map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, rows.map(line))));
@@ -112,15 +112,16 @@ function howToSet({ answer }, open) {
       h("p", { class: "quiet" }, where), h("pre", { class: "code written" }, text),
       others.map((other) => [h("p", { class: "quiet" }, other.where), h("pre", { class: "code written" }, other.text)]),
       notes.map((note) => h("p", { class: "quiet" }, note))),
-    copyButton(text, short, title));
-  return h("section", { class: "ways" }, h("h4", {}, "How to set it"), ways.map(row),
+    copyButton(text, short, title, short === answer.short));
+  return h("section", { class: "ways" }, h("h4", {}, answer.short === NO_LIMIT ? "How to set it" : `How to set ${answer.short}`), ways.map(row),
     without.length ? h("p", { class: "quiet" }, `Cannot be set in: ${[...new Set(without)].join(", ")}.`) : null);
 }
 
 const MAX_LABEL = 12; // letters of what a button copies
 
-function copyButton(text, short, title) {
-  const label = short === NO_LIMIT ? "Copy" : short.length > MAX_LABEL ? `Copy ${short.split(", ").length} limits` : `Copy ${short}`;
+// A button that copies a text; its label names the limits where they are not all.
+function copyButton(text, short, title, isWhole) {
+  const label = isWhole ? "Copy" : short.length > MAX_LABEL ? `Copy ${short.split(", ").length} limits` : `Copy ${short}`;
   return h("button", {
     class: "copy", type: "button", "aria-label": `${label} for ${title}`, title: `${short}, for ${title}`, onclick: async (event) => {
       const button = event.currentTarget;

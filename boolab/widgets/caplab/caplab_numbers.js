@@ -8,25 +8,27 @@ function limitText(value) {
 
 const MAX_TABS = 6;
 
-// A tab for each agent; a menu for those that find no place. A page without a kernel holds one agent only.
-function agentTabs({ agents, answer, grid }, act) {
+// A tab for each agent; a menu for those that find no place. A page without a kernel may not hold all of them.
+function agentTabs({ agents, answer, by_agent }, act) {
   if (agents.length < 2) return null;
   const shown = agents.find(({ name }) => name === answer.setting.agent);
-  const only = `This file holds the runs of ${visible(shown.title)}; a notebook has all.`;
+  const isHeld = ({ name }) => !by_agent || Object.hasOwn(by_agent, name);
+  const missing = agents.filter((one) => !isHeld(one));
+  const why = (one) => (isHeld(one) ? null : `This page does not hold the runs of ${visible(one.title)}: a notebook does.`);
   const tabs = agents.length > MAX_TABS + 1 ? agents.slice(0, MAX_TABS) : agents;
   const others = agents.slice(tabs.length);
-  const tab = ({ name, title, detail }) => h("button", {
-    type: "button", "aria-pressed": String(name === shown.name), disabled: Boolean(grid) && name !== shown.name,
-    title: grid && name !== shown.name ? only : null, onclick: () => act.choose({ agent: name }),
-  }, h("span", { class: "title" }, visible(title)), h("span", { class: "detail" }, visible(detail)));
+  const tab = (one) => h("button", {
+    type: "button", "aria-pressed": String(one === shown), disabled: !isHeld(one), title: why(one), onclick: () => act.choose({ agent: one.name }),
+  }, h("span", { class: "title" }, visible(one.title)), h("span", { class: "detail" }, visible(one.detail)));
   const menu = others.length ? h("select", {
-    "aria-label": "other agents", disabled: Boolean(grid), onchange: (event) => act.choose({ agent: event.target.value }),
+    "aria-label": "other agents", onchange: (event) => act.choose({ agent: event.target.value }),
   }, h("option", { value: "", disabled: true, selected: !others.includes(shown) }, `${others.length} more\u2026`),
-  others.map((one) => h("option", { value: one.name, selected: one === shown }, `${visible(one.title)} (${visible(one.detail)})`))) : null;
+  others.map((one) => h("option", { value: one.name, selected: one === shown, disabled: !isHeld(one) }, `${visible(one.title)} (${visible(one.detail)})`))) : null;
   const several = agents.filter(({ name }) => name !== "all").length;
+  const only = missing.length ? ` This page holds ${count(agents.length - missing.length)} of these ${count(agents.length)}; a notebook has all.` : "";
   return h("div", { class: "agents boolab-agent" },
     h("div", { class: "tabs", role: "group", "aria-label": "agent" }, tabs.map(tab), menu),
-    h("p", { class: "quiet" }, `${plural(several, "agent")} on record. A limit fits the agent it was chosen for.${grid ? ` ${only}` : ""}`));
+    h("p", { class: "quiet" }, `${plural(several, "agent")} on record: choose one. A limit fits the agent it was chosen for.${only}`));
 }
 
 function verdict({ answer }) {

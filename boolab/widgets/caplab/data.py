@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pandas as pd
 
-from boolab.agents.setting import ALL, Limits, Setting, identity_words
+from boolab.agents.setting import ALL, Setting, identity_words
 from boolab.core.axes import SETTINGS
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Identities, Run
@@ -28,7 +28,6 @@ from boolab.widgets.caplab.values import values_of
 
 _Value = TypeVar("_Value")
 
-_SAMPLED: Final = {"max_steps": 12, "tool_budget": 7, "doom_loop": 4}  # values in a page without a kernel
 MAX_LEDGERS: Final = 4
 MAX_TABLES: Final = 3
 
@@ -89,6 +88,12 @@ class CapTables:
             raise SettingError(msg)
         check_scope(setting.scope)
         table = _kept(self._tables, _where(setting), MAX_TABLES, lambda: self._counted(setting))
+        table.keep = self.question.keep
+        return table
+
+    def once(self, setting: Setting) -> CapTable:
+        """The same table, not kept if it is not: for what needs it once, so that those in use stay."""
+        table = self._tables.get(_where(setting)) or self._counted(setting)
         table.keep = self.question.keep
         return table
 
@@ -166,40 +171,6 @@ class CapTables:
             "sentences": [clean(one) for one in found.sentences if not self.roots or _is_about(one, setting)],
             "notes": [*map(clean, found.notes)],
         }
-
-
-def grid_of_answers(table: CapTable, setting: Setting, also: Limits | None, rows: int) -> dict[str, Any]:
-    """The answers to some hundred settings, for a page without a kernel; `setting` and `also` are among them.
-
-    Returns:
-        `values` by axis, `answers` (the cap varies fastest, then the budget), and their `curves`, one for all caps.
-    """
-    values = {
-        name: sampled(table.options[name], most, [setting.limits[name], None if also is None else also[name]])
-        for name, most in _SAMPLED.items()
-    }
-    answers, curves = [], []
-    for doom in values["doom_loop"]:
-        for budget in values["tool_budget"]:
-            others = setting._replace(tool_budget=budget, doom_loop=doom)
-            curves.append(table.curve(others.limits))
-            answers += [table.answer_at(others._replace(max_steps=cap), rows) for cap in values["max_steps"]]
-    return {"values": values, "answers": answers, "curves": curves}
-
-
-def sampled(values: Sequence[int | None], most: int, also: Iterable[int | None] = ()) -> list[int | None]:
-    """Some of the ascending values of an axis: its ends, `most` at most in between, and those of `also`.
-
-    Example:
-        >>> sampled([1, 2, 3, 4, 5, 6, None], 3, also=[5])
-        [1, 5, 6, None]
-    """
-    places = {round(n) for n in np.linspace(0, len(values) - 1, min(most, len(values)))} - {len(values) - 1}
-    places |= {len(values) - 1, max(len(values) - 2, 0)}
-    if len(places) > most:
-        places.discard(sorted(places)[1])
-    wanted = set(also)
-    return [value for place, value in enumerate(values) if place in places or value in wanted]
 
 
 def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: Callable[[], _Value]) -> _Value:

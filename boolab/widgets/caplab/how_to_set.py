@@ -129,6 +129,6 @@ def _lines_with(text: str, values: list[str]) -> list[str]:
     """The lines with one of these values; else those with any number. Of a long line, what is set and its value."""
     code = _code(text)
     own = [line for line in code if any(re.search(rf"(?<!\d){value}(?!\d)", line) for value in values)]
-    hits = own or [line for line in code if values and re.search(r"\d", line)]
+    hits = own[: len(values)] or [line for line in code if values and re.search(r"\d", line)]
     short = (re.search(r"(?<![\w\"])[\w\"]+\s?[=:]\s?\d+", line) if len(line) > LONG else None for line in hits)
     return [*dict.fromkeys(found[0] if found else line for found, line in zip(short, hits, strict=True))]

@@ -65,6 +65,8 @@ def verdict_of(setting: Setting, kept: Mapping[str, int], saved: Mapping[str, An
         >>> first, trade = verdict_of(Setting(max_steps=68), kept, saved, "successes")
         >>> first
         'A step cap of 68 keeps 160 of 168 successes and saves 2.1% of the steps.'
+        >>> trade
+        'The trade is poor.'
     """
     limits = [AXES[name].with_value(value) for name, value in setting.limits.items() if value is not None]
     if not limits:
@@ -79,4 +81,5 @@ def verdict_of(setting: Setting, kept: Mapping[str, int], saved: Mapping[str, An
     first = (
         f"{named[0].upper()}{named[1:]} {' and '.join(what)}." if what else "Nothing is on record to keep or to save."
     )
-    return [first, trade_in_numbers(kept, saved).sentence if known else ""]
+    trade = trade_in_numbers(kept, saved).sentence.partition(":")[0]  # its numbers are among the four below
+    return [first, f"{trade.rstrip('.')}." if known and trade else ""]

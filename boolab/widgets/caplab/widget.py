@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast
 
 import traitlets
 
-from boolab.agents.setting import Setting, in_words, kept_in_words, saved_in_words
+from boolab.agents.setting import ALL, Setting, in_words, kept_in_words, saved_in_words
 from boolab.core.axes import SETTINGS
 from boolab.core.text import count, level
 from boolab.core.types import Identities, Scope
@@ -22,12 +22,14 @@ from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
 from boolab.rules.call_identity import check_tools
 from boolab.stats.recommend.recommend import Objective
+from boolab.widgets._base.compress import packed
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.caplab.agents import agents_of
 from boolab.widgets.caplab.counting import counted_anew, counting_of, tools_by_calls
-from boolab.widgets.caplab.data import CapTables, grid_of_answers
+from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.how_to_set import short_of
+from boolab.widgets.caplab.page_settings import settings_in_page
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import ROWS
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
@@ -36,6 +38,10 @@ KEEPS: Final = (0.9, 0.95, 0.98, 0.99)
 """The shares of successes to keep that there are to choose from, besides the given one."""
 MAX_IN_PAGE: Final = 12
 """How many of the runs that a setting stops a page lists, and can replay."""
+MAX_AGENTS_IN_PAGE: Final = 8
+"""How many agents a page holds, besides all together."""
+MAX_BYTES_IN_PAGE: Final = 600_000
+"""How much a page holds of agents that are not shown at first, compressed."""
 _COLUMNS: Final[Mapping[str, Literal["steps", "tool_calls", "tokens", "cost_usd"]]] = {
     "steps": "steps", "tool_calls": "tool_calls", "tokens": "tokens", "cost": "cost_usd",
 }  # fmt: skip
@@ -115,6 +121,7 @@ class CapLab(OpensRuns):
         agent = self._tables.first_agent
         self._setting = Setting(identity=own if identity is None else identity, scope=own_scope, agent=agent)
         self._answered: int | None = None
+        self._others_in_page = True
         self._agents = agents_of(self._tables)
         self._tools = tools_by_calls(listed)
         self._figure = _Figure(self._data_of(self._setting))
@@ -224,6 +231,7 @@ class CapLab(OpensRuns):
             "answered": self._answered,
             "grid": None,
             "held": None,
+            "by_agent": None,
         }
 
     # --- The recommended setting --------------------------------------------------------------------------------------
@@ -256,13 +264,14 @@ class CapLab(OpensRuns):
 
     # --- Without a kernel, and without JavaScript ---------------------------------------------------------------------
 
-    def to_html(self, path: str | Path | None = None) -> str:
+    def to_html(self, path: str | Path | None = None, *, other_agents: bool = True) -> str:
         """The widget as one page that works without a kernel and without a network.
 
-        Its sliders have some hundred settings to choose from. The recommended setting is computed first.
+        It holds all step caps, and some values of the other limits. The recommended settings are computed first.
 
         Args:
             path: A file to write it to as well.
+            other_agents: Whether to hold the agents that are not shown too, as far as there is room.
 
         Returns:
             The page.
@@ -271,7 +280,13 @@ class CapLab(OpensRuns):
             OSError: if the file cannot be written.
         """
         self._tables.recommended(self._setting)
-        return super().to_html(path)
+        self._others_in_page = other_agents
+        try:
+            for setting in self._others():
+                self._tables.recommended(setting)
+            return super().to_html(path)
+        finally:
+            self._others_in_page = True
 
     def _title(self) -> str:
         base = self._tables.at(self._setting).base
@@ -292,16 +307,42 @@ class CapLab(OpensRuns):
         return "\n".join(lines)
 
     def _parts(self) -> list[Part]:
-        table = self._tables.at(self._setting)
-        found = self._tables.found(self._setting)
-        grid = grid_of_answers(table, self._setting, None if found is None else found["setting"], MAX_IN_PAGE)
         data = {
             **self._data_of(self._setting, MAX_IN_PAGE),
             "searching": False,
-            "grid": grid,
+            "grid": self._held(self._setting, others=True)["grid"],
             "held": list(self._runs()),
+            "by_agent": self._other_agents(),
         }
         return [Part("caplab", data, {"opened": None, "rows": MAX_IN_PAGE, "wanted": None})]
+
+    def _held(self, setting: Setting, *, others: bool) -> dict[str, Any]:
+        """What a page holds of one agent."""
+        table, found = self._tables.once(setting), self._tables.found(setting)
+        also = None if found is None else found["setting"]
+        return {
+            "base": table.base,
+            "recommended": found and {**found, "words": _in_short(found)},
+            "grid": settings_in_page(table, setting, also, MAX_IN_PAGE, others=others),
+        }
+
+    def _other_agents(self) -> dict[str, dict[str, Any]]:
+        """What a page holds of the agents that are not shown at first, as far as there is room."""
+        room, held = MAX_BYTES_IN_PAGE, {}
+        for setting in self._others():
+            one = self._held(setting, others=False)
+            room -= len(packed(one))
+            if room < 0:
+                break
+            held[setting.agent] = one
+        return held
+
+    def _others(self) -> list[Setting]:
+        """The settings without limits of the agents that a page may hold besides the one that is shown."""
+        names = [one["name"] for one in self._agents] if self._others_in_page else []
+        chosen = [*names[:MAX_AGENTS_IN_PAGE], *(names[-1:] if ALL in names[-1:] else [])]
+        no_limits = self._setting._replace(max_steps=None, tool_budget=None, doom_loop=None)
+        return [no_limits._replace(agent=name) for name in dict.fromkeys(chosen) if name != self._setting.agent]
 
     def _runs(self) -> dict[str, Part]:
         rows = self._tables.at(self._setting).answer(self._setting, MAX_IN_PAGE)["rows"]
