@@ -139,9 +139,9 @@ def test_a_slider_of_caplab_changes_the_numbers_in_python_and_on_the_page(book: 
     book.becomes("lab.setting['max_steps']", 1)
     slider.press("ArrowRight")  # a shortcut of the notebook's elsewhere
     book.becomes("lab.setting['max_steps']", 2)
-    lab.locator(".below").evaluate("(one) => one.scrollIntoView()")
+    lab.locator(".column > .below").evaluate("(one) => one.scrollIntoView()")
     expect(lab.locator(".thumb")).to_be_in_viewport()
-    expect(lab.locator(".label")).to_be_in_viewport()  # it stays in view
+    expect(lab.locator(".side .label")).to_be_in_viewport()  # it stays in view
     expect(figure).not_to_have_text(shown, use_inner_text=True)
     steps = book.ask("lab.setting['max_steps']")
     assert before["max_steps"] is None
