@@ -108,23 +108,31 @@ def test_03_recommends_nothing_from_logs_with_too_few_successes(monkeypatch: pyt
     assert notebook.cells[-1].outputs[0]["text"].startswith("{} ")
 
 
-@pytest.mark.slow
-def test_02_shows_what_each_harness_makes_of_the_same_scripts() -> None:
-    extra = """
+HARNESSES = """
 of = {one["policy"]: one for one in capped}
 print(
-    early.loc["naive", "stop_reason"],
-    [int(early.loc["naive", what]) for what in ("tools run", "dropped", "not done")],
-    int(parted.loc["naive", "boocode"]),
+    [*map(str, early.loc["naive"])], int(parted.loc["naive", "boocode"]),
     [int(noticed.loc[name, "greps run"]) for name in ("boocode", "crush", "opencode_v1")],
-    [(of[name]["model calls"], of[name]["tools run"]) for name in ("opencode_v2", "inspect_react", "boocode")],
-    int(pd.DataFrame(watched)["polling"].count()),
-    [stops.loc["polling", "off"], stops.loc["polling", "2"]],
+    [(of[name]["model calls"], of[name]["tools run"]) for name in ("opencode_v2", "inspect_react", "boocode", "aider")],
+    [*pd.DataFrame(watched)["polling"].dropna().astype(int)],
 )
+stuck = made[made["model"] == "stuck"].set_index("policy")["n_steps"]
+print(f"ceiling of {stuck.max():,} steps")
+loops = noticed[noticed["stop_reason"].isin(["doom_loop", "stuck"])]
+caps = noticed[(noticed["stop_reason"] == "step_cap") & (noticed["greps run"] > 1)]["greps run"]
+print(loops["greps run"].max() <= 10, f"Caps stop at {caps.min()} to {caps.max()}")
 """
-    notebook = execute(BY_NUMBER["02"], extra)
-    printed = notebook.cells[-1].outputs[0]["text"].strip()
-    assert printed == "finished [1, 2, 3] 3 [3, 10, 364] [(3, 2), (4, 3), (4, 3)] 3 ['finished', 'doom_loop']"
+
+
+@pytest.mark.slow
+def test_02_answers_first_and_shows_what_each_harness_makes_of_the_same_scripts() -> None:
+    notebook = execute(BY_NUMBER["02"], HARNESSES)
+    found, ceiling, caps = notebook.cells[-1].outputs[0]["text"].strip().splitlines()
+    assert found == "['finished', '2', '2'] 3 [3, 10, 364] [(3, 2), (4, 3), (4, 3), (1, 1)] [3, 5, 5]"
+    assert ceiling in prose(notebook)
+    assert caps.startswith("True ")
+    assert caps.removeprefix("True ") in prose(notebook)
+    assert "step_cap" in first_output(notebook)
     assert images(notebook) == 3
 
 
