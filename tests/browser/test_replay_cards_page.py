@@ -54,6 +54,16 @@ def test_an_edit_is_a_diff_with_two_columns_of_numbers_and_its_json_on_demand(pa
     expect(card.locator(".json")).to_contain_text('"old_str"')
 
 
+def test_a_path_stands_once_on_a_card_with_several_edits(page_of: PageOf) -> None:
+    edits = [{"file_path": path, "old_string": "x", "new_string": "y"} for path in ("a.py", "a.py", "b.py", "b.py")]
+    calls = [{"name": "MultiEdit", "arguments": {"file_path": "a.py", "edits": edits}}]
+    run = bl.run_sync(None, "Edit", model=bl.ScriptedModel([{"tool_calls": calls}, "Done."], tools={"MultiEdit": "ok"}))
+    card = row(opened(page_of, replay_data(run, [])), 1).locator(".call")
+    expect(card.locator(".diff")).to_have_count(4)
+    expect(card.get_by_text("a.py", exact=True)).to_have_count(1)
+    expect(card.get_by_text("b.py", exact=True)).to_have_count(1)
+
+
 def test_a_result_that_was_there_before_is_a_link_to_its_step(page_of: PageOf) -> None:
     shown = opened(page_of, edited(), step=2)
     card = row(shown, 2).locator(".call")

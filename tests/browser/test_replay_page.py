@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import boolab as bl
+from boolab.core.types import Score
 from boolab.widgets._base.compress import packed
 from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
 from boolab.widgets.replay.data import replay_data
@@ -258,6 +259,37 @@ def test_the_head_is_one_line_and_opens_what_is_longer(opened: Opened, width: in
     expect(shown.locator(".more li").first).to_have_text("grep 3 calls")
     shown.locator(".open-tools").click()
     expect(shown.locator(".more")).to_be_hidden()
+
+
+OVERLAPS: Final = """() => {
+  const seen = (one) => { const box = one.getBoundingClientRect(); return box.width && box.height ? [[one, box]] : []; };
+  const groups = [".level", ".top", ".facts-line", ".kpis", ".toolbar", ".called", ".told", ".would .row", ".step-row"];
+  const clashes = [];
+  for (const place of document.querySelectorAll(groups.map((one) => `.boolab-replay ${one}`).join())) {
+    const boxes = [...place.children].flatMap(seen);
+    const outer = place.getBoundingClientRect();
+    boxes.forEach(([one, a], i) => {
+      if (a.right > outer.right + 1) clashes.push(`${one.className} leaves ${place.className}`);
+      for (const [other, b] of boxes.slice(i + 1)) {
+        const apart = a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
+        if (!apart) clashes.push(`${one.className} on ${other.className}`);
+      }
+    });
+  }
+  if (document.documentElement.scrollWidth > innerWidth) clashes.push("the page is wider than its window");
+  return clashes;
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 850, 800, 480])
+def test_nothing_overlaps_however_narrow_it_is(opened: Opened, width: int) -> None:
+    shown = opened(replay_data(replace(played(), scores=(Score("reward", 0.25),))), step=4, width=width)
+    at(shown, 4)
+    expect(row(shown, 4)).to_be_in_viewport()
+    assert shown.evaluate(OVERLAPS) == []
+    press(shown, "r")
+    at(shown, 6)
+    assert shown.evaluate(OVERLAPS) == []
 
 
 def test_the_address_of_a_page_keeps_the_step_and_opens_at_it(opened: Opened) -> None:

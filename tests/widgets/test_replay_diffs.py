@@ -114,6 +114,8 @@ def test_a_whole_file_and_all_occurrences_are_noted() -> None:
         ("shell", "execute", {"command": ["bash", "-lc", "ls -a"]}, "ls -a", []),
         ("grep", "search", {"pattern": "x", "path": "src"}, "x", [["path", "src"]]),
         ("edit", "write", {"path": "a", "old_str": "x\n\ty", "new_str": "z"}, "a", []),
+        ("edit", "write", {"command": "create", "path": "a", "file_text": "x"}, "a", []),
+        ("find", "search", {"query": "x", "queries": ["x"]}, "x", []),
         ("goto", "read", {"command": "goto 73\n"}, "73", []),
         ("plan", "write", {"todos": [{"content": "do\n\tit", "done": True}]}, "",
          [["todos", "- content:\n    do\n    \tit\n  done: true"]]),

@@ -62,6 +62,7 @@ def card_of(
         used.add("command")  # what an editor with several commands does is seen in its diff
     about, whole = _about(tool, kind, arguments if value is None else value, edits, used)
     fields = [] if used and value is None else list(_fields(arguments if value is None else value, used | whole))
+    fields = [field for field in fields if not whole or field[1] != about]
     return {"about": about, "fields": fields, "edits": [_edit(edit) for edit in edits]}
 
 
@@ -78,7 +79,8 @@ def is_refused(result: str) -> bool:
 def _about(tool: str, kind: str, value: object, edits: list[Edit], used: set[str]) -> tuple[str, set[str]]:
     """The main argument in one line, and the names of those that are shown whole in it."""
     if edits and isinstance(value, Mapping) and "command" in used and edits[0].path:
-        return clip(clean(edits[0].path), MAX_ABOUT), set()
+        path = edits[0].path
+        return clip(clean(path), MAX_ABOUT), {key for key in value if value[key] == path and len(path) <= MAX_ABOUT}
     if isinstance(value, Mapping):
         for key in (*_ABOUT.get(kind, ()), *_PLACES):
             text = _command_line(value.get(key))

@@ -52,7 +52,7 @@ function cardOf(data, n, k, folds, { onStep, openRun }) {
     ),
     json,
     !inline && h("dl", { class: "fields" }, fields.map(([name, text], i) => [h("dt", {}, visible(name)), h("dd", {}, folds.text(`${key}.field${i}`, text, { name: "code", lines: 12 }))])),
-    (call.edits ?? []).map((edit, i) => diffOf(edit, `${key}.edit${i}`, folds, call.edits.length > 1 || edit.path !== call.about)),
+    (call.edits ?? []).map((edit, i) => diffOf(edit, `${key}.edit${i}`, folds, Boolean(edit.path) && edit.path !== (i ? call.edits[i - 1].path : call.about))),
     resultOf(call, key, folds, stepLink),
     call.child !== null && call.child !== undefined && data.children?.[call.child] && childOf(data.children[call.child].run, () => openRun?.(call.child)),
   );
