@@ -100,11 +100,15 @@ def dumps(value: object) -> bytes:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
+_OUTSIDE: Final = frozenset({"continuation", "path", "subagents"})
+"""What is no part of a record: subagents have rows of their own."""
+
+
 def _defaults() -> dict[str, Any]:
     out = {}
     for field in fields(Run):
         default = field.default_factory() if field.default_factory is not MISSING else field.default
-        if field.name not in ("continuation", "subagents"):  # no part of a record: subagents have rows of their own
+        if field.name not in _OUTSIDE:
             out[field.name] = default
     return out
 

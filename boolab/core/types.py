@@ -476,6 +476,7 @@ class Run:
         error: What ended it, if that was an error.
         subagents: The runs that this one started, with their own in them; `with_subagents` puts all of them into one
             list. No part of the record.
+        path: The file that `load_runs` read it from, as it was named. No part of the record.
         continuation: What `resume` needs to continue the run. No part of the record.
 
     Example:
@@ -513,6 +514,7 @@ class Run:
     scores: tuple[Score, ...] = ()
     error: str | None = None
     subagents: tuple[Run, ...] = field(default=(), repr=False, compare=False)
+    path: str | None = field(default=None, repr=False, compare=False)
     continuation: Any = field(default=None, repr=False, compare=False)
 
     @property

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatch
 from functools import cache
@@ -399,6 +399,7 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
         name = reader.NAME
         with without_collection():
             runs = read_file(reader, path, lambda message: notes.append(_warn(message)))
+        runs = [replace(run, path=str(path)) for run in runs]
         if not runs and strict:
             notes.append(_warn(f"{path}: no run in it"))
     except _Unrecognised as error:

@@ -16,6 +16,7 @@ from boolab.widgets._base.compress import packed
 from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
 from boolab.widgets.replay.data import replay_data
 from tests.browser.conftest import PageOf
+from tests.support.project import ROOT
 
 pytestmark = pytest.mark.pages
 
@@ -140,6 +141,32 @@ def test_keys_move_the_play_head_and_all_that_follows_it(opened: Opened) -> None
     ):
         press(shown, *keys)
         at(shown, n)
+
+
+def test_the_keys_that_open_something_close_it_too_and_escape_goes_back_one_by_one(opened: Opened) -> None:
+    shown = opened(step=4)
+    for name, place in (("?", ".help"), ("/", ".search:focus"), ("o", ".outline [aria-current]:focus")):
+        press(shown, name)
+        expect(shown.locator(place)).to_be_visible()
+    shown.keyboard.press("ArrowDown")
+    at(shown, 5)
+    press(shown, "?")
+    expect(shown.locator(".help")).to_be_hidden()
+    shown.locator(".open-subagents").click()
+    shown.locator(".more button").click()
+    inner = shown.locator(".level").last
+    press(shown, "?")
+    inner.locator(".show-code").click()
+    for place in (".help", ".as-code"):
+        expect(inner.locator(place)).to_be_visible()
+        press(shown, "Escape")
+        expect(inner.locator(place)).to_be_hidden()
+    press(shown, "Escape")
+    at(shown, 5)
+    press(shown, "Escape")
+    expect(shown.locator(".more")).to_be_hidden()
+    keys = shown.locator(".help dt").all_text_contents()
+    assert set("space ← → shift home end e r l / n o c ? esc".split()) <= set(" ".join(keys).split())
 
 
 def test_no_key_that_is_typed_in_it_is_a_shortcut_of_the_notebook(opened: Opened) -> None:
@@ -309,12 +336,25 @@ def test_the_link_and_the_code_of_a_step_can_be_copied(opened: Opened) -> None:
     expect(shown.locator(".notice")).to_have_text("link copied")
     assert shown.evaluate("navigator.clipboard.readText()").endswith("#light&step=2")
     shown.locator(".show-code").click()
-    expect(shown.locator(".as-code pre")).to_contain_text("bl.Replay(run, step=2)")
+    expect(shown.locator(".as-code pre")).to_contain_text("bl.Replay(run, step=2, runs=runs)")
     press(shown, "ArrowRight")
-    expect(shown.locator(".as-code pre")).to_contain_text("bl.Replay(run, step=3)")
+    expect(shown.locator(".as-code pre")).to_contain_text("bl.Replay(run, step=3, runs=runs)")
+    press(shown, "Escape")
+    expect(shown.locator(".as-code")).to_be_hidden()
+
+
+def test_the_code_that_is_copied_opens_the_run_at_the_step_anywhere(page_of: PageOf) -> None:
+    run = bl.load_runs(ROOT / "datasets/runs")[7]
+    shown = page_of(bl.Replay(run, step=2))
+    shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    press(shown, "ArrowRight")
+    shown.locator(".show-code").click()
     shown.locator(".copy-code").click()
     expect(shown.locator(".notice")).to_have_text("code copied")
-    assert "bl.Replay(run, step=3)" in shown.evaluate("navigator.clipboard.readText()")
+    code = shown.evaluate("navigator.clipboard.readText()")
+    scope: dict[str, Any] = {}
+    exec(code.replace("bl.Replay(", "replay = bl.Replay("), scope)  # noqa: S102 - our own code
+    assert (scope["replay"].run, scope["replay"].step) == (run, 3)
 
 
 def test_gauges_follow_the_counters_at_each_boundary(opened: Opened, data: dict[str, Any]) -> None:

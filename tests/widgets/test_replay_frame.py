@@ -11,6 +11,7 @@ from boolab.core.types import Compacted, Event, Input, Message, Response, Score,
 from boolab.widgets.replay.code import code_of
 from boolab.widgets.replay.data import replay_data
 from tests.support.helpers import play, steps
+from tests.support.project import ROOT
 
 
 def looping(**facts: Any) -> bl.Run:
@@ -216,6 +217,10 @@ def test_the_code_opens_the_run_at_the_step(tmp_path: Path) -> None:
     scope: dict[str, Any] = {"runs": [looping(), run]}
     exec("4".join(code_of(run)).replace("bl.Replay(", "replay = bl.Replay("), scope)  # noqa: S102 - our own code
     assert (scope["replay"].run.run_id, scope["replay"].step) == (run.run_id, 4)
+    for logged in bl.with_subagents(bl.load_runs(ROOT / "tests/data/claude_code")):
+        scope = {}  # all that it needs is the log
+        exec("1".join(code_of(logged)).replace("bl.Replay(", "replay = bl.Replay("), scope)  # noqa: S102 - our own code
+        assert (scope["replay"].run.run_id, scope["replay"].step) == (logged.run_id, 1)
     path = tmp_path / "runs.db"
     with bl.Store(path) as store:
         store.add([looping(run_id="r")])

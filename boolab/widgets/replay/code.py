@@ -7,12 +7,12 @@ from pathlib import Path
 from boolab.core.types import Run
 
 
-def code_of(run: Run, path: str | Path | None = None) -> list[str]:
-    """The code before and after the number of the step.
+def code_of(run: Run, store: str | Path | None = None) -> list[str]:
+    """The code before and after the number of the step. It runs where the run's file is.
 
     Args:
-        run: The run.
-        path: The store that the run was loaded from, if it is known.
+        run: The run. One that was not read from a file is looked for in a list `runs`.
+        store: The store that the run was loaded from, if it is known.
 
     Example:
         >>> import boolab as bl
@@ -23,12 +23,11 @@ def code_of(run: Run, path: str | Path | None = None) -> list[str]:
         bl.Replay('runs.db', step=1)
     """
     lines = ["import boolab as bl", ""]
-    if path is not None:
-        return ["\n".join([*lines, f"bl.Replay({str(path)!r}, step="]), ")"]
-    runs = "runs" if run.parent_run_id is None else "bl.with_subagents(runs)"
-    lines += [
-        "# runs = bl.load_runs(...): the logs or the file that hold this run",
-        f"run = next(one for one in {runs} if one.run_id == {run.run_id!a})",
-        "bl.Replay(run, step=",
-    ]
-    return ["\n".join(lines), ")"]
+    if store is not None:
+        return ["\n".join([*lines, f"bl.Replay({str(store)!r}, step="]), ")"]
+    if run.path is None:
+        lines += ["# runs: a list with this run, which was not read from a file", "runs = bl.with_subagents(runs)"]
+    else:
+        lines.append(f"runs = bl.with_subagents(bl.load_runs({run.path!r}))")
+    lines += [f"run = next(one for one in runs if one.run_id == {run.run_id!a})", "bl.Replay(run, step="]
+    return ["\n".join(lines), ", runs=runs)"]
