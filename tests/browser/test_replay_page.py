@@ -166,7 +166,8 @@ def test_the_keys_that_open_something_close_it_too_and_escape_goes_back_one_by_o
     press(shown, "Escape")
     expect(shown.locator(".more")).to_be_hidden()
     keys = shown.locator(".help dt").all_text_contents()
-    assert set("space ← → shift home end e r l / n o c ? esc".split()) <= set(" ".join(keys).split())
+    named = {"space", "←", "→", "shift", "home", "end", "e", "r", "l", "/", "n", "o", "c", "?", "esc"}
+    assert named <= set(" ".join(keys).split())
 
 
 def test_no_key_that_is_typed_in_it_is_a_shortcut_of_the_notebook(opened: Opened) -> None:
@@ -289,7 +290,10 @@ def test_the_head_is_one_line_and_opens_what_is_longer(opened: Opened, width: in
 
 
 OVERLAPS: Final = """() => {
-  const seen = (one) => { const box = one.getBoundingClientRect(); return box.width && box.height ? [[one, box]] : []; };
+  const seen = (one) => {
+    const box = one.getBoundingClientRect();
+    return box.width && box.height ? [[one, box]] : [];
+  };
   const groups = [".level", ".top", ".facts-line", ".kpis", ".toolbar", ".called", ".told", ".would .row", ".step-row"];
   const clashes = [];
   for (const place of document.querySelectorAll(groups.map((one) => `.boolab-replay ${one}`).join())) {

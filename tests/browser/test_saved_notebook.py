@@ -1,10 +1,13 @@
 """A notebook that is saved with widgets in it, and opened again without the kernel that made them."""
 
+from math import ceil
 from typing import Final
 
 import pytest
 from playwright.sync_api import expect
 
+from boolab.widgets._base.saved_view import MIN_HEIGHT
+from tests.browser.chromium import PATIENCE_MS
 from tests.browser.lab import Lab
 from tests.support.project import ROOT
 
@@ -32,6 +35,8 @@ def test_a_saved_notebook_shows_the_pages_of_its_widgets_without_a_kernel(lab: L
         shown = lab.cell(number)
         shown.locator(".boolab").first.wait_for()
         expect(shown.locator(".boolab-saved")).to_be_hidden()  # the live widget alone
+        inside = shown.locator(".boolab-saved iframe").content_frame.locator("body.boolab-page")
+        expect(inside).to_have_count(0)  # not even loaded
     lab.open_again(path)
     for number in WIDGETS:
         shown = lab.cell(number)
@@ -40,3 +45,30 @@ def test_a_saved_notebook_shows_the_pages_of_its_widgets_without_a_kernel(lab: L
         expect(shown.locator(".untrusted")).to_be_hidden()
         expect(shown.locator(".boolab-saved iframe").content_frame.locator(".boolab").first).to_be_in_viewport()
         expect(shown.get_by_text(ERROR)).to_be_hidden()
+        body = shown.locator(".boolab-saved iframe").content_frame.locator("body")
+        height = body.evaluate("(body) => body.getBoundingClientRect().height")
+        expect(shown.locator(".boolab-saved iframe")).to_have_css("height", f"{max(MIN_HEIGHT, ceil(height))}px")
+        assert not body.evaluate("(body) => body.ownerDocument.documentElement.scrollHeight > innerHeight")
+
+
+def test_a_link_to_a_step_opens_there_in_jupyterlab_with_its_kernel_and_without(lab: Lab) -> None:
+    path = lab.write("linked.ipynb", CELLS[:2])
+    lab.open(path)
+    lab.run_all()
+    lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    replay = lab.cell(1).locator(".boolab-replay")
+    replay.press("ArrowRight")
+    replay.press("c")
+    expect(replay.locator(".notice")).to_have_text("link copied")
+    link = lab.page.evaluate("navigator.clipboard.readText()")
+    assert link.endswith("%3A2")
+    replay.press("End")
+    lab.command("docmanager:save")
+    tab = lab.page.context.new_page()
+    tab.goto(link)
+    expect(tab.locator(".boolab-replay .step-number")).to_contain_text("step 2 of", timeout=2 * PATIENCE_MS)
+    tab.close()
+    lab.page.evaluate("(link) => history.replaceState(null, '', link)", link)
+    lab.open_again(path)
+    shown = lab.cell(1).locator(".boolab-saved iframe").content_frame
+    expect(shown.locator(".step-number")).to_contain_text("step 2 of")

@@ -62,8 +62,13 @@ for (const model of models) {
     opened.scrollIntoView({ block: "nearest" });
   });
 }
-// In a frame of another page, such as the report: say how high this one is, so that it need not scroll by itself.
+// In a frame of another page, such as the report: say how high this one is, so that it need not scroll by itself. That
+// page may say which step of which run its own address asks for: see saved_view.py.
 if (parent !== window) {
+  addEventListener("message", ({ source, data }) => {
+    const step = source === parent && typeof data?.replay === "string" ? askedBy(data.replay) : null;
+    if (step) for (const model of models) model.set("asked", step);
+  });
   new ResizeObserver(() => {
     const height = document.body.getBoundingClientRect().height;
     parent.postMessage({ height }, "*");

@@ -2,6 +2,7 @@
 
 A front end that knows widgets chooses the live view of an output, also where its model is gone, and then shows an error
 instead of the page beside it. So the page is an output of its own, which hides while the live view before it is there.
+It is not loaded until it can be seen, and its frame is as high as its content.
 """
 
 from __future__ import annotations
@@ -17,17 +18,45 @@ _STYLE: Final = f"""<style>
 .jp-OutputArea-child:has(+ .jp-OutputArea-child .boolab-saved) > {_OUTPUT}:not(:has(*)) {{ display: none; }}
 .boolab-saved {{ height: 0; overflow: hidden; animation: boolab-saved 0s linear 1s forwards; }}
 @keyframes boolab-saved {{ to {{ height: auto; }} }}
-.boolab-saved iframe {{ display: block; width: 100%; height: 720px; border: 0; }}
+.boolab-saved iframe {{ display: block; width: 100%; height: 720px; border: 0; margin-top: 4000px; }}
+.boolab-saved iframe {{ animation: boolab-loaded 0s linear 1s forwards; }} /* out of sight till then */
+@keyframes boolab-loaded {{ to {{ margin-top: 0; }} }}
 .boolab-saved p {{ margin: 0 0 8px; opacity: .8; }}
 .boolab-saved .untrusted {{ display: none; }}
 </style>"""
+MIN_HEIGHT: Final = 240
+MAX_HEIGHT: Final = 2_400
+_FIT: Final = f"""<script>
+if (!globalThis.boolabSaved) {{
+  globalThis.boolabSaved = new IntersectionObserver((entries) => {{
+    for (const {{ target, isIntersecting }} of entries) {{
+      if (!isIntersecting) continue;
+      target.srcdoc = target.dataset.page;
+      boolabSaved.unobserve(target);
+    }}
+  }});
+  addEventListener("message", ({{ source, data }}) => {{
+    if (!Number.isFinite(data?.height)) return;
+    for (const frame of document.querySelectorAll(".boolab-saved iframe")) {{
+      if (frame.contentWindow !== source) continue;
+      frame.style.height = `${{Math.max({MIN_HEIGHT}, Math.min({MAX_HEIGHT}, Math.ceil(data.height)))}}px`;
+      const opened = performance.getEntriesByType("navigation")[0]?.name ?? location.href;
+      const replay = new URL(opened).searchParams.get("replay");
+      if (replay && !frame.dataset.asked) source.postMessage({{ replay }}, "*");
+      frame.dataset.asked = "true";
+    }}
+  }});
+}}
+for (const frame of document.querySelectorAll(".boolab-saved iframe:not([srcdoc])")) boolabSaved.observe(frame);
+</script>"""
+"""Loads a frame when it comes into sight, makes it as high as its page reports, and passes on the step of a link."""
 _HOW: Final = "<p>A saved view, without Python. Run the cell to make it live.</p>"
 _TRUST: Final = '<p class="untrusted">To see it here, trust the notebook: this view of it has no frames.</p>'
 """For a front end that removes styles and frames from notebooks of others: the style hides it elsewhere."""
 
 
 def saved_view(title: str, page: str) -> str:
-    """A page in a frame, with sentences that say how to get the live widget.
+    """A page in a frame that fits it, with sentences that say how to get the live widget.
 
     It appears after a second: by then a live view is there, if there is one. A front end that removes frames from
     notebooks of others leaves the sentences.
@@ -37,12 +66,12 @@ def saved_view(title: str, page: str) -> str:
         page: The page, as HTML.
 
     Example:
-        >>> "srcdoc=" in saved_view("Replay", "<p>one run</p>")
+        >>> "data-page=" in saved_view("Replay", "<p>one run</p>")
         True
     """
     name, text = html.escape(title, quote=True), html.escape(page, quote=True)
-    frame = f'<iframe title="{name}" sandbox="allow-scripts" srcdoc="{text}"></iframe>'
-    return f'<div class="boolab-saved">{_STYLE}{_HOW}{_TRUST}{frame}</div>'
+    frame = f'<iframe title="{name}" sandbox="allow-scripts" data-page="{text}"></iframe>'
+    return f'<div class="boolab-saved">{_STYLE}{_HOW}{_TRUST}{frame}{_FIT}</div>'
 
 
 def too_large(page: str) -> str:

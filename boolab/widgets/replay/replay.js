@@ -425,7 +425,7 @@ function levelsIn(el) {
   // Show a step of a run by its id: of the first one, or of a subagent below it. A run that is not here is left alone.
   function reach(run_id, step) {
     const path = levels.length ? pathTo(levels[0].data, run_id) : null;
-    if (!path) return;
+    if (!path) return false;
     while (levels.length > 1) close();
     path.forEach((index, depth) => {
       const { data, traits } = levels[levels.length - 1];
@@ -433,6 +433,7 @@ function levelsIn(el) {
       openRun(index, depth === path.length - 1 ? step : null);
     });
     if (!path.length) levels[0].traits.set("step", step);
+    return true;
   }
 
   const end = () => {
@@ -461,22 +462,26 @@ function render({ model, el }) {
   const levels = levelsIn(el);
   keys(el, keysOf(levels.player), FIELD_KEYS);
   let arrived = false;
-  // A link may name a subagent's run, which the trait `step` cannot.
+  // A link names the run, which may be a subagent's, and the step in it.
   const reachAsked = () => {
-    const asked = model.get("asked");
-    if (asked) levels.reach(asked.run, asked.step);
+    const asked = model.get("asked") ?? askedInJupyter();
+    return Boolean(asked) && levels.reach(asked.run, asked.step);
   };
-  if (model.linkTo) model.on("change:asked", reachAsked);
+  model.on("change:asked", reachAsked);
   const stop = withData(model, el, (data) => {
     levels.end();
     el.setAttribute("aria-label", `Replay of ${visible(data.title ?? "a run")}`);
+    if (inJupyter()) model.linkTo = (step, run = data.run_id) => linkInJupyter(step, run);
     levels.open(data, model);
-    if (!arrived) reachAsked();
+    if (!arrived && reachAsked() && inJupyter()) {
+      globalThis.boolabFollowed = true;
+      el.scrollIntoView({ block: "nearest" });
+    }
     if (!arrived) arrive(el);
     arrived = true;
   });
   return () => {
-    if (model.linkTo) model.off("change:asked", reachAsked);
+    model.off("change:asked", reachAsked);
     stop();
     levels.end();
   };

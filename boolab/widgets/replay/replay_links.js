@@ -19,6 +19,22 @@ async function copied(text) {
   }
 }
 
+// In JupyterLab the address of the notebook has the run and the step: ?replay=RUN:40. The view in it that has such a run
+// shows the step, also one that comes back with its kernel, or without.
+const inJupyter = () => document.getElementById("jupyter-config-data") !== null;
+function linkInJupyter(step, run) {
+  const address = new URL(location.href);
+  address.search = new URLSearchParams({ replay: `${run}:${step}` });
+  address.hash = "";
+  return address.href;
+}
+// JupyterLab changes its address while it starts: what counts is the one that was opened. It is followed once.
+function askedInJupyter() {
+  if (!inJupyter() || globalThis.boolabFollowed) return null;
+  const opened = performance.getEntriesByType("navigation")[0]?.name ?? location.href;
+  return askedBy(new URL(opened).searchParams.get("replay") ?? "");
+}
+
 // Buttons "Copy link" and "As code". `link()` is the address of the step, or null where a page has none of its own.
 function linksOf(data, { step, link, say }) {
   const code = h("pre", { class: "code said" });
@@ -41,6 +57,6 @@ function linksOf(data, { step, link, say }) {
     const address = link();
     return address ? copy(address, "link") : copy(codeFor(data, step()), "code");
   };
-  const linkButton = h("button", { type: "button", class: "copy-link", title: "copy a link to this step (c); in a notebook, the code that opens it", onclick: copyLink }, h("span", { class: "word" }, "Copy "), h("span", { class: "short-name" }, "link"));
+  const linkButton = h("button", { type: "button", class: "copy-link", title: "copy a link to this step (c)", onclick: copyLink }, h("span", { class: "word" }, "Copy "), h("span", { class: "short-name" }, "link"));
   return { buttons: [linkButton, codeButton], place, show, close, copyLink };
 }
