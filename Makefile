@@ -85,7 +85,7 @@ harnesses: $(READY) ## put what each preset is into docs/harnesses.md
 study: $(READY) ## run the notebook of the study, and put what it gives into docs/study.md
 	$(BIN)/python -m tests.docs.study_page --write
 
-bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, scorecards, readers, real models' client, sweeps, widgets, the hook, monitors, and logs that grow
+bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, scorecards, readers, real models' client, sweeps, widgets, the hook, monitors, logs that grow, and kept files
 	$(BIN)/python -m benchmarks.loop
 	$(BIN)/python benchmarks/counterfactual.py
 	$(BIN)/python -m benchmarks.scorecard
@@ -97,6 +97,7 @@ bench: $(READY) ## measure the loop against a bare loop, counterfactuals against
 	$(BIN)/python -m benchmarks.hook
 	$(BIN)/python -m benchmarks.monitor
 	$(BIN)/python -m benchmarks.watch
+	$(BIN)/python -m benchmarks.world
 
 bench-peers: $(READY) ## measure the loop beside nine released packages, and what their limits leave; makes docs/peers.md
 	$(BIN)/python -m benchmarks.peers --write

@@ -85,5 +85,6 @@ from boolab.widgets.heatmap.widget import Heatmap as Heatmap
 from boolab.widgets.replay.widget import Replay as Replay
 from boolab.widgets.sweep_view.widget import SweepView as SweepView
 from boolab.widgets.watch_view.widget import watch as watch
+from boolab.worlds.git_world import GitWorld as GitWorld
 
 __version__: str

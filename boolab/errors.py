@@ -14,6 +14,7 @@ BoolabError
 ├── ModelError            a model failed to respond                            (status, retryable, partial)
 ├── WorkerDied            a worker vanished before its piece of work was done
 ├── ToolError             raised by a tool: why it failed, in one sentence
+├── WorldError            the files of a run cannot be kept or restored
 ├── RunStopped            ends the block of a `Monitor` whose rule is true              (stop, monitor)
 └── UnknownCounter        a stop rule hangs on a counter whose value the run does not know
 ```
@@ -148,6 +149,10 @@ def describe(error: BaseException) -> str:
 
 class ToolError(BoolabError):
     """Raise it in a tool to give the model an error result whose text is just your message."""
+
+
+class WorldError(BoolabError):
+    """The state that the tools of a run change cannot be kept, or not be restored: see `GitWorld`."""
 
 
 class RunStopped(BoolabError):

@@ -29,6 +29,8 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `shadow`                            | rule, reason, value, where it first was true; after_step          |
 | `compaction`                        | kept_from (the first step that was not summed up), tokens (the    |
 |                                     | estimate before), what (the summary); after_step                  |
+| `world`                             | what was kept (of a `GitWorld`: commit, changed, left_out, ...),  |
+|                                     | or fault: why nothing was; after_step                             |
 | `sentinel`                          | sentinel (its kind), text, after_step                             |
 | `stop`                              | reason, step, rule, threshold, value, also_fired, error            |
 """

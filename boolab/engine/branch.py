@@ -1,8 +1,9 @@
 """`branch`: continue a recorded run from one of its steps, live, under other conditions.
 
 A counterfactual computes what another limit would have done to the recorded steps. Where the run would have continued,
-it cannot know the next responses. A branch gets them from a model. The state of the world is not part of a record:
-files, servers and all else that tools changed must be as they were after the step that the branch continues from.
+it cannot know the next responses. A branch gets them from a model. What the tools changed is not part of a record. If
+the run was kept in a world, `world=` begins with the files as they were; all else (servers, and files without a world)
+must be as it was after the step that the branch continues from.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final, Unpack
 from boolab.agents.agent import Agent
 from boolab.core.types import Event, Run, Step, Stop
 from boolab.engine.history import from_user
+from boolab.engine.keep import kept_after, restored
 from boolab.engine.options import BranchOptions, Setup
 from boolab.engine.plan import plan_of
 from boolab.engine.resume import ended_with, resumed
@@ -22,6 +24,7 @@ from boolab.engine.turn import Turn
 from boolab.errors import SettingError, forgot_await
 from boolab.frames.runs import has_boundary
 from boolab.models.base import Model
+from boolab.worlds.protocol import World
 
 _IN_STEPS: Final = frozenset({"block", "branch", "departed", "stop_before_call", "subagent", "synthesis"})
 """Events of a step, or of what led to it; others come at the boundary after it, where a branch begins."""
@@ -51,7 +54,8 @@ async def branch(
         message: The user's message there. After a final answer it is needed, and everything counts anew, as in a new
             turn.
         agent: The agent that continues; its prompt is not used.
-        **options: As for `run`.
+        **options: As for `run`. With `world=`, the tools work in a folder of the branch's own, which holds the files as
+            they were after step `at` and stays afterwards: `GitWorld.folder_of` finds it.
 
     Returns:
         A record of its own that begins with the kept steps. Its event `branch` names the run (`run_id`) and the `step`
@@ -60,6 +64,8 @@ async def branch(
     Raises:
         SettingError: if `at` is no number of steps of the run, or the run cannot continue from there: after a final
             answer without a `message`, or from a last step that broke off, has no results, or waits for an answer.
+            With `world=`, also if the files after that step were not kept.
+        WorldError: if they were kept, and cannot be restored.
         asyncio.CancelledError: as `run` does.
 
     Example:
@@ -71,7 +77,22 @@ async def branch(
         >>> [step.response.text for step in asyncio.run(bl.branch(first, 2, model=other)).steps]
         ['', '', 'A window.']
     """
-    return await drive(branch_turn(run, at, setup_of(agent, {**options, "model": model}), message))
+    setup = setup_of(agent, {**options, "model": model})
+    turn = branch_turn(run, at, setup, message)
+    return await drive(turn if setup.world is None else await _in_folder(turn, run, at, setup.world, message))
+
+
+async def _in_folder(turn: Turn, run: Run, at: int, world: World, message: str | None) -> Turn:
+    """The turn of a branch in a folder of its own, with the files that were kept after step `at`."""
+    own = await restored(world, kept_after(run, at))
+    try:
+        turn = branch_turn(run, at, turn.plan.options._replace(world=own), message)
+    except BaseException:
+        own.discard()
+        raise
+    if own.incomplete:
+        turn.record.note("fault", what=own.incomplete)
+    return turn
 
 
 def branch_turn(run: Run, at: int, setup: Setup, message: str | None = None) -> Turn:
@@ -156,6 +177,8 @@ def _is_of(event: Event, at: int) -> bool:
     """Whether an event belongs to the first steps."""
     _, kind, facts = event
     after = facts.get("after_step")
+    if kind == "world":
+        return after is not None and after <= at
     if after is None or after >= at:
         return after == at > 0 and (
             kind in _IN_STEPS

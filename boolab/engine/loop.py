@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from boolab.core.types import Response, Step, Stop, ToolCall
 from boolab.engine.decide import EXECUTE_ALL, at_boundary, continue_after_ask, ends_batch, idle, is_final, judge
+from boolab.engine.keep import keep, open_world
 from boolab.engine.log import log_end
 from boolab.engine.record import close
 from boolab.engine.summaries import compact, consume_own_cancel, task_is_cancelled, wrap_up
@@ -39,9 +40,7 @@ class ToolPhaseResult(NamedTuple):
 
 
 async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912 - the one loop, on one screen
-    """Run a turn to its end and yield each step as it completes.
-
-    The record is `turn.run`; it is there afterwards, also when the iteration is broken off or the task cancelled.
+    """Run a turn to its end and yield each step as it completes. `turn.run` is the record, however the turn ends.
 
     Args:
         turn: The prepared turn.
@@ -50,13 +49,14 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
         The steps in order, the final text included.
 
     Raises:
-        asyncio.CancelledError: if the task was cancelled, and not by the turn's own `Abort`; its attribute
-            `run` is the record.
+        WorldError: if the world cannot be kept at all.
+        asyncio.CancelledError: if the task was cancelled, not by its own `Abort`; its `run` is the record.
     """
     plan, yielded = turn.plan, time.perf_counter()
     cancelled: asyncio.CancelledError | None = None
     stop: Stop | None = None
     try:
+        await open_world(turn)
         while (stop := at_boundary(turn)) is None or await continue_after_ask(turn, stop):
             if time.perf_counter() - yielded > YIELD_EVERY_S:
                 await asyncio.sleep(0)
@@ -79,6 +79,8 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
                 phase = await tool_phase(turn, response, verdict.places)
                 event = "limit" if phase.action == "continue" and verdict.stop is not None else phase.action
             step, stop = turn.end_step(event, verdict.stop)
+            if turn.keeper is not None and any(step.results):
+                await keep(turn)
             yield step
             if stop is not None:
                 break
@@ -93,8 +95,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
     except BaseException as error:  # noqa: BLE001 - a failure is data
         stop = turn.fail(error)
     cancelled = await wrap_up(turn, stop) or cancelled
-    run = close(turn, stop)
-    log_end(run)
+    log_end(run := close(turn, stop))
     if cancelled is not None:
         cancelled.run = run  # type: ignore[attr-defined] # so that the handler has the record
         raise cancelled

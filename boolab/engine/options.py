@@ -20,6 +20,7 @@ from boolab.models.base import Model
 from boolab.rules.stop import StopRule
 from boolab.tools.tool import ToolSpec, as_tool, as_tools, open_tool
 from boolab.tools.workspace import BUILT_IN, pause_tools, workspace_tools
+from boolab.worlds.protocol import World
 
 Synthesis: TypeAlias = Callable[[Sequence[ToolCall], Sequence[ToolResult]], Awaitable[str | None]]
 Score: TypeAlias = Callable[[Run], bool | None]
@@ -67,6 +68,7 @@ class BranchOptions(TypedDict, total=False):
     ask: Ask | None
     inbox: Inbox | None
     compaction: Compaction | None
+    world: World | None
 
 
 class RunOptions(BranchOptions, total=False):
@@ -94,9 +96,15 @@ class Setup(NamedTuple):
     ask: Ask | None = None
     inbox: Inbox | None = None
     compaction: Compaction | None = None
+    world: World | None = None
     settings: Mapping[str, Any] = {}
     model_name: str | None = None
     run_id: str | None = None
+
+    @property
+    def folder(self) -> str | Path | None:
+        """The folder that the tools work in: that of the world, or else `root`."""
+        return self.root if self.world is None else self.world.root
 
 
 def _is_rules(value: object) -> bool:
@@ -115,6 +123,7 @@ _ACCEPTED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "shadow": (_is_rules, "a list of stop rules, such as [bl.max_steps(20)]"),
     "inbox": (lambda value: isinstance(value, Inbox), "a bl.Inbox"),
     "compaction": (lambda value: isinstance(value, Compaction), "a bl.Compaction"),
+    "world": (lambda value: callable(getattr(value, "keep", None)), "a world, such as bl.GitWorld('.')"),
     "clock": (lambda value: callable(getattr(value, "now", None)), "a clock, such as boolab.core.clock.VirtualClock()"),
     "ask": (callable, "a function from a Question to True or False"),
     "synthesis": (callable, "an async function from calls and results to a text"),
@@ -130,6 +139,9 @@ def check_setup(setup: Setup) -> None:
         value = getattr(setup, name)
         if value is not None and not accepts(value):
             raise SettingError(f"{name}={value!r} is not accepted: expected {expected}")
+    if setup.world is not None and setup.root is not None:
+        msg = "root= and world= both name the folder that the tools work in: leave root out"
+        raise SettingError(msg)
 
 
 def model_of(setup: Setup, agent: Agent) -> Model:
@@ -173,7 +185,7 @@ def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
     if not agent.tools:
         model = agent.model if setup.model is None else setup.model
         return given or {name: open_tool(name) for name in getattr(model, "own_tools", ())}
-    built_in = pause_tools() if setup.root is None else pause_tools() | workspace_tools(setup.root)
+    built_in = pause_tools() if setup.folder is None else pause_tools() | workspace_tools(setup.folder)
     offered: dict[str, ToolSpec] = {}
     for tool in agent.tools:
         if isinstance(tool, ToolSpec):
@@ -183,7 +195,7 @@ def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
             if found is None and getattr(model_of(setup, agent), "replies_to", _to_none)(tool):
                 found = open_tool(tool)
             if found is None:
-                need = " (which needs root=...)" if tool in BUILT_IN else ""
+                need = " (which needs root=... or world=...)" if tool in BUILT_IN else ""
                 msg = (
                     f"agent {agent.name!r} lists the tool {tool!r}{need}, which nothing provides; "
                     f"given: {', '.join(given) or 'none'}; built in: {', '.join(built_in)}"

@@ -134,6 +134,9 @@ def close(turn: Turn, stop: Stop) -> Run:
         The run; it is `turn.run` as well.
     """
     turn.step.move("closed")
+    if turn.keeper is not None:
+        turn.keeper.close()
+        turn.keeper = None
     run, record = run_of(turn, stop), turn.record
     score = turn.plan.options.score or getattr(turn.plan.model, "score", None)
     if score is not None:

@@ -44,6 +44,7 @@ from boolab.harness.presets import get_policy
 from boolab.models.base import Model
 from boolab.rules.counters import Progress
 from boolab.rules.stop import StopRule
+from boolab.worlds.protocol import World
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,6 +78,7 @@ async def run(
     ask: Ask | None = None,
     inbox: Inbox | None = None,
     compaction: Compaction | None = None,
+    world: World | None = None,
 ) -> Run:
     """Run an agent on a task until something stops it.
 
@@ -100,12 +102,15 @@ async def run(
             it the answer is no.
         inbox: Where the user's messages wait that arrive meanwhile; those that were not delivered are there afterwards.
         compaction: When the history is summarised; wins over the policy's.
+        world: Where the tools work, kept after each step, such as `GitWorld(root)`: a branch can begin with what was
+            kept. It is the run's `root` too.
 
     Returns:
         The record. A failure of the model, of a tool or of a rule is part of it, not an exception.
 
     Raises:
         SettingError: if something is missing or not accepted, before the first request.
+        WorldError: if the world cannot be kept at all, before the first request.
         asyncio.CancelledError: if the task is cancelled; its attribute `run` is the record up to then. Where a timeout
             makes a `TimeoutError` of it, it is that one's `__context__`, on every release of Python (`__cause__` is not
             always set). Task groups and cancel scopes of anyio keep it to themselves: there, `start` has the record.
@@ -142,6 +147,7 @@ async def run(
         ask=ask,
         inbox=inbox,
         compaction=compaction,
+        world=world,
     )
     return await drive(turn_of(setup, task))
 

@@ -157,6 +157,7 @@ async def _run(caller: Turn, setup: Setup, prompt: str, context: ToolContext, bu
     """
     shared = caller.plan.options
     setup = setup._replace(
+        root=setup.root if shared.world is None else shared.world.root,
         abort=shared.abort,
         ask=shared.ask,
         clock=context.clock,

@@ -21,6 +21,7 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from boolab.core.clock import VirtualClock, WallClock
@@ -33,11 +34,12 @@ from boolab.engine.interventions import ShadowWatch, last_words
 from boolab.engine.log import log, log_dropped, log_step_start
 from boolab.engine.plan import TurnPlan
 from boolab.engine.record import Record
-from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, describe
+from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
 from boolab.models.base import Emit, Request, partial_of, validate_response
 from boolab.rules.counters import Progress
 from boolab.rules.ladder import LadderState
 from boolab.tools.tool import Execution, ToolSpec
+from boolab.worlds.protocol import Keeper
 
 BOUNDARY: Final = "boundary"
 ASKED: Final = "asked"
@@ -179,6 +181,7 @@ class Turn:
         step: The step under way.
         ladder: The counters, and the levels of the guards.
         history: The steps, and what is sent of them.
+        keeper: What keeps the world of the run, while it runs.
         record: Everything else that is recorded.
         shadow: The rules that are only watched.
         grace: The stop that follows the one further request that was granted; None if none was.
@@ -193,8 +196,8 @@ class Turn:
 
     __slots__ = (
         "_chatty", "ahead_ms", "boundary_ms", "budget_parent", "clock", "context_limit", "depth", "execution", "grace",
-        "history", "ladder", "limits", "now", "parent", "passed_on", "plan", "record", "run", "shadow", "step",
-        "times_continued",
+        "history", "keeper", "ladder", "limits", "now", "parent", "passed_on", "plan", "record", "run", "shadow",
+        "step", "times_continued",
     )  # fmt: skip
 
     def __init__(
@@ -239,7 +242,10 @@ class Turn:
         self.set_context_limit()
         fatal = FATAL[plan.policy.execution.tool_failures]
         reply = getattr(model, "reply", None)
-        self.execution = Execution(plan.tools, self.record.run_id, clock, self.history.messages, reply, self, fatal, [])
+        root = None if options.folder is None else Path(options.folder)
+        run_id, messages = self.record.run_id, self.history.messages
+        self.execution = Execution(plan.tools, run_id, clock, messages, reply, self, fatal, [], root)
+        self.keeper: Keeper | None = None
         self._chatty = log.isEnabledFor(logging.INFO)
         self.run: Run | None = None
 
@@ -437,8 +443,9 @@ class Turn:
 
         Raises:
             KeyboardInterrupt, SystemExit: if that is what it was: it is the caller's.
+            WorldError: likewise: the world cannot be kept at all, and no request was made.
         """
-        if isinstance(error, INTERRUPTS):
+        if isinstance(error, (*INTERRUPTS, WorldError)):
             raise error
         if self.is_aborted:
             return self.interrupt(partial_of(error))  # the failure is how the model took the abort

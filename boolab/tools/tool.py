@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -55,6 +56,7 @@ class ToolContext(NamedTuple):
         clock: The clock of the run. Sleep with `await ctx.sleep(seconds)`: under a scripted model the time is virtual.
         history: The run's growing list of messages, which must not be changed.
         caller: The turn that called the tool, only for tools that start subagents.
+        root: The folder of the run: its `root`, or that of its `world`; None if it has none.
 
     Example:
         >>> import boolab as bl
@@ -73,6 +75,7 @@ class ToolContext(NamedTuple):
     clock: Clock
     history: Sequence[Message] = ()
     caller: Any = None
+    root: Path | None = None
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the run's clock.
@@ -242,6 +245,7 @@ class Execution(NamedTuple):
     caller: Any = None
     fatal: Literal["none", "unexpected", "all"] = "none"
     failures: list[str] = []  # noqa: RUF012 - a field; each turn brings its own
+    root: Path | None = None
 
 
 async def execute_together(
@@ -303,7 +307,7 @@ async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
     start, task = clock.now(), asyncio.current_task()
     try:
         if spec.needs_care:
-            context = ToolContext(run.run_id, step, number, clock, run.history, run.caller)
+            context = ToolContext(run.run_id, step, number, clock, run.history, run.caller, run.root)
             value = await _execute_with_care(spec, arguments, context)
         elif spec.is_async:
             value = await spec.function(**arguments)
@@ -355,7 +359,7 @@ async def _replied(
 ) -> ToolResult | None:
     """The model's own result, if it has one. An exception of the model becomes an error result."""
     try:
-        replying = reply(call, ToolContext(run.run_id, step, number, clock, run.history, run.caller))
+        replying = reply(call, ToolContext(run.run_id, step, number, clock, run.history, run.caller, run.root))
         result: object = None if replying is None else await replying
     except FailedReply as failed:
         run.failures.append(str(failed))

@@ -44,7 +44,7 @@ def test_tool_names_are_resolved_among_given_and_built_in_tools() -> None:
     agent = Agent("a", tools=("look", "list_files"))
     done = run_sync(agent, "go", model=model, tools=[look], root=".")
     assert [r and r.is_error for r in done.steps[0].results] == [False, False]
-    with pytest.raises(SettingError, match=r"lists the tool 'list_files' \(which needs root=\.\.\.\)"):
+    with pytest.raises(SettingError, match=r"lists the tool 'list_files' \(which needs root=\.\.\. or world=\.\.\.\)"):
         run_sync(agent, "go", model=model, tools=[look])
     with pytest.raises(SettingError, match="lists the tool 'fly', which nothing provides; given: look"):
         run_sync(Agent("a", tools=("fly",)), "go", model=model, tools=[look])

@@ -1,0 +1,1 @@
+"""Tests of the worlds: the files of a run, kept and restored."""
