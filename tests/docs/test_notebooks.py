@@ -67,6 +67,14 @@ def test_no_cell_has_more_than_15_lines(path: Path) -> None:
     assert [cell for cell in sources(path) if len(cell.splitlines()) > 15] == []
 
 
+@pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
+def test_a_title_asks_a_question_or_says_what_to_learn_and_the_first_code_follows(path: Path) -> None:
+    first, second, *_ = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    title = "".join(first["source"]).splitlines()[0]
+    assert (first["cell_type"], second["cell_type"]) == ("markdown", "code")
+    assert re.fullmatch(r"# (How to .*|.*\?)", title)
+
+
 @pytest.mark.slow
 def test_01_answers_first_and_shows_a_success_that_the_answer_loses() -> None:
     extra = "print(longest.success, longest.n_steps > cap)"
