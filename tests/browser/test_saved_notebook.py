@@ -64,6 +64,7 @@ def test_a_link_to_a_step_opens_there_in_jupyterlab_with_its_kernel_and_without(
     assert link.endswith("%3A2")
     replay.press("End")
     lab.command("docmanager:save")
+    lab.watch.expect("before the connection is established")  # the tab may close while it still connects
     tab = lab.page.context.new_page()
     tab.goto(link)
     expect(tab.locator(".boolab-replay .step-number")).to_contain_text("step 2 of", timeout=2 * PATIENCE_MS)
