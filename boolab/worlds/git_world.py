@@ -27,6 +27,7 @@ from boolab.worlds.scan import (
     nested,
     parents,
     refuse,
+    repositories_in,
     scan,
 )
 
@@ -266,8 +267,7 @@ class GitKeeper:
         try:
             tracked = repository.tracked_and_ignored(origin.root)
             self._include = [*world._include, *tracked]  # noqa: SLF001
-            listed = bare_folders(self._git)
-            refuse(root, nested(root, listed))
+            refuse(root, repositories_in(self._git))
         except WorldError:
             self.close()
             raise

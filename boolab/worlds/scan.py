@@ -77,6 +77,11 @@ def _expanded(git: Git, folders: Sequence[bytes]) -> tuple[list[bytes], list[byt
     return files, [folder for folder in folders if folder not in full]
 
 
+def repositories_in(git: Git) -> list[bytes]:
+    """The repositories in a folder of which the index holds nothing yet."""
+    return [name for name in names(git("ls-files", "-z", "-o", "--exclude-standard")) if name.endswith(b"/")]
+
+
 def bare_folders(git: Git) -> list[bytes]:
     """The topmost folders without a file in the index."""
     listed = names(git("ls-files", "-z", "-o", "--exclude-standard", "--directory"))

@@ -137,3 +137,8 @@ def write(name: str, content: bytes | str = b"", mode: int | None = None) -> Edi
             path.chmod(mode)
 
     return make
+
+
+def all_of(edits: Sequence[Edit]) -> Edit:
+    """The edit that makes all of these."""
+    return lambda root: [edit(root) for edit in edits]

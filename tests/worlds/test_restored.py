@@ -15,6 +15,7 @@ from tests.support.cases import cases
 from tests.support.git_worlds import (
     Edit,
     Files,
+    all_of,
     branched,
     edited,
     files_of,
@@ -113,10 +114,6 @@ EDITS = st.builds(
     st.sampled_from(CONTENTS),
     st.sampled_from([0o644, 0o755, 0o600, 0o700]),
 )
-
-
-def all_of(edits: list[Edit]) -> Edit:
-    return lambda root: [edit(root) for edit in edits]
 
 
 @cases(12, suppress_health_check=[HealthCheck.too_slow])

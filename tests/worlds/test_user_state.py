@@ -1,0 +1,218 @@
+"""Whatever happens to a run, the user's repository stays as it was: byte for byte, and usable."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import boolab as bl
+from tests.support.cases import first
+from tests.support.git_worlds import (
+    Edit,
+    Files,
+    all_of,
+    branched,
+    edit_tool,
+    edited,
+    editor,
+    files_of,
+    git,
+    kept,
+    repository,
+    users_own,
+    write,
+)
+from tests.support.project import ROOT
+
+
+def test_a_dirty_index_stays_byte_for_byte(tmp_path: Path) -> None:
+    root = repository(tmp_path / "r")
+    for name in ("staged", "both", "untracked", "intent", "removed"):
+        write(name, "1")(root)
+    git(root, "add", "staged", "both", "removed")
+    git(root, "add", "--intent-to-add", "intent")
+    git(root, "rm", "--quiet", "--cached", "a.txt")
+    git(root, "update-index", "--assume-unchanged", "sub/b.txt")
+    write("both", "2")(root)
+    (root / "removed").unlink()
+    status, before = git(root, "status", "--porcelain=v2"), users_own(root)
+    run = edited(bl.GitWorld(root), [lambda _: None, lambda _: None])
+    assert users_own(root) == before
+    assert git(root, "status", "--porcelain=v2") == status
+    restored = bl.GitWorld(root).restored(kept(run)[2])
+    assert files_of(restored.root) == files_of(root)
+    restored.discard()
+
+
+def test_variables_of_a_git_hook_do_not_lead_to_another_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, other = repository(tmp_path / "r"), repository(tmp_path / "other")
+    before = users_own(other)
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git/index"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    world = bl.GitWorld(root)
+    run = edited(world, [write("x")])
+    assert world.kept() == [run.run_id]
+    assert users_own(other) == before
+
+
+# Killed in mid-snapshot.
+
+KILLED = """
+import sys
+from pathlib import Path
+import boolab as bl
+from tests.support.git_worlds import edited, write
+
+def edit(number):
+    def make(root):
+        print(number, flush=True)
+        for part in range(30):
+            write(f"n{part}", f"{number} {part}" * 50)(root)
+    return make
+
+edited(bl.GitWorld(sys.argv[1]), [edit(number) for number in range(200)])
+"""
+
+
+@pytest.mark.parametrize("seed", first(1, range(30)))
+def test_a_run_that_is_killed_leaves_a_sound_repository_and_no_lock(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - a moment
+    root = repository(tmp_path / "r")
+    git(root, "add", "--all")
+    before = {name: value for name, value in users_own(root).items() if not name.startswith(b"worktree/n")}
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(root)], cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(chance.randint(1, 4)):
+            assert process.stdout.readline().strip()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(chance.uniform(0, 0.15))
+        os.killpg(process.pid, signal.SIGKILL)  # git too
+    assert process.returncode == -signal.SIGKILL
+    assert_sound(root, before)
+    (killed,) = bl.GitWorld(root).kept()
+    for commit in git(root, "rev-list", f"refs/boolab/{killed}").decode().split():
+        git(root, "ls-tree", "-r", commit)
+    run = edited(bl.GitWorld(root), [write("n0", "after"), write("n1", "after")])
+    assert not any("fault" in facts for facts in kept(run).values())
+    assert_sound(root, before)
+    assert [path.name for path in (root / ".git").rglob("*.lock")] == []
+    assert list((root / ".git/boolab/runs").iterdir()) == []
+    world = bl.GitWorld(root).restored(kept(run)[2])
+    assert files_of(world.root) == files_of(root)
+    world.discard()
+
+
+def assert_sound(root: Path, before: Files) -> None:
+    git(root, "fsck", "--strict", "--full", "--no-dangling")
+    assert {name: value for name, value in users_own(root).items() if not name.startswith(b"worktree/n")} == before
+
+
+# Cancelled in mid-snapshot.
+
+BLOCKING = """#!/bin/sh
+case "$*" in *"add --all"*) if [ -e {armed} ]; then echo > {reached}; exec sleep 60; fi;; esac
+exec {git} "$@"
+"""
+
+
+def test_a_run_cancelled_in_mid_snapshot_has_a_record_that_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path / "r")
+    before = users_own(root)
+    armed, reached, slow = tmp_path / "armed", tmp_path / "reached", tmp_path / "bin"
+    os.mkfifo(reached)
+    slow.mkdir()
+    real = git(root, "--exec-path").decode().strip() + "/git"
+    (slow / "git").write_text(BLOCKING.format(armed=armed, reached=reached, git=real))
+    (slow / "git").chmod(0o755)
+    edits = [write("x", "1"), all_of([write("x", "2"), lambda _: armed.touch()]), write("x", "3")]
+
+    async def cancelled() -> bl.Run:
+        with monkeypatch.context() as patch:
+            patch.setenv("PATH", f"{slow}{os.pathsep}{os.environ['PATH']}")
+            world = bl.GitWorld(root)
+        run = bl.run(None, "Edit.", model=editor(edits), tools=[edit_tool(edits)], world=world, policy="naive")
+        task = asyncio.create_task(run)
+        await asyncio.to_thread(reached.read_text)  # the event loop is free while git works
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        found = caught.value.run  # type: ignore[attr-defined]
+        assert isinstance(found, bl.Run)
+        return found
+
+    run = asyncio.run(cancelled())
+    assert (run.stop_reason, run.n_steps, list(kept(run))) == ("aborted", 2, [0, 1])
+    assert users_own(root) == before | {b"worktree/x": ("file", b"2")}
+    with pytest.raises(bl.SettingError, match=r"after step 2 were not kept: the run was cancelled .* after: 0, 1"):
+        branched(run, 2, bl.GitWorld(root), edits)
+    armed.unlink()
+    branch = branched(run, 1, bl.GitWorld(root, into=tmp_path / "branch"), edits)
+    assert (branch.stop_reason, (tmp_path / "branch/x").read_text()) == ("finished", "3")
+    assert list((root / ".git/boolab/runs").iterdir()) == []
+
+
+# Several at once.
+
+
+async def together(
+    worlds: Sequence[bl.GitWorld], edits: Sequence[Sequence[Edit]], seen: list[list[Files]]
+) -> list[bl.Run]:
+    """Runs at the same time, one for each world."""
+    runs = [
+        bl.run(None, "Edit.", model=editor(own), tools=[edit_tool(own, states)], world=world, policy="naive")
+        for world, own, states in zip(worlds, edits, seen, strict=True)
+    ]
+    return list(await asyncio.gather(*runs))
+
+
+def test_runs_in_folders_of_their_own_in_one_repository_do_not_disturb_each_other(tmp_path: Path) -> None:
+    root = repository(tmp_path / "r")
+    for number in range(5):
+        (root / f"w{number}").mkdir()
+    worlds = [bl.GitWorld(root / f"w{number}") for number in range(5)]
+    edits = [[write(f"x{step % 2}", f"{number} {step}") for step in range(4)] for number in range(5)]
+    seen: list[list[Files]] = [[] for _ in worlds]
+    runs = asyncio.run(together(worlds, edits, seen))
+    for world, run, states in zip(worlds, runs, seen, strict=True):
+        for step, state in enumerate(states, 1):
+            restored = world.restored(kept(run)[step])
+            assert files_of(restored.root) == state
+            restored.discard()
+    assert sorted(worlds[0].kept()) == sorted(run.run_id for run in runs)
+    git(root, "fsck", "--strict", "--full")
+
+
+def test_runs_in_one_folder_keep_what_is_there(tmp_path: Path) -> None:
+    root = repository(tmp_path / "r")
+
+    def own(number: int, step: int) -> Edit:
+        def make(root: Path) -> None:
+            write(f"{number}/kept", f"{step}")(root)
+            write(f"{number}/{step}")(root)
+            (root / f"{number}/{step - 1}").unlink(missing_ok=True)
+
+        return make
+
+    edits = [[own(number, step) for step in range(4)] for number in range(5)]
+    seen: list[list[Files]] = [[] for _ in edits]
+    runs = asyncio.run(together([bl.GitWorld(root)] * 5, edits, seen))
+    for number, run in enumerate(runs):
+        assert not any("fault" in facts for facts in kept(run).values())
+        for step in range(4):
+            restored = bl.GitWorld(root).restored(kept(run)[step + 1])
+            assert (restored.root / f"{number}/kept").read_text() == f"{step}"
+            restored.discard()
+    git(root, "fsck", "--strict", "--full")
