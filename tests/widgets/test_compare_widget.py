@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import boolab as bl
 from boolab.agents.agent import Agent
 from boolab.core.types import Message, Response, Run, Step, Text, ToolCall, ToolResult
 from boolab.counterfactuals.evaluate import counterfactual
@@ -276,3 +277,9 @@ def test_a_difference_is_that_of_the_numbers_beside_it(a: int, b: int, shown: tu
     runs = [replace(long_run(name, [1]), duration_ms=ms) for name, ms in (("a", a), ("b", b))]
     (row,) = [row for row in data_of(Compare(*runs))["table"] if row["name"] == "time"]
     assert (row["a"], row["b"], row["difference"]) == shown
+
+
+def test_runs_of_the_same_agent_are_named_by_their_tasks() -> None:
+    a, b = (run for run in bl.load_dataset("atlas/swebench-verified")[:2])
+    names = [run.task.rpartition("/")[2] for run in (a, b)]
+    assert all(name in repr(bl.Compare(a, b)) for name in names)

@@ -36,6 +36,18 @@ HELP: Final[Mapping[str, str]] = {
     "policy": "The harness whose rules hold; boocode if empty.",
     "temperature": "Passed to the model; empty for its own.",
 }
+HINTS: Final = {
+    "tools": "names, with commas",
+    "model": "a name; empty: the caller's",
+    "max_steps": "a number or none; empty: default",
+    "tool_budget": "a number or none; empty: default",
+    "doom_loop": "from 2, or none; empty: default",
+    "identity": "empty: the policy's default",
+    "exempt": "names, with commas",
+    "policy": "empty: boocode",
+    "temperature": "empty: the model's own",
+}
+"""What an empty field shows: as much as has room in it. `HELP` is beside the pointer."""
 _WIDE: Final = {"description_width": "140px"}
 
 
@@ -202,7 +214,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             control = ipywidgets.Text(description=label, style=_WIDE, continuous_update=False)
         control.layout.width = "auto"
         control.add_class(f"boolab-field-{name}")
-        control.tooltip = control.placeholder = HELP.get(name, "The system prompt of the agent.")
+        control.tooltip = HELP.get(name, "The system prompt of the agent.")
+        control.placeholder = HINTS.get(name, "")
         control.observe(lambda change: self._edit(name, change["new"]), "value")
         self._message_of[name] = ipywidgets.HTML()
         return control

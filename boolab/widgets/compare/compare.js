@@ -34,6 +34,7 @@ function drawCompare(model, el, data) {
     if (by > 0 && now === all.length - 1 && drawMore()) all = different();
     reveal(all[now < 0 ? (by > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, now + by))]);
   };
+  const none = data.divergence ? null : "The steps do not differ";
   fill(
     el,
     h("h3", { class: "finding" }, visible(data.title)),
@@ -42,9 +43,9 @@ function drawCompare(model, el, data) {
     h(
       "div",
       { class: "bar" },
-      h("button", { class: "to-divergence", onclick: toDivergence, disabled: !data.divergence }, "First difference"),
-      h("button", { class: "previous-difference", "aria-label": "Previous difference", onclick: move(-1) }, "‹"),
-      h("button", { class: "next-difference", "aria-label": "Next difference", onclick: move(1) }, "›"),
+      h("button", { class: "to-divergence", onclick: toDivergence, disabled: !data.divergence, title: none }, "First difference"),
+      h("button", { class: "previous-difference", "aria-label": "Previous difference", onclick: move(-1), disabled: !data.divergence, title: none }, "‹"),
+      h("button", { class: "next-difference", "aria-label": "Next difference", onclick: move(1), disabled: !data.divergence, title: none }, "›"),
       h("span", { class: "quiet" }, summaryOf(data)),
     ),
     rows,

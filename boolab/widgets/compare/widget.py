@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_DRAWN: Final = 1_500  # steps of a picture
+MAX_NAME: Final = 32  # characters of a task that can be a name
 
 
 class _Columns(OpeningView, module="compare"):
@@ -157,11 +158,14 @@ def _two_agents(a: object, b: object, script: Script | None, agent: Agent | None
 
 
 def _names(a: Run, b: Run) -> tuple[str, ...]:
-    """By what distinguishes them: policy, agent, model; else by their ids."""
+    """By what distinguishes them: policy, agent, model, task (without its data set); else by their ids."""
     for name in ("policy", "agent", "model"):
         pair = (getattr(a, name), getattr(b, name))
         if all(pair) and pair[0] != pair[1]:
             return pair
+    tasks = tuple(run.task.rpartition("/")[2] for run in (a, b))
+    if all(0 < len(task) <= MAX_NAME for task in tasks) and tasks[0] != tasks[1]:
+        return tasks
     return distinct_names((a.run_id[:12], b.run_id[:12]))
 
 
