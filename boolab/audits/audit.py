@@ -15,6 +15,7 @@ from boolab.audits.config_files import declared_in, folders_of, found_near
 from boolab.audits.declared import Declared, Given, by_hand, unmatched
 from boolab.audits.verdicts import VERDICTS, Row, rows_of
 from boolab.audits.wording import Words, figure
+from boolab.core.text import wrapped
 from boolab.core.types import Run, Scope
 from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing, well_formed_cell
@@ -74,6 +75,12 @@ class Audit(Finding):
     """
 
     binding: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def __str__(self) -> str:
+        """The verdict, the table and the notes as plain text, wrapped."""
+        verdict = "\n".join(map(wrapped, self.sentences))
+        notes = ["\n".join(wrapped(note, first="- ") for note in self.notes)] if self.notes else []
+        return "\n\n".join([verdict, *self.table_text(), *notes])
 
     @property
     def exceeded(self) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from boolab.cli.arguments import add_window, since_time
 from boolab.cli.help import Command
-from boolab.core.text import aligned, clean, count, size
+from boolab.core.text import aligned, clean, count, size, wrapped
 from boolab.logs.discovery import Found, found_logs
 
 SCHEMA: Final = "boolab/doctor/1"
@@ -30,7 +30,7 @@ def text(found: Sequence[Found], *, since: str | None = None, limit: int | None 
     lines += _table(there) if there else ["  none"]
     absent = [one.format for one in found if not one.files]
     if absent:
-        lines += ["", f"Not found: {', '.join(absent)}."]
+        lines += ["", wrapped(f"Not found: {', '.join(absent)}.")]
     return "\n".join([*lines, "", *_next(there, since, limit)])
 
 

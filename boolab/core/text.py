@@ -6,7 +6,7 @@ import textwrap
 import unicodedata
 from collections.abc import Container, Iterable, Sequence
 
-WIDTH = 88  # columns of plain text
+WIDTH = 79  # columns of plain text: a terminal of 80 wraps none
 NO_NAME = "no name"
 """What an agent, a model or a tool without a name is called."""
 

@@ -11,9 +11,9 @@ from markupsafe import Markup
 from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent
 from boolab.frames.dtypes import is_missing
-from boolab.report.study import Study
+from boolab.report.study import UNITS, Study
 from boolab.report.summary import SummaryRow
-from boolab.report.text import UNITS, kept_name
+from boolab.report.text import kept_name
 
 MAX_CURVES: Final = 12
 MAX_LABELS: Final = 8

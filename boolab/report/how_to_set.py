@@ -10,6 +10,7 @@ from boolab.exports.command import TARGET, as_command
 from boolab.exports.export import TARGETS, export
 from boolab.exports.values import Export, Limits
 from boolab.report.study import MAX_GROUPS, Study
+from boolab.report.summary import summary_rows
 
 OF_SOURCE: Final[Mapping[str, str]] = {
     "claude_code": "claude-code",
@@ -29,11 +30,13 @@ class HowToSet(NamedTuple):
         group: The name of the group; "" where there is one only.
         limits: The limits.
         target: The export target that is the harness of the logs; None if they do not name one.
+        poor: Whether it saves less than the successes cost that it may lose.
     """
 
     group: str
     limits: Limits
     target: str | None
+    poor: bool = False
 
     @property
     def command(self) -> str:
@@ -52,10 +55,14 @@ class HowToSet(NamedTuple):
 
 
 def how_to_set(study: Study) -> list[HowToSet]:
-    """How the recommended settings are set, group by group; empty if no limit is recommended."""
+    """How the recommended settings are set, group by group as in the summary; empty if no limit is recommended."""
     targets = {OF_SOURCE.get(maker.source) for maker in study.makers}
     target = targets.pop() if len(targets) == 1 else None
-    return [HowToSet(group, limits, target) for group, limits in study.found.limits_by_group().items()]
+    rows = {row.name: row for row in summary_rows(study)}
+    places = {name: place for place, name in enumerate(rows)}
+    limits = sorted(study.found.limits_by_group().items(), key=lambda one: places.get(one[0], len(places)))
+    poor = {name for name, row in rows.items() if row.trade is not None and row.trade.is_poor}
+    return [HowToSet(group, one, target, poor=group in poor) for group, one in limits]
 
 
 def how_to_set_text(study: Study, *, full: bool = False) -> str:
@@ -69,6 +76,12 @@ def how_to_set_text(study: Study, *, full: bool = False) -> str:
     return "\n\n".join(_blocks(ways, full=full)) if ways else ""
 
 
+def _head(way: HowToSet) -> str:
+    """The line above the command of a group."""
+    poor = " (the trade is poor)" if way.poor else ""
+    return f"{shorten(clean(way.group))}{poor}:\n  " if way.group else ""
+
+
 def _blocks(ways: list[HowToSet], *, full: bool) -> Iterator[str]:
     shown = ways[:MAX_GROUPS]
     if len(ways) == 1 and ways[0].target is not None:
@@ -77,7 +90,7 @@ def _blocks(ways: list[HowToSet], *, full: bool) -> Iterator[str]:
         yield f"{ways[0].command} --write\n  sets that in its files, and shows what changes."
         yield f"For another harness: {as_command(ways[0].limits)}"
     else:
-        yield "\n".join((f"{shorten(clean(way.group))}:\n  " if way.group else "") + way.command for way in shown)
+        yield "\n".join(_head(way) + way.command for way in shown)
         if len(ways) > len(shown):
             yield f"{len(ways) - len(shown)} further groups: --json has them all."
     yield wrapped(f"TARGET is one of {', '.join(TARGETS)}.", WIDTH)

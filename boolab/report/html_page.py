@@ -47,7 +47,7 @@ from boolab.report.limit_tables import LimitTables, Listed, linked, listed_cuts
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
-from boolab.report.study import MAX_GROUPS, Study
+from boolab.report.study import MAX_GROUPS, UNITS, Study
 from boolab.report.summary import MAX_ROWS as MAX_AGENTS
 from boolab.report.summary import (
     SummaryRow,
@@ -57,7 +57,7 @@ from boolab.report.summary import (
     summary_rows,
     trade_words,
 )
-from boolab.report.text import MAKER_HEAD, UNITS, explained, kept_name, maker_rows, saved, which_one
+from boolab.report.text import MAKER_HEAD, explained, kept_name, maker_rows, saved, which_one
 from boolab.rules.catalog import doom_loop, error_streak
 from boolab.rules.stop import StopRule
 from boolab.stats.scorecard.scorecard import scorecard
@@ -290,8 +290,6 @@ class _Page:
 
     def _ways(self) -> list[dict[str, object]]:
         """How the setting of each group is set: for the harness of the logs, as a command, and for each other one."""
-        places = {row.name: place for place, row in enumerate(self.summary)}
-        ways = sorted(how_to_set(self.study), key=lambda way: places.get(way.group, len(places)))
         return [
             {
                 "group": way.group,
@@ -300,7 +298,7 @@ class _Page:
                 "command": as_command(way.limits),
                 "others": [(target_of(one.target).title, str(one)) for one in way.others if one.target != "boolab"],
             }
-            for way in ways[: self.most]
+            for way in how_to_set(self.study)[: self.most]
         ]
 
     # --- The data -----------------------------------------------------------------------------------------------------

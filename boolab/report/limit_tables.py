@@ -10,8 +10,8 @@ from boolab.core.text import count, span
 from boolab.frames.dtypes import axis_value
 from boolab.report.html import Cell, Table
 from boolab.report.limit_rows import Row
-from boolab.report.study import Cut, Study
-from boolab.report.text import UNITS, measures, saved
+from boolab.report.study import UNITS, Cut, Study
+from boolab.report.text import measures, saved
 
 _MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
 

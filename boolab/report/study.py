@@ -39,6 +39,8 @@ MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless v
 MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value
 MAX_GROUPS: Final = 6
 """So many groups are shown in full on a terminal, and in a figure with a curve for each."""
+UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
+"""By what is to be saved, what it is called."""
 _STOPPED: Final = ("truncated", "not_identified")
 
 

@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import level, percent, span
 from boolab.frames.dtypes import axis_value, is_missing
-from boolab.report.study import Study, key_of
-from boolab.report.text import UNITS
+from boolab.report.study import UNITS, Study, key_of
 from boolab.stats.recommend.recommend import ORDER
 from boolab.stats.trade import Trade
 from boolab.stats.units import group_name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Final
@@ -17,10 +17,9 @@ from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.limit_rows import Row
-from boolab.report.study import MAX_GROUPS, Study
+from boolab.report.study import MAX_GROUPS, UNITS, Study
 
 SCHEMA: Final = "boolab/whatif/1"
-UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
 
 _MARKS: Final = {"recommended": "<- recommended", "tightest": "<- the tightest that loses none on record", "": ""}
 MAX_MAKERS: Final = 20  # agents that are listed

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.text import level
+from boolab.core.text import level, span
 from boolab.core.types import MICRO, Identities, Scope
 from boolab.counterfactuals.grid import Grid, settings_of
 from boolab.counterfactuals.policy_thresholds import AXIS_OF, LIMIT_OF
@@ -458,12 +458,12 @@ def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.D
     shown = frame[[*keys, *question.order]].astype("object")
     shown = shown.where(shown.notna(), NO_LIMIT if len(frame) else None)
     shown["kept"] = [
-        f"{low}-{high} of {base}" if low != high else f"{low} of {base}"
+        f"{span(low, high)} of {base:,}"
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
     ]
     saved = f"{question.measure} saved"
     for name, column, form in (("may lose", "may_lose", "{:,}"), (saved, "saved_share", "{:.1%}")):
-        shown[name] = ["NA" if value is pd.NA else form.format(value) for value in frame[column]]
+        shown[name] = ["too few" if value is pd.NA else form.format(value) for value in frame[column]]
     return shown
 
 
