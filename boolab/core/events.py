@@ -18,7 +18,8 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 |                                     | step: they are emitted at once; after_step                           |
 | `input`, `reminder`                 | the user's message, as it was or wrapped; after_step              |
 | `nudge`, `continuation`             | the policy's message to the model; after_step                     |
-| `extension`, `continued`            | the same, or the user's message, beyond a cap; after_step         |
+| `extension`, `continued`            | the same, or the user's message, beyond a cap; or, without a      |
+|                                     | message, by how much the cap grew; after_step                     |
 | `branch`                            | run_id (of the run whose first steps these are), step; after_step |
 | `resumed`                           | run_id (of the run that this one continues), step; after_step     |
 | `departed`                          | message (its number), role, recorded, came: what is not as it was |

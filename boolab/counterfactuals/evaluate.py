@@ -26,6 +26,7 @@ from boolab.counterfactuals.from_frame import ledger_of_frame
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.grid import Grid
 from boolab.counterfactuals.outcomes import agents_of
+from boolab.counterfactuals.policy_list import named_policies, under_each
 from boolab.counterfactuals.question import Question, question_of
 from boolab.counterfactuals.recordings import PARQUET_ROWS, Recorded, check_frames, checked, frames_in, ledgers_of
 from boolab.counterfactuals.scopes import OwnLimits
@@ -50,7 +51,7 @@ def counterfactual(
     grid: Grid | None = None,
     scope: Scope = "auto",
     own_limits: OwnLimits = "kept",
-    policy: str | Policy | None = None,
+    policy: str | Policy | Sequence[str | Policy] | None = None,
     identity: Identities | None = None,
     exempt: Sequence[str] = (),
     by: str | Sequence[str] | None = None,
@@ -81,7 +82,7 @@ def counterfactual(
     grid: Grid | None = None,
     scope: Scope = "auto",
     own_limits: OwnLimits = "kept",
-    policy: str | Policy | None = None,
+    policy: str | Policy | Sequence[str | Policy] | None = None,
     identity: Identities | None = None,
     exempt: Sequence[str] = (),
     by: str | Sequence[str] | None = None,
@@ -113,7 +114,8 @@ def counterfactual(
             Without one: cap, doom loop, budget, then the others, at boundaries; identity canonical. A policy alone,
             without a grid and rules, is one setting: as it comes, with its defaults (those without an agent) and its
             ceiling. Where a run ends by itself, and how its calls are executed, is the recording's, not the policy's.
-            No user can answer, so a policy that would ask the user stops. Rules replace all of its limits.
+            No user can answer, so a policy that would ask the user stops. Rules replace all of its limits. Several
+            policies are evaluated one after the other; the column `policy` has the name of each.
         identity: What makes two calls the same, for all tools or by tool: see `boolab.rules.call_identity`. By default
             the policy's, or `canonical`. Rules have their own.
         exempt: The tools whose repeats are no loop, such as one that polls. Rules have their own.
@@ -160,6 +162,16 @@ def counterfactual(
         >>> table[["max_steps", "outcome", "steps", "saved_steps"]].values.tolist()
         [[1, 'truncated', 1, 2], [<NA>, 'unchanged', 3, 0]]
     """
+    if isinstance(policy, Sequence) and not isinstance(policy, str):
+        if batches:
+            msg = "batches=True gives the frames of one policy: expected policy=one, or batches=False"
+            raise SettingError(msg)
+        every = named_policies(policy, by)
+        options: dict[str, Any] = {
+            "rules": rules, "grid": grid, "scope": scope, "own_limits": own_limits, "identity": identity,
+            "exempt": exempt, "by": by, "aggregate": aggregate, "client": client, "progress": progress,
+        }  # fmt: skip
+        return under_each(every, lambda one: counterfactual(recorded, policy=one, **options))
     same = identity_under(policy, identity, exempt)
     question = question_of(rules, grid, scope, policy, same, by, own_limits)
     if batches:

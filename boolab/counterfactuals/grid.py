@@ -25,6 +25,7 @@ import numpy as np
 
 from boolab.core.axes import AXES
 from boolab.core.types import Identities, StopReason
+from boolab.counterfactuals.extensions import Extension
 from boolab.counterfactuals.interventions import intervenes
 from boolab.counterfactuals.policy_thresholds import AXIS_OF, NEVER, Limit, check_identified, own_limits, thresholds_of
 from boolab.counterfactuals.step_table import Ints
@@ -32,6 +33,7 @@ from boolab.errors import SettingError, near
 from boolab.frames.dtypes import Cell, is_missing
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
+from boolab.rules.catalog import ceiling
 from boolab.rules.detector import Detector
 from boolab.rules.limits import RULES
 from boolab.rules.stop import Threshold
@@ -62,6 +64,7 @@ class GridAxis:
         plain_zero: Whether a cap of 0 is one like any other, and the model gets no request.
         agent: The only agent that it applies to; "" for all of them.
         but_for: The agents that have an axis of this name of their own.
+        extension: How the cap grows; None if it does not, or in a way that a recording does not show.
     """
 
     name: str
@@ -74,6 +77,7 @@ class GridAxis:
     plain_zero: bool = False
     agent: str = ""
     but_for: tuple[str, ...] = ()
+    extension: Extension | None = None
 
     @property
     def key(self) -> str:
@@ -161,7 +165,7 @@ class Settings:
     @property
     def plain(self) -> bool:
         """Whether all limits are evaluated at boundaries, and nothing happens except stops, as aggregates require."""
-        wide = self.intervenes or self.checks_responses or bool(self.agents)
+        wide = self.intervenes or self.checks_responses or bool(self.agents) or self.extended
         return bool(self.axes) and not wide and not any(axis.goes_on for axis in self.axes)
 
     @property
@@ -172,7 +176,23 @@ class Settings:
     @property
     def silent(self) -> bool:
         """Whether no stop changes a request before it, so that what is saved is certain."""
-        return not self.intervenes and not any(axis.open_ended or axis.text_only for axis in self.axes)
+        changes = self.intervenes or self.announces
+        return not changes and not any(axis.open_ended or axis.text_only for axis in self.axes)
+
+    @property
+    def extended(self) -> bool:
+        """Whether a cap grows."""
+        return any(axis.extension is not None for axis in self.axes)
+
+    @property
+    def announces(self) -> bool:
+        """Whether the model gets a message where a cap grows."""
+        return any(axis.extension is not None and axis.extension.message for axis in self.axes)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a larger value of an axis never stops a run earlier. A cap that grows on a condition may."""
+        return all(axis.extension is None or axis.extension.unless is None for axis in self.axes)
 
     @property
     def places(self) -> Ints:
@@ -188,7 +208,9 @@ class Settings:
     def detectors(self) -> tuple[Detector, ...]:
         """The detectors that its rules need."""
         watched = (rule.detector for axis in self.axes for rule in (*axis.rules[:1], *axis.responses[:1]))
-        return tuple(detector for detector in watched if detector is not None)
+        conditions = [axis.extension.unless for axis in self.axes if axis.extension is not None]
+        of_conditions = (detector for rule in conditions if rule is not None for detector in rule.detectors())
+        return (*(detector for detector in watched if detector is not None), *of_conditions)
 
 
 def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identities | None = None) -> Settings:
@@ -280,7 +302,17 @@ def _own_axis(policy: Policy, limit: Limit) -> GridAxis:
     if limit.place == "response":
         return GridAxis(name, (), value, responses=(limit.rule,), alone=limit.alone)
     ahead = _ahead(policy, name) if limit.closes else 0
-    return GridAxis(name, (limit.rule,), value, ahead, goes_on=_goes_on(policy, name), plain_zero=True)
+    is_ceiling = policy.cap.ceiling is not None and limit.rule == next(ceiling(policy.cap.ceiling).leaves())
+    highest = policy.cap.ceiling if policy.cap.counts == "steps" else None  # it counts steps
+    return GridAxis(
+        name,
+        (limit.rule,),
+        value,
+        ahead,
+        goes_on=_goes_on(policy, name),
+        plain_zero=True,
+        extension=None if is_ceiling else _extension(policy, name, highest),
+    )
 
 
 def _ahead(policy: Policy, name: str) -> int:
@@ -294,7 +326,17 @@ def _goes_on(policy: Policy, name: str) -> bool:
     beyond = policy.last_step.action == "grace" or not policy.last_step.in_cap
     asks_only = policy.last_step.action == "prompt" or policy.cap.kind == "soft"
     extended = policy.continues.by == "loop" and policy.continues.times != 0
-    return beyond or (name == "max_steps" and (asks_only or extended))
+    as_recorded = _extension(policy, name, None) is not None
+    return beyond or (name == "max_steps" and (asks_only or (extended and not as_recorded)))
+
+
+def _extension(policy: Policy, name: str, highest: int | None) -> Extension | None:
+    """How the loop lets a cap grow, if a recording shows what happens until then."""
+    grows = policy.continues
+    closes = policy.cap.kind == "soft" or policy.last_step.action != "tools"
+    if name != "max_steps" or grows.by != "loop" or grows.times == 0 or grows.counters == "fresh" or closes:
+        return None
+    return Extension(grows.times, grows.adds, grows.message, grows.unless, highest)
 
 
 def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy | None) -> GridAxis:
@@ -321,7 +363,14 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
     at_boundary, at_response = (_filled([pair[place] for pair in pairs]) for place in (0, 1))
     ahead, goes_on = _ahead(policy, name), _goes_on(policy, name)
     return GridAxis(
-        name, at_boundary, all_values, ahead, at_response, goes_on, plain_zero=policy.cap.zero != "text_only"
+        name,
+        at_boundary,
+        all_values,
+        ahead,
+        at_response,
+        goes_on,
+        plain_zero=policy.cap.zero != "text_only",
+        extension=_extension(policy, name, None) if at_boundary else None,
     )
 
 

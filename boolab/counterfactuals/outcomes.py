@@ -32,6 +32,7 @@ import pandas as pd
 
 from boolab.core.types import MICRO
 from boolab.counterfactuals.aggregate import SPENT
+from boolab.counterfactuals.extension_stops import extended_fires
 from boolab.counterfactuals.first_crossing import (
     ACTS,
     AT_RESPONSE,
@@ -101,7 +102,9 @@ def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys,
     tables = []
     for rank, axis in enumerate(settings.axes):
         response_axis = axis.at_response
-        if response_axis is None or axis.rules:
+        if axis.extension is not None:
+            table = extended_fires(ledger, axis, rank, ranks)
+        elif response_axis is None or axis.rules:
             table = first_fires(ledger, fires_of(ledger, axis, places), places, rank, ranks=ranks)
         if response_axis is not None:
             there = fires_of(here, response_axis, places)
@@ -130,7 +133,8 @@ def agents_of(ledger: Ledger) -> list[str]:
 
 def ranks_of(settings: Settings) -> int:
     """The number of ranks from a boundary to the next, in the keys of these settings."""
-    return WIDE_RANKS if settings.checks_responses or settings.intervenes else RANKS
+    wide = settings.checks_responses or settings.intervenes or settings.announces
+    return WIDE_RANKS if wide else RANKS
 
 
 def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:

@@ -21,6 +21,7 @@ from boolab.harness.finish import ends_turn, finishes
 from boolab.rules.counters import projected
 from boolab.rules.guard import Guard
 from boolab.rules.ladder import Reached
+from boolab.rules.stop import StopRule
 
 ONE_PER_MESSAGE: Final = "Only one tool may be called per message; this call was not executed."
 BLOCKED: Final = "This call repeats what was called before, and was not executed. Try another way."
@@ -71,14 +72,14 @@ def _stop_here(turn: Turn) -> Stop | None:
         value = counters[counter]
         if value is None or value >= threshold:
             stop = turn.plan.verdict(turn.limits, counters)
+            if stop is not None and turn.plan.policy.continues.by == "loop" and _may_continue(turn):
+                stop = _while_it_may_grow(turn, stop)
             return None if stop is None or _passes(turn, stop) else stop
     return None
 
 
 def _passes(turn: Turn, stop: Stop) -> bool:
-    """Whether the turn continues beyond a limit: the loop lets its cap grow, or grants one more request."""
-    if stop.reason == "step_cap" and turn.plan.policy.continues.by == "loop" and _may_continue(turn):
-        return _extend(turn, stop)
+    """Whether the turn continues beyond a limit, because the loop grants one more request."""
     if turn.plan.closes_beyond and turn.step.mode != GRACE:
         if turn.grace is None:
             turn.grace = stop
@@ -92,20 +93,45 @@ def _may_continue(turn: Turn) -> bool:
     return most is None or turn.times_continued < most
 
 
-def _extend(turn: Turn, stop: Stop) -> bool:
-    """Let the turn continue after its cap; False if another limit stops it all the same."""
+def _while_it_may_grow(turn: Turn, stop: Stop) -> Stop | None:
+    """The stop at a boundary where the loop may let the cap grow; None if it does.
+
+    A cap that may grow stops nothing: so where another limit stops the turn all the same, the cap is not among the
+    reasons.
+    """
+    if "step_cap" not in (stop.reason, *stop.also_fired):
+        return stop
+    unless = turn.plan.policy.continues.unless
+    held = None if unless is None else unless(turn.ladder.counters)
+    if held is True:
+        return stop
+    return _extend(turn, None if held is False else unless)
+
+
+def _extend(turn: Turn, unless: StopRule | None = None) -> Stop | None:
+    """Let the cap grow; if a limit stops the turn all the same, its stop.
+
+    Raises:
+        UnknownCounter: if nothing else stops the turn and the rule `unless` cannot be decided.
+    """
     fresh = turn.plan.policy.continues.counters == "fresh"
-    if not fresh and _others_hold(turn, stop):
-        return False
     if fresh:
         turn.open_turn()
-    turn.limits, added = turn.plan.grown(turn.limits)
-    if turn.limits.rule is not None and turn.limits.rule.verdict(turn.ladder.counters) is not None:
-        return False
-    more = "as long again" if fresh else f"for {added} more step{'' if added == 1 else 's'}"
+    limits, added = turn.plan.grown(turn.limits)
+    stop = turn.plan.verdict(limits, turn.ladder.counters)
+    if stop is not None:
+        return stop
+    if unless is not None:
+        unless.verdict(turn.ladder.counters)
+    turn.limits = limits
     turn.times_continued += 1
-    turn.add_message("extension", from_user(f"You may continue {more}."))
-    return True
+    steps = f"{added} more step{'' if added == 1 else 's'}"
+    if turn.plan.policy.continues.message:
+        more = "as long again" if fresh else f"for {steps}"
+        turn.add_message("extension", from_user(f"You may continue {more}."))
+    else:
+        turn.record.note("extension", what=f"the cap grew by {steps}")
+    return None
 
 
 def _others_hold(turn: Turn, stop: Stop) -> bool:
@@ -129,7 +155,7 @@ async def continue_after_ask(turn: Turn, stop: Stop) -> bool:
     if _asks_about(turn, stop) and turn.plan.options.ask is not None:
         allowed = await _ask(turn, Question(stop.rule or stop.reason, stop.value or 0))
         turn.record.note("ask", rule=stop.rule, value=stop.value, allowed=allowed)
-        if allowed and (_extend(turn, stop) if stop.reason == "step_cap" else not _others_hold(turn, stop)):
+        if allowed and (_extend(turn) is None if stop.reason == "step_cap" else not _others_hold(turn, stop)):
             deliver(turn)
             return True
     turn.step.move("limit")

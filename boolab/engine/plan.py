@@ -192,7 +192,7 @@ def plan_of(options: Setup) -> TurnPlan:
         boundary_guards=boundary_guards,
         asking=tuple(guard for guard in guards if guard.check == "boundary" and guard.asks_first),
         shadow=shadow,
-        detectors=_detectors(limits, shadow, guards),
+        detectors=_detectors(limits, _noted(policy, shadow), guards),
         judges=bool(
             limits.response_rule is not None
             or call_guards
@@ -232,6 +232,11 @@ def _limits(
         thresholds=thresholds,
         closing_step=closing_step,
     )
+
+
+def _noted(policy: Policy, shadow: tuple[StopRule, ...]) -> tuple[StopRule, ...]:
+    """The rules that are evaluated besides the limits: those in shadow, and the condition of a cap that may grow."""
+    return shadow if policy.continues.unless is None else (*shadow, policy.continues.unless)
 
 
 def _detectors(limits: Limits, shadow: tuple[StopRule, ...], guards: tuple[Guard, ...]) -> tuple[Detector, ...]:

@@ -162,6 +162,10 @@ def _continues(policy: Policy) -> bool:
     return policy.continues.times != 0
 
 
+def _extends(policy: Policy) -> bool:
+    return _continues(policy) and policy.continues.by == "loop"
+
+
 def _spends(policy: Policy) -> bool:
     return policy.budgets.tokens is not None or policy.budgets.cost is not None
 
@@ -361,6 +365,8 @@ _TABLE: Final[Mapping[str, _Row]] = {
         {None: "by as many as it had"},
         lambda policy: _continues(policy) and policy.continues.counters == "kept",
     ),
+    "continues.message": _Row("the model gets a message then", {}, _extends),
+    "continues.unless": _Row("the cap does not grow where this is true", {None: "nothing"}, _extends, str),
     "continues.counters": _Row("the counters then", {"kept": "are kept", "fresh": "start at zero"}, _continues),
     "wrap_up.sentinel": _Row("a limit leaves a visible message"),
     "wrap_up.limit_status": _Row(

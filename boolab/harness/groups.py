@@ -11,6 +11,7 @@ from boolab.errors import SettingError
 from boolab.io.checks import check_literals, is_whole
 from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.rules.guard import Guard
+from boolab.rules.stop import StopRule
 
 Condition: TypeAlias = Literal[
     "no_calls", "has_text", "reason_given", "reason_not_tool_calls", "reason_stop", "no_new_input"
@@ -83,20 +84,34 @@ class Continues(Group):
             (`ask`), or the loop (`loop`).
         adds: The number of steps by which the cap grows; None: by as many as it had.
         counters: Whether all counters are `kept`, or start at zero as in a new turn (`fresh`).
+        message: Whether the model gets a message where the `loop` lets the cap grow.
+        unless: A stop rule: the `loop` lets the cap grow only where it is false, such as `bl.doom_loop(3)`.
 
     Raises:
-        SettingError: if `times` is not an integer >= 0.
+        SettingError: if `times` is not an integer >= 0, `unless` is not a rule, or one of the last two is set where it
+            has no effect.
     """
 
     times: int | None = 0
     by: Literal["user", "ask", "loop"] = "user"
     adds: int | None = None
     counters: Literal["kept", "fresh"] = "kept"
+    message: bool = True
+    unless: StopRule | None = None
 
     def __post_init__(self) -> None:
         Group.__post_init__(self)
         if self.times is not None:
             _check_count("Continues", "times", self.times, ", or None for any number")
+        given: object = self.unless
+        if not isinstance(given, StopRule | None):
+            msg = f"Continues: unless={self.unless!r}: expected a stop rule, such as bl.doom_loop(3), or None"
+            raise SettingError(msg)
+        for name, unset in (("message", True), ("unless", None)):
+            value = getattr(self, name)
+            if value is not unset and (self.by, self.counters) != ("loop", "kept"):
+                msg = f"Continues: {name}={str(value)!r} needs by='loop' and counters='kept'"
+                raise SettingError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -337,7 +337,8 @@ class Policy:
         found = {
             "last_step": self.last_step.action != "tools" or self.cap.kind == "soft",
             "reminder": self.last_step.reminder != "none",
-            "continues_by": self.continues.times != 0 and self.continues.by != "user",
+            "continues_by": self.continues.times != 0
+            and (self.continues.by == "ask" or (self.continues.by == "loop" and self.continues.message)),
             "compaction": self.compaction is not None,
             "guards": bool(acts & {"nudge", "ask", "block"}),
             "idle": self.finish.idle != "again" and not text_ends,

@@ -48,6 +48,7 @@ from boolab.rules.detectors.text import RepeatedText
 from boolab.rules.detectors.windows import StepRepeats
 from boolab.rules.detectors.wrappers import Detections
 from boolab.rules.guard import Guard
+from boolab.rules.stop import StopRule
 
 _OPENCODE_LOOP: Final = "while(true) over interruptible effects"
 
@@ -637,7 +638,7 @@ def identity_under(
     return exempting(identity or (get_policy(policy).detectors.identity if policy else "canonical"), exempt)
 
 
-def fixed_turns(n: int) -> Policy:
+def fixed_turns(n: int, *, reminder: bool = True) -> Policy:
     """A limit on turns; every request reminds the model of the turns that are left.
 
     Source: arXiv 2510.16786. It caps runs at the 25th, 50th or 75th percentile of the turns of unlimited runs; the cap
@@ -645,6 +646,7 @@ def fixed_turns(n: int) -> Policy:
 
     Args:
         n: The cap on steps, at least 1.
+        reminder: Whether the model gets reminders. What it does with them, a recording without them does not show.
 
     Returns:
         The policy.
@@ -658,49 +660,62 @@ def fixed_turns(n: int) -> Policy:
         'turns_left'
     """
     return Policy(
-        name=f"fixed_turns({_positive('fixed_turns', n)})",
+        name=f"fixed_turns({_positive('fixed_turns', n)}{'' if reminder else ', reminder=False'})",
         about=About(
-            source="arXiv 2510.16786: fixed turn limits, with a reminder of the turns left",
+            source=f"arXiv 2510.16786: fixed turn limits, with{'' if reminder else 'out'} a reminder of the turns left",
             loop_style="while under the cap",
             finish_guard="a response without tool calls, or task_done",
             weakness="one cap for easy and hard tasks",
         ),
         cap=Cap(max_steps=n, zero="invalid"),
-        last_step=LastStep(reminder="turns_left"),
+        last_step=LastStep(reminder="turns_left" if reminder else "none"),
         finish=Finish(tools=("task_done",)),
     )
 
 
-def dynamic_turns(n: int, extend: int) -> Policy:
+def dynamic_turns(n: int, extend: int, *, unless: StopRule | None = None, reminder: bool = True) -> Policy:
     """A limit on turns that is extended once, for the runs that need it.
 
-    When a run reaches the cap, the cap grows by `extend` and the model gets a message. The second time the cap ends the
-    run. Source: arXiv 2510.16786, which saves another 12 to 24% over a fixed limit. The paper gives no values for the
-    two limits: choose them with `bl.counterfactual` and `bl.recommend`.
+    When a run reaches the cap and `unless` is false, the cap grows by `extend` and the model gets a message. The second
+    time the cap ends the run. Source: arXiv 2510.16786, which saves another 12 to 24% over a fixed limit. The paper
+    gives no values for the two limits: choose them with `bl.counterfactual`. The condition is not the paper's, in which
+    every run that has not finished is extended.
+
+    With `reminder=False` the model gets no message and no reminder of the turns left. Then recordings show what these
+    limits do. Without a condition they do the same as a cap of `n + extend`.
 
     Args:
         n: The first cap on steps, at least 1.
         extend: The number of steps by which it grows, at least 1.
+        unless: A stop rule: a run for which it is true at the first cap is not extended.
+        reminder: Whether the model gets reminders, and a message when the cap grows.
 
     Returns:
         The policy.
 
     Raises:
-        SettingError: if one of them is not an integer >= 1.
+        SettingError: if one of the limits is not an integer >= 1, or `unless` is not a rule.
 
     Example:
         >>> import boolab as bl
         >>> bl.dynamic_turns(20, 10).continues.adds
         10
+        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 4}
+        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look, "Done."]), stop=bl.max_steps(9))
+        >>> limits = bl.dynamic_turns(2, 2, unless=bl.doom_loop(3), reminder=False)
+        >>> bl.counterfactual(run, policy=limits)[["outcome", "stop_step", "stop_reason"]].values.tolist()
+        [['truncated', 4, 'step_cap']]
     """
-    return fixed_turns(n).vary(
-        name=f"dynamic_turns({n}, {_positive('dynamic_turns', extend)})",
+    fixed = fixed_turns(n, reminder=reminder)
+    more = ("" if unless is None else f", unless={unless}") + ("" if reminder else ", reminder=False")
+    return fixed.vary(
+        name=f"dynamic_turns({n}, {_positive('dynamic_turns', extend)}{more})",
         about={
             "source": "arXiv 2510.16786: dynamic turn limits",
             "loop_style": "while under a cap that is extended once",
             "weakness": "both limits come from earlier runs",
         },
-        continues={"times": 1, "by": "loop", "adds": extend},
+        continues={"times": 1, "by": "loop", "adds": extend, "message": reminder, "unless": unless},
     )
 
 

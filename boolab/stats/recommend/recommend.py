@@ -356,6 +356,12 @@ def check_policy(policy: Policy, grid: Grid) -> None:
         msg = f"policy {policy.name}: it has no limit such as {what}; its limits: {has}"
         raise SettingError(msg)
     settings = settings_of({name: [*values, None] for name, values in grid.items()}, policy)
+    if not settings.ordered:
+        msg = (
+            f"policy {policy.name}: its cap grows unless {policy.continues.unless}, so a larger cap may stop a run "
+            "earlier, and no value can be tested before the next: compare its values with counterfactual(grid=...)"
+        )
+        raise SettingError(msg)
     if not settings.silent:
         msg = (
             f"policy {policy.name}: it sends the model messages or changes its request before it stops, so a recording "
