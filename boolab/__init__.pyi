@@ -78,6 +78,7 @@ from boolab.sweeps.driver import sweep as sweep
 from boolab.tools.bash import bash_tool as bash_tool
 from boolab.tools.tool import ToolContext as ToolContext
 from boolab.tools.tool import tool as tool
+from boolab.trials.trial import trial as trial
 from boolab.widgets.agent_editor.widget import AgentEditor as AgentEditor
 from boolab.widgets.caplab.widget import CapLab as CapLab
 from boolab.widgets.compare.widget import Compare as Compare

@@ -79,11 +79,23 @@ async def branch(
     """
     setup = setup_of(agent, {**options, "model": model})
     turn = branch_turn(run, at, setup, message)
-    return await drive(turn if setup.world is None else await _in_folder(turn, run, at, setup.world, message))
+    return await drive(turn if setup.world is None else await turn_in_folder(turn, run, at, setup.world, message))
 
 
-async def _in_folder(turn: Turn, run: Run, at: int, world: World, message: str | None) -> Turn:
-    """The turn of a branch in a folder of its own, with the files that were kept after step `at`."""
+async def turn_in_folder(turn: Turn, run: Run, at: int, world: World, message: str | None = None) -> Turn:
+    """The turn of a branch in a folder of its own, with the files that were kept after step `at`.
+
+    Args:
+        turn: The turn of the branch, from `branch_turn`.
+        run: As for `branch`.
+        at: As for `branch`.
+        world: As for `run`.
+        message: As for `branch`.
+
+    Raises:
+        SettingError: as `branch`.
+        WorldError: as `branch`.
+    """
     own = await restored(world, kept_after(run, at))
     try:
         turn = branch_turn(run, at, turn.plan.options._replace(world=own), message)

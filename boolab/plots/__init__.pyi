@@ -18,3 +18,4 @@ from boolab.plots.survival import plot_survival as plot_survival
 from boolab.plots.timeline import plot_timeline as plot_timeline
 from boolab.plots.tools import plot_tools as plot_tools
 from boolab.plots.transfer import plot_transfer as plot_transfer
+from boolab.plots.trial import plot_trial as plot_trial

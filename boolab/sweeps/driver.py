@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, get_args, overload
 
 from boolab.core.types import Run, StopReason
 from boolab.engine.loop import YIELD_EVERY_S
@@ -158,13 +158,54 @@ async def sweep(
         raise SettingError(msg)
     shown = check_watcher(progress)
     names = _Names.of(plan, job)
+    left = partial(_unfinished, plan, names, job, reuse_prefixes=reuse_prefixes)
+    return await run_work(
+        Work(job, names, plan.about, left), store=store, executor=executor, concurrency=concurrency, again=again,
+        shown=shown,
+    )  # fmt: skip
+
+
+class Names(Protocol):
+    """The key of each cell in order, and the id of its run."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, place: int, /) -> tuple[str, str]: ...
+    def __iter__(self) -> Iterator[tuple[str, str]]: ...
+
+
+class Work(NamedTuple):
+    """What a driver works through.
+
+    Attributes:
+        job: What all cells share.
+        names: The key of each cell in order, and the id of its run.
+        about: The facts of the sweep, as JSON values.
+        unfinished: The tasks, from which of the cells are finished (None: none of them) and the store that has their
+            runs. It is iterated as workers become free.
+    """
+
+    job: Job
+    names: Names
+    about: Mapping[str, Any]
+    unfinished: Callable[[Sequence[int] | None, Store | None], Iterator[Task]]
+
+
+async def run_work(
+    work: Work,
+    *,
+    store: str | Path | None,
+    executor: Executor | None,
+    concurrency: int | None,
+    again: Collection[str],
+    shown: bool | Watcher,
+) -> list[Run] | StoredRuns:
+    """Run all unfinished cells, and return the runs of all; the options are those of `sweep`."""
+    job, names, about, unfinished = work
     if store is None:
-        kept = _Kept(len(plan))
-        with Progress(Begun(len(plan), plan.about, find=kept.find), shown) as bar:
+        kept = _Kept(len(names))
+        with Progress(Begun(len(names), about, find=kept.find), shown) as bar:
             try:
-                await _work_through(
-                    _unfinished(plan, names, job, reuse_prefixes=reuse_prefixes), job, kept, bar, executor, concurrency
-                )
+                await _work_through(unfinished(None, None), job, kept, bar, executor, concurrency)
             except asyncio.CancelledError as interruption:
                 interruption.runs = kept.runs  # type: ignore[attr-defined] # for the code that catches it
                 raise
@@ -172,18 +213,17 @@ async def sweep(
     from boolab.store.stored_runs import finished_run, stored_runs
 
     with await _open_to_write(store) as opened:
-        number = opened.begin_sweep(names, plan.about)
-        before = bytearray(len(plan))
+        number = opened.begin_sweep(names, about)
+        before = bytearray(len(names))
         reasons: Counter[str] = Counter()
         for place, reason in opened.finished(number, again):
             before[place] = 1
             reasons[reason] += 1
         written = _Written(opened, names)
         earlier = _Earlier(store, number, names, before)
-        begun = Begun(len(plan), plan.about, reasons, earlier, Path(store), partial(finished_run, store))
+        begun = Begun(len(names), about, reasons, earlier, Path(store), partial(finished_run, store))
         with Progress(begun, shown) as bar:
-            left = _unfinished(plan, names, job, before, opened, reuse_prefixes=reuse_prefixes)
-            await _work_through(left, job, written, bar, executor, concurrency)
+            await _work_through(unfinished(before, opened), job, written, bar, executor, concurrency)
             opened.end_sweep(number)  # before the bar ends: all runs can be read then
     return stored_runs(store, sweep=number)
 
@@ -247,8 +287,8 @@ def _unfinished(
     plan: Plan,
     names: _Names,
     job: Job,
-    before: Sequence[int] | None = None,
-    store: Store | None = None,
+    before: Sequence[int] | None,
+    store: Store | None,
     *,
     reuse_prefixes: bool,
 ) -> Iterator[Task]:
@@ -322,7 +362,7 @@ class _Written(_Sink):
 
     rows = True
 
-    def __init__(self, store: Store, names: _Names) -> None:
+    def __init__(self, store: Store, names: Names) -> None:
         from boolab.store.rows import records_of
 
         self._store = store
@@ -351,7 +391,7 @@ class _Written(_Sink):
 class _Earlier:
     """The results of the cells that were finished before, read from the store when they are iterated."""
 
-    def __init__(self, store: str | Path, sweep: int, names: _Names, before: Sequence[int]) -> None:
+    def __init__(self, store: str | Path, sweep: int, names: Names, before: Sequence[int]) -> None:
         self._store = store
         self._sweep = sweep
         self._names = names

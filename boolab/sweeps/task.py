@@ -80,6 +80,13 @@ class Job:
         """The prepared turn of a cell; `SettingError` if the cell is not accepted."""
         return turn_of(self.setup(cell, run_id), cell.task)
 
+    async def open(self, cell: Cell, run_id: str) -> Turn:
+        """The turn of a cell, with all that it needs to begin."""
+        return self.turn(cell, run_id)
+
+    def close(self, turn: Turn) -> None:
+        """Release what `open` made for a turn that has ended."""
+
 
 async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) -> AsyncGenerator[Done, None]:
     """Make the runs of a task.
@@ -93,10 +100,15 @@ async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) ->
             return await drive(turn)
         return await drive(turn, functools.partial(after_step, planned))
 
-    turn = job.turn(first.cell, first.run_id)
     base = task.base
-    if base is None:
-        base = await run(first, turn)
+    if base is not None:
+        turn = job.turn(first.cell, first.run_id)
+    else:
+        turn = await job.open(first.cell, first.run_id)
+        try:
+            base = await run(first, turn)
+        finally:
+            job.close(turn)
         yield Done(first, base)
     async with aclosing(derived(turn, base, others, job.setup)) as cuts:
         async for planned, cut in cuts:

@@ -1,0 +1,119 @@
+"""What a trial knows after each branch: the interval of the gain, beside bounds and hazards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from boolab.core.text import count
+from boolab.plots import palette, style
+from boolab.plots._frames import floats
+from boolab.plots._labels import Line, label_lines
+from boolab.trials.result import TrialResult
+
+if TYPE_CHECKING:
+    from boolab.trials.trial import Trial
+
+
+def plot_trial(result: TrialResult | Trial, *, title: str | None = style.AUTO, ax: Axes | None = None) -> Axes:
+    """The gain in successes over all runs, after each branch of a trial.
+
+    The band is the interval of the branches, which holds at every look; the line in it is their estimate. Dashed lines
+    are the bounds by the record alone. The mark on the left is what hazards suggest, with its interval. They are three
+    kinds of evidence and are not mixed.
+
+    Args:
+        result: What `bl.trial` makes, or what its `run` returns.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
+        ax: The Axes to draw in; a new figure by default.
+
+    Returns:
+        The Axes.
+
+    Example:
+        >>> import boolab as bl
+        >>> from matplotlib.figure import Figure
+        >>> model = bl.SimulatedModel.load("coder")
+        >>> agent = bl.Agent("coder", max_steps=20, tool_budget=None, doom_loop=None)
+        >>> runs = [bl.run_sync(agent, f"Task {i}", model=model, seed=i) for i in range(9)]
+        >>> plan = bl.trial(runs, {"max_steps": 60}, model=model)
+        >>> bl.plots.plot_trial(plan, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        'A step cap of 60 adds 0 to 9 successes, as far as the record tells'
+    """
+    found = result if isinstance(result, TrialResult) else result.result
+    if not found.n_open:
+        return style.empty_axes(ax, "the change leaves no run open: the record answers it")
+    ax = style.axes_for(ax)
+    looks, end = found.looks, found.n_open
+    x, low, high, middle = (floats(looks[name]) for name in ("branches", "gain_low", "gain_high", "gain"))
+    seen = len(x) > 1
+    x, low, high, middle = (np.append(one, one[-1]) for one in (x, low, high, middle))
+    x[-1] = min(end, x[-1] + 0.02 * end)  # so that the last look has a width
+    kept, grey = palette.KEPT, style.fade(ax, 0.6)
+    if seen:
+        ax.fill_between(x, low, high, step="post", color=kept, alpha=0.16, linewidth=0, zorder=2)
+        ax.plot(x, middle, color=kept, linewidth=1.8, drawstyle="steps-post", zorder=3)
+    bounds = [float(found.bounds.low), float(found.bounds.high)]
+    for value in bounds:
+        ax.axhline(value, color=grey, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    ax.axhline(0, color=style.fade(ax, 0.8), linewidth=1, zorder=1)
+    lines = [Line([0, end], [bounds[1]] * 2, "at most, by the record", grey)]
+    if bounds[0] < 0:
+        lines.append(Line([0, end], [bounds[0]] * 2, "at least, by the record", grey))
+    if seen:
+        lines.append(Line(x, middle, "branches", kept))
+    hazards = found.evidence.iloc[1]
+    if found.hazards.gain is not None:
+        at = -0.03 * end
+        ends = [[float(hazards["gain"] - hazards["low"])], [float(hazards["high"] - hazards["gain"])]]
+        ax.errorbar(
+            [at], [float(hazards["gain"])], ends, fmt="D", color=palette.SAVED, markersize=6, capsize=4, zorder=4
+        )
+        lines.append(Line([at, 0.02 * end], [float(hazards["gain"])] * 2, "hazards", palette.SAVED))
+    ax.set_xlim(-0.06 * end, end * 1.02)
+    span = max(1.0, bounds[1] - bounds[0])
+    ax.set_ylim(bounds[0] - 0.06 * span, bounds[1] + 0.08 * span)
+    label_lines(ax, lines)
+    style.count_ticks(ax, ax.xaxis)
+    style.count_ticks(ax, ax.yaxis)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+,.0f}" if value else "0"))
+    return style.finish(
+        ax,
+        title=style.chosen(title, _title(found)),
+        xlabel="branches",
+        ylabel=f"{found.success} added",
+        grid=ax.yaxis,
+        key=[],
+        notes=_notes(found),
+        what=f"Gain under {found.change}",
+    )
+
+
+def _title(found: TrialResult) -> str:
+    change = found.change[:1].upper() + found.change[1:]
+    low, high = found.gain.low, found.gain.high
+    if not found.n_branches:
+        return f"{change} adds {_number(low)} to {_number(high)} {found.success}, as far as the record tells"
+    if low > 0:
+        return f"{change} adds at least {low:,.0f} {found.success}, at most {high:,.0f}"
+    if high < 0:
+        return f"{change} loses at least {-high:,.0f} {found.success}, at most {-low:,.0f}"
+    return f"Not yet decided: {found.change} adds {_number(low)} to {_number(high)} {found.success}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _notes(found: TrialResult) -> Iterator[str]:
+    yield f"{count(found.n_runs, 'run')}, {found.n_branches:,} of {found.n_open:,} open runs continued."
+    if found.n_branches:
+        yield f"Band: {100 * found.confidence:.4g}% at all looks together; only the order of the tasks is random."
+    if found.hazards.gain is not None:
+        yield "Hazards: if open runs continue like those on record that went further."
+    elif found.hazards.why:
+        yield f"No hazards: {found.hazards.why[0].lower()}{found.hazards.why[1:]}"

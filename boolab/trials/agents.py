@@ -1,0 +1,80 @@
+"""The agent that continues a recorded run: the caller's, or one with the policy and the limits on record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from boolab.agents.agent import Agent
+from boolab.core.types import MICRO, Run
+from boolab.errors import SettingError, near
+from boolab.harness.policy import DEFAULT
+from boolab.harness.presets import get_policy, policies
+
+UNNAMED_POLICY: Final = "boocode"
+"""The policy of branches where the record names none."""
+_COUNTERS: Final = {"max_steps": "steps", "tool_budget": "tool_calls", "doom_loop": "repeat_streak"}
+
+
+def agents_by_name(given: Agent | Mapping[str, Agent] | None, runs: Iterable[Run]) -> dict[str, Agent]:
+    """The caller's agents by the names on record.
+
+    Args:
+        given: One agent for all runs, agents by name, or None.
+        runs: The runs.
+
+    Raises:
+        SettingError: if it is none of these, or a name on record is missing.
+    """
+    if given is None:
+        return {}
+    names = list(dict.fromkeys(run.agent for run in runs))
+    if isinstance(given, Agent):
+        return dict.fromkeys(names, given)
+    if not isinstance(given, Mapping) or not all(isinstance(one, Agent) for one in given.values()):
+        msg = f"agent={given!r}: expected a bl.Agent, agents by their name on record, or None"
+        raise SettingError(msg)
+    for name in names:
+        if name not in given:
+            msg = f"agent: the record names an agent {name!r}{near(name, [*given], 'given')}"
+            raise SettingError(msg)
+    return dict(given)
+
+
+def agent_on_record(run: Run) -> Agent:
+    """An agent with the policy and the limits that a record names; what it does not name has no limit.
+
+    Args:
+        run: The run.
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(bl.Agent("a", max_steps=5), "Look", model=bl.ScriptedModel(["Done."]))
+        >>> agent_on_record(run).max_steps
+        5
+    """
+    known = policies.get(run.policy)
+    policy = known or get_policy(UNNAMED_POLICY)
+    complete = run.source == "boolab"  # a record of the engine has all limits that were in force
+    plain = policy.cap.kind == "hard" and policy.cap.counts == "steps"
+    fields: dict[str, Any] = {}
+    for name, counter in _COUNTERS.items():
+        if name not in policy.order:
+            continue
+        if name in run.settings:
+            fields[name] = run.settings[name]
+        elif counter in run.limits and (plain or name != "max_steps"):
+            fields[name] = run.limits[counter]
+        else:
+            fields[name] = DEFAULT if known and not complete else None
+    if fields.get("max_steps") == policy.cap.ceiling:
+        fields["max_steps"] = None if policy.cap.max_steps is None else DEFAULT
+    cost, tokens = run.limits.get("cost"), run.limits.get("tokens")
+    budgets = {
+        name: value
+        for name, value in (("cost", None if cost is None else cost / MICRO), ("tokens", tokens))
+        if value is not None
+    }
+    agent = Agent(run.agent or "agent", policy=policy, **fields)
+    return replace(agent, policy=policy.vary(budgets=budgets)) if budgets else agent

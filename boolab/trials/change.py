@@ -1,0 +1,129 @@
+"""What a trial changes: settings, the policy, or the stop rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from boolab.agents.agent import Agent
+from boolab.core.axes import AXES, SETTINGS
+from boolab.core.types import StopReason
+from boolab.errors import SettingError, near
+from boolab.harness.policy import Policy
+from boolab.harness.presets import get_policy
+from boolab.io.checks import is_whole
+from boolab.rules.stop import StopRule
+
+Given: TypeAlias = Mapping[str, Any] | Policy | str | StopRule
+
+BUDGETS: Final[Mapping[str, str]] = {"max_tokens": "tokens", "max_cost": "cost", "max_time": "seconds"}
+"""The field of `Budgets` that holds the limit of an axis that an agent has no field for."""
+REASONS: Final[Mapping[StopReason, str]] = {
+    "step_cap": "max_steps",
+    "tool_budget": "tool_budget",
+    "doom_loop": "doom_loop",
+    "token_budget": "max_tokens",
+    "cost_budget": "max_cost",
+    "time_budget": "max_time",
+    "error_streak": "error_streak",
+    "stuck": "guards",
+}
+"""The limit that is behind each stop reason that is one."""
+_TRIED: Final = (*SETTINGS, *BUDGETS)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a trial changes: exactly one of the three.
+
+    Attributes:
+        settings: New values by axis; None is no limit.
+        policy: Another policy, with its own limits.
+        rule: A stop rule in place of all limits.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    policy: Policy | None = None
+    rule: StopRule | None = None
+
+    @property
+    def words(self) -> str:
+        """What is tried, in words.
+
+        Example:
+            >>> change_of({"max_steps": 100}).words, change_of("claude_code").words
+            ('a step cap of 100', 'the policy claude_code')
+        """
+        if self.policy is not None:
+            return f"the policy {self.policy.name}"
+        if self.rule is not None:
+            return f"the rule {self.rule}"
+        return " and ".join(
+            f"no {AXES[name].label}"
+            if value is None
+            else AXES[name].with_value(int(value) if value == int(value) else value)
+            for name, value in self.settings.items()
+        )
+
+    def lifts(self, reason: StopReason) -> bool:
+        """Whether the limit behind a stop reason is another one under the change."""
+        axis = REASONS.get(reason)
+        if axis is None:
+            return False
+        return axis in self.settings if self.settings else True
+
+    def agent(self, agent: Agent) -> Agent:
+        """The agent under the change; a rule is no part of an agent.
+
+        Raises:
+            SettingError: if the agent's policy does not accept a value.
+        """
+        if self.policy is not None:
+            return replace(agent, policy=self.policy)
+        own = {name: value for name, value in self.settings.items() if name in SETTINGS}
+        budgets = {BUDGETS[name]: value for name, value in self.settings.items() if name in BUDGETS}
+        policy = get_policy(agent.policy)
+        for name in own:
+            if name not in policy.order:
+                msg = f"change: the policy {policy.name} of agent {agent.name!r} has no {AXES[name].label}"
+                raise SettingError(msg)
+        return replace(agent, policy=policy.vary(budgets=budgets) if budgets else agent.policy, **own)
+
+
+def change_of(given: Given) -> Change:
+    """The change, checked.
+
+    Args:
+        given: Settings such as `{"max_steps": 100}`, a policy or its name, or a stop rule.
+
+    Raises:
+        SettingError: if it is none of these, or a value is not accepted.
+
+    Example:
+        >>> change_of({"max_step": 100})
+        Traceback (most recent call last):
+        boolab.errors.SettingError: change: there is no setting 'max_step'; did you mean 'max_steps'?
+    """
+    if isinstance(given, StopRule):
+        return Change(rule=given)
+    if isinstance(given, Policy | str):
+        return Change(policy=get_policy(given))
+    if not isinstance(given, Mapping) or not given:
+        msg = f"change={given!r}: expected settings such as {{'max_steps': 100}}, a policy, or a stop rule"
+        raise SettingError(msg)
+    for name, value in given.items():
+        if name not in _TRIED:
+            msg = f"change: there is no setting {name!r}{near(str(name), _TRIED, 'settings')}"
+            raise SettingError(msg)
+        least = max(1, AXES[name].min_value)
+        fits = value is None or (is_whole(value) and value >= least) or (AXES[name].fractions and _is_amount(value))
+        if not fits:
+            kind = "a number above 0" if AXES[name].fractions else f"an integer >= {least}"
+            msg = f"change: {name}={value!r} is not accepted; expected {kind}, or None for no limit"
+            raise SettingError(msg)
+    return Change(settings=dict(given))
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")

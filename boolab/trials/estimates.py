@@ -1,0 +1,216 @@
+"""Intervals from the branches so far: the gain in successes, what it costs, and the cost of one more success.
+
+The open runs are the population, and their tasks come in one random order. All open runs of a task are branched before
+the next task counts, and a task counts only when all tasks before it are complete. So the order is all that is random,
+and `boolab.stats.finite_totals` gives intervals that hold at every look.
+
+Where the outcome of a branch is not known (it broke off, or reached the trial's own limit), both ends are kept: the
+lower end of an interval counts it as the worst that it can be, the upper end as the best.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.types import MICRO, Run
+from boolab.stats.finite_totals import total_sequence
+from boolab.stats.intervals import Array, Interval
+from boolab.trials.branches import micro_cost
+from boolab.trials.openings import Opening, success_of
+
+MEASURES: Final = ("gain", "extra_steps", "extra_cost_usd")
+_BROKEN: Final = frozenset({"error", "aborted", "paused"})
+
+
+class OpenTask(NamedTuple):
+    """The open runs of one task, which are branched together."""
+
+    task: str
+    openings: tuple[Opening, ...]
+
+
+class Spread(NamedTuple):
+    """The least and the most that a value can be."""
+
+    low: float
+    high: float
+
+
+class Limits(NamedTuple):
+    """The most that one branch may add to its run; None where no maximum is known.
+
+    Attributes:
+        steps: The step cap under the change.
+        cost: The most that a branch may cost, in dollars.
+    """
+
+    steps: int | None
+    cost: float | None
+
+
+class Looks(NamedTuple):
+    """The branches so far.
+
+    Attributes:
+        frame: A row for each look, after each task: `tasks`, `branches`, and for each measure that is bounded its
+            estimate for all open runs, with `_low` and `_high`. The first row is before any branch.
+        unknown: How many branches have an outcome that is not known.
+        beyond: How many branches went beyond a stated maximum.
+        done: The tasks that count.
+        gains: The gain of each task that counts, at least and at most.
+    """
+
+    frame: pd.DataFrame
+    unknown: int
+    beyond: int
+    done: int
+    gains: tuple[Spread, ...]
+
+
+def tasks_in_order(openings: Sequence[Opening], seed: int) -> list[OpenTask]:
+    """The tasks with open runs, in the one random order of a trial.
+
+    Args:
+        openings: What is known of each run.
+        seed: The seed of the order; neither the order of the runs nor anything else changes it.
+    """
+    groups: dict[str, list[Opening]] = {}
+    for one in openings:
+        if one.outcome == "open":
+            groups.setdefault(one.cluster, []).append(one)
+    tasks = [
+        OpenTask(name, tuple(sorted(group, key=lambda one: one.run.run_id))) for name, group in sorted(groups.items())
+    ]
+    random.Random(f"boolab trial {seed}").shuffle(tasks)  # noqa: S311 - a draw, not a secret
+    return tasks
+
+
+def looks_of(
+    tasks: Sequence[OpenTask],
+    branches: Mapping[str, Run],
+    limits: Limits,
+    *,
+    labelled: bool,
+    confidence: float,
+) -> Looks:
+    """What the finished branches say at each look.
+
+    Args:
+        tasks: All open tasks, in the order of the trial.
+        branches: By the id of the run on record, its branch.
+        limits: What bounds a branch.
+        labelled: Whether labels, and not the ends of runs, say what a success is.
+        confidence: Of the intervals.
+    """
+    done = 0
+    while done < len(tasks) and all(one.run.run_id in branches for one in tasks[done].openings):
+        done += 1
+    complete = tasks[:done]
+    counts = np.cumsum([0, *(len(task.openings) for task in complete)])
+    columns: dict[str, object] = {"tasks": range(done + 1), "branches": counts}
+    unknown = beyond = 0
+    gains: list[Spread] = []
+    for name in MEASURES:
+        bounds = [_sum(_range(name, one, limits) for one in task.openings) for task in tasks]
+        if any(bound is None for bound in bounds):
+            continue
+        found: list[Spread] = []
+        for task in complete:
+            parts = [_value(name, one, branches[one.run.run_id], limits, labelled=labelled) for one in task.openings]
+            if name == "gain":
+                unknown += sum(part.low < part.high for part, _ in parts)
+            beyond += sum(over for _, over in parts)
+            found.append(Spread(sum(part.low for part, _ in parts), sum(part.high for part, _ in parts)))
+        gains = found if name == "gain" else gains
+        least, most = (np.array([getattr(bound, end) for bound in bounds], float) for end in ("low", "high"))
+        low, high = (np.array([getattr(one, end) for one in found], float) for end in ("low", "high"))
+        sequence = total_sequence(
+            low, high, least=least, most=most, confidence=confidence, whole=name != "extra_cost_usd"
+        )
+        columns[name] = _projected(low, high, len(tasks))
+        columns[f"{name}_low"], columns[f"{name}_high"] = sequence
+    frame = pd.DataFrame(columns).astype({name: "Float64" for name in columns if name not in ("tasks", "branches")})
+    return Looks(frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown, beyond, done, tuple(gains))
+
+
+def _projected(low: Array, high: Array, size: int) -> list[float | None]:
+    """The total of all tasks, if the others are on average like those so far; None before the first."""
+    middle = (np.cumsum(low) + np.cumsum(high)) / 2
+    return [None, *(middle / np.arange(1, len(middle) + 1) * size).tolist()]
+
+
+def _sum(parts: object) -> Spread | None:
+    listed = list(parts)  # type: ignore[call-overload] # an iterator of spreads
+    if None in listed:
+        return None
+    return Spread(sum(part.low for part in listed), sum(part.high for part in listed))
+
+
+def _range(measure: str, one: Opening, limits: Limits) -> Spread | None:
+    """What a branch can add at least and at most."""
+    run = one.run
+    if measure == "gain":
+        return Spread(one.low, one.high)
+    if measure == "extra_steps":
+        return (
+            None
+            if limits.steps is None
+            else Spread(one.at - run.n_steps, max(0, limits.steps - one.at) + one.at - run.n_steps)
+        )
+    whole, kept = micro_cost(run), micro_cost(run, one.at)
+    if limits.cost is None or whole is None or kept is None:
+        return None
+    dropped = (kept - whole) / MICRO
+    return Spread(dropped, dropped + limits.cost)
+
+
+def _value(measure: str, one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> tuple[Spread, bool]:
+    """What a branch added, within its bounds, and whether it went beyond them."""
+    bounds = _range(measure, one, limits)
+    assert bounds is not None  # noqa: S101 - asked by the caller
+    if measure == "gain":
+        return _gain(one, branch, limits, labelled=labelled), False
+    if measure == "extra_steps":
+        added: float = branch.n_steps - one.run.n_steps
+    else:
+        cost, before = micro_cost(branch), micro_cost(one.run)
+        if cost is None or before is None:
+            return bounds, False
+        added = (cost - before) / MICRO
+    value = min(max(added, bounds.low), bounds.high)
+    return Spread(value, value), added > bounds.high + 1e-9
+
+
+def _gain(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> Spread:
+    success = success_of(branch, labelled=labelled)
+    own_limit = branch.stop.reason == "cost_budget" and limits.cost is not None
+    if one.success is None or success is None or branch.stop.reason in _BROKEN or (own_limit and not success):
+        return Spread(one.low, one.high)
+    gain = int(success) - int(one.success)
+    return Spread(gain, gain)
+
+
+def ratio_of(cost: Interval, gain: Interval) -> Interval:
+    """The interval of a ratio from those of its two parts, each at half the error.
+
+    Args:
+        cost: What all branches add.
+        gain: The successes that they add.
+
+    Returns:
+        The ends; infinite above where the gain may be 0, NaN where it cannot be above 0.
+
+    Example:
+        >>> ratio_of(Interval(10, 20), Interval(2, 5)), ratio_of(Interval(10, 20), Interval(0, 5)).high
+        (Interval(low=2.0, high=10.0), inf)
+    """
+    if gain.high <= 0:
+        return Interval(float("nan"), float("nan"))
+    low = cost.low / (gain.high if cost.low >= 0 else max(gain.low, 1e-300))
+    high = float("inf") if gain.low <= 0 else cost.high / (gain.low if cost.high >= 0 else gain.high)
+    return Interval(low if gain.low > 0 or cost.low >= 0 else float("-inf"), high)

@@ -1,0 +1,157 @@
+"""What longer runs on record suggest for the open ones: the second kind of evidence, which rests on an assumption.
+
+An open run was stopped after some amount of what its limit counts. Others on record used more of it. If the open run
+would have continued like those that came as far (independent censoring), its chance to succeed until the new limit is
+the cumulative incidence of success among them, counted from where it stopped. The assumption fails where a limit stops
+runs that differ from the others: of harder tasks, or of weaker models. `pool` keeps such groups apart.
+
+Source: Aalen and Johansen, Scand. J. Stat. 5 (1978) 141-150, from a later start ("landmark": Anderson, Cain and Gelber,
+J. Clin. Oncol. 1 (1983) 710-719).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from boolab.core.axes import AXES
+from boolab.core.endings import terminated
+from boolab.core.types import MICRO, Run
+from boolab.frames.runs import used_by
+from boolab.stats.intervals import Array, ClusterBootstrap, Interval, clopper_pearson, percentiles
+from boolab.trials.openings import Opening
+
+_REPETITIONS: Final = 500
+
+AMOUNTS: Final[Mapping[str, Callable[[Run], int | None]]] = {
+    "max_steps": lambda run: run.n_steps,
+    "tool_budget": lambda run: run.n_tool_calls,
+    "max_tokens": lambda run: used_by(run, "input_tokens", "output_tokens"),
+    "max_cost": lambda run: used_by(run, "cost"),
+    "max_time": lambda run: run.duration_ms,
+}
+"""How much of it a run used, in whole numbers."""
+UNITS: Final = {"max_cost": MICRO, "max_time": 1000}
+"""How many of these whole numbers the unit of a limit has."""
+
+
+class Hazards(NamedTuple):
+    """What longer runs suggest.
+
+    Attributes:
+        gain: The expected gain in successes over the open runs that are covered; None where there are none.
+        interval: Its interval, if the assumption holds.
+        covered: How many of the open runs have others on record that went on from where they stopped.
+        longer: How many runs on record went on from where an open one stopped, at most.
+        reach: The smallest amount beyond which no run is on record, where that is below the new limit; else None.
+        why: Why there is no estimate; "" if there is one.
+    """
+
+    gain: float | None
+    interval: Interval | None
+    covered: int
+    longer: int
+    reach: float | None
+    why: str
+
+
+def hazards_of(
+    openings: Sequence[Opening], settings: Mapping[str, Any], groups: Sequence[object], confidence: float
+) -> Hazards:
+    """What the longer runs on record suggest for the open ones.
+
+    Args:
+        openings: What is known of each run.
+        settings: The settings of the change.
+        groups: The group of each run; only runs of the same group are taken as alike.
+        confidence: Of the interval.
+    """
+    axis = next(iter(settings), "") if len(settings) == 1 else ""
+    if axis not in AMOUNTS:
+        return _nothing("Longer runs say something about one limit on steps, calls, tokens, cost or time alone.")
+    amounts = [AMOUNTS[axis](one.run) for one in openings]
+    known = [place for place, one in enumerate(openings) if amounts[place] is not None and one.success is not None]
+    if len(known) < len(openings):
+        return _nothing(f"The record does not give the {AXES[axis].unit} or the success of each run.")
+    used = np.array(amounts, dtype=np.int64)
+    new = settings[axis]
+    limit = np.iinfo(np.int64).max if new is None else round(new * UNITS.get(axis, 1))
+    bootstrap = ClusterBootstrap([one.cluster for one in openings], repetitions=_REPETITIONS)
+    pool = _Pool(openings, used, groups, bootstrap)
+    open_places = [place for place, one in enumerate(openings) if one.outcome == "open"]
+    return pool.estimate(open_places, limit, axis, confidence)
+
+
+class _Pool:
+    """All runs with how much they used, their ends, and the weights of their tasks in each sample."""
+
+    def __init__(
+        self,
+        openings: Sequence[Opening],
+        used: npt.NDArray[np.int64],
+        groups: Sequence[object],
+        draws: ClusterBootstrap,
+    ) -> None:
+        self.used = used
+        self.succeeded = np.array([bool(one.success) and terminated(one.run) for one in openings])
+        self.ended = np.array([terminated(one.run) for one in openings])
+        self.recorded = np.array([bool(one.success) for one in openings])
+        codes = {group: code for code, group in enumerate(dict.fromkeys(map(str, groups)))}
+        self.group = np.array([codes[str(group)] for group in groups])
+        self.clusters = draws.codes
+        self.weights = np.concatenate(list(draws.weights())).astype(float)
+
+    def estimate(self, places: Sequence[int], limit: int, axis: str, confidence: float) -> Hazards:
+        gain = 0.0
+        samples = np.zeros(len(self.weights))
+        covered, longer, tasks, reach = 0, 0, 0, None
+        lowest, highest = 0.0, 0.0
+        for group, start in sorted({(int(self.group[place]), int(self.used[place])) for place in places}):
+            mine = [place for place in places if self.group[place] == group and self.used[place] == start]
+            later = (self.group == group) & (self.used > start)
+            if not later.any():
+                continue
+            chance, drawn, end = self._incidence(later, limit)
+            before = int(self.recorded[mine].sum())
+            gain += len(mine) * chance - before
+            samples += len(mine) * drawn - before
+            covered += len(mine)
+            longer = max(longer, int(later.sum()))
+            tasks = len(np.unique(self.clusters[later]))
+            exact = clopper_pearson(chance * tasks, tasks, confidence)
+            lowest += len(mine) * exact.low - before
+            highest += len(mine) * exact.high - before
+            if end < limit:
+                reach = end if reach is None else min(reach, end)
+        if not covered:
+            return _nothing(f"No run on record used more {AXES[axis].unit} than those that were stopped.")
+        tail = (1 - confidence) / 2
+        low, high = percentiles(samples[:, None], [tail, 1 - tail])[:, 0].tolist()
+        shown = None if reach is None else reach / UNITS.get(axis, 1)
+        return Hazards(gain, Interval(min(low, lowest), max(high, highest)), covered, longer, shown, "")
+
+    def _incidence(self, later: npt.NDArray[np.bool_], limit: int) -> tuple[float, Array, int]:
+        """The incidence of success up to a limit: as recorded, in each sample, and how far it is known."""
+        times, place = np.unique(self.used[later], return_inverse=True)
+        ended, succeeded = self.ended[later], self.succeeded[later]
+        weights = np.vstack([np.ones(len(self.used)), self.weights[:, self.clusters]])[:, later]
+        shape = (len(weights), len(times))
+        at, over, well = (np.zeros(shape) for _ in range(3))
+        for n in range(len(times)):
+            here = place == n
+            at[:, n] = weights[:, here].sum(axis=1)
+            over[:, n] = weights[:, here & ended].sum(axis=1)
+            well[:, n] = weights[:, here & succeeded].sum(axis=1)
+        risk = np.maximum(at[:, ::-1].cumsum(axis=1)[:, ::-1], 1.0)  # weights are whole: 0 only where nothing is left
+        within = times <= limit
+        alive = np.cumprod(1 - over / risk, axis=1)
+        before = np.hstack([np.ones((len(alive), 1)), alive[:, :-1]])
+        found = (np.where(within, before * well / risk, 0.0)).sum(axis=1)
+        return float(found[0]), found[1:], int(times[-1])
+
+
+def _nothing(why: str) -> Hazards:
+    return Hazards(None, None, 0, 0, None, why)

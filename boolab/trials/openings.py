@@ -1,0 +1,234 @@
+"""What a recording knows of a change: which runs it leaves as they were, which it truncates, and which are open.
+
+A run is open if what would have followed under the change is not on record: the limit that stopped it is looser, or the
+model would have got another request. Then it is also known from which step on, and until there the run stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import pandas as pd
+
+from boolab.agents.agent import Agent
+from boolab.core.endings import proxy_success
+from boolab.core.types import Run
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.counterfactuals.policy_thresholds import check_identified
+from boolab.engine.branch import what_is_missing
+from boolab.errors import SettingError
+from boolab.frames.dtypes import is_missing
+from boolab.harness.policy import DEFAULT, Policy
+from boolab.harness.presets import get_policy, policies
+from boolab.trials.change import REASONS, Change
+
+Outcome: TypeAlias = Literal["unchanged", "truncated", "open", "unknown"]
+OUTCOMES: Final[tuple[Outcome, ...]] = ("unchanged", "truncated", "open", "unknown")
+
+
+class Opening(NamedTuple):
+    """What the recording knows of a run under the change.
+
+    Attributes:
+        run: The run.
+        outcome: `unchanged`: the change does not reach it. `truncated`: the change stops it earlier. `open`: what would
+            have followed is not on record. `unknown`: it depends on a counter that the record lacks.
+        at: How many of its first steps stay as they are, where it is `open`.
+        success: Whether it is a success on record; None where it is not labelled and others are.
+        low: What the change makes of its success at least: -1 (lost), 0 or 1 (gained).
+        high: At most, likewise.
+    """
+
+    run: Run
+    outcome: Outcome
+    at: int
+    success: bool | None
+    low: int
+    high: int
+
+    @property
+    def cluster(self) -> str:
+        """Its task; the run itself where no task is named."""
+        return self.run.task or self.run.run_id
+
+
+def openings_of(runs: Sequence[Run], change: Change, agents: Mapping[str, Agent]) -> list[Opening]:
+    """What the recording knows of each run, in their order.
+
+    Args:
+        runs: The runs; those of subagents are not tried by themselves.
+        change: What is tried.
+        agents: By the name of an agent on record, the agent that made its runs, where the caller has it.
+    """
+    rows = {run.run_id: row for group in _by_policy(runs, agents) for run, row in _evaluated(*group, change)}
+    labelled = any(run.success is not None for run in runs)
+    return [_opening(run, rows[run.run_id], change, harness_of(run, agents), labelled=labelled) for run in runs]
+
+
+def success_of(run: Run, *, labelled: bool) -> bool | None:
+    """Whether a run is a success: by its label, or, where no run has one, because it ended by itself."""
+    return run.success if labelled else proxy_success(run)
+
+
+class Harness(NamedTuple):
+    """What a run was made under, as far as it is known: its policy, and its cap on steps."""
+
+    policy: Policy | None
+    cap: int | None
+
+    @property
+    def tells(self) -> bool:
+        """Whether the model gets a request from which it may learn of its cap."""
+        policy = self.policy
+        if policy is None:
+            return False
+        return policy.last_step.reminder != "none" or policy.last_step.action != "tools" or policy.cap.kind == "soft"
+
+
+def harness_of(run: Run, agents: Mapping[str, Agent]) -> Harness:
+    """What a run was made under: its agent, if the caller has it, else what is on record.
+
+    Args:
+        run: The run.
+        agents: Agents by name.
+    """
+    agent = agents.get(run.agent)
+    policy = get_policy(agent.policy) if agent is not None else policies.get(run.policy)
+    cap = run.limits.get("steps")
+    if policy is not None and policy.cap.kind == "soft":  # the record has the ceiling alone
+        asked = agent.max_steps if agent is not None else run.settings.get("max_steps", DEFAULT)
+        cap = policy.effective({"max_steps": asked}).get("max_steps")
+    return Harness(policy, cap)
+
+
+def steps_before_cap(run: Run, harness: Harness) -> int:
+    """How many first steps of a run, at most, got the requests that they would have got under another limit.
+
+    A policy may tell the model of its cap: in each request, or in the last one under the cap. A response may also have
+    been dropped because it was the one beyond the limit.
+
+    Example:
+        >>> import boolab as bl
+        >>> look = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a.py"})
+        >>> def first(name):
+        ...     agent = bl.Agent("a", max_steps=5, policy=name)
+        ...     run = bl.run_sync(agent, "Look", model=look)
+        ...     return steps_before_cap(run, harness_of(run, {"a": agent}))
+        >>> [first(name) for name in ("naive", "opencode_v2", "inspect_react")]
+        [5, 4, 5]
+    """
+    policy, cap = harness
+    kept = run.n_steps
+    if policy is not None and policy.last_step.reminder != "none":
+        return 0
+    if policy is not None and cap is not None and harness.tells:
+        beyond = policy.last_step.action == "grace" or not policy.last_step.in_cap
+        kept = min(kept, cap if beyond else cap - 1)
+    while kept and kept == run.n_steps and _cannot_continue(run):
+        kept -= 1
+    return kept
+
+
+def _cannot_continue(run: Run) -> bool:
+    """Whether a branch has to make the last step anew: it broke off, or its calls were not executed."""
+    last = run.steps[-1]
+    dropped = bool(last.response.tool_calls) and not any(last.results)
+    return dropped or bool(what_is_missing(run, last))
+
+
+def _by_policy(runs: Iterable[Run], agents: Mapping[str, Agent]) -> list[tuple[Policy | None, list[Run]]]:
+    groups: list[tuple[Policy | None, list[Run]]] = []
+    for run in runs:
+        policy = harness_of(run, agents).policy
+        for other, group in groups:
+            if other == policy:
+                group.append(run)
+                break
+        else:
+            groups.append((policy, [run]))
+    return groups
+
+
+class _Row(NamedTuple):
+    """One run under the change, while its own limits are kept, and while they are lifted."""
+
+    kept: Mapping[str, Any]
+    lifted: Mapping[str, Any]
+
+
+def _evaluated(policy: Policy | None, runs: list[Run], change: Change) -> Iterable[tuple[Run, _Row]]:
+    question: dict[str, Any] = {"policy": _usable(policy, [*change.settings])}
+    if change.settings:
+        question["grid"] = {name: [value] for name, value in change.settings.items()}
+    elif change.rule is not None:
+        question = {"rules": [change.rule]}
+    elif _usable(change.policy, ["max_steps"]) is None:  # each request differs
+        nothing: dict[str, Any] = {"outcome": "not_identified", "stop_step": 0}
+        return [(run, _Row(nothing, nothing)) for run in runs]
+    else:
+        question = {"policy": change.policy}
+    tables = [
+        {str(row["run_id"]): row for row in _rows(counterfactual(runs, own_limits=own, **question))}
+        for own in ("kept", "lifted")
+    ]
+    return [(run, _Row(*(table[run.run_id] for table in tables))) for run in runs]
+
+
+def _usable(policy: Policy | None, axes: Sequence[str]) -> Policy | None:
+    """The policy, if recordings can be evaluated under it."""
+    if policy is None:
+        return None
+    try:
+        check_identified(policy, axes)
+    except SettingError:
+        return None
+    return policy
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False, name=None)]
+
+
+def _opening(run: Run, row: _Row, change: Change, harness: Harness, *, labelled: bool) -> Opening:
+    success = success_of(run, labelled=labelled)
+    outcome, at = _outcome(run, row, change, harness)
+    if outcome == "unchanged":
+        return Opening(run, outcome, run.n_steps, success, 0, 0)
+    if outcome == "truncated":
+        table = row.kept if row.kept["outcome"] == "truncated" else row.lifted
+        return Opening(run, outcome, int(table["stop_step"]), success, *_bounds(table, success))
+    least, most = (-1, 1) if success is None else (-int(success), int(not success))
+    return Opening(run, outcome, at, success, least, most)
+
+
+def _bounds(row: Mapping[str, Any], success: bool | None) -> tuple[int, int]:
+    """What an earlier stop makes of a success at least and at most; a failure stays one."""
+    if success is False:
+        return 0, 0
+    lower, upper = row["kept_lower"], row["kept_upper"]
+    return (-1 if is_missing(lower) else int(lower) - 1, 0 if is_missing(upper) else int(upper) - 1)
+
+
+def _outcome(run: Run, row: _Row, change: Change, harness: Harness) -> tuple[Outcome, int]:
+    replaced = not change.settings
+    found = row.lifted if replaced else row.kept
+    before = steps_before_cap(run, harness)
+    told = harness.tells and before < run.n_steps and (replaced or "max_steps" in change.settings)
+    if found["outcome"] == "unknown":
+        return "unknown", 0
+    if found["outcome"] == "not_identified":
+        step = found["stop_step"]
+        single = run.steps[-1].turn == 1 if run.steps else True
+        return ("open", min(int(step), before)) if single and not is_missing(step) else ("unknown", 0)
+    if found["outcome"] == "truncated":
+        return ("open", before) if told and before < int(found["stop_step"]) else ("truncated", 0)
+    if told:
+        return "open", before
+    if row.lifted["outcome"] == "truncated":
+        return ("truncated", 0) if change.lifts(run.stop.reason) else ("unchanged", 0)
+    others = {REASONS.get(reason) for reason in run.stop.also_fired}  # type: ignore[call-overload] # any text
+    held = not replaced and any(axis is not None and axis not in change.settings for axis in others)
+    if row.lifted["outcome"] == "censored" and change.lifts(run.stop.reason) and not held:
+        return "open", before
+    return "unchanged", 0

@@ -1,0 +1,304 @@
+"""What a trial has found so far: three kinds of evidence, each with its name, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
+
+from boolab.core.text import NO_MATH, aligned, count, money, percent, wrapped
+from boolab.stats.finding import escaped
+from boolab.stats.intervals import Interval
+from boolab.trials.forecast import Forecast
+from boolab.trials.hazards import Hazards
+
+
+class Estimate(NamedTuple):
+    """An estimate with its interval; `value` is None before the first branch."""
+
+    value: float | None
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """How wide the interval is."""
+        return self.high - self.low
+
+
+class Effects(NamedTuple):
+    """What the change did to the runs that were branched.
+
+    Attributes:
+        failures: How many failures on record were branched.
+        recovered: How many of them became successes.
+        successes: How many successes on record were branched.
+        lost: How many of them became failures.
+    """
+
+    failures: int
+    recovered: int
+    successes: int
+    lost: int
+
+    @property
+    def threshold(self) -> float | None:
+        """The share of failures above which the change gains more than it loses: d / (r + d); None if unknown.
+
+        Source: Vasudev et al., Failure prediction is not prevention (arXiv 2602.03338).
+
+        Example:
+            >>> Effects(failures=40, recovered=12, successes=10, lost=2).threshold
+            0.4
+        """
+        if not self.failures or (not self.recovered and not self.lost):
+            return None
+        r = self.recovered / self.failures
+        d = self.lost / self.successes if self.successes else 0.0
+        return d / (r + d)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrialResult:
+    """What a trial has found so far. Shown by itself in a notebook; `print` gives the same as text.
+
+    Attributes:
+        change: What is tried, in words.
+        success: What counts as a success, in words.
+        n_runs: The runs on record.
+        successes: How many of them are successes.
+        outcomes: How many runs the record leaves `unchanged`, `truncated`, `open` and `unknown`.
+        bounds: The gain in successes at least and at most, by the record alone.
+        other: The part of the bounds that no branch can narrow: of runs that are truncated or unknown.
+        hazards: What longer runs on record suggest.
+        gain: By branches, the successes that the change adds to these runs, with an interval that holds at every look.
+        extra_steps: The steps that it adds, likewise; None where they have no bound.
+        extra_cost: The dollars that it adds, likewise; None without a stated maximum, or where costs are not known.
+        per_success: The dollars (else the steps) of an additional success; infinite above where the gain may be 0.
+        recorded_per_success: What a success on record costs, in the same unit; None if it is not known.
+        n_branches: How many branches count.
+        n_open: How many there can be.
+        n_unknown: How many of those that count have an outcome that is not known.
+        n_beyond: How many values went beyond their stated maximum: the interval of the cost is too low then.
+        spent: The dollars of all branches, as far as they are known.
+        effects: What became of successes and failures.
+        to_width: How many branches an interval of 5% of the runs is likely to take.
+        to_half: How many branches half of the present width is likely to take.
+        confidence: Of each interval.
+        looks: A row after each task: the gain and the extra use so far, with their intervals.
+        runs: A row for each run: what the record knows, and its branch.
+        notes: What limits the answer.
+        budget_stopped: Whether the maximum cost kept branches from being run.
+    """
+
+    change: str
+    success: str
+    n_runs: int
+    successes: int
+    outcomes: dict[str, int]
+    bounds: Interval
+    other: Interval
+    hazards: Hazards
+    gain: Estimate
+    extra_steps: Estimate | None
+    extra_cost: Estimate | None
+    per_success: Estimate | None
+    recorded_per_success: float | None
+    n_branches: int
+    n_open: int
+    n_unknown: int
+    n_beyond: int
+    spent: float
+    effects: Effects
+    to_width: Forecast | None
+    to_half: Forecast | None
+    confidence: float
+    looks: pd.DataFrame
+    runs: pd.DataFrame
+    notes: tuple[str, ...]
+    budget_stopped: bool = False
+
+    @property
+    def unit(self) -> str:
+        """What `per_success` counts: `dollars` or `steps`."""
+        return "steps" if self.extra_cost is None else "dollars"
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval of the gain lies on one side of 0."""
+        return self.gain.low > 0 or self.gain.high <= 0
+
+    def enough(self, width: float = 0.05) -> bool:
+        """Whether the interval of the gain is narrow enough.
+
+        Args:
+            width: How wide it may be, as a share of all runs.
+        """
+        return self.gain.width <= width * self.n_runs + 1e-9
+
+    @property
+    def evidence(self) -> pd.DataFrame:
+        """The three kinds of evidence for the gain in successes over all runs; they are never mixed."""
+        rows: list[tuple[str, float | None, float | None, float | None, str]] = [
+            ("bounds", None, *self.bounds, "nothing is assumed"),
+        ]
+        h = self.hazards
+        if h.gain is not None and h.interval is not None:
+            low, high = h.interval.low + self.other.low, h.interval.high + self.other.high
+            middle = h.gain + (self.other.low + self.other.high) / 2
+            what = f"{h.covered:,} of {self.n_open:,} open runs would continue like the {h.longer:,} that went further"
+            rows.append(("hazards", middle, low, high, what))
+        else:
+            rows.append(("hazards", None, None, None, h.why))
+        if self.n_branches:
+            what = f"{self.n_branches:,} of {count(self.n_open, 'open run')} continued"
+            rows.append(("branches", *self.gain, what))
+        else:
+            rows.append(("branches", None, None, None, "none has been run"))
+        return pd.DataFrame(rows, columns=["evidence", "gain", "low", "high", "rests_on"]).astype(
+            {"gain": "Float64", "low": "Float64", "high": "Float64"}
+        )
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The answer in a few sentences."""
+        return tuple(filter(None, (self._verdict(), self._price(), self._next(), self._rule())))
+
+    def _verdict(self) -> str:
+        n, change = self.n_open, self.change
+        base = f"{self.success}, {self.successes:,} of {count(self.n_runs, 'run')} on record"
+        if not n:
+            if self.bounds.low == self.bounds.high == 0:
+                return f"The record answers this: {change} changes no outcome ({base})."
+            return (
+                f"The record answers this, and no branch can add to it: {change} loses "
+                f"{_span(-self.bounds.high, -self.bounds.low)} {self.success} ({base})."
+            )
+        if not self.n_branches:
+            return (
+                f"The record does not answer this: for {n:,} of {count(self.n_runs, 'run')} the outcome under {change} "
+                f"is open, so that it changes the number of {self.success} by {_signed_span(*self.bounds)} ({base})."
+            )
+        at = f"{100 * self.confidence:.4g}%"
+        span = _signed_span(self.gain.low, self.gain.high)
+        if self.gain.low > 0:
+            return f"{_capital(change)} adds {self.success}: {span} ({base}), at {at} confidence."
+        if self.gain.high < 0:
+            return f"{_capital(change)} loses {self.success}: {span} ({base}), at {at} confidence."
+        if self.gain.high == 0:
+            return f"{_capital(change)} adds no {self.success}: {span} ({base}), at {at} confidence."
+        return f"Not yet decided: {change} changes the number of {self.success} by {span} ({base}), at {at} confidence."
+
+    def _price(self) -> str:
+        found = self.per_success
+        if not self.n_branches or found is None or math.isnan(found.low):
+            return ""
+        say = money if self.unit == "dollars" else lambda amount: f"{amount:,.0f} steps"
+        value = "" if found.value is None else f"about {say(found.value)}, "
+        high = (
+            "without an upper bound, because the gain may be 0"
+            if math.isinf(found.high)
+            else f"at most {say(found.high)}"
+        )
+        text = f"An additional success costs {value}at least {say(max(0.0, found.low))} and {high}"
+        own = self.recorded_per_success
+        return f"{text}; on record a success costs {say(own)}." if own is not None else f"{text}."
+
+    def _next(self) -> str:
+        if not self.n_open:
+            return ""
+        if self.n_branches >= self.n_open:
+            return "All open runs have been continued."
+        more = self.to_half if self.n_branches else self.to_width
+        if more is None:
+            return ""
+        width = (
+            f"{more.width:,.0f} {self.success}"
+            if self.n_branches
+            else f"{100 * more.width / self.n_runs:.3g}% of the runs"
+        )
+        if more.branches is None:
+            return f"Even all {self.n_open:,} branches are not likely to narrow the interval to {width}."
+        left = more.branches - self.n_branches
+        each = self.spent / self.n_branches if self.n_branches and self.spent else None
+        price = "" if each is None else f", {money(each * left)}"
+        what = "more branches" if self.n_branches else "branches"
+        stop = " The stated maximum cost is reached." if self.budget_stopped else ""
+        return f"About {left:,} {what}{price}, are likely to narrow the interval to {width}.{stop}".replace(
+            f"{what}, are", f"{what} are"
+        )
+
+    def _rule(self) -> str:
+        found = self.effects
+        threshold = found.threshold
+        if threshold is None or not found.successes:
+            return ""
+        failing = found.failures / (found.failures + found.successes)
+        return (
+            f"Of {count(found.failures, 'failure')} that it reached, {found.recovered:,} became successes (r = "
+            f"{found.recovered / found.failures:.2f}); of {count(found.successes, 'success', 'successes')}, "
+            f"{found.lost:,} were lost (d = {found.lost / found.successes:.2f}). It pays where more than "
+            f"d / (r + d) = {percent(threshold)} of the runs that it reaches would fail; here {percent(failing)} did."
+        )
+
+    def _rows(self) -> list[list[str]]:
+        """The evidence as texts."""
+        names = ("gain", "low", "high")
+        return [
+            [str(row["evidence"]), *(_number(row[name]) for name in names), str(row["rests_on"])]
+            for row in self.evidence.to_dict("records")
+        ]
+
+    def __repr__(self) -> str:
+        return f"<TrialResult {self.change}: {self.n_branches:,} of {count(self.n_open, 'branch', 'branches')}>"
+
+    def __str__(self) -> str:
+        """The answer, the evidence and the notes as plain text."""
+        table = "\n".join(aligned([[name for name, _ in _COLUMNS], *self._rows()], left=(0, 4)))
+        notes = "\n".join(wrapped(note, first="- ") for note in self.notes)
+        title = wrapped(f"Trial of {self.change}")
+        return "\n\n".join(filter(None, [title, *map(wrapped, self.sentences), table, notes]))
+
+    def _repr_html_(self) -> str:
+        """The same as a fragment of HTML in the notebook's own colours."""
+        head = "".join(f"<th style='text-align:{side}'>{name}</th>" for name, side in _COLUMNS)
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f"<td style='text-align:{side}'>{escaped(text)}</td>"
+                for text, (_, side) in zip(row, _COLUMNS, strict=True)
+            )
+            + "</tr>"
+            for row in self._rows()
+        )
+        sentences = "".join(f"<p>{escaped(text)}</p>" for text in self.sentences)
+        notes = "".join(f"<li>{escaped(note)}</li>" for note in self.notes)
+        listed = f"<details><summary>Notes</summary><ul>{notes}</ul></details>" if notes else ""
+        title = f"<p><strong>Trial of {escaped(self.change)}</strong></p>"
+        return (
+            f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{title}{sentences}'
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{listed}</div>"
+        )
+
+
+_COLUMNS = (("evidence", "left"), ("gain", "right"), ("at least", "right"), ("at most", "right"), ("rests on", "left"))
+
+
+def _number(value: object) -> str:
+    if value is None or value is pd.NA or not isinstance(value, int | float) or math.isnan(value):
+        return "-"
+    return f"{value:+,.0f}" if float(value).is_integer() else f"{value:+,.1f}"
+
+
+def _span(low: float, high: float) -> str:
+    return f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+
+
+def _signed_span(low: float, high: float) -> str:
+    return f"{low:+,.0f}" if low == high else f"{low:+,.0f} to {high:+,.0f}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,256 @@
+"""Trials as users run them: plan, branches, store, budget, result."""
+
+import asyncio
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.errors import SettingError, WorldError
+from boolab.trials.result import TrialResult
+from boolab.trials.trial import Trial
+from tests.support.git_worlds import edit_tool, editor, files_of, repository, write
+from tests.support.helpers import call
+from tests.support.trial_cases import LOOSE, agent, profile, recorded, undisturbed
+
+MODEL = bl.SimulatedModel(profile())
+RUNS = recorded(40, MODEL, tasks=25)
+CHANGE = {"max_steps": LOOSE}
+
+
+def plan(runs: list[bl.Run] = RUNS, change: Any = CHANGE, **options: Any) -> Trial:
+    return bl.trial(runs, change, **{"model": MODEL, "cost_limit": 1.0, **options})
+
+
+def go(trial: Trial, n: int | None = None, **options: Any) -> TrialResult:
+    return asyncio.run(trial.run(n, **{"progress": False, **options}))
+
+
+def numbers(found: TrialResult) -> Any:
+    return found.looks.to_dict("list"), found.gain, found.extra_cost, found.per_success
+
+
+def test_all_branches_together_give_exactly_what_the_change_adds() -> None:
+    found = go(plan())
+    whole = undisturbed(RUNS, MODEL, agent(LOOSE))
+    gain = sum(bool(run.success) for run in whole) - sum(bool(run.success) for run in RUNS)
+    assert found.n_branches == found.n_open == found.outcomes["open"]
+    assert [*found.gain] == [gain] * 3
+    assert "All open runs have been continued." in found.sentences
+
+
+def test_branches_come_in_whole_tasks_and_are_not_run_twice() -> None:
+    trial = plan()
+    first = go(trial, 5)
+    ids = [run.run_id for run in trial.branches]
+    tasks = {run.task for run in trial.branches}
+    assert 5 <= first.n_branches <= 7
+    assert sum(one.outcome == "open" and one.cluster in tasks for one in trial._openings) == first.n_branches
+    again = go(trial, 5)
+    assert numbers(again) == numbers(first)
+    more = go(trial, 12)
+    assert [run.run_id for run in trial.branches][: len(ids)] == ids
+    assert numbers(more) == numbers(go(plan(), 12))
+
+
+@pytest.mark.parametrize("executor", [None, "processes"])
+def test_a_store_holds_the_branches_for_the_next_time(tmp_path: Path, executor: Any) -> None:
+    store = tmp_path / "trial.db"
+    first = go(plan(store=store), 6, executor=executor)
+    written = bl.runs_df(bl.stored_runs(store))
+    assert len(written) == first.n_branches
+    found = go(plan(store=store), 6)
+    assert numbers(found) == numbers(first)
+    assert numbers(go(plan(store=store), 14)) == numbers(go(plan(), 14))
+    assert numbers(found) == numbers(go(plan(), 6))
+    assert bl.runs_df(bl.stored_runs(store)).iloc[: len(written)].equals(written)  # none was run again
+
+
+def test_a_result_can_be_had_at_any_look_and_the_interval_only_narrows() -> None:
+    trial = plan()
+    widths = [trial.result.gain.width, *[go(trial, n).gain.width for n in (4, 9, 15, 40)]]
+    assert widths == sorted(widths, reverse=True)
+    assert not plan().enough(0.05)
+    assert trial.enough(0.05)
+
+
+def test_the_maximum_cost_is_never_exceeded_and_is_named() -> None:
+    whole = go(plan())
+    for share in (0.3, 0.6):
+        found = go(plan(cost_limit=whole.spent / 4), max_cost=share * whole.spent)
+        assert 0 < found.spent <= share * whole.spent
+        assert found.budget_stopped
+        assert found.n_branches < whole.n_branches
+        assert "The stated maximum cost is reached." in str(found)
+
+
+def test_what_was_spent_before_counts_towards_the_maximum(tmp_path: Path) -> None:
+    whole = go(plan())
+    store = tmp_path / "trial.db"
+    go(plan(store=store, cost_limit=0.02), 8)
+    found = go(plan(store=store, cost_limit=0.02), max_cost=0.6 * whole.spent)
+    assert found.spent <= 0.6 * whole.spent
+
+
+def test_a_branch_that_reaches_the_cost_limit_has_an_unknown_outcome() -> None:
+    found = go(plan(cost_limit=0.001))
+    stopped = found.runs[(found.runs["branch_stop_reason"] == "cost_budget").fillna(value=False)]
+    assert len(stopped)
+    assert found.n_unknown == int((~stopped["branch_success"]).sum())
+    assert found.gain.width >= found.n_unknown
+
+
+def test_every_count_leads_to_its_runs() -> None:
+    trial = plan()
+    found = go(trial, 9)
+    table = found.runs
+    assert table["outcome"].value_counts().to_dict() == {k: v for k, v in found.outcomes.items() if v}
+    assert table["branch_id"].dropna().tolist() == [
+        run.run_id for run in sorted(trial.branches, key=lambda run: run_of(table, run.run_id))
+    ]
+    assert int(table["success"].sum()) == found.successes
+
+
+def run_of(table: Any, branch_id: str) -> int:
+    return int(table.index[table["branch_id"] == branch_id][0])
+
+
+def test_the_verdict_says_what_the_numbers_beside_it_are() -> None:
+    for trial, n in ((plan(), 0), (plan(), 6), (plan(), 40), (plan(change={"max_steps": 4}), 0)):
+        found = go(trial, n) if n else trial.result
+        low, high = found.gain.low, found.gain.high
+        text = found.sentences[0]
+        if not found.n_open:
+            assert text.startswith("The record answers this")
+        elif not found.n_branches:
+            assert f"{found.bounds.low:+,.0f} to {found.bounds.high:+,.0f}" in text
+        else:
+            assert ("Not yet decided" in text) == (low <= 0 < high or low < 0 <= high)
+            assert f"{low:+,.0f}" in text
+            assert f"{high:+,.0f}" in text
+        assert f"{found.successes:,} of {found.n_runs:,} runs" in text
+
+
+def test_a_tighter_limit_is_answered_by_the_record_alone() -> None:
+    found = plan(change={"max_steps": 4}).result
+    table = bl.counterfactual(RUNS, grid={"max_steps": [4]}, policy="boocode", aggregate=True)
+    lost = int(table["successes"].iloc[0] - table["kept_lower"].iloc[0])
+    assert found.n_open == 0
+    assert found.gain.low == -lost
+    assert found.gain == go(plan(change={"max_steps": 4})).gain
+
+
+def test_text_and_html_have_the_same_answer() -> None:
+    found = go(plan(), 9)
+    html = found._repr_html_()
+    plain = re.sub(r"\s+", " ", str(found))
+    for sentence in found.sentences:
+        assert sentence in plain
+        assert sentence.replace("'", "&#x27;") in html
+    assert "<script" not in html
+
+
+def test_names_of_a_policy_are_never_markup() -> None:
+    hostile = bl.policies["naive"].vary(name="<script>alert(1)</script>$x$")
+    assert "<script" not in plan(change=hostile)._repr_html_()
+
+
+def test_runs_of_subagents_are_left_out_and_counted() -> None:
+    child = replace(RUNS[0], run_id="child", parent_run_id=RUNS[0].run_id)
+    found = plan([*RUNS, child]).result
+    assert found.n_runs == len(RUNS)
+    assert "Runs of subagents are not tried by themselves: 1 is left out." in found.notes
+
+
+def test_a_function_gives_each_branch_its_model() -> None:
+    found = go(plan(model=lambda run: bl.SimulatedModel(profile(), seed=0 * run.n_steps)), 9)
+    assert numbers(found) == numbers(go(plan(), 9))
+
+
+def test_a_score_judges_branches() -> None:
+    found = go(plan(score=lambda run: run.n_steps > 10))
+    judged = found.runs[found.runs["outcome"] == "open"]
+    assert (judged["branch_success"] == (judged["branch_steps"] > 10)).all()
+
+
+def looks(*names: str) -> bl.ScriptedModel:
+    """A model that calls these tools, one a step, and ends."""
+    return bl.ScriptedModel([*({"tool_calls": [call(name, n=n)]} for n, name in enumerate(names)), "Done."],
+                            tools=dict.fromkeys(names, "found"))  # fmt: skip
+
+
+def test_calls_are_answered_from_the_record_until_they_differ() -> None:
+    """Each request tells the model how many turns are left, so that a branch begins at the first step."""
+    four = bl.Agent("a", policy=bl.fixed_turns(4))
+    runs = [
+        replace(bl.run_sync(four, f"task {n}", model=looks(*["grep"] * 6)), run_id=f"run {n}", success=False)
+        for n in range(3)
+    ]  # fmt: skip
+    options: dict[str, Any] = {"replay_tools": True, "cost_limit": None, "agent": four, "score": lambda _run: True}
+    same = go(plan(runs, {"max_steps": 4}, model=looks(*["grep"] * 6), **options))
+    assert same.n_unknown == 0
+    assert same.runs["branch_steps"].tolist() == [4, 4, 4]
+    trial = plan(runs, {"max_steps": 9}, model=looks("grep", "find", "grep"), **options)
+    other = go(trial)
+    assert (other.n_unknown, other.n_branches) == (3, 3)
+    assert (other.gain.low, other.gain.high) == (0, 3)
+    assert all("no result of the call of find in step 2" in str(run.error) for run in trial.branches)
+
+
+def test_a_branch_has_the_files_of_its_step_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "work")
+    world, edits = bl.GitWorld(folder), [write(f"file {n}.txt", f"content {n}") for n in range(5)]
+    two = bl.Agent("a", max_steps=2, policy="naive")
+    given: dict[str, Any] = {"model": editor(edits), "tools": [edit_tool(edits)], "world": world}
+    run = replace(bl.run_sync(two, "Edit.", **given), success=False)
+    write("file 0.txt", "somebody else wrote this")(folder)
+    before = files_of(folder)
+    seen: list[Any] = []
+
+    def score(branch: bl.Run) -> bool:
+        place = world.folder_of(branch)
+        assert place is not None
+        seen.append((place, {name: (place / name).read_text() for name in (f"file {n}.txt" for n in range(5))}))
+        return True
+
+    found = go(bl.trial([run], {"max_steps": 9}, score=score, agent=two, **given))
+    assert (found.gain.low, found.gain.high) == (1, 1)
+    ((place, files),) = seen
+    assert files == {f"file {n}.txt": f"content {n}" for n in range(5)}
+    assert not place.exists()
+    assert files_of(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n": 0}, "n=0: expected how many branches"),
+        ({"cost_limit": 0}, "cost_limit=0: expected dollars"),
+        ({"cost_limit": float("inf")}, "expected dollars"),
+        ({"max_cost": 5, "cost_limit": None}, "max_cost= needs cost_limit="),
+        ({"confidence": 1.0}, "confidence=1.0"),
+        ({"agent": "coder"}, "expected a bl.Agent"),
+        ({"agent": {"b": agent()}}, "the record names an agent 'a'"),
+        ({"change": {"max_turns": 5}}, "there is no setting 'max_turns'"),
+        ({"runs": []}, "there are no runs"),
+    ],
+)
+def test_what_is_not_accepted_is_named_before_anything_runs(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(words)):
+        plan(**options)
+
+
+def test_without_a_model_the_plan_is_there_and_running_says_what_is_missing() -> None:
+    trial = plan(model=None)
+    assert trial.outcomes["open"] > 0
+    with pytest.raises(SettingError, match="branches need a model"):
+        go(trial, 3)
+
+
+def test_a_world_that_was_not_recorded_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    world = bl.GitWorld(repository(tmp_path / "work"))
+    with pytest.raises((SettingError, WorldError), match="world"):
+        go(plan(world=world), 3)
