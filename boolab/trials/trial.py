@@ -1,8 +1,8 @@
 """`trial`: what a change of limits would bring, where a recording cannot tell.
 
 A recording answers tighter limits. For a looser one, or one of which the model is informed, it only knows which runs
-the change would reach. A trial says how many these are and what they can add at most, and continues a random sample of
-them under the change.
+the change would reach. A trial counts them, bounds what they can add, and continues a random sample of them under the
+change.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def trial(
     pool: str | None = None,
     confidence: float = 0.95,
 ) -> Trial:
-    """Plan a trial of a change, and say what the recording knows of it.
+    """Plan a trial of a change, and report what the recording knows of it.
 
     Three kinds of evidence stand side by side and are never mixed. *Bounds* assume nothing: the open runs change from
     none to all. *Hazards* assume that the open runs would have continued like those on record that went further.
@@ -91,7 +91,7 @@ def trial(
         confidence: Of each interval.
 
     Returns:
-        The plan. `print(plan)` says what is known; `await plan.run(12)` runs branches.
+        The plan. `print(plan)` shows what is known; `await plan.run(12)` runs branches.
 
     Raises:
         SettingError: if there are no runs, or an argument is not accepted.
@@ -212,7 +212,7 @@ class Trial:
         executor: Executor | None = None,
         progress: bool | Watcher = True,
     ) -> TrialResult:
-        """Run branches until there are so many, and say what they show.
+        """Run branches until there are so many, and report what they show.
 
         All open runs of a task are branched together, so there may be some more. Those that exist already, here or in
         the store, are not run again, but for those that broke off. One may look at the result at any time and stop or
