@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from boolab.errors import SettingError, ToolError
-from boolab.tools.tool import ToolSpec, tool
+from boolab.tools.tool import ToolContext, ToolSpec, tool
 
 INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """The variables of boolab's own environment that a command has. HOME and TMPDIR are its folder."""
@@ -46,6 +46,7 @@ _IN_NO_FOLDER: Final = "Each command starts in an empty folder of its own, which
 def bash_tool(
     folder: str | Path | None = None,
     *,
+    in_root: bool = False,
     timeout: float = 60.0,
     cpu_seconds: float | None = None,
     memory_mib: int = 2048,
@@ -72,6 +73,8 @@ def bash_tool(
     Args:
         folder: Where commands start; HOME and TMPDIR are there too. It must exist, and is not removed. Without one,
             each command has a new temporary folder, which only you can read, and which is removed when it ends.
+        in_root: Whether commands start in the folder of their run instead: its `root`, or that of its `world`, which for
+            a branch is the branch's own.
         timeout: Seconds of real time for one command.
         cpu_seconds: Seconds of the CPU for each process; by default as many as `timeout`.
         memory_mib: MiB of address space for each process, and of resident memory for all together. Programs that
@@ -106,6 +109,9 @@ def bash_tool(
         "output": output_bytes,
     }  # fmt: skip
     place = None if folder is None else _folder(folder)
+    if in_root and folder is not None:
+        msg = "bash_tool: folder= and in_root=True both name the folder: leave one out"
+        raise SettingError(msg)
     variables = _variables(env)
 
     async def bash(command: str) -> str:
@@ -124,8 +130,17 @@ def bash_tool(
         finally:
             _remove(fresh)
 
-    spec = tool(bash)
-    return replace(spec, description=f"{spec.description} {_IN_NO_FOLDER if place is None else _IN_ITS_FOLDER}")
+    async def bash_in_root(command: str, context: ToolContext) -> str:
+        _check_command(command)
+        if context.root is None:
+            msg = "this run has no folder: give it root= or world="
+            raise ToolError(msg)
+        return await _run({"shell": shell, "command": command, **limits}, _folder(context.root), variables)
+
+    bash_in_root.__doc__ = bash.__doc__
+    spec = tool(bash_in_root, name="bash") if in_root else tool(bash)
+    where = _IN_NO_FOLDER if place is None and not in_root else _IN_ITS_FOLDER
+    return replace(spec, description=f"{spec.description} {where}")
 
 
 def _remove(folder: str) -> None:

@@ -389,3 +389,20 @@ def test_signals_that_the_terminal_sends_do_not_reach_a_command(mark: str) -> No
             await task
 
     asyncio.run(main())
+
+
+def test_in_root_a_command_starts_in_the_folder_of_its_run(tmp_path: Path) -> None:
+    script = [{"tool_calls": [{"name": "bash", "arguments": {"command": "pwd; echo 1 > made"}}]}, "Done."]
+    given: dict[str, Any] = {"model": bl.ScriptedModel(script), "tools": [bl.bash_tool(in_root=True)]}
+    result = bl.run_sync(None, "go", root=tmp_path, **given).steps[0].results[0]
+    assert result is not None
+    assert result.content == f"exit code 0\n{tmp_path.resolve()}\n"
+    assert (tmp_path / "made").read_text() == "1\n"
+    result = bl.run_sync(None, "go", **given).steps[0].results[0]
+    assert result is not None
+    assert (result.is_error, result.content) == (True, "this run has no folder: give it root= or world=")
+
+
+def test_in_root_and_a_folder_are_not_accepted_together(tmp_path: Path) -> None:
+    with pytest.raises(bl.SettingError, match="leave one out"):
+        bl.bash_tool(tmp_path, in_root=True)
