@@ -83,7 +83,7 @@ class TrialResult:
         n_unknown: How many of those that count have an outcome that is not known.
         n_beyond: How many values went beyond their stated maximum: the interval of the cost is too low then.
         spent: The dollars of all branches, as far as they are known.
-        effects: What became of successes and failures.
+        effects: The results of the change, for successes and for failures on record.
         to_width: How many branches an interval of 5% of the runs is likely to take.
         to_half: How many branches half of the present width is likely to take.
         confidence: Of each interval.

@@ -1,4 +1,4 @@
-"""`trial`: what a change of limits would bring, where a recording cannot tell.
+"""`trial`: what a change of limits would bring, where a recording cannot show it.
 
 A recording answers tighter limits. For a looser one, or one of which the model is informed, it only knows which runs
 the change would reach. A trial counts them, bounds what they can add, and continues a random sample of them under the
