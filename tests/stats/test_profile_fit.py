@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from boolab import fit_profile
+from boolab import fit_profile, load_dataset
 from boolab.core.types import UNKNOWN_USAGE, Run, Step, Stop
 from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
@@ -24,6 +24,7 @@ from boolab.stats.profile_fit.goodness_of_fit import compared, going_on, success
 from boolab.stats.profile_fit.hazards import Chances, hazards, pieces
 from boolab.stats.profile_fit.parameters import Figures
 from boolab.stats.profile_fit.result import Fit
+from boolab.stats.profile_fit.result import play as play_profile
 from boolab.stats.profile_fit.step_kinds import closing_tool, turns
 from tests.support.cases import first
 from tests.support.helpers import QUIET, call, play, steps
@@ -231,6 +232,12 @@ def test_a_success_that_depends_on_length_differs_from_one_that_does_not() -> No
     goodness = compared(turns(recorded), turns(simulate(flat, 300, 1)))[0].set_index("measure")
     assert goodness["fits"]["steps"]
     assert not goodness["fits"]["success_steps"]
+
+
+def test_a_fit_says_how_many_labels_belong_to_runs_of_several_turns() -> None:
+    runs = load_dataset("atlas/tau2-retail")
+    notes = " ".join(fit_profile(runs, simulated=2).notes)
+    assert "Success is that of 2 runs of a single turn: 192 runs with a label and several turns" in notes
 
 
 def test_what_a_fit_says_of_limits_that_help_is_in_its_notes() -> None:
@@ -510,3 +517,21 @@ def test_the_picture_refuses_what_it_cannot_draw() -> None:
     assert silent.goodness.set_index("measure")["fits"].isna()["success_steps"]
     with pytest.raises(SettingError, match="no recorded turn ended as a success"):
         plot_fit(silent, "success_steps")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["swebench-verified", "intercode-bash"])
+def test_success_by_step_brings_the_lengths_of_real_successes_closer_than_one_probability(name: str) -> None:
+    recorded = load_dataset(f"atlas/{name}")
+    tool = closing_tool(recorded)
+    fit = fit_profile(recorded, simulated=2)
+    seen = turns(recorded, tool)
+    won = [turn.won for turn in seen if turn.finished and turn.won is not None]
+    flat = fit.profile.vary(success={"finished": sum(won) / len(won)})
+    longest, tasks = max(len(turn.moves) for turn in seen), [turn.run.task for turn in seen]
+    by_step, constant = (
+        compared(seen, turns(play_profile(profile, 600, tasks, longest), tool))[0].set_index("measure")
+        for profile in (fit.profile, flat)
+    )
+    assert not constant["fits"]["success_steps"]
+    assert by_step["distance"]["success_steps"] < constant["distance"]["success_steps"] * 0.65

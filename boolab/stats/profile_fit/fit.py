@@ -318,6 +318,12 @@ def _tokens(seen: _Seen, figures: Figures) -> None:
 def _success(seen: _Seen, figures: Figures) -> None:
     """How often runs are successes, by how and after how many steps they ended, and by difficulty."""
     labelled = [(code, turn) for code, turn in seen.by_turn if turn.won is not None]
+    several = {id(turn.run) for turn in seen.turns if turn.number > 1 and turn.run.success is not None}
+    if several and labelled:
+        figures.notes.append(
+            f"Success is that of {count(len(labelled), 'run')} of a single turn: {count(len(several), 'run')} with a "
+            "label and several turns cannot tell which turn decided."
+        )
     if not labelled:
         figures.notes.append("No run of a single turn has a success label: so success is unknown for the profile too.")
         return
