@@ -42,7 +42,7 @@ def plot_trial(result: TrialResult | Trial, *, title: str | None = style.AUTO, a
         >>> runs = [bl.run_sync(agent, f"Task {i}", model=model, seed=i) for i in range(9)]
         >>> plan = bl.trial(runs, {"max_steps": 60}, model=model)
         >>> bl.plots.plot_trial(plan, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
-        'A step cap of 60 adds 0 to 9 successes, as far as the record tells'
+        'A step cap of 60 adds 0 to 9 successes, as far as the record shows'
     """
     found = result if isinstance(result, TrialResult) else result.result
     if not found.n_open:
@@ -97,7 +97,7 @@ def _title(found: TrialResult) -> str:
     change = found.change[:1].upper() + found.change[1:]
     low, high = found.gain.low, found.gain.high
     if not found.n_branches:
-        return f"{change} adds {_number(low)} to {_number(high)} {found.success}, as far as the record tells"
+        return f"{change} adds {_number(low)} to {_number(high)} {found.success}, as far as the record shows"
     if low > 0:
         return f"{change} adds at least {low:,.0f} {found.success}, at most {high:,.0f}"
     if high < 0:

@@ -73,8 +73,8 @@ def bash_tool(
     Args:
         folder: Where commands start; HOME and TMPDIR are there too. It must exist, and is not removed. Without one,
             each command has a new temporary folder, which only you can read, and which is removed when it ends.
-        in_root: Whether commands start in the folder of their run instead: its `root`, or that of its `world`, which for
-            a branch is the branch's own.
+        in_root: Whether commands start in the folder of their run instead: its `root`, or that of its `world`. A branch
+            has a world of its own.
         timeout: Seconds of real time for one command.
         cpu_seconds: Seconds of the CPU for each process; by default as many as `timeout`.
         memory_mib: MiB of address space for each process, and of resident memory for all together. Programs that

@@ -1,4 +1,4 @@
-"""Trials: what a change of limits brings where a recording cannot tell, found out by branches of recorded runs.
+"""Trials: what a change of limits brings where a recording cannot show it, by branches of recorded runs.
 
 It imports `boolab.sweeps`, `boolab.stats` and what is below them. Read `trial` first: `bl.trial`. `change` is what is
 tried, `openings` what the recording knows of it, `hazards` what longer runs suggest, `branches` runs the branches,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BranchModel: TypeAlias = Model | Callable[[Run], Model]
 """A model, or a function from the run that is continued to the model that continues it."""
 AGAIN: Final = ("error", "aborted")
-"""How a branch ends that says nothing about the change: it is run again."""
+"""How a branch ends that shows nothing about the change: it is run again."""
 
 
 @dataclass(frozen=True, slots=True)

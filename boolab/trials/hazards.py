@@ -44,8 +44,8 @@ class Hazards(NamedTuple):
     Attributes:
         gain: The expected gain in successes over the open runs that are covered; None where there are none.
         interval: Its interval, if the assumption holds.
-        covered: How many of the open runs have others on record that went on from where they stopped.
-        longer: How many runs on record went on from where an open one stopped, at most.
+        covered: How many of the open runs have others on record that continued from where they stopped.
+        longer: How many runs on record continued from where an open one stopped, at most.
         reach: The smallest amount beyond which no run is on record, where that is below the new limit; else None.
         why: Why there is no estimate; "" if there is one.
     """

@@ -78,7 +78,7 @@ class Harness(NamedTuple):
     cap: int | None
 
     @property
-    def tells(self) -> bool:
+    def informs(self) -> bool:
         """Whether the model gets a request from which it may learn of its cap."""
         policy = self.policy
         if policy is None:
@@ -105,8 +105,8 @@ def harness_of(run: Run, agents: Mapping[str, Agent]) -> Harness:
 def steps_before_cap(run: Run, harness: Harness) -> int:
     """How many first steps of a run, at most, got the requests that they would have got under another limit.
 
-    A policy may tell the model of its cap: in each request, or in the last one under the cap. A response may also have
-    been dropped because it was the one beyond the limit.
+    A policy may inform the model of its cap: in each request, or in the last one under the cap. A response may have
+    been dropped, too, because it was the one beyond the limit.
 
     Example:
         >>> import boolab as bl
@@ -122,7 +122,7 @@ def steps_before_cap(run: Run, harness: Harness) -> int:
     kept = run.n_steps
     if policy is not None and policy.last_step.reminder != "none":
         return 0
-    if policy is not None and cap is not None and harness.tells:
+    if policy is not None and cap is not None and harness.informs:
         beyond = policy.last_step.action == "grace" or not policy.last_step.in_cap
         kept = min(kept, cap if beyond else cap - 1)
     while kept and kept == run.n_steps and _cannot_continue(run):
@@ -214,7 +214,7 @@ def _outcome(run: Run, row: _Row, change: Change, harness: Harness) -> tuple[Out
     replaced = not change.settings
     found = row.lifted if replaced else row.kept
     before = steps_before_cap(run, harness)
-    told = harness.tells and before < run.n_steps and (replaced or "max_steps" in change.settings)
+    informed = harness.informs and before < run.n_steps and (replaced or "max_steps" in change.settings)
     if found["outcome"] == "unknown":
         return "unknown", 0
     if found["outcome"] == "not_identified":
@@ -222,8 +222,8 @@ def _outcome(run: Run, row: _Row, change: Change, harness: Harness) -> tuple[Out
         single = run.steps[-1].turn == 1 if run.steps else True
         return ("open", min(int(step), before)) if single and not is_missing(step) else ("unknown", 0)
     if found["outcome"] == "truncated":
-        return ("open", before) if told and before < int(found["stop_step"]) else ("truncated", 0)
-    if told:
+        return ("open", before) if informed and before < int(found["stop_step"]) else ("truncated", 0)
+    if informed:
         return "open", before
     if row.lifted["outcome"] == "truncated":
         return ("truncated", 0) if change.lifts(run.stop.reason) else ("unchanged", 0)

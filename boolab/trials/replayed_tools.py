@@ -1,7 +1,7 @@
 """Tool results from a record, as long as a branch makes the calls that the record has at the same places.
 
 A recording of another system has no world to go back to. Where the files and servers of a run are gone, a branch may
-still continue while its calls are those on record. At the first other call nobody knows the result, so the branch ends.
+still continue while its calls are those on record. The result of any other call is not known, so the branch ends there.
 """
 
 from __future__ import annotations
