@@ -74,7 +74,7 @@ def bash_tool(
         folder: Where commands start; HOME and TMPDIR are there too. It must exist, and is not removed. Without one,
             each command has a new temporary folder, which only you can read, and which is removed when it ends.
         in_root: Whether commands start in the folder of their run instead: its `root`, or that of its `world`. A branch
-            has a world of its own.
+            in a world has a folder of its own.
         timeout: Seconds of real time for one command.
         cpu_seconds: Seconds of the CPU for each process; by default as many as `timeout`.
         memory_mib: MiB of address space for each process, and of resident memory for all together. Programs that
@@ -138,7 +138,7 @@ def bash_tool(
         return await _run({"shell": shell, "command": command, **limits}, _folder(context.root), variables)
 
     bash_in_root.__doc__ = bash.__doc__
-    spec = tool(bash_in_root, name="bash") if in_root else tool(bash)
+    spec = tool(name="bash")(bash_in_root) if in_root else tool(bash)
     where = _IN_NO_FOLDER if place is None and not in_root else _IN_ITS_FOLDER
     return replace(spec, description=f"{spec.description} {where}")
 
