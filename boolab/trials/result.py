@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import pandas as pd
 
@@ -13,6 +15,9 @@ from boolab.stats.finding import escaped
 from boolab.stats.intervals import Interval
 from boolab.trials.forecast import Forecast
 from boolab.trials.hazards import Hazards
+
+WIDTH: Final = 0.05
+"""How wide the interval of the gain may be, as a share of all runs, by default."""
 
 
 class Estimate(NamedTuple):
@@ -84,8 +89,7 @@ class TrialResult:
         n_beyond: How many values went beyond their stated maximum: the interval of the cost is too low then.
         spent: The dollars of all branches, as far as they are known.
         effects: The results of the change, for successes and for failures on record.
-        to_width: How many branches an interval of 5% of the runs is likely to take.
-        to_half: How many branches half of the present width is likely to take.
+        forecast: How many branches an interval of some width, in successes, is likely to take in all.
         confidence: Of each interval.
         looks: A row after each task: the gain and the extra use so far, with their intervals.
         runs: A row for each run: what the record knows, and its branch.
@@ -112,13 +116,22 @@ class TrialResult:
     n_beyond: int
     spent: float
     effects: Effects
-    to_width: Forecast | None
-    to_half: Forecast | None
+    forecast: Callable[[float], Forecast]
     confidence: float
     looks: pd.DataFrame
     runs: pd.DataFrame
     notes: tuple[str, ...]
     budget_stopped: bool = False
+
+    @cached_property
+    def to_width(self) -> Forecast | None:
+        """How many branches an interval of 5% of the runs is likely to take; None if no run is open."""
+        return self.forecast(WIDTH * self.n_runs) if self.n_open else None
+
+    @cached_property
+    def to_half(self) -> Forecast | None:
+        """How many branches half of the present width is likely to take; None before the first branch."""
+        return self.forecast(self.gain.width / 2) if self.n_branches else None
 
     @property
     def unit(self) -> str:
@@ -130,7 +143,7 @@ class TrialResult:
         """Whether the interval of the gain lies on one side of 0."""
         return self.gain.low > 0 or self.gain.high <= 0
 
-    def enough(self, width: float = 0.05) -> bool:
+    def enough(self, width: float = WIDTH) -> bool:
         """Whether the interval of the gain is narrow enough.
 
         Args:

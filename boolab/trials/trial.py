@@ -8,8 +8,9 @@ change.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
@@ -35,11 +36,8 @@ from boolab.trials.forecast import Forecast, forecast
 from boolab.trials.hazards import hazards_of
 from boolab.trials.notes import notes_of
 from boolab.trials.openings import OUTCOMES, Opening, openings_of, success_of
-from boolab.trials.result import Effects, Estimate, TrialResult
+from boolab.trials.result import WIDTH, Effects, Estimate, TrialResult
 from boolab.worlds.protocol import World
-
-WIDTH: Final = 0.05
-"""How wide the interval of the gain may be, as a share of all runs, by default."""
 
 
 def trial(
@@ -270,7 +268,7 @@ class Trial:
         Returns:
             The median over possible outcomes.
         """
-        return self._forecast(width * len(self._openings), self._looks())
+        return self.result.forecast(width * len(self._openings))
 
     def _cell(self, one: Opening) -> BranchCell:
         agent = self._agents.get(one.run.agent) or agent_on_record(one.run)
@@ -327,7 +325,6 @@ class Trial:
         effects = self._effects(looks.done)
         frame = looks.frame.copy()
         frame[["gain_low", "gain_high"]] += [others.low, others.high]
-        half = self._forecast(gain.width / 2, looks) if n_branches and self._order else None
         return TrialResult(
             change=self.change.words,
             success="successes" if self._labelled else "runs that end by themselves",
@@ -348,8 +345,7 @@ class Trial:
             n_beyond=looks.beyond,
             spent=self._spent,
             effects=effects,
-            to_width=self._forecast(WIDTH * len(self._openings), looks) if self._order else None,
-            to_half=half,
+            forecast=partial(self._forecast, looks),
             confidence=self._confidence,
             looks=frame,
             runs=self._table(),
@@ -397,7 +393,7 @@ class Trial:
         failed, won = [after for before, after in known if not before], [after for before, after in known if before]
         return Effects(len(failed), sum(failed), len(won), len(won) - sum(won))
 
-    def _forecast(self, width: float, looks: Looks) -> Forecast:
+    def _forecast(self, looks: Looks, width: float) -> Forecast:
         effects = self._effects(looks.done)
         tried = effects.failures + effects.successes
         if tried:
