@@ -22,8 +22,8 @@ _THOUGHTS: Final = 2
 _PROMPT: Final = 4
 _FOLD: Final = 3
 """More equal steps in a row than these are printed once."""
-_ELSEWHERE: Final = ("sentinel", "synthesis", "stop")
-"""Events that the end of the text shows."""
+_ELSEWHERE: Final = ("sentinel", "synthesis", "stop", "world")
+"""Events that the end of the text shows, and those of files that were kept: a fault is shown where they were not."""
 _AS_MESSAGES: Final = ("input", "reminder", "nudge", "continuation", "extension", "continued")
 """Events that are shown as messages."""
 _PLACES: Final = ("after_step", "call_id", "step_number")

@@ -125,7 +125,8 @@ class GitWorld:
             A world whose `root` is that folder.
 
         Raises:
-            WorldError: if the files are no longer there, the folder is not empty, or the disk is full.
+            SettingError: if `into` is no longer empty.
+            WorldError: if the files are no longer there, or cannot be written.
         """
         commit = _commit_of(kept)
         if commit is None:
@@ -135,6 +136,8 @@ class GitWorld:
         world = GitWorld.__new__(GitWorld)
         vars(world).update(vars(self))
         world._source, world._into = self, None  # noqa: SLF001 - it is one of this class
+        if self._into is not None:
+            self._free(self._into, str(self._into))  # another branch may have filled it since
         made = self._into or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
         try:
             made.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
+from boolab.widgets.replay.events import moments_of
 from tests.support.git_worlds import branched, edit, edit_tool, edited, editor, files_of, git, kept, repository, write
 
 EDITS = [
@@ -141,3 +142,12 @@ def test_a_world_is_not_accepted_in_place_of_another_value(tmp_path: Path) -> No
     wrong: Any = str(tmp_path)
     with pytest.raises(bl.SettingError, match=r"expected a world, such as bl\.GitWorld"):
         bl.run_sync(None, "go", model=bl.ScriptedModel(["Hi."]), world=wrong)
+
+
+def test_texts_and_replay_show_files_that_were_not_kept_and_no_others(tmp_path: Path) -> None:
+    root = repository(tmp_path / "r")
+    run = edited(bl.GitWorld(root), [write("x", "1"), lambda root: git(root / "sub", "init", "--quiet")])
+    assert "world:" not in str(run)
+    assert "** fault: the files after step 2 were not kept" in str(run)
+    shown = [event["kind"] for event in moments_of(run, {})[2]]
+    assert shown == ["fault"]

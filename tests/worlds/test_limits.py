@@ -70,6 +70,18 @@ def test_a_folder_for_a_branch_that_is_not_empty_is_refused(tmp_path: Path) -> N
     refused("is not empty: name a new folder, or remove it", root, into=tmp_path / "full")
 
 
+def test_a_second_branch_into_the_same_folder_is_refused_and_the_first_one_keeps_its_files(tmp_path: Path) -> None:
+    root = repository(tmp_path / "r")
+    edits = [write("x", "1")]
+    run = edited(bl.GitWorld(root), edits)
+    world = bl.GitWorld(root, into=tmp_path / "branch")
+    branched(run, 1, world, edits)
+    before = files_of(tmp_path / "branch")
+    with pytest.raises(bl.SettingError, match="is not empty: name a new folder, or remove it"):
+        branched(run, 1, world, edits)
+    assert files_of(tmp_path / "branch") == before
+
+
 def test_root_and_world_are_not_accepted_together(tmp_path: Path) -> None:
     world = bl.GitWorld(repository(tmp_path / "r"))
     with pytest.raises(bl.SettingError, match="leave root out"):

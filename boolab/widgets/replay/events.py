@@ -10,8 +10,8 @@ from boolab.core.types import Event, Message, Run
 
 _IN_WORDS: Final = frozenset({"input", "reminder", "nudge", "continuation", "extension", "continued"})
 """Events whose messages stand among the run's inputs."""
-_ELSEWHERE: Final = frozenset({"sentinel", "synthesis", "stop", "compaction"})
-"""Events that stand between steps: see `boolab.widgets.replay.between`."""
+_ELSEWHERE: Final = frozenset({"sentinel", "synthesis", "stop", "compaction", "world"})
+"""Events that stand between steps (see `boolab.widgets.replay.between`), and those of files that were kept."""
 _WITHIN: Final = frozenset({"subagent", "retry", "throttled"})
 """Events of the step in which they happened; all others come after it."""
 _PLACES: Final = frozenset({"after_step", "call_id", "step_number", "what", "text", "wait_ms"})
