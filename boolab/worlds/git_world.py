@@ -263,14 +263,13 @@ class GitKeeper:
         try:
             self._take_folder()
             (self._own / "excludes").write_bytes(repository.excludes(origin.root))
-        except OSError as error:
-            self.close()
-            raise WorldError(f"{str(self._own)!r} cannot be written: {error.strerror}") from error
-        self._git = repository.git_in(root, self._own / "index", self._own / "excludes")
-        try:
+            self._git = repository.git_in(root, self._own / "index", self._own / "excludes")
             tracked = repository.tracked_and_ignored(origin.root)
             self._include = [*world._include, *tracked]  # noqa: SLF001
             refuse(root, repositories_in(self._git))
+        except OSError as error:
+            self.close()
+            raise WorldError(f"{str(self._own)!r} cannot be written: {error.strerror}") from error
         except WorldError:
             self.close()
             raise
@@ -280,8 +279,15 @@ class GitKeeper:
         with self._repository.locked():
             self._repository.remove_leftovers()
             self._own.mkdir(parents=True, exist_ok=True)
-            self._lock = (self._own / "lock").open("wb")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = (self._own / "lock").open("wb")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                lock.close()
+                raise WorldError(
+                    f"the run {self._run_id!r} is being kept already: each run needs an id of its own"
+                ) from error
+            self._lock = lock
 
     def snapshot(self) -> Mapping[str, Any]:
         """Keep the files as they are now.

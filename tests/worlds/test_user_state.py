@@ -195,6 +195,17 @@ def test_runs_in_folders_of_their_own_in_one_repository_do_not_disturb_each_othe
     git(root, "fsck", "--strict", "--full")
 
 
+def test_a_second_run_of_the_same_id_is_refused_and_the_first_one_continues(tmp_path: Path) -> None:
+    world = bl.GitWorld(repository(tmp_path / "r"))
+    first_one = world.keep("same", None)
+    with pytest.raises(bl.errors.WorldError, match="'same' is being kept already"):
+        world.keep("same", None)
+    other = world.keep("other", None)
+    assert "commit" in first_one.snapshot()
+    first_one.close()
+    other.close()
+
+
 def test_runs_in_one_folder_keep_what_is_there(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
 
