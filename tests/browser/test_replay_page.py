@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import boolab as bl
 from boolab.core.types import Score
+from boolab.logs.facts import facts_of
 from boolab.widgets._base.compress import packed
 from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
 from boolab.widgets.replay.data import replay_data
@@ -168,6 +169,37 @@ def test_the_keys_that_open_something_close_it_too_and_escape_goes_back_one_by_o
     keys = shown.locator(".help dt").all_text_contents()
     named = {"space", "←", "→", "shift", "home", "end", "e", "r", "l", "/", "n", "o", "c", "?", "esc"}
     assert named <= set(" ".join(keys).split())
+
+
+def test_the_chosen_step_stays_where_it_is_when_the_width_changes(page_of: PageOf) -> None:
+    text = "This is a long sentence about what comes next, which wraps in a narrow window. " * 3
+    parts: list[Any] = [{"text": text, "tool_calls": [call("bash", command=f"ls {n}")]} for n in range(40)]
+    model = bl.ScriptedModel([*parts, "Done."], tools={"bash": "a.py"})
+    run = bl.run_sync(bl.Agent("a", max_steps=50), "Look", model=model)
+    shown = page_of(bl.Replay(run, step=20, policies=[]), width=1280)
+
+    def offset() -> float:
+        places = [shown.locator(one).bounding_box() for one in (".step-row[aria-current]", ".transcript")]
+        assert places[0]
+        assert places[1]
+        return float(places[0]["y"] - places[1]["y"])
+
+    at(shown, 20, 41)
+    before = offset()
+    for width in (900, 1500, 1280):
+        shown.set_viewport_size({"width": width, "height": 800})
+        shown.wait_for_function("(width) => document.querySelector('canvas').clientWidth > width - 40", arg=width)
+        shown.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert abs(offset() - before) < 5  # heights of rows are whole pixels
+
+
+def test_calls_without_texts_on_record_are_a_line_each(page_of: PageOf) -> None:
+    model = bl.ScriptedModel([{"tool_calls": [call("bash", command="ls")]}, "Done."], tools={"bash": "a.py"})
+    run = bl.run_sync(None, "Look", model=model)
+    shown = page_of(bl.Replay(next(facts_of(run)), policies=[]))
+    expect(row(shown, 1).locator(".call")).to_have_text("basharguments and result not on record (17, 4 characters)")
+    expect(shown.locator(".facts-line")).to_contain_text("texts not on record")
+    expect(shown.locator("body")).not_to_contain_text("<redacted")
 
 
 def test_no_key_that_is_typed_in_it_is_a_shortcut_of_the_notebook(opened: Opened) -> None:

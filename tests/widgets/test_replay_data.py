@@ -1,5 +1,6 @@
 """What Replay draws: held against the frames, counterfactuals and the loop, on live runs, logs and random records."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -140,7 +141,7 @@ def test_by_default_every_policy_has_a_mark_and_those_without_their_compaction_a
 def test_limits_that_were_in_force_stand_at_their_gauges() -> None:
     data = replay_data(play(distinct(2), policy="boocode", max_steps=7, tool_budget=9, doom_loop=4), policies=[])
     limits = {one["key"]: one["limit"] for one in data["gauges"]}
-    assert (limits["steps"], limits["tool_calls"], limits["repeat_streak"], limits["cost"]) == (7, 9, 4, None)
+    assert (limits["steps"], limits["tool_calls"], limits["repeat_streak"]) == (7, 9, 4)
 
 
 def test_a_policy_that_stops_where_the_run_did_does_not_stop_it_earlier() -> None:
@@ -177,7 +178,12 @@ def test_a_limit_of_cost_is_in_dollars_as_its_values_are() -> None:
 def test_one_step_whose_cost_is_unknown_is_told() -> None:
     said = bl.models.Response("Done.", usage=bl.models.Usage(10, 1))
     data = replay_data(made(steps=(bl.Step(1, 1, None, None, None, said, ()),)), policies=[])
-    assert gauge(data, "cost")["values"] == [0, None]
+    assert all(one["key"] != "cost" for one in data["gauges"])
+    assert "Not on record: times, costs, limits." in data["notes"]
+    priced = bl.models.Response("Look.", usage=bl.models.Usage(10, 1, 0, None, 20_000))
+    both = tuple(bl.Step(n, 1, None, None, None, one, ()) for n, one in enumerate((priced, said), 1))
+    data = replay_data(made(steps=both), policies=[])
+    assert gauge(data, "cost")["values"] == [0, 0.02, None]
     assert [note for note in data["notes"] if "of 1 step" in note] == ["Costs of 1 step are not on record."]
 
 
@@ -286,7 +292,7 @@ def aborted() -> bl.Abort:
 
 def test_that_a_recording_has_facts_instead_of_texts_is_noted() -> None:
     run = made([("look", "{}")])
-    note = "A recording of facts: equal texts have equal numbers, and the texts are not on record."
+    note = "The texts are not on record: their sizes are shown, and which of them are equal is known."
     assert note in replay_data(next(facts_of(run)), policies=[])["notes"]
     assert note not in replay_data(run, policies=[])["notes"]
 
@@ -294,12 +300,46 @@ def test_that_a_recording_has_facts_instead_of_texts_is_noted() -> None:
 def test_what_a_record_lacks_is_said() -> None:
     run = made([("look", REDACTED)], [("look", "{}")])
     notes = replay_data(run, policies=[])["notes"]
-    assert notes[:4] == [
-        "Times are not on record.",
-        "Tokens of 2 steps are not on record.",
-        "Costs of 2 steps are not on record.",
+    assert notes[:2] == [
+        "Not on record: times, tokens, costs, limits.",
         "The log leaves out the arguments of 1 call.",
     ]
+    assert not {"tokens", "cost"} & {one["key"] for one in replay_data(run, policies=[])["gauges"]}
+
+
+def test_calls_that_were_refused_are_errors_in_the_card_the_steps_and_the_outline() -> None:
+    run = made([("edit", "{}")], [("edit", "{}")])
+    refused = ToolResult("c1", "Your proposed edit has introduced new syntax error(s).", None)
+    run = replace(run, steps=(run.steps[0]._replace(results=(refused,)), run.steps[1]))
+    data = replay_data(run, policies=[])
+    assert [step["calls"][0]["error"] for step in data["steps"]] == [True, False]
+    assert [step["flags"] for step in data["steps"]] == [["error"], ["repeat"]]
+    assert [(item["first"], item["last"], item["errors"]) for item in data["outline"][0]["items"]] == [
+        (1, 1, 1),
+        (2, 2, 0),
+    ]
+
+
+def test_texts_that_are_not_on_record_are_their_sizes() -> None:
+    run = made([("edit", '{"path": "a.py"}')], [("edit", '{"path": "b.py"}')], "Done.")
+    run = replace(run, task="Fix it", prompt=(Message("user", (Text("Fix the file"),)),))
+    data = replay_data(next(facts_of(run)), policies=[])
+    assert "<redacted" not in json.dumps(data)
+    assert data["steps"][0]["calls"][0]["missing"] == {"arguments": 16, "result": 5}
+    assert data["steps"][2]["missing"] == {"text": 5}
+    assert data["turns"][0]["missing"] == {"text": 12}
+    labels = [item["label"] for item in data["outline"][0]["items"]]
+    assert labels == ["edit \N{MULTIPLICATION SIGN}2", "final answer"]
+    assert "texts not on record" in data["header"]["facts"]
+
+
+def test_what_a_log_gives_for_the_whole_run_is_in_the_head() -> None:
+    used = {"cost": 4_026_444, "input_tokens": 1_304_218, "output_tokens": 7_586}
+    whole = Event(None, "totals", {"after_step": 1, **used})
+    data = replay_data(made([("look", "{}")], events=(whole,)), policies=[])
+    shown = {one["name"]: one["value"] for one in data["header"]["kpis"]}
+    assert shown == {"steps": "1", "tokens": "1.3M", "cost": "$4.03"}
+    assert data["steps"][0]["events"][0]["text"] == "cost $4.03, input tokens 1.3M, output tokens 7,586"
 
 
 # --- Subagents --------------------------------------------------------------------------------------------------------

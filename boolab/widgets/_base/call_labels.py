@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final, NamedTuple
 
+from boolab.core.redacted import is_redacted
 from boolab.core.text import NO_NAME, clean, clip, shorten
 from boolab.core.tool_kinds import Kind, kind_of
 from boolab.core.types import REDACTED, ToolCall
@@ -74,7 +75,7 @@ def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
 
 def _about(kind: Kind, arguments: str, value: object) -> str:
     if value is None:
-        return "" if arguments == REDACTED else clean(arguments[:_PEEK])
+        return "" if arguments == REDACTED or is_redacted(arguments) else clean(arguments[:_PEEK])
     if not isinstance(value, dict):
         return _in_words(value)
     for keys in _order(kind):

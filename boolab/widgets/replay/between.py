@@ -11,6 +11,7 @@ from boolab.core.transcript import stop_place
 from boolab.core.types import Run
 from boolab.widgets.replay.header import limit_name
 from boolab.widgets.replay.subagents import Child
+from boolab.widgets.replay.unrecorded import in_words
 
 
 def rows_between(run: Run, marks: Sequence[Mapping[str, Any]], children: Sequence[Child] = ()) -> list[dict[str, Any]]:
@@ -69,7 +70,7 @@ def _compactions(run: Run) -> Iterator[dict[str, Any]]:
     for one in run.compactions:
         title = f"Compaction: failed, {one.fault}" if one.fault else _compacted(one.kept_from)
         size = f"The context was about {short_number(one.tokens)} tokens."
-        yield _compaction(one.before - 1, title, size, one.summary, "its summary")
+        yield _compaction(one.before - 1, title, size, in_words(one.summary), "its summary")
     if run.compactions:
         return
     for event in run.events:
@@ -87,7 +88,7 @@ def _compaction(after: int, title: str, text: str, details: str, about: str) -> 
 
 def _next_message(run: Run, after: int) -> str:
     """The first message that came in after a step: in logs, the summary is often one."""
-    return next((message.text for before, message in run.inputs if before == after + 1), "")
+    return next((in_words(message.text) for before, message in run.inputs if before == after + 1), "")
 
 
 def _subagents(run: Run, children: Sequence[Child]) -> Iterator[dict[str, Any]]:
@@ -117,5 +118,6 @@ def _stop(run: Run) -> dict[str, Any]:
     title = f"The run ended here: {run.stop_reason.replace('_', ' ')} {stop_place(run)}{rule}."
     last = run.wrap_up.text if run.wrap_up is not None else run.synthesis or ""
     sentinel = run.sentinel.text if run.sentinel is not None else ""
-    details = "\n\n".join(dict.fromkeys(filter(None, (sentinel, last))))  # each once: some are the same
-    return _row("stop", run.n_steps, title, run.error or "", name=run.stop.rule or run.stop_reason, details=details)
+    details = "\n\n".join(dict.fromkeys(map(in_words, filter(None, (sentinel, last)))))  # each once: some are the same
+    name = run.stop.rule or run.stop_reason
+    return _row("stop", run.n_steps, title, in_words(run.error or ""), name=name, details=details)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from boolab.core.redacted import is_redacted
 from boolab.core.text import clean, clip
 from boolab.core.types import REDACTED
 from boolab.engine.decide import BLOCKED, DENIED
@@ -56,6 +57,8 @@ def card_of(
     """
     if arguments == REDACTED:
         return {"about": "", "fields": [["arguments", "not in the log"]], "edits": []}
+    if is_redacted(arguments):
+        return {"about": "", "fields": [], "edits": []}
     edits = edits_of(kind, arguments if value is None else value, result, window)[:_MAX_EDITS]
     used = {key for edit in edits for key in edit.keys}
     if used and isinstance(value, Mapping) and _is_word(value.get("command")):

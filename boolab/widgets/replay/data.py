@@ -34,6 +34,7 @@ from boolab.widgets.replay.header import MIN_STREAK, header_of
 from boolab.widgets.replay.outline import outline_of
 from boolab.widgets.replay.requests import requests_of
 from boolab.widgets.replay.subagents import Child, children_of
+from boolab.widgets.replay.unrecorded import in_words, shown, sizes_of
 from boolab.widgets.replay.what_if_marks import acting, limits_of, marks_of_each, stop_boundary
 
 _BY_LIMIT: Final = frozenset(
@@ -106,10 +107,10 @@ def _data(
     turns = _turns(run, opening)
     children = [child for child, _ in family.children]
     nested = {(child.step, child.call): number for number, child in enumerate(children)}
-    shown = {child.run.run_id for child in children if child.call is not None}
+    opened = {child.run.run_id for child in children if child.call is not None}
     streaks = _streaks(run)
     longest = max((streak for counts in streaks for streak in counts), default=0)
-    steps = _steps(run, turns, moments_of(run, opening, shown), streaks, nested)
+    steps = _steps(run, turns, moments_of(run, opening, opened), streaks, nested)
     _flag(steps, marks)
     between = rows_between(run, marks, children)
     gauges = gauges_of(run, limits)
@@ -124,6 +125,7 @@ def _data(
         "notes": [*_notes(run), *_marking_notes(marks), *_children_notes(children)],
         "kinds": dict(KINDS),
         "timed": is_timed(run),
+        "unknown_errors": all(call["error"] is None for step in steps for call in step["calls"]),
         "duration_ms": run.duration_ms,
         "turns": turns,
         "steps": steps,
@@ -174,8 +176,9 @@ def _turns(run: Run, opening: dict[int, Message]) -> list[dict[str, Any]]:
     for number, (turn, steps) in enumerate(_segments(run)):
         first, last = (steps[0].index, steps[-1].index) if steps else (1, 0)
         text = opening[first].text if first in opening else run.task if number == 0 else ""
-        title = next((line.strip() for line in text.splitlines() if line.strip()), "") or f"Turn {turn}"
-        turns.append({"title": title[:200], "text": text, "first": first, "last": last})
+        title = next((line.strip() for line in shown(text).splitlines() if line.strip()), "") or f"Turn {turn}"
+        place = {"first": first, "last": last}
+        turns.append({"title": title[:200], "text": shown(text), "missing": sizes_of(text=text)} | place)
     return turns
 
 
@@ -235,9 +238,10 @@ def _steps(
                 "model_ms": step.model_ms,
                 "ttft_ms": response.ttft_ms,
                 "finish": response.finish_reason,
-                "text": response.text,
-                "reasoning": response.reasoning,
-                "error": step.error,
+                "text": shown(response.text),
+                "reasoning": in_words(response.reasoning),
+                "error": in_words(step.error),
+                "missing": sizes_of(text=response.text),
                 "usage": {
                     "input": usage.input_tokens,
                     "cached": usage.cached_tokens,
@@ -259,15 +263,18 @@ def _outcome(call: ToolCall, result: ToolResult | None) -> tuple[str, str, str]:
 def _call(call: ToolCall, result: ToolResult | None, start: int | None, window: str) -> dict[str, Any]:
     kind, label, value = labelled(call)
     content = "" if result is None else result.content
+    refused = is_refused(content)
+    written = call.arguments if value is None else json.dumps(value, indent=2, ensure_ascii=False)
     return card_of(call.name, kind, call.arguments, value, result=content, window=window) | {
         "tool": call.name,
         "kind": kind,
         "label": label,
-        "arguments": call.arguments if value is None else json.dumps(value, indent=2, ensure_ascii=False),
+        "arguments": shown(written),
+        "missing": sizes_of(arguments=call.arguments, result=content),
         "parse_error": result is not None and result.parse_error,
-        "result": None if result is None else result.content,
-        "error": None if result is None else result.is_error,
-        "refused": is_refused(content),
+        "result": None if result is None else shown(content),
+        "error": None if result is None else refused or result.is_error,
+        "refused": refused,
         "dropped": result is None,
         "start_ms": start,
         "ms": None if result is None else result.duration_ms,
@@ -347,24 +354,31 @@ def _notes(run: Run) -> Iterator[str]:
     results = [result for step in run.steps for result in step.results if result is not None]
     calls = [call for step in run.steps for call in step.response.tool_calls]
     usages = [step.response.usage for step in run.steps]
-    if run.steps and not is_timed(run):
-        at_all = any(step.start_ms is not None for step in run.steps)
-        yield "No time passed." if at_all else "Times are not on record."
-    for name, what in (("input_tokens", "Tokens"), ("cost", "Costs")):
-        missing = sum(getattr(usage, name) is None for usage in usages)
-        if missing:
-            yield f"{what} of {count(missing, 'step')} are not on record."
-    unknown = sum(result.is_error is None for result in results)
-    if unknown:
-        yield f"Whether {count(unknown, 'call')} failed is not on record."
+    n = len(run.steps)
+    errors = [result.is_error is not None or is_refused(result.content) for result in results]
+    unknown = {
+        "times": sum(step.start_ms is None for step in run.steps),
+        "tokens": sum(usage.input_tokens is None for usage in usages),
+        "costs": sum(usage.cost is None for usage in usages),
+    }
+    nowhere = [name for name, missing in unknown.items() if n and missing == n]
+    nowhere += ["errors"] if errors and not any(errors) else []
+    nowhere += [] if run.limits else ["limits"]
+    if nowhere:
+        yield f"Not on record: {', '.join(nowhere)}."
+    if n and not is_timed(run) and not unknown["times"]:
+        yield "No time passed."
+    for name, missing in unknown.items():
+        if 0 < missing < n:
+            yield f"{name.capitalize()} of {count(missing, 'step')} are not on record."
+    if any(errors) and not all(errors):
+        yield f"Whether {count(errors.count(False), 'call')} failed is not on record."
     hidden = sum(call.arguments == REDACTED for call in calls)
     if hidden:
         yield f"The log leaves out the arguments of {count(hidden, 'call')}."
     if any(is_redacted(call.arguments) for call in calls) or any(is_redacted(result.content) for result in results):
-        yield "A recording of facts: equal texts have equal numbers, and the texts are not on record."
-    if not run.limits:
-        yield "No limits are on record."
-    elif len({step.turn for step in run.steps}) > 1:
+        yield "The texts are not on record: their sizes are shown, and which of them are equal is known."
+    if run.limits and len({step.turn for step in run.steps}) > 1:
         yield "Counters start at zero in each turn."
 
 

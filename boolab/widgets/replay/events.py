@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from boolab.core.text import duration
-from boolab.core.types import Event, Message, Run
+from boolab.core.text import duration, money, short_number
+from boolab.core.types import MICRO, Event, Message, Run
+from boolab.widgets.replay.unrecorded import in_words
 
 _IN_WORDS: Final = frozenset({"input", "reminder", "nudge", "continuation", "extension", "continued"})
 """Events whose messages stand among the run's inputs."""
@@ -40,7 +41,7 @@ def moments_of(run: Run, opening: Mapping[int, Message], shown: Collection[str] 
         if message is not opening.get(before):
             text = message.text
             kind = kinds.get((before - 1, text)) or ("input" if message.role == "user" else message.role)
-            found[min(before, n) - 1].append({"kind": kind, "t_ms": None, "text": text})
+            found[min(before, n) - 1].append({"kind": kind, "t_ms": None, "text": in_words(text)})
     for event in run.events:
         after = _after(event, n)
         if event.kind in _IN_WORDS | _ELSEWHERE or str(event.payload.get("run_id")) in shown:
@@ -63,11 +64,21 @@ def _text_of(event: Event) -> str:
     payload = event.payload
     if event.kind == "subagent":
         return _of_subagent(payload)
-    sentence = next((str(payload[name]) for name in ("what", "text") if payload.get(name)), "")
-    facts = [f"{name} {value}" for name, value in payload.items() if name not in _PLACES and value is not None]
+    sentence = next((in_words(str(payload[name])) for name in ("what", "text") if payload.get(name)), "")
+    facts = [_fact(name, value) for name, value in payload.items() if name not in _PLACES and value is not None]
     if isinstance(payload.get("wait_ms"), int):
         facts.append(f"again after {duration(payload['wait_ms'])}")
     return ", ".join(filter(None, [sentence, *facts]))
+
+
+def _fact(name: str, value: object) -> str:
+    """A fact of an event, in common units."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if name == "cost":
+            return f"cost {money(value / MICRO)}"
+        if name.endswith("tokens"):
+            return f"{name.replace('_', ' ')} {short_number(value)}"
+    return f"{name} {in_words(str(value))}"
 
 
 def _of_subagent(payload: Mapping[str, Any]) -> str:

@@ -109,6 +109,8 @@ def _step_line(step: Mapping[str, Any]) -> str:
     parts = [call["label"] + _outcome(call) for call in step["calls"]]
     if not parts and step["text"]:
         parts = [f'"{_line(step["text"])}"']
+    if not parts and step["missing"]:
+        parts = ["a text that is not on record"]
     if step["error"]:
         parts.append(f"failed: {_line(step['error'])}")
     return ", ".join(parts) or "nothing"

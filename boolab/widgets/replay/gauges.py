@@ -40,8 +40,9 @@ def gauges_of(run: Run, compared: Sequence[tuple[str, int, str]] = ()) -> list[d
     Returns:
         For each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it), `by` (whose
         limit it is; "" for the run's own) and `values`: before the first step, then after each. None is unknown. The
-        context that was sent to the model and the model's time are there where they are on record. The counters of
-        errors and time are left out where nothing limits them and they stay zero.
+        context that was sent to the model and the model's time are there where they are on record. Counters that are
+        not on record are left out, unless the run limits them; those of errors and time also where nothing limits them
+        and they stay zero.
 
     Example:
         >>> import boolab as bl
@@ -79,6 +80,8 @@ def _gauges(
         others = [(value, name) for other, value, name in compared if other == counter]
         if limit is None and others:
             limit, by = min(others)
+        if counts[1:] and all(n is None for n in counts[1:]) and (by or limit is None):
+            continue
         if key in _ALWAYS or limit is not None or any(counts):
             scale = MICRO if unit == "usd" else None
             values = counts if scale is None else [None if n is None else n / scale for n in counts]

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from boolab.core.redacted import is_redacted
 from boolab.core.text import count, duration, money, short_number, whole_percent
 from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, Run
 from boolab.frames.runs import known_sum
 from boolab.widgets._base.amounts import dollars_of, tokens_of
+from boolab.widgets.replay.unrecorded import shown
 
 MIN_STREAK: Final = 3
 _OUTCOMES: Final = {True: ("✓", "resolved"), False: ("✕", "failed")}
@@ -41,16 +43,17 @@ def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dic
         >>> head["title"], head["outcome"]["label"], head["verdict"]["happened"]
         ('Hello', 'finished', 'Finished after 1 step.')
     """
-    texts = [message.text for message in run.prompt if message.role == "user" and message.text]
+    texts = [text for message in run.prompt if message.role == "user" and (text := shown(message.text))]
     given = next((text for text in texts if not _COMMAND.fullmatch(text.strip())), "")
-    named = "" if _COMMAND.fullmatch(run.task.strip()) else run.task
-    task = run.task if len(run.task) > _TITLE or "\n" in run.task else given or run.task
+    written = shown(run.task)
+    named = "" if _COMMAND.fullmatch(written.strip()) else written
+    task = written if len(written) > _TITLE or "\n" in written else given or written
     used = Counter(call.name for step in run.steps for call in step.response.tool_calls)
     return {
         "title": _first_line(named) or _first_line(given) or run.run_id,
         "task": task,
         "facts": _facts(run),
-        "system": "\n\n".join(message.text for message in run.prompt if message.role == "system"),
+        "system": "\n\n".join(filter(None, (shown(one.text) for one in run.prompt if one.role == "system"))),
         "tools": [{"name": name, "calls": calls} for name, calls in used.most_common()],
         "outcome": _outcome(run),
         "kpis": _kpis(run),
@@ -82,11 +85,19 @@ def _score(value: object) -> str:
 def _facts(run: Run) -> list[str]:
     """The names of a run, each once: in logs, the policy and the source are often that of the agent."""
     policy = run.policy if run.policy in ("", run.agent, run.source) else f"policy {run.policy}"
-    return [*dict.fromkeys(filter(None, (run.agent, run.model, policy, run.source))), f"run {run.run_id}"]
+    names = dict.fromkeys(filter(None, (run.agent, run.model, policy, run.source)))
+    return [*names, *(["texts not on record"] if _is_without_texts(run) else []), f"run {run.run_id}"]
+
+
+def _is_without_texts(run: Run) -> bool:
+    """Whether a run is a recording of facts."""
+    return any(is_redacted(message.text) for message in run.prompt) or any(
+        is_redacted(call.arguments) for step in run.steps for call in step.response.tool_calls
+    )
 
 
 def _kpis(run: Run) -> list[dict[str, str]]:
-    tokens, dollars = tokens_of(run), dollars_of(run)
+    tokens, dollars = used_in(run)
     limit = run.limits.get("cost")
     steps = "step" if run.n_steps == 1 else "steps"
     kpis = [("steps", f"{run.n_steps:,}", f"{steps}, {count(run.n_tool_calls, 'call')}")]
@@ -98,6 +109,19 @@ def _kpis(run: Run) -> list[dict[str, str]]:
         model = known_sum([step.model_ms for step in run.steps])
         kpis.append(("time", duration(run.duration_ms), "time" if model is None else f"model {duration(model)}"))
     return [{"name": name, "value": value, "label": label} for name, value, label in kpis]
+
+
+def used_in(run: Run) -> tuple[int | None, float | None]:
+    """The tokens and the dollars of a run: the sums of its steps, else what its log gives for the whole of it."""
+    whole = next((event.payload for event in run.events if event.kind == "totals"), {})
+    sent, written, cost = (
+        value if isinstance(value := whole.get(name), int) else None
+        for name in ("input_tokens", "output_tokens", "cost")
+    )
+    tokens, dollars = tokens_of(run), dollars_of(run)
+    if tokens is None and sent is not None and written is not None:
+        tokens = sent + written
+    return tokens, cost / MICRO if dollars is None and cost is not None else dollars
 
 
 def _cached(run: Run) -> str:

@@ -10,6 +10,7 @@ from boolab.core.text import clean, shorten
 
 _ANSWER: Final = "final answer"
 _NOTHING: Final = "no text"
+_UNRECORDED: Final = "text not on record"
 _PEEK: Final = 200
 _WORDS: Final = 48
 _TEXT: Final = "text"
@@ -67,14 +68,15 @@ def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int, between: C
 
 
 def _sameness(step: Mapping[str, Any]) -> tuple[str, ...]:
-    """What makes neighbours one item: the same calls, or reads by the same tool, whatever they read."""
+    """What makes neighbours one item: the same calls, or reads by the same tool, all carried out or all refused."""
     calls = step["calls"]
     if not calls:
-        return (_TEXT, step["text"], step["error"])
+        return (_TEXT, step["text"], step["error"], str(step.get("missing")))
     tools = {(call["tool"], call["kind"]) for call in calls}
+    refused = str(any(call.get("refused") for call in calls))
     if len(tools) == 1 and calls[0]["kind"] == "read":
-        return ("read", calls[0]["tool"])
-    return tuple(sorted({call["label"] for call in calls}))
+        return ("read", calls[0]["tool"], refused)
+    return (*sorted({call["label"] for call in calls}), refused)
 
 
 def _label(
@@ -84,6 +86,8 @@ def _label(
         if steps[-1]["error"]:
             return "failed"
         text = clean(steps[0]["text"][:_PEEK])
+        if steps[0].get("missing"):
+            return _ANSWER if closes else _UNRECORDED
         label = _ANSWER if closes and text else f'"{shorten(text, _WORDS)}"' if text else _NOTHING
         return label if len(steps) == 1 else f"{label} {_TIMES}{len(steps)}"
     labels = list(dict.fromkeys(call["label"] for call in calls))

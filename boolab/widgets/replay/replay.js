@@ -145,7 +145,10 @@ function playerOf(el, data, traits, { openRun, above }) {
     for (const [flag, { element, number }] of Object.entries(jumps)) {
       const all = flagged[flag] ?? [];
       const passed = all.length && all[0] <= step ? lastUpTo(all, step) + 1 : 0;
-      fill(number, h("b", {}, count(passed)), ` of ${count(all.length)}`);
+      const unknown = flag === "error" && data.unknown_errors && !all.length;
+      if (unknown) fill(number, h("span", { class: "word" }, "not recorded"), h("span", { class: "sign-only" }, "?"));
+      else fill(number, h("b", {}, count(passed)), ` of ${count(all.length)}`);
+      element.title = unknown ? "Whether calls failed is not on record" : "";
       element.classList.toggle("none", all.length === 0);
       for (const each of element.querySelectorAll("button")) each.disabled = all.length === 0;
     }

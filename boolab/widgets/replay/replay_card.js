@@ -31,6 +31,7 @@ function cardOf(data, n, k, folds, { onStep, openRun }) {
     (call.error || call.refused) && !call.parse_error && h("span", { class: "badge wrong" }, call.refused ? "✕ refused" : "✕ failed"),
     call.dropped && h("span", { class: "badge" }, "◌ not executed"),
   ];
+  const { missing } = call;
   const raw = h("button", { type: "button", class: "link raw", "aria-expanded": "false", title: "the arguments as JSON" }, "JSON");
   const json = h("pre", { class: "said code json", hidden: true });
   const showRaw = (open) => {
@@ -48,19 +49,29 @@ function cardOf(data, n, k, folds, { onStep, openRun }) {
       h("b", { class: "tool" }, marked(call.tool, pattern)),
       h("span", { class: "code about", title: visible(call.about ?? "") }, marked(call.about ?? "", pattern)),
       inline && fields.map(([name, text]) => h("span", { class: "beside" }, h("span", { class: "name" }, `${visible(name)} `), h("span", { class: "code" }, marked(text, pattern)))),
-      h("span", { class: "facts-of-call" }, flags, call.arguments && call.arguments !== "{}" && raw, call.ms !== null && call.ms !== undefined && call.ms > 0 && h("span", { class: "took" }, duration(call.ms))),
+      missing?.arguments !== undefined && h("span", { class: "unrecorded quiet" }, unrecordedOf(call)),
+      h("span", { class: "facts-of-call" }, flags, missing?.result !== undefined && call.same_result_as && h("span", { class: "same" }, "= same result as ", stepLink(call.same_result_as)), call.arguments && call.arguments !== "{}" && raw, call.ms !== null && call.ms !== undefined && call.ms > 0 && h("span", { class: "took" }, duration(call.ms))),
     ),
     json,
     !inline && h("dl", { class: "fields" }, fields.map(([name, text], i) => [h("dt", {}, visible(name)), h("dd", {}, folds.text(`${key}.field${i}`, text, { name: "code", lines: 12 }))])),
     (call.edits ?? []).map((edit, i) => diffOf(edit, `${key}.edit${i}`, folds, Boolean(edit.path) && edit.path !== (i ? call.edits[i - 1].path : call.about))),
-    resultOf(call, key, folds, stepLink),
+    missing?.arguments === undefined && resultOf(call, key, folds, stepLink),
     call.child !== null && call.child !== undefined && data.children?.[call.child] && childOf(data.children[call.child].run, () => openRun?.(call.child)),
   );
+}
+
+// What is known of a call whose texts are not on record: their sizes.
+function unrecordedOf({ missing, result, dropped }) {
+  const names = ["arguments", "result"].filter((name) => missing[name] !== undefined);
+  const sizes = names.map((name) => count(missing[name])).join(", ");
+  const rest = names.length > 1 || dropped ? "" : result === "" ? ", no output" : ", no result on record";
+  return `${names.join(" and ")} not on record (${sizes} characters)${rest}`;
 }
 
 // A result with its first lines; one that was there before, byte for byte, as a link to it.
 function resultOf(call, key, folds, stepLink) {
   const { result } = call;
+  if (call.missing?.result !== undefined) return h("p", { class: "quiet result" }, `result not on record, ${plural(call.missing.result, "character")}`);
   if (result === null || result === undefined) return !call.dropped && h("p", { class: "quiet result" }, "no result on record");
   if (result === "") return h("p", { class: "quiet result" }, "no output");
   if (!call.same_result_as) return folds.text(`${key}.result`, result, { name: "code result", lines: RESULT_LINES });

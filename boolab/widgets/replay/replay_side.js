@@ -17,7 +17,7 @@ function gaugesOf(data) {
     );
     const show = (n) => {
       const at = gauge.values[n] ?? null;
-      fill(value, shown(at));
+      fill(value, at === null ? "not known" : shown(at));
       filled.style.width = `${whole && at !== null ? Math.min(100, (at / whole) * 100) : 0}%`;
       element.classList.toggle("reached", limited && at !== null && at >= gauge.limit);
       element.setAttribute("aria-valuenow", String(at === null ? 0 : limited ? Math.min(at, whole) : at));

@@ -92,9 +92,10 @@ function stepElement(data, n, context = {}) {
     "section", { class: "step", "data-step": n, "aria-label": `Step ${count(n)}` },
     h("p", { class: "facts" }, step.facts ?? stepFacts(data, n)),
     turn?.text && h("div", { class: "asked" }, h("span", { class: "by" }, "user"), words("asked", turn.text, "asked-text", 6)),
+    turn?.missing?.text !== undefined && h("p", { class: "quiet no-text" }, `user: not on record, ${plural(turn.missing.text, "character")}`),
     (step.events ?? []).map((event, i) => h("div", { class: "event" }, h("span", { class: "by" }, visible(event.kind)), words(`event${i}`, event.text ?? "", "event-text", 4))),
     step.reasoning && folds.details(`${n}.reasoning`, `reasoning, ${plural(step.reasoning.length, "character")}`, () => words("reasoned", step.reasoning, "reasoned", 30), step.reasoning),
-    step.text ? words("text", step.text, "said-text", last ? 40 : 12) : h("p", { class: "quiet no-text" }, "no text"),
+    step.text ? words("text", step.text, "said-text", last ? 40 : 12) : h("p", { class: "quiet no-text" }, step.missing?.text === undefined ? "no text" : `text not on record, ${plural(step.missing.text, "character")}`),
     step.error && h("div", { class: "event broke" }, h("span", { class: "by wrong" }, "✕ the step broke"), words("error", step.error, "event-text", 12)),
     step.calls.map((call, k) => cardOf(data, n, k, folds, context)),
   );

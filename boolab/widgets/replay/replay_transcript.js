@@ -12,7 +12,7 @@ function likelyHeight(step) {
     for (let at = text.indexOf("\n"); at >= 0 && n < most; at = text.indexOf("\n", at + 1)) n += 1;
     return Math.min(most, Math.max(n, Math.ceil(text.length / 100)));
   };
-  const calls = step.calls.map((call) => 70 + (call.result && !call.same_result_as ? 17 * lines(call.result, 6) : 0));
+  const calls = step.calls.map((call) => (call.missing?.arguments !== undefined ? 36 : 70) + (call.result && !call.same_result_as ? 17 * lines(call.result, 6) : 0));
   return 40 + 19 * (step.text ? lines(step.text, 12) : 1) + calls.reduce((sum, one) => sum + one, 0);
 }
 
@@ -96,6 +96,14 @@ function transcriptOf(data, { stepRow, onStep, openRun, pattern }) {
     else row.removeAttribute("aria-current");
   }
 
+  // The row that stays where it is when all rows get other heights: the chosen step, if it is in sight.
+  function heldRow() {
+    const i = rowOfStep[current - 1];
+    if (i === undefined) return heights.rowAt(top);
+    const from = heights.above(i);
+    return from < top + height && from + heights.of(i) > top ? i : heights.rowAt(top);
+  }
+
   // Draw what is in sight. `anchor` is the row that stays where it is when others turn out higher than was thought.
   function drawNow(anchor = heights.rowAt(top)) {
     if (!rows.length || !height || !element.clientHeight) return; // what is not laid out has no heights
@@ -131,12 +139,11 @@ function transcriptOf(data, { stepRow, onStep, openRun, pattern }) {
   });
   element.addEventListener("scroll", draw);
   const sized = new ResizeObserver((entries) => {
-    const before = height;
     const mine = entries.some((one) => one.target === element);
-    if (mine) height = element.clientHeight;
-    if (mine && (!drawn.size || missed)) show(current);
-    else if (mine && !before) drawNow(); // it is back in the page, and scrolled to its beginning
-    else draw();
+    if (!mine) return draw();
+    height = element.clientHeight;
+    if (!drawn.size || missed) return show(current);
+    return drawNow(heldRow()); // of another width, or back in the page and scrolled to its beginning
   });
   sized.observe(element);
 
