@@ -16,7 +16,7 @@ PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist l
 # Two processes of tests on two cores: more threads than one for each would wait for each other.
 test slow browser properties: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses study bench leaderboard conformance conformance-clis coverage recommendations pictures docs bench-peers stop-peers wheel compatibility clean help
+.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses study bench leaderboard conformance conformance-clis coverage recommendations trials pictures docs bench-peers stop-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -123,6 +123,9 @@ coverage: $(READY) ## measure how often 95% intervals hold the truth
 
 recommendations: $(READY) ## judge recommendations on runs that they did not see
 	$(BIN)/python benchmarks/recommendations.py
+
+trials: $(READY) ## measure 500 trials in each of four simulated worlds: coverage at every look, branches, bias of hazards
+	$(BIN)/python -m benchmarks.trials
 
 pictures: $(READY) ## make the README's pictures anew; needs Chromium
 	$(BIN)/boolab demo --full

@@ -10,7 +10,7 @@ from boolab.agents.agent import Agent
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
-from boolab.harness.policy import Policy
+from boolab.harness.policy import DEFAULT, Policy
 from boolab.harness.presets import get_policy
 from boolab.io.checks import is_whole
 from boolab.rules.stop import StopRule
@@ -74,13 +74,14 @@ class Change:
         return axis in self.settings if self.settings else True
 
     def agent(self, agent: Agent) -> Agent:
-        """The agent under the change; a rule is no part of an agent.
+        """The agent under the change: a policy comes with its own limits, and a rule is no part of an agent.
 
         Raises:
             SettingError: if the agent's policy does not accept a value.
         """
         if self.policy is not None:
-            return replace(agent, policy=self.policy)
+            own_limits: dict[str, Any] = dict.fromkeys(SETTINGS, DEFAULT)
+            return replace(agent, policy=self.policy, **own_limits)
         own = {name: value for name, value in self.settings.items() if name in SETTINGS}
         budgets = {BUDGETS[name]: value for name, value in self.settings.items() if name in BUDGETS}
         policy = get_policy(agent.policy)

@@ -150,3 +150,33 @@ def test_a_change_that_is_none_is_refused_with_what_is_accepted(change: Any, wor
 def test_an_agent_whose_policy_lacks_the_limit_is_named() -> None:
     with pytest.raises(SettingError, match="the policy naive of agent 'a' has no tool budget"):
         change_of({"tool_budget": 5}).agent(bl.Agent("a", policy="naive"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "informs"),
+    [
+        (bl.dynamic_turns(TIGHT, 10, reminder=False), False),
+        (bl.dynamic_turns(TIGHT, 10, unless=bl.doom_loop(3), reminder=False), False),
+        (bl.dynamic_turns(5, 10), True),
+        (bl.dynamic_turns(5, 3, unless=bl.doom_loop(2)), True),
+    ],
+    ids=str,
+)
+def test_a_cap_that_grows_is_bounded_by_the_record_without_a_reminder_and_tried_with_one(
+    policy: bl.Policy, informs: bool
+) -> None:
+    """Each branch is the run that the policy would have made from the start."""
+    plain = bl.Agent("a", policy="naive", max_steps=TIGHT)
+    hurried = {"reminders": [{"turns_left": 3, "factor": 3.0}]}
+    model = bl.SimulatedModel(profile(loop={"rate": 0.1, "again": 0.8}, **hurried))
+    runs = recorded(20, model, who=plain)
+    found = opened(runs, policy, {"a": plain})
+    new = bl.Agent("a", policy=policy)
+    for one, run in zip(found, undisturbed(runs, model, new), strict=True):
+        if informs:
+            assert (one.outcome, one.at) == ("open", 0)
+        if one.outcome == "truncated":
+            assert run.n_steps == one.at
+        else:
+            assert content(continued(one, policy, plain, model)) == content(run)
+    assert {one.outcome for one in found} >= ({"open"} if informs else {"unchanged", "open"})

@@ -1,0 +1,19 @@
+"""Coverage of trials in simulation, at every look; `make trials` measures it with 500 trials of each world."""
+
+import pytest
+
+from benchmarks.trials import WORLDS, World, tried
+from boolab.stats.intervals import clopper_pearson
+
+TRIALS = 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS, ids=[world.name for world in WORLDS])
+def test_the_interval_holds_the_truth_at_every_look_as_often_as_promised(world: World) -> None:
+    covered = 0
+    for seed in range(TRIALS):
+        looks = tried(world, seed).looks
+        truth = looks["gain_low"].iloc[-1]
+        covered += bool(((looks["gain_low"] <= truth) & (truth <= looks["gain_high"])).all())
+    assert clopper_pearson(covered, TRIALS).high >= 0.95
