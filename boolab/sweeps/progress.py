@@ -9,8 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
-from boolab.core.types import Run, StopReason
+from boolab.core.types import MICRO, Run, StopReason
 from boolab.errors import SettingError, StoreError
+from boolab.frames.costs import own_cost
 from boolab.frames.tables import RUN_COLUMNS
 
 _MAX_REASONS: Final = 4
@@ -21,7 +22,8 @@ class CellResult(NamedTuple):
     """The result of a cell in few values: cheap to send from one process to another, whatever the run's length.
 
     `settings` are the axes of the grid, policies by name; None where the policy has no such setting. `reason` is the
-    stop reason, and `error` what broke the run, if anything did. `cost_usd` and `success` are None if unknown.
+    stop reason, and `error` what broke the run, if anything did. `cost_usd` and `success` are None if unknown; so is
+    `own_cost_usd`, the cost without the steps that a branch kept.
     """
 
     run_id: str
@@ -35,12 +37,15 @@ class CellResult(NamedTuple):
     cost_usd: float | None
     success: bool | None
     error: str | None
+    own_cost_usd: float | None = None
 
 
 def result_of(run: Run) -> CellResult:
     """The result of a cell, from its run: the values of `runs_df`."""
     names = (run.run_id, run.agent, run.model, run.policy, run.task)
-    return CellResult(*names, run.settings, run.stop.reason, len(run.steps), _COST(run), run.success, run.error)
+    cost, own = _COST(run), own_cost(run)
+    own_usd = None if own is None else own / MICRO
+    return CellResult(*names, run.settings, run.stop.reason, len(run.steps), cost, run.success, run.error, own_usd)
 
 
 class Begun(NamedTuple):

@@ -14,7 +14,7 @@ from boolab.engine.keep import kept_after
 from boolab.engine.options import Setup
 from boolab.engine.turn import Turn
 from boolab.errors import SettingError
-from boolab.frames.runs import used_by
+from boolab.frames.costs import micro_cost
 from boolab.harness.presets import get_policy
 from boolab.models.base import Model
 from boolab.parallel.executors import Executor
@@ -23,7 +23,7 @@ from boolab.rules.stop import StopRule
 from boolab.sweeps.cells import Planned, Task
 from boolab.sweeps.driver import Work, run_work
 from boolab.sweeps.fingerprints import digest, fingerprint
-from boolab.sweeps.progress import Bar, Begun, CellResult, Watcher
+from boolab.sweeps.progress import Bar, Begun, CellResult, Watcher, result_of
 from boolab.sweeps.task import Job
 from boolab.trials.replayed_tools import ReplayedTools
 from boolab.worlds.protocol import World
@@ -81,11 +81,13 @@ class BranchJob(Job):
         Raises:
             SettingError: if the branch is not accepted.
         """
-        return branch_turn(cell.run, cell.at, self.setup_of(cell, run_id))
+        return _counting_cost(branch_turn(cell.run, cell.at, self.setup_of(cell, run_id)), cell)
 
     async def open(self, cell: Any, run_id: str) -> Turn:  # noqa: ANN401 - as above
         turn = self.turn(cell, run_id)
-        return turn if self.world is None else await turn_in_folder(turn, cell.run, cell.at, self.world)
+        if self.world is None:
+            return turn
+        return _counting_cost(await turn_in_folder(turn, cell.run, cell.at, self.world), cell)
 
     def close(self, turn: Turn) -> None:
         world = turn.plan.options.world
@@ -101,7 +103,7 @@ class BranchJob(Job):
         """
         agent, rule = cell.agent, cell.rule
         if self.cost_limit is not None:
-            most = (micro_cost(cell.run, cell.at) or 0) / MICRO + self.cost_limit
+            most = cost_before(cell.run, cell.at) / MICRO + self.cost_limit
             if rule is not None:
                 rule |= max_cost(most, on_unknown="ignore")
             else:
@@ -137,21 +139,28 @@ def _model_of(model: object, run: Run) -> Model | None:
     return cast("Model", cast("Callable[[Run], object]", model)(run))
 
 
-def micro_cost(run: Run, steps: int | None = None) -> int | None:
-    """What a run cost in micro-dollars, its subagents included; of its first steps alone, if a number is given.
+def cost_before(run: Run, at: int) -> int:
+    """What the first steps of a run count as in limits on cost, in micro-dollars.
+
+    Where the record does not have their costs, they count as 0, so that a limit is one on the cost of the branch. A
+    whole run that a limit on cost stopped counts as that limit.
 
     Args:
         run: The run.
-        steps: How many of its steps count; by default all, and the requests outside of them.
-
-    Returns:
-        None if it is not known of each request.
+        at: How many first steps.
     """
-    if steps is not None:
-        costs = [step.response.usage.cost for step in run.steps[:steps]]
-        return None if None in costs else sum(cast("list[int]", costs))
-    costs = [used_by(run, "cost"), *(micro_cost(child) for child in run.subagents)]
-    return None if None in costs else sum(cast("list[int]", costs))
+    known = micro_cost(run, at)
+    if known is not None:
+        return known
+    limit = run.limits.get("cost")
+    return limit if limit is not None and at == run.n_steps and run.stop.reason == "cost_budget" else 0
+
+
+def _counting_cost(turn: Turn, cell: BranchCell) -> Turn:
+    """The turn, with a counter of cost that is known: no limit on an unknown one would stop it."""
+    if turn.ladder.counters["cost"] is None:
+        turn.ladder.counters["cost"] = cost_before(cell.run, cell.at)
+    return turn
 
 
 class Spending:
@@ -161,7 +170,6 @@ class Spending:
     most that it may cost.
 
     Args:
-        kept_cost: By the id of a branch, the dollars of its kept steps.
         maximum: Of the whole trial, in dollars.
         cost_limit: The most that a branch may cost.
         before: What was spent before.
@@ -170,7 +178,6 @@ class Spending:
 
     def __init__(
         self,
-        kept_cost: Mapping[str, float],
         maximum: float | None,
         cost_limit: float | None,
         shown: bool | Watcher,
@@ -178,7 +185,6 @@ class Spending:
         self.spent = 0.0
         self.unknown = 0
         self.stopped = False
-        self._kept = kept_cost
         self._maximum = maximum
         self._limit = cost_limit or 0.0
         self._under_way = 0
@@ -199,7 +205,7 @@ class Spending:
             begun: The sweep.
         """
         for result in begun.earlier:
-            self._count(result)
+            self.count(result)
         if self._watcher is not None:
             self._watcher.begin(begun)
 
@@ -210,7 +216,7 @@ class Spending:
             result: Its result.
         """
         self._under_way -= 1
-        self._count(result)
+        self.count(result)
         if self._watcher is not None:
             self._watcher.add(result)
 
@@ -223,12 +229,17 @@ class Spending:
         if self._watcher is not None:
             self._watcher.end(error)
 
-    def _count(self, result: CellResult) -> None:
-        if result.cost_usd is None:
+    def count(self, result: CellResult) -> None:
+        """Count the cost of a branch.
+
+        Args:
+            result: Its result.
+        """
+        if result.own_cost_usd is None:
             self.unknown += 1
             self.spent += self._limit  # the most that it may have been
         else:
-            self.spent += max(0.0, result.cost_usd - self._kept.get(result.run_id, 0.0))
+            self.spent += result.own_cost_usd
 
 
 class _CostBar(Bar):
@@ -278,13 +289,12 @@ async def run_branches(
         SettingError: if a branch is not accepted.
     """
     ids = branch_ids(cells, job)
-    kept = {run_id: (micro_cost(cell.run, cell.at) or 0) / MICRO for cell, run_id in zip(cells, ids, strict=True)}
-    spending = Spending(kept, maximum, job.cost_limit, progress)
+    spending = Spending(maximum, job.cost_limit, progress)
     names = [(digest("branch", cell.run.run_id, cell.at), run_id) for cell, run_id in zip(cells, ids, strict=True)]
     known = {} if store is not None else {run.run_id: run for run in finished.values()}
     for run_id in ids:
         if run_id in known:
-            spending.spent += max(0.0, (micro_cost(known[run_id]) or 0) / MICRO - kept[run_id])
+            spending.count(result_of(known[run_id]))
 
     def unfinished(before: Sequence[int] | None, _store: Store | None) -> Iterator[Task]:
         for place, (cell, run_id) in enumerate(zip(cells, ids, strict=True)):

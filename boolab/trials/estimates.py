@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.types import MICRO, Run
+from boolab.frames.costs import micro_cost, own_cost
 from boolab.stats.finite_totals import total_sequence
 from boolab.stats.intervals import Array, Interval
-from boolab.trials.branches import micro_cost
 from boolab.trials.openings import Opening, success_of
 
 MEASURES: Final = ("gain", "extra_steps", "extra_cost_usd")
@@ -162,11 +162,28 @@ def _range(measure: str, one: Opening, limits: Limits) -> Spread | None:
             if limits.steps is None
             else Spread(one.at - run.n_steps, max(0, limits.steps - one.at) + one.at - run.n_steps)
         )
-    whole, kept = micro_cost(run), micro_cost(run, one.at)
-    if limits.cost is None or whole is None or kept is None:
+    dropped = _dropped_cost(one)
+    if limits.cost is None or dropped is None:
         return None
-    dropped = (kept - whole) / MICRO
-    return Spread(dropped, dropped + limits.cost)
+    return Spread(-dropped, limits.cost - dropped)
+
+
+def _dropped_cost(one: Opening) -> float | None:
+    """The dollars of what a run has after the steps that its branch keeps; none where it keeps all."""
+    run = one.run
+    if one.at == run.n_steps and not any(run.outside) and not run.subagents:
+        return 0.0
+    whole, kept = micro_cost(run), micro_cost(run, one.at)
+    return None if whole is None or kept is None else (whole - kept) / MICRO
+
+
+def _added_cost(one: Opening, branch: Run) -> float | None:
+    """The dollars that a branch adds to its run; the record may not have the costs of the steps that both have."""
+    whole, before = micro_cost(branch), micro_cost(one.run)
+    if whole is not None and before is not None:
+        return (whole - before) / MICRO
+    own, dropped = own_cost(branch), _dropped_cost(one)
+    return None if own is None or dropped is None else own / MICRO - dropped
 
 
 def _value(measure: str, one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> tuple[Spread, bool]:
@@ -178,10 +195,10 @@ def _value(measure: str, one: Opening, branch: Run, limits: Limits, *, labelled:
     if measure == "extra_steps":
         added: float = branch.n_steps - one.run.n_steps
     else:
-        cost, before = micro_cost(branch), micro_cost(one.run)
-        if cost is None or before is None:
+        cost = _added_cost(one, branch)
+        if cost is None:
             return bounds, False
-        added = (cost - before) / MICRO
+        added = cost
     value = min(max(added, bounds.low), bounds.high)
     return Spread(value, value), added > bounds.high + 1e-9
 

@@ -19,6 +19,7 @@ from boolab.core.text import count
 from boolab.core.types import MICRO, Run
 from boolab.engine.options import Score
 from boolab.errors import SettingError
+from boolab.frames.costs import micro_cost
 from boolab.frames.dtypes import FLAG, INT, TEXT, cells
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import columns_of_runs
@@ -29,7 +30,7 @@ from boolab.stats.intervals import Interval, check_confidence
 from boolab.sweeps.progress import Watcher, check_watcher
 from boolab.tools.tool import ToolSpec, as_tools
 from boolab.trials.agents import agent_on_record, agents_by_name
-from boolab.trials.branches import BranchCell, BranchJob, BranchModel, Spending, check_model, micro_cost, run_branches
+from boolab.trials.branches import BranchCell, BranchJob, BranchModel, Spending, check_model, run_branches
 from boolab.trials.change import Change, Given, change_of
 from boolab.trials.estimates import Limits, Looks, looks_of, ratio_of, tasks_in_order
 from boolab.trials.forecast import Forecast, forecast

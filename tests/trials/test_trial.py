@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import boolab as bl
+from boolab.core.types import UNKNOWN_USAGE
 from boolab.errors import SettingError, WorldError
+from boolab.frames.costs import micro_cost
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from tests.support.git_worlds import edit_tool, editor, files_of, repository, write
@@ -254,3 +256,27 @@ def test_a_world_that_was_not_recorded_is_refused_before_anything_runs(tmp_path:
     world = bl.GitWorld(repository(tmp_path / "work"))
     with pytest.raises((SettingError, WorldError), match="world"):
         go(plan(world=world), 3)
+
+
+def without_costs(run: bl.Run) -> bl.Run:
+    """The same run, as a log without tokens has it."""
+    steps = tuple(step._replace(response=step.response._replace(usage=UNKNOWN_USAGE)) for step in run.steps)
+    return replace(run, steps=steps, wrap_up=None)
+
+
+@pytest.mark.parametrize("kept", ["in memory", "in a store", "by processes"])
+def test_the_cost_of_branches_is_known_where_the_record_has_no_costs(tmp_path: Path, kept: str) -> None:
+    options: dict[str, Any] = {} if kept == "in memory" else {"store": tmp_path / "trial.db"}
+    trial = plan([without_costs(run) for run in RUNS], cost_limit=0.02, **options)
+    found = go(trial, 12, executor="processes" if kept == "by processes" else None)
+    at = dict(zip(found.runs["branch_id"], found.runs["branch_at"], strict=True))
+    costs = [micro_cost(replace(run, steps=run.steps[at[run.run_id] :])) for run in trial.branches]
+    assert None not in costs
+    assert found.spent == pytest.approx(sum(cost or 0 for cost in costs) / 1e6)
+    assert found.extra_cost is not None
+    assert found.extra_cost.low <= found.spent <= found.extra_cost.high
+    assert not any("report no cost" in note for note in found.notes)
+    before_the_last = [micro_cost(replace(run, steps=run.steps[at[run.run_id] : -1], wrap_up=None)) or 0
+                       for run in trial.branches]  # fmt: skip
+    assert max(before_the_last) < 0.02e6
+    assert any(run.stop.reason == "cost_budget" for run in trial.branches)

@@ -1,0 +1,58 @@
+"""What runs and branches cost, in micro-dollars."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from boolab.core.types import Run
+from boolab.frames.runs import used_by
+
+
+def micro_cost(run: Run, steps: int | None = None) -> int | None:
+    """What a run cost in micro-dollars, its subagents included; of its first steps alone, if a number is given.
+
+    Args:
+        run: The run.
+        steps: How many of its steps count; by default all, and the requests outside of them.
+
+    Returns:
+        None if it is not known of each request.
+    """
+    if steps is not None:
+        costs = [step.response.usage.cost for step in run.steps[:steps]]
+        return None if None in costs else sum(cast("list[int]", costs))
+    costs = [used_by(run, "cost"), *(micro_cost(child) for child in run.subagents)]
+    return None if None in costs else sum(cast("list[int]", costs))
+
+
+def own_cost(run: Run) -> int | None:
+    """What a run cost itself, in micro-dollars: a branch without the steps that it kept, which an earlier run paid for.
+
+    Args:
+        run: The run.
+
+    Returns:
+        None if it is not known of each request.
+
+    Example:
+        >>> import boolab as bl
+        >>> import asyncio
+        >>> look = {"tool_calls": [{"name": "look"}], "usage": {"cost_usd": 0.5}}
+        >>> model = bl.ScriptedModel([look, look, {"text": "A door.", "usage": {"cost_usd": 0.25}}])
+        >>> first = bl.run_sync(None, "Look around.", model=model)
+        >>> micro_cost(first), own_cost(first), own_cost(asyncio.run(bl.branch(first, 2, model=model)))
+        (1250000, 1250000, 250000)
+    """
+    begun = next((event for event in reversed(run.events) if event.kind == "branch"), None)
+    if begun is None:
+        return micro_cost(run)
+    at = begun.payload["step"]
+    n_earlier = sum(event.kind == "continued" and event.payload["after_step"] < at for event in run.events)
+    own = replace(
+        run,
+        steps=run.steps[at:],
+        compactions=tuple(one for one in run.compactions if one.before > at),
+        earlier_wrap_ups=run.earlier_wrap_ups[n_earlier:],
+    )
+    return micro_cost(own)
