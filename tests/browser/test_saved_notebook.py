@@ -6,7 +6,8 @@ from typing import Final
 import pytest
 from playwright.sync_api import expect
 
-from boolab.widgets._base.saved_view import MIN_HEIGHT
+from boolab.widgets._base.saved_view import MIN_HEIGHT, saved_view
+from tests.browser.conftest import PageOf
 from tests.browser.lab import Lab
 from tests.support.project import ROOT
 
@@ -67,3 +68,12 @@ def test_a_link_to_a_step_opens_the_saved_view_there(lab: Lab) -> None:
     lab.open_again(path)
     shown = lab.cell(1).locator(".boolab-saved iframe").content_frame
     expect(shown.locator(".step-number")).to_contain_text("step 2 of")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_saved_view_where_no_script_runs_names_the_reason_instead_of_an_empty_frame(
+    page_of: PageOf, *, scripts: bool
+) -> None:
+    shown = page_of(f"<!doctype html>{saved_view('Replay', '<p>one run</p>')}", javascript=scripts)
+    expect(shown.get_by_text("No script runs here")).to_be_visible(visible=not scripts)
+    expect(shown.locator("iframe")).to_be_visible(visible=scripts)

@@ -22,7 +22,7 @@ _STYLE: Final = f"""<style>
 .boolab-saved iframe {{ animation: boolab-loaded 0s linear 1s forwards; }} /* out of sight till then */
 @keyframes boolab-loaded {{ to {{ margin-top: 0; }} }}
 .boolab-saved p {{ margin: 0 0 8px; opacity: .8; }}
-.boolab-saved .untrusted {{ display: none; }}
+.boolab-saved .untrusted, .boolab-saved.scripted .unscripted, .boolab-saved:not(.scripted) iframe {{ display: none; }}
 </style>"""
 MIN_HEIGHT: Final = 240
 MAX_HEIGHT: Final = 2_400
@@ -47,19 +47,24 @@ if (!globalThis.boolabSaved) {{
     }}
   }});
 }}
-for (const frame of document.querySelectorAll(".boolab-saved iframe:not([srcdoc])")) boolabSaved.observe(frame);
+for (const frame of document.querySelectorAll(".boolab-saved iframe:not([srcdoc])")) {{
+  frame.parentElement.classList.add("scripted");
+  boolabSaved.observe(frame);
+}}
 </script>"""
 """Loads a frame when it comes into sight, makes it as high as its page reports, and passes on the step of a link."""
 _HOW: Final = "<p>A saved view, without Python. Run the cell to make it live.</p>"
 _TRUST: Final = '<p class="untrusted">To see it here, trust the notebook: this view of it has no frames.</p>'
 """For a front end that removes styles and frames from notebooks of others: the style hides it elsewhere."""
 
+_SCRIPTS: Final = '<p class="unscripted">No script runs here, and the view needs one. Open the notebook in JupyterLab.</p>'
+
 
 def saved_view(title: str, page: str) -> str:
     """A page in a frame that fits it, with sentences that say how to get the live widget.
 
     It appears after a second: by then a live view is there, if there is one. A front end that removes frames from
-    notebooks of others leaves the sentences.
+    notebooks of others leaves the sentences; where no script runs, a sentence is in place of the frame.
 
     Args:
         title: The name of the frame, for screen readers.
@@ -71,7 +76,7 @@ def saved_view(title: str, page: str) -> str:
     """
     name, text = html.escape(title, quote=True), html.escape(page, quote=True)
     frame = f'<iframe title="{name}" sandbox="allow-scripts" data-page="{text}"></iframe>'
-    return f'<div class="boolab-saved">{_STYLE}{_HOW}{_TRUST}{frame}{_FIT}</div>'
+    return f'<div class="boolab-saved">{_STYLE}{_HOW}{_TRUST}{_SCRIPTS}{frame}{_FIT}</div>'
 
 
 def too_large(page: str) -> str:
