@@ -101,6 +101,8 @@ def _while_it_may_grow(turn: Turn, stop: Stop) -> Stop | None:
     """
     if "step_cap" not in (stop.reason, *stop.also_fired):
         return stop
+    if stop.reason != "step_cap" and turn.plan.policy.continues.counters == "fresh":
+        return stop  # a limit that comes before the cap is true before its counter starts again
     unless = turn.plan.policy.continues.unless
     held = None if unless is None else unless(turn.ladder.counters)
     if held is True:

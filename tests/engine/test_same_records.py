@@ -330,7 +330,7 @@ class Watched(bl.ScriptedModel):
         return await super().respond(request, emit)
 
 
-LEFT_OUT: Final = frozenset({"continuation", "subagents", "started_at"})
+LEFT_OUT: Final = frozenset({"continuation", "subagents", "started_at", "scores", "path"})
 
 
 def plain(value: Any, *, texts: bool = False) -> Any:

@@ -167,8 +167,8 @@ def test_a_cap_that_grows_is_bounded_by_the_record_without_a_reminder_and_tried_
 ) -> None:
     """Each branch is the run that the policy would have made from the start."""
     plain = bl.Agent("a", policy="naive", max_steps=TIGHT)
-    hurried = {"reminders": [{"turns_left": 3, "factor": 3.0}]}
-    model = bl.SimulatedModel(profile(loop={"rate": 0.1, "again": 0.8}, **hurried))
+    loop, hurried = {"rate": 0.1, "again": 0.8}, [{"turns_left": 3, "factor": 3.0}]
+    model = bl.SimulatedModel(profile(loop=loop, reminders=hurried))
     runs = recorded(20, model, who=plain)
     found = opened(runs, policy, {"a": plain})
     new = bl.Agent("a", policy=policy)

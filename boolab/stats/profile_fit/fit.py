@@ -322,7 +322,7 @@ def _success(seen: _Seen, figures: Figures) -> None:
     if several and labelled:
         figures.notes.append(
             f"Success is that of {count(len(labelled), 'run')} of a single turn: {count(len(several), 'run')} with a "
-            "label and several turns cannot tell which turn decided."
+            "label and several turns do not show which turn decided."
         )
     if not labelled:
         figures.notes.append("No run of a single turn has a success label: so success is unknown for the profile too.")
