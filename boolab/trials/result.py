@@ -180,44 +180,47 @@ class TrialResult:
         return tuple(filter(None, (self._verdict(), self._price(), self._next(), self._rule())))
 
     def _verdict(self) -> str:
-        n, change = self.n_open, self.change
-        base = f"{self.success}, {self.successes:,} of {count(self.n_runs, 'run')} on record"
-        if not n:
+        change, what = self.change, self.success
+        base = f"(on record: {self.successes:,} of {count(self.n_runs, 'run')})"
+        if not self.n_open:
             if self.bounds.low == self.bounds.high == 0:
-                return f"The record answers this: {change} changes no outcome ({base})."
-            return (
-                f"The record answers this, and no branch can add to it: {change} loses "
-                f"{_span(-self.bounds.high, -self.bounds.low)} {self.success} ({base})."
-            )
+                return f"The record answers this: {change} changes no outcome {base}."
+            lost = _span(-self.bounds.high, -self.bounds.low)
+            return f"The record answers this, and no branch can add to it: {change} loses {lost} {what} {base}."
         if not self.n_branches:
             return (
-                f"The record does not answer this: for {n:,} of {count(self.n_runs, 'run')} the outcome under {change} "
-                f"is open, so that it changes the number of {self.success} by {_signed_span(*self.bounds)} ({base})."
+                f"The record does not answer this: under {change} the outcome of {self.n_open:,} runs is open, and the "
+                f"number of {what} changes by {_signed_span(*self.bounds)} {base}."
             )
-        at = f"{100 * self.confidence:.4g}%"
-        span = _signed_span(self.gain.low, self.gain.high)
-        if self.gain.low > 0:
-            return f"{_capital(change)} adds {self.success}: {span} ({base}), at {at} confidence."
-        if self.gain.high < 0:
-            return f"{_capital(change)} loses {self.success}: {span} ({base}), at {at} confidence."
-        if self.gain.high == 0:
-            return f"{_capital(change)} adds no {self.success}: {span} ({base}), at {at} confidence."
-        return f"Not yet decided: {change} changes the number of {self.success} by {span} ({base}), at {at} confidence."
+        low, high = self.gain.low, self.gain.high
+        sure = "" if low == high else f", at {100 * self.confidence:.4g}% confidence"
+        if low > 0:
+            return f"{_capital(change)} adds {_span(low, high)} {what} {base}{sure}."
+        if high < 0:
+            return f"{_capital(change)} loses {_span(-high, -low)} {what} {base}{sure}."
+        if low == 0 == high:
+            return f"{_capital(change)} leaves the number of {what} as it is {base}."
+        if high == 0:
+            return f"{_capital(change)} adds no {what}, and may lose up to {-low:,.0f} {base}{sure}."
+        return f"Not yet decided: {change} changes the number of {what} by {_signed_span(low, high)} {base}{sure}."
 
     def _price(self) -> str:
         found = self.per_success
         if not self.n_branches or found is None or math.isnan(found.low):
             return ""
-        say = money if self.unit == "dollars" else lambda amount: f"{amount:,.0f} steps"
-        value = "" if found.value is None else f"about {say(found.value)}, "
-        high = (
-            "without an upper bound, because the gain may be 0"
-            if math.isinf(found.high)
-            else f"at most {say(found.high)}"
-        )
-        text = f"An additional success costs {value}at least {say(max(0.0, found.low))} and {high}"
+        say = money if self.unit == "dollars" else lambda amount: count(round(amount), "step")
+        low, high = max(0.0, found.low), found.high
+        if math.isinf(high):
+            span = f"at least {say(low)}, without an upper bound, because the gain may be 0"
+        elif say(low) == say(high):
+            span = say(low)
+        elif found.value is None:
+            span = f"{say(low)} to {say(high)}"
+        else:
+            span = f"about {say(found.value)} ({say(low)} to {say(high)})"
         own = self.recorded_per_success
-        return f"{text}; on record a success costs {say(own)}." if own is not None else f"{text}."
+        recorded = "" if own is None else f"; on record a success costs {say(own)}"
+        return f"An additional success costs {span}{recorded}."
 
     def _next(self) -> str:
         if not self.n_open:
@@ -227,21 +230,18 @@ class TrialResult:
         more = self.to_half if self.n_branches else self.to_width
         if more is None:
             return ""
-        width = (
-            f"{more.width:,.0f} {self.success}"
-            if self.n_branches
-            else f"{100 * more.width / self.n_runs:.3g}% of the runs"
-        )
+        share = "" if self.n_branches else f" ({100 * more.width / self.n_runs:.3g}% of the runs)"
+        narrow = f"likely to narrow the interval to a width of {more.width:,.0f} {self.success}{share}"
+        stop = " The stated maximum cost is reached." if self.budget_stopped else ""
         if more.branches is None:
-            return f"Even all {self.n_open:,} branches are not likely to narrow the interval to {width}."
+            return f"Even all {self.n_open:,} branches are not {narrow}.{stop}"
         left = more.branches - self.n_branches
         each = self.spent / self.n_branches if self.n_branches and self.spent else None
-        price = "" if each is None else f", {money(each * left)}"
-        what = "more branches" if self.n_branches else "branches"
-        stop = " The stated maximum cost is reached." if self.budget_stopped else ""
-        return f"About {left:,} {what}{price}, are likely to narrow the interval to {width}.{stop}".replace(
-            f"{what}, are", f"{what} are"
+        price = "" if each is None else f", for about {money(each * left)},"
+        what = count(
+            left, "more branch" if self.n_branches else "branch", "more branches" if self.n_branches else "branches"
         )
+        return f"About {what}{price} {'is' if left == 1 else 'are'} {narrow}.{stop}"
 
     def _rule(self) -> str:
         found = self.effects
@@ -250,10 +250,11 @@ class TrialResult:
             return ""
         failing = found.failures / (found.failures + found.successes)
         return (
-            f"Of {count(found.failures, 'failure')} that it reached, {found.recovered:,} became successes (r = "
-            f"{found.recovered / found.failures:.2f}); of {count(found.successes, 'success', 'successes')}, "
-            f"{found.lost:,} were lost (d = {found.lost / found.successes:.2f}). It pays where more than "
-            f"d / (r + d) = {percent(threshold)} of the runs that it reaches would fail; here {percent(failing)} did."
+            f"Of {count(found.failures, 'failure')} on record that were continued, {found.recovered:,} became "
+            f"successes (r = {found.recovered / found.failures:.2f}); of {count(found.successes, 'success', 'successes')}, "
+            f"{found.lost:,} were lost (d = {found.lost / found.successes:.2f}). The change gains more than it loses "
+            f"where more than d / (r + d) = {percent(threshold)} of the runs that it reaches fail; here "
+            f"{percent(failing)} did."
         )
 
     def _rows(self) -> list[list[str]]:
@@ -302,6 +303,8 @@ _COLUMNS = (("evidence", "left"), ("gain", "right"), ("at least", "right"), ("at
 def _number(value: object) -> str:
     if value is None or value is pd.NA or not isinstance(value, int | float) or math.isnan(value):
         return "-"
+    if not value:
+        return "0"
     return f"{value:+,.0f}" if float(value).is_integer() else f"{value:+,.1f}"
 
 
@@ -310,7 +313,8 @@ def _span(low: float, high: float) -> str:
 
 
 def _signed_span(low: float, high: float) -> str:
-    return f"{low:+,.0f}" if low == high else f"{low:+,.0f} to {high:+,.0f}"
+    ends = [_number(round(end)) for end in (low, high)]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _capital(text: str) -> str:

@@ -128,11 +128,11 @@ def test_the_verdict_says_what_the_numbers_beside_it_are() -> None:
         if not found.n_open:
             assert text.startswith("The record answers this")
         elif not found.n_branches:
-            assert f"{found.bounds.low:+,.0f} to {found.bounds.high:+,.0f}" in text
+            assert f"changes by {found.bounds.low:+,.0f} to {found.bounds.high:+,.0f}" in text
         else:
             assert ("Not yet decided" in text) == (low <= 0 < high or low < 0 <= high)
-            assert f"{low:+,.0f}" in text
-            assert f"{high:+,.0f}" in text
+            assert re.search(rf"(?<!\d){abs(low):,.0f}(?!\d)", text)
+            assert re.search(rf"(?<!\d){abs(high):,.0f}(?!\d)", text)
         assert f"{found.successes:,} of {found.n_runs:,} runs" in text
 
 

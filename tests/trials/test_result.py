@@ -1,0 +1,82 @@
+"""The sentences of a result: they agree with the numbers, in plain English."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from boolab.stats.intervals import Interval
+from boolab.trials.forecast import Forecast
+from boolab.trials.result import Effects, Estimate, TrialResult
+from tests.trials.test_trial import plan
+
+BEFORE = plan().result
+
+
+def after(**fields: Any) -> TrialResult:
+    """A result after ten of 34 branches, with other numbers."""
+    given: dict[str, Any] = {
+        "n_runs": 40,
+        "successes": 20,
+        "n_open": 34,
+        "n_branches": 10,
+        "spent": 2.0,
+        "forecast": lambda width: Forecast(width, 17, 12),
+        "gain": Estimate(6.0, 2.0, 9.0),
+        "per_success": None,
+        "effects": Effects(0, 0, 0, 0),
+        "bounds": Interval(-3.0, 30.0),
+    }
+    return replace(BEFORE, **{**given, **fields})
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (2, 9, "A step cap of 24 adds 2 to 9 successes (on record: 20 of 40 runs), at 95% confidence."),
+        (4, 4, "A step cap of 24 adds 4 successes (on record: 20 of 40 runs)."),
+        (-9, -2, "A step cap of 24 loses 2 to 9 successes (on record: 20 of 40 runs), at 95% confidence."),
+        (
+            -3,
+            0,
+            "A step cap of 24 adds no successes, and may lose up to 3 (on record: 20 of 40 runs), at 95% confidence.",
+        ),
+        (0, 0, "A step cap of 24 leaves the number of successes as it is (on record: 20 of 40 runs)."),
+        (-1, 5, "Not yet decided: a step cap of 24 changes the number of successes by -1 to +5 (on record: "),
+        (0, 5, "Not yet decided: a step cap of 24 changes the number of successes by 0 to +5 (on record: "),
+    ],
+)
+def test_the_verdict_is_one_plain_sentence_for_each_place_of_the_interval(low: int, high: int, words: str) -> None:
+    assert after(gain=Estimate((low + high) / 2, low, high)).sentences[0].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (Estimate(3.0, 1.0, 8.0), "An additional success costs about 3 steps (1 step to 8 steps)"),
+        (Estimate(3.0, 3.0, 3.0), "An additional success costs 3 steps"),
+        (Estimate(None, 1.0, 8.0), "An additional success costs 1 step to 8 steps"),
+        (Estimate(3.0, 2.0, float("inf")), "costs at least 2 steps, without an upper bound, because the gain may be 0"),
+    ],
+)
+def test_the_price_of_a_success_has_its_interval(found: Estimate, words: str) -> None:
+    shown = after(per_success=found, extra_cost=None, recorded_per_success=7.0).sentences[1]
+    assert words in shown
+    assert shown.endswith("; on record a success costs 7 steps.")
+
+
+def test_what_more_it_takes_has_its_price() -> None:
+    assert "About 7 more branches, for about $1.40, are likely to narrow the interval to a width of 4 successes." in (
+        after().sentences
+    )
+    one = after(forecast=lambda width: Forecast(width, 11, 9), spent=0.0)
+    assert one.sentences[-1].startswith("About 1 more branch is likely")
+    none = after(forecast=lambda width: Forecast(width, None, None), budget_stopped=True)
+    assert none.sentences[-1].startswith("Even all 34 branches are not likely to narrow the interval to a width of 4")
+    assert none.sentences[-1].endswith("successes. The stated maximum cost is reached.")
+
+
+def test_a_change_that_reaches_both_kinds_of_runs_names_the_share_that_it_needs() -> None:
+    last = after(effects=Effects(failures=40, recovered=12, successes=10, lost=2)).sentences[-1]
+    assert "12 became successes (r = 0.30); of 10 successes, 2 were lost (d = 0.20)" in last
+    assert "where more than d / (r + d) = 40% of the runs that it reaches fail; here 80% did." in last
