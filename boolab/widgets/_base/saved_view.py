@@ -57,7 +57,9 @@ _HOW: Final = "<p>A saved view, without Python. Run the cell to make it live.</p
 _TRUST: Final = '<p class="untrusted">To see it here, trust the notebook: this view of it has no frames.</p>'
 """For a front end that removes styles and frames from notebooks of others: the style hides it elsewhere."""
 
-_SCRIPTS: Final = '<p class="unscripted">No script runs here, and the view needs one. Open the notebook in JupyterLab.</p>'
+_SCRIPTS: Final = (
+    '<p class="unscripted">No script runs here, and the view needs one. Open the notebook in JupyterLab.</p>'
+)
 
 
 def saved_view(title: str, page: str) -> str:
