@@ -48,7 +48,7 @@ class Square(NamedTuple):
         across: The values of the axis to the right, in order, off last.
         up: Those of the axis upwards.
         cells: The measure's values; NaN where there is none.
-        good: 1 where enough is kept for certain; None without `keep`.
+        good: 1 where enough is kept on record; None without `keep`.
         marked: The row of the recommended setting.
         words: What the kept ones are called.
         title: What it shows.
@@ -181,7 +181,7 @@ def _ended(name: str) -> str:
 
 
 def _enough(rows: pd.DataFrame, keep: float) -> pd.Series[Any]:
-    """Whether a setting keeps that share for certain."""
+    """Whether a setting keeps that share on record."""
     base = rows["successes"].astype("Float64")
     return ((rows["kept_lower"].astype("Float64") >= keep * base - 1e-9) & (base > 0)).astype("Float64")
 
@@ -194,13 +194,13 @@ def _notes(
     words: Words,
 ) -> Iterable[str]:
     if good is not None and keep is not None and good.any() and not good.all():
-        yield f"Line: up to where at least {whole_percent(keep, 1)} of {words.several} are kept for certain."
+        yield f"Line: up to where at least {whole_percent(keep, 1)} of {words.several} are kept on record."
     if marked is not None:
         yield "Blue frame: recommended."
     unknown = int(np.isnan(cells).sum())
     if unknown:
         yield f"{count(unknown, 'setting')} unknown (grey)."
-    yield "Counted on these very runs."
+    yield "Counts on record."
 
 
 def _title(

@@ -38,7 +38,7 @@ _LOG = 0.1  # an axis is logarithmic if the lower half of its values takes a sma
 
 
 class _Curve(NamedTuple):
-    """One group: its rows with the axis on, ascending, and as shares what is kept for certain, at most, and saved."""
+    """One group: its rows with the axis on, ascending, and as shares what is kept at least, at most, and saved."""
 
     name: str
     rows: pd.DataFrame
@@ -282,7 +282,7 @@ def _all(n: int, words: Words) -> str:
 
 
 def _tightest(curve: _Curve) -> Mapping[str, Any] | None:
-    """The row of the least value from which on all is kept for certain."""
+    """The row of the least value from which on all is kept on record."""
     rows = curve.rows
     less = (rows["kept_lower"] < rows["successes"]).fillna(value=True) | (rows["successes"].fillna(0) == 0)
     good = rows[~less[::-1].cummax()[::-1].astype(bool)]
@@ -292,7 +292,7 @@ def _tightest(curve: _Curve) -> Mapping[str, Any] | None:
 def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Iterable[str]:
     several = len(curves) > 1
     if any(np.nanmax(curve.upper - curve.lower, initial=0) > 0 for curve in curves):
-        yield "Band: from kept for certain to kept at most."
+        yield "Band: from the least to the most that are kept, where that is not on record."
     if several:
         yield f"Thick: {words.short}. Thin: {UNITS[saved][1]} saved.".replace("\n", " ")
     if all(np.isnan(curve.saved).all() for curve in curves):
@@ -303,4 +303,4 @@ def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Ite
     if off is not None and not several and not pd.isna(off["successes"]):
         parts = [f"keeps {_kept(off)}", spent_and_saved(saved, off)]
         yield f"{capital(setting(name, None))} {', '.join(filter(None, parts))}."
-    yield "Counted on these very runs."
+    yield "Counts on record."

@@ -64,7 +64,7 @@ def plot_heatmap(
         y: The axis upwards; by default the next.
         value: A column: `kept_lower` and `kept_upper` as shares of the successes, `saved_steps` and the like as shares
             of what was recorded, `n_truncated` and other counts as shares of the runs; any other column as it is.
-        keep: The share of successes, kept for certain, around which the line is drawn; None for no line.
+        keep: The share of successes, kept on record, around which the line is drawn; None for no line.
         at: Values of the other axes, such as `{"doom_loop": 3}`; None is off. By default each is off, or, where the
             table has no such row, at its loosest.
         recommended: Values by axis to mark, or what `recommend` returns.

@@ -187,8 +187,8 @@ def test_the_title_says_from_which_value_nothing_is_lost(ax: Axes) -> None:
     plot_caps(CAPS, ax=ax)
     assert title(ax) == "Step cap 20 keeps all 21 successes and saves 36 of 642 steps"
     assert note(ax) == (
-        "50 runs, 21 successes. Band: from kept for certain to kept at most. "
-        "No step cap keeps 21 of 21, saves 0 of 642 steps. Counted on these very runs."
+        "50 runs, 21 successes. Band: from the least to the most that are kept, where that is not on record. "
+        "No step cap keeps 21 of 21, saves 0 of 642 steps. Counts on record."
     )
 
 
@@ -357,7 +357,7 @@ def test_the_line_runs_between_cells_that_keep_enough_and_cells_that_do_not(ax: 
     plot_heatmap(PAIRS, ax=ax)
     (found,) = [c for c in ax.collections if isinstance(c, LineCollection) and c.get_label() == "keep"]
     assert {point[0] for segment in found.get_segments() for point in segment} == {3.0}
-    assert "Line: up to where at least 95% of successes are kept for certain." in note(ax)
+    assert "Line: up to where at least 95% of successes are kept on record." in note(ax)
 
 
 def test_a_recommended_cell_is_marked(ax: Axes) -> None:

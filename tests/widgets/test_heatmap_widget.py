@@ -187,7 +187,7 @@ def test_a_number_is_readable_on_any_colour(colour: int) -> None:
 
 def test_the_line_is_explained_once_in_the_key() -> None:
     data = data_of(bl.Heatmap(TALLY, RUNS, keep=0.5))
-    assert data["keep"] == "at least 50% of successes are kept for certain"
+    assert data["keep"] == "at least 50% of successes are kept on record"
     assert not any(data["keep"] in note for layer in data["layers"] for note in layer["notes"])
 
 

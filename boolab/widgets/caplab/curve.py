@@ -15,7 +15,7 @@ class Curve:
 
     Attributes:
         caps: The caps, ascending; None is no cap.
-        lower: How many successes are kept for certain.
+        lower: How many successes are kept at least.
         upper: How many may be kept.
         at_least: The lower bound of the share of future successes that is kept.
         saved: What is saved, in the unit of `measure`.

@@ -59,9 +59,9 @@ class Heatmap(OpensRuns):
             budget, or else the first two that vary.
         y: The axis upwards.
         value: A column, as for `plot_heatmap`; of a sweep `success_share`, `mean_steps`, `mean_tokens`,
-            `mean_cost_usd`, or `n_step_cap` and the like. By default what is kept for certain, of a sweep the share of
+            `mean_cost_usd`, or `n_step_cap` and the like. By default what is kept on record, of a sweep the share of
             runs that succeed.
-        keep: The share of successes, kept for certain, around which a line is drawn; None for no line. A sweep has
+        keep: The share of successes, kept on record, around which a line is drawn; None for no line. A sweep has
             no such line: there is no recording to compare with.
         at: Values of the other axes, as for `plot_heatmap`.
         recommended: Values by axis to mark, or what `recommend` returns.
