@@ -51,10 +51,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the settings, or the diff of the files that were written."""
+    from boolab.stats.recommend.recommend import POOR
+
     made = _made(args)
     rest = [part for part in made.parts if part.path is None]
     if args.write is None or len(rest) == len(made.parts):
         print(printable(str(made)))
+        if POOR in made.notes:  # the other notes are comments of the text
+            print(f"boolab: {POOR}", file=sys.stderr)
         if args.write is None:
             return 0
     changed = made.write(args.write or None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 import unicodedata
 from collections.abc import Container, Iterable, Sequence
 
 WIDTH = 79  # columns of plain text: a terminal of 80 wraps none
+MAX_WIDTH = 100
+"""The most columns of a paragraph, however wide the terminal is: longer lines are hard to read."""
 NO_NAME = "no name"
 """What an agent, a model or a tool without a name is called."""
 
@@ -14,6 +17,7 @@ NAME_CHARS = 32
 NO_MATH = "tex2jax_ignore mathjax_ignore"
 """The classes of HTML in which MathJax, 2 and 3, leaves dollars alone: notebooks typeset what they show."""
 
+_MIN_WIDTH = 40
 _FLAT_CHARS = 2_000
 _SECOND_MS = 1_000
 _MINUTE_MS = 60_000
@@ -89,12 +93,23 @@ def shorten(text: object, most: int = NAME_CHARS) -> str:
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
 
 
-def wrapped(text: str, width: int = WIDTH, first: str = "", rest: str | None = None) -> str:
+def line_width() -> int:
+    """How long a line of a paragraph may be: as the terminal, up to a limit; without a terminal, as one of 80 columns.
+
+    Example:
+        >>> 0 < line_width() <= MAX_WIDTH
+        True
+    """
+    columns = shutil.get_terminal_size((WIDTH + 1, 24)).columns
+    return max(_MIN_WIDTH, min(columns - 1, MAX_WIDTH))
+
+
+def wrapped(text: str, width: int | None = None, first: str = "", rest: str | None = None) -> str:
     """A paragraph in lines of at most so many characters, without control characters.
 
     Args:
         text: The paragraph.
-        width: The most characters of a line.
+        width: The most characters of a line; by default `line_width`.
         first: What the first line begins with.
         rest: What the other lines begin with; by default as many spaces.
 
@@ -104,6 +119,7 @@ def wrapped(text: str, width: int = WIDTH, first: str = "", rest: str | None = N
           three.
     """
     rest = " " * len(first) if rest is None else rest
+    width = line_width() if width is None else width
     lines = textwrap.wrap(clean(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return "\n".join(lines)
 

@@ -14,16 +14,23 @@ from boolab.frames.dtypes import is_missing
 from boolab.report.study import UNITS, Study
 from boolab.report.summary import SummaryRow
 from boolab.report.text import kept_name
+from boolab.stats.trade import BETTER_OFF
+from boolab.stats.units import short_names
 
 MAX_CURVES: Final = 12
 MAX_LABELS: Final = 8
+MIN_SUCCESSES: Final = 20
+"""With fewer, a line is a few steps of five percent and more: it shows no trade-off."""
 _WIDTH: Final = 440
 _HEIGHT: Final = 340
 _LEFT, _TOP, _RIGHT, _BOTTOM = 42, 26, 14, 44
 _CHAR: Final = 6.4
 """The width of a character of a label, at most, in pixels."""
 _LINE: Final = 14
-_NICE: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
+_TICKS: Final = {
+    0.02: 0.005, 0.05: 0.01, 0.1: 0.02, 0.2: 0.05, 0.3: 0.1, 0.4: 0.1, 0.5: 0.1, 0.6: 0.1, 0.8: 0.2, 1.0: 0.2
+}  # fmt: skip
+"""How far the axis of what is saved may go, and from tick to tick."""
 
 _Points: TypeAlias = list[tuple[float, float]]
 
@@ -44,6 +51,8 @@ class Curve(NamedTuple):
     values: list[Any]
     chosen: tuple[float, float] | None
     """The recommended setting, which may have other limits too."""
+    poor: bool = False
+    """Whether that is better left off."""
 
 
 class Chart(NamedTuple):
@@ -66,23 +75,31 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
     kept = kept_name(study).partition(" (")[0]
     label = AXES[axis].label
     note = f"Line: the {label} by itself. " + (
-        "Dot: the recommended limits together." if any(curve.chosen for curve in curves) else ""
+        "Dot: the limits of the table together." if any(curve.chosen for curve in curves) else ""
     )
-    return Chart(title_of(curves, keep, label, _unit(study), kept), _svg(curves, keep, what, kept), note.strip())
+    title = recommended_title(rows, _unit(study), kept) or title_of(curves, keep, label, _unit(study), kept)
+    if any(curve.chosen and curve.poor for curve in curves):
+        note += f" Hollow: {BETTER_OFF}."
+    return Chart(title, _svg(curves, keep, what, kept), note.strip())
 
 
 def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[Curve]:
     """A curve for each agent with successes and a measure of what is saved."""
     found = []
     recommended = {row.key: row for row in rows if row.recommended}
+    short = short_names(study.question.by, [row.names for row in recommended.values()])
+    names = dict(zip(recommended, [row.name for row in rows] if not study.question.by else short, strict=False))
     for key, part, _ in study.groups(axis):
         row = recommended.get(key)
         places = list(_places(part, axis, study.measure))
-        if row is None or len(places) < 2:  # noqa: PLR2004 - a line has two points
+        if row is None or row.successes < MIN_SUCCESSES or len(places) < 2:  # noqa: PLR2004 - a line has two points
             continue
         share = row.saved_share
         chosen = None if share is None or not row.is_on else (share, row.kept[0] / row.successes)
-        found.append(Curve(row.name, [(x, y) for x, y, _ in places], [value for *_, value in places], chosen))
+        found.append(
+            Curve(names[key], [(x, y) for x, y, _ in places], [value for *_, value in places], chosen, row.is_poor)
+        )
+
     return found[:MAX_CURVES]
 
 
@@ -102,6 +119,34 @@ def best_at(curve: Curve, keep: float) -> tuple[Any, float] | None:
     return None if is_missing(value) else (value, x)
 
 
+def recommended_title(rows: Sequence[SummaryRow], unit: str, kept: str = "successes") -> str:
+    """What the recommended limits save and keep, as the table has it; "" where it has none.
+
+    Where all are better left off, that is of those.
+
+    Example:
+        >>> row = SummaryRow("", "a", {"max_steps": 7}, 99, 50, (48, 49), (30, 100), None)
+        >>> recommended_title([row], "steps")
+        'The recommended limits save 30% of the steps and keep 96.0% of the successes'
+        >>> recommended_title([row._replace(limits={})], "steps")
+        ''
+    """
+    known = [row for row in rows if row.recommended and row.is_on and row.saved_share is not None]
+    on = [row for row in known if not row.is_poor] or known
+    if not on:
+        return ""
+    which = "tightest limits that are safe" if on[0].is_poor else "recommended limits"
+    saved = _between([row.saved_share or 0 for row in on])
+    keep = _between([row.kept[0] / row.successes for row in on])
+    of = "the cost" if unit == "cost" else f"the {unit}"
+    return f"The {which} save {saved} of {of} and keep {keep} of the {kept}"
+
+
+def _between(shares: Sequence[float]) -> str:
+    low, high = percent(min(shares)), percent(max(shares))
+    return low if low == high else f"{low} to {high}"
+
+
 def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str, kept: str = "successes") -> str:
     """What the limit saves by itself if the share `keep` of the successes on record is kept.
 
@@ -117,10 +162,8 @@ def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str, kept: 
         return f"{least}, a {label} saves none of {of}"
     if len(curves) == 1:
         return f"{least}, a {label} of {int(best[0][0])} saves {percent(best[0][1])} of {of}"
-    shares = sorted([share for _, share in best] + [0.0] * (len(curves) - len(best)))
-    low, high = percent(shares[0]), percent(shares[-1])
-    between = f"{low}" if low == high else f"{low} to {high}"
-    return f"{least}, a {label} saves {between} of {of} of {count(len(curves), 'agent')}"
+    between = _between([share for _, share in best] + [0.0] * (len(curves) - len(best)))
+    return f"{least}, a {label} saves {between} of {of} of {count(len(curves), 'group')}"
 
 
 def _unit(study: Study) -> str:
@@ -149,7 +192,7 @@ def _svg(curves: Sequence[Curve], keep: float, what: str, kept: str) -> Markup:
     marks = [*_axes(scale, keep, what, kept), _even(scale)]
     for curve in curves:
         marks += _curve(curve, scale)
-    marks += _labels(curves, scale, lines)
+    marks += _labels(curves, scale, lines, kept)
     names = ", ".join(curve.name for curve in curves)
     return Markup('<svg viewBox="0 0 {w} {h}" role="img" aria-label="{name}">{marks}</svg>').format(
         w=_WIDTH, h=_HEIGHT, name=f"{kept.capitalize()} kept against {what}: {names}", marks=Markup("").join(marks)
@@ -160,7 +203,7 @@ def _reach(curves: Sequence[Curve], keep: float) -> float:
     """How far the axis of what is saved goes: a bit beyond what a limit saves that keeps enough."""
     most = max([best[1] for curve in curves if (best := best_at(curve, keep))]
                + [curve.chosen[0] for curve in curves if curve.chosen], default=0.0)  # fmt: skip
-    return next((nice for nice in _NICE if nice >= 1.4 * most), 1.0)
+    return next((nice for nice in _TICKS if nice >= 1.4 * most), 1.0)
 
 
 def _axes(scale: _Scale, keep: float, what: str, kept: str) -> Iterator[Markup]:
@@ -170,7 +213,8 @@ def _axes(scale: _Scale, keep: float, what: str, kept: str) -> Iterator[Markup]:
         yield Markup('<path class="grid" d="M{} {y}H{}"/>').format(_LEFT, right, y=f"{scale.y(share):.1f}")
         shown = "" if abs(share - keep) < 1e-9 else _tick(share)  # noqa: PLR2004 - rounding
         yield _text(_LEFT - 6, scale.y(share) + 4, shown, "end")
-        x = place * scale.most / 5
+    for place in range(1 + round(scale.most / _TICKS[scale.most])):
+        x = place * _TICKS[scale.most]
         yield _text(scale.x(x), bottom + 16, _tick(x), "middle")
     y = scale.y(keep)
     yield Markup('<path class="keep" d="M{} {y}H{}"/>').format(_LEFT, right, y=f"{y:.1f}")
@@ -197,13 +241,14 @@ def _even(scale: _Scale) -> Markup:
 
 def _curve(curve: Curve, scale: _Scale) -> Iterator[Markup]:
     line = "L".join(f"{x:.1f} {y:.1f}" for x, y in _drawn(curve, scale))
-    look = "curve" if curve.chosen else "curve faint"
+    look = "curve" if curve.chosen and not curve.poor else "curve faint"
     yield Markup('<path class="{}" d="M{}"><title>{}</title></path>').format(look, line, curve.name)
     if curve.chosen:
         x, y = curve.chosen
-        name = f"{curve.name}, recommended: keeps {percent(y)} of the successes, saves {percent(x)}"
-        yield Markup('<circle class="chosen" cx="{:.1f}" cy="{:.1f}" r="4.5"><title>{}</title></circle>').format(
-            scale.x(x), scale.y(max(y, scale.least)), name
+        what = "the tightest that is safe" if curve.poor else "recommended"
+        name = f"{curve.name}, {what}: keeps {percent(y)} of the successes, saves {percent(x)}"
+        yield Markup('<circle class="chosen{}" cx="{:.1f}" cy="{:.1f}" r="4.5"><title>{}</title></circle>').format(
+            " poor" if curve.poor else "", scale.x(x), scale.y(max(y, scale.least)), name
         )
 
 
@@ -256,14 +301,16 @@ def _box_at(x: float, y: float, text: str, end: str) -> _Box:
     return _Box(left, y - _LINE + 2, left + width, y + 4)
 
 
-def _labels(curves: Sequence[Curve], scale: _Scale, lines: _Points) -> Iterator[Markup]:
+def _labels(curves: Sequence[Curve], scale: _Scale, lines: _Points, kept: str) -> Iterator[Markup]:
     """The names of the agents and of the even trade near what they name: none over another, nor a curve if possible."""
     anchors = {curve.name: _anchor(curve, scale) for curve in curves}
     taken = [_Box(x - 5, y - 5, x + 5, y + 5) for x, y in anchors.values()]
-    taken.append(_Box(0, 0, 130, 16))
+    taken.append(_Box(0, 0, _LEFT + _CHAR * len(f"{kept} kept") + 6, 16))
     for curve in sorted(curves, key=lambda one: (one.chosen is None, -anchors[one.name][0]))[:MAX_LABELS]:
         name = curve.name if len(curve.name) <= 24 else f"{curve.name[:23]}…"  # noqa: PLR2004 - as much as fits
-        yield from _label(anchors[curve.name], name, "name" if curve.chosen else "name faint", taken, lines)
+        yield from _label(
+            anchors[curve.name], name, "name" if curve.chosen and not curve.poor else "name faint", taken, lines
+        )
     end = 0.7 * min(scale.most, 1 - scale.least)
     yield from _label((scale.x(end), scale.y(1 - end)), "even trade", "tick halo", taken, lines)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from boolab.core.text import WIDTH, clean, shorten, wrapped
+from boolab.core.text import clean, shorten, wrapped
 from boolab.exports.command import TARGET, as_command
 from boolab.exports.export import TARGETS, export
 from boolab.exports.values import Export, Limits
 from boolab.report.study import MAX_GROUPS, Study
 from boolab.report.summary import summary_rows
+from boolab.stats.trade import BETTER_OFF
 
 OF_SOURCE: Final[Mapping[str, str]] = {
     "claude_code": "claude-code",
@@ -58,10 +59,9 @@ def how_to_set(study: Study) -> list[HowToSet]:
     """How the recommended settings are set, group by group as in the summary; empty if no limit is recommended."""
     targets = {OF_SOURCE.get(maker.source) for maker in study.makers}
     target = targets.pop() if len(targets) == 1 else None
-    rows = {row.name: row for row in summary_rows(study)}
-    places = {name: place for place, name in enumerate(rows)}
+    places = {row.name: place for place, row in enumerate(summary_rows(study))}
     limits = sorted(study.found.limits_by_group().items(), key=lambda one: places.get(one[0], len(places)))
-    poor = {name for name, row in rows.items() if row.trade is not None and row.trade.is_poor}
+    poor = study.found.better_off()
     return [HowToSet(group, one, target, poor=group in poor) for group, one in limits]
 
 
@@ -78,8 +78,10 @@ def how_to_set_text(study: Study, *, full: bool = False) -> str:
 
 def _head(way: HowToSet) -> str:
     """The line above the command of a group."""
-    poor = " (the trade is poor)" if way.poor else ""
-    return f"{shorten(clean(way.group))}{poor}:\n  " if way.group else ""
+    poor = BETTER_OFF if way.poor else ""
+    if not way.group:
+        return f"{poor[0].upper()}{poor[1:]}; to set it all the same:\n  " if poor else ""
+    return f"{shorten(clean(way.group))}{f' ({poor})' if poor else ''}:\n  "
 
 
 def _blocks(ways: list[HowToSet], *, full: bool) -> Iterator[str]:
@@ -87,10 +89,10 @@ def _blocks(ways: list[HowToSet], *, full: bool) -> Iterator[str]:
     if len(ways) == 1 and ways[0].target is not None:
         if full:
             yield str(ways[0].export)
-        yield f"{ways[0].command} --write\n  sets that in its files, and shows what changes."
+        yield f"{_head(ways[0])}{ways[0].command} --write\n  sets that in its files, and shows what changes."
         yield f"For another harness: {as_command(ways[0].limits)}"
     else:
         yield "\n".join(_head(way) + way.command for way in shown)
         if len(ways) > len(shown):
             yield f"{len(ways) - len(shown)} further groups: --json has them all."
-    yield wrapped(f"TARGET is one of {', '.join(TARGETS)}.", WIDTH)
+    yield wrapped(f"TARGET is one of {', '.join(TARGETS)}.")

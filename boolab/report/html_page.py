@@ -47,7 +47,7 @@ from boolab.report.limit_tables import LimitTables, Listed, linked, listed_cuts
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
-from boolab.report.study import MAX_GROUPS, UNITS, Study
+from boolab.report.study import MAX_GROUPS, UNITS, Study, column_name
 from boolab.report.summary import MAX_ROWS as MAX_AGENTS
 from boolab.report.summary import (
     SummaryRow,
@@ -62,6 +62,7 @@ from boolab.rules.catalog import doom_loop, error_streak
 from boolab.rules.stop import StopRule
 from boolab.stats.scorecard.scorecard import scorecard
 from boolab.stats.survival import survival
+from boolab.stats.trade import BETTER_OFF
 
 _SCRIPT: Final = (files("boolab.report") / "templates" / "page.js").read_text("utf-8")
 _FULL_BAR: Final = 0.4
@@ -171,6 +172,7 @@ class _Page:
             "explained": explained(study),
             "proxy": study.proxy,
             "noun": study.noun,
+            "better_off": BETTER_OFF,
             "keep": level(question.keep),
             "sure": level(question.confidence),
             "unsure": level(1 - question.confidence),
@@ -194,16 +196,21 @@ class _Page:
             return f"No recommendation under {self.study.question.policy}"
         groups = [row for row in self.summary if row.recommended]
         if len(groups) != 1:
-            good = sum(row.is_on for row in groups)
-            return f"Recommended limits for {good:,} of {len(groups):,} groups"
+            good = sum(row.is_on and not row.is_poor for row in groups)
+            return f"Recommended limits for {good:,} of {count(len(groups), self.study.group_noun)}"
         row = groups[0]
         limits = [f"{AXES[name].label} {axis_value(name, value)}" for name, value in row.limits.items()
                   if value is not None]  # fmt: skip
+        if row.is_poor:
+            return f"Recommended: no limit (the tightest that is safe: {', '.join(limits)})"
         return f"Recommended: {', '.join(limits)}" if limits else f"Recommended: no limit yet ({row.lacks})"
 
     def _size(self) -> str:
         counts, question = self.quality.counts, self.study.question
         agents = f"{count(len(self.study.makers), 'agent')}, " if len(self.study.makers) > 1 else ""
+        groups = sum(row.recommended for row in self.summary)
+        if groups > 1 and self.study.group_noun != "agent":
+            agents = f"{count(groups, self.study.group_noun)}, {agents}"
         base = sum(row.successes for row in self.summary if row.recommended)
         kept = f", {base:,} {self.study.success_noun(base)}" if self.summary else ""
         what = f"{agents}{count(counts['runs'], 'run')}, {count(counts['steps'], 'step')}{kept}"
@@ -221,14 +228,15 @@ class _Page:
         """The recommendation to each group: its limits, what it keeps and saves, and the trade."""
         if not self.summary:
             return None
-        axes = axes_of_rows(self.study)
+        axes = axes_of_rows(self.study, self.summary)
         most = max(_FULL_BAR, *(row.saved_share or 0 for row in self.summary))
         rows = []
         for place, row in enumerate(self.summary[: self.most]):
             share = row.saved_share
             word, numbers = trade_words(row)
             rows.append({
-                "name": row.name, "runs": f"{row.runs:,}", "recommended": row.recommended,
+                "name": row.title, "data": row.data, "poor": row.is_poor, "recommended": row.recommended,
+                "runs": f"{row.runs:,}",
                 "limits": [limit_cell(row, axis) for axis in axes], "lacks": row.lacks,
                 "kept": row.kept_words, "kept_note": kept_note(row, self.study.question.keep),
                 "to": self._stopped(row, place),
@@ -238,7 +246,7 @@ class _Page:
                 "trade": word, "trade_note": numbers,
             })  # fmt: skip
         return {
-            "head": self.study.question.by[0] if self.by and len(self.by) == 1 else "group" if self.by else "agent",
+            "head": column_name(self.by[0]) if self.by else "agent",
             "axes": [AXES[axis].label for axis in axes],
             "noun": f"{self.study.noun}s",
             "kept": f"{kept_name(self.study).partition(' (')[0]} kept",
@@ -278,8 +286,7 @@ class _Page:
             return ""
         to = f"stopped-{place}"
         name = ", ".join(f"{AXES[axis].label} {axis_value(axis, value)}" for axis, value in limits.items())
-        whose = f"{row.name}: " if row.key else ""
-        self.lists[to] = listed_cuts(self.study, f"{whose}{name}", cuts)
+        self.lists[to] = listed_cuts(self.study, name, cuts, group=row.key)
         return to
 
     def _makers(self) -> dict[str, object] | None:
@@ -293,7 +300,8 @@ class _Page:
         return [
             {
                 "group": way.group,
-                "words": way.limits.in_words(),
+                "words": f"{way.limits.in_words()}{f', {BETTER_OFF}' if way.poor else ''}",
+                "poor": way.poor,
                 "own": None if way.export is None else (target_of(way.export.target).title, str(way.export)),
                 "command": as_command(way.limits),
                 "others": [(target_of(one.target).title, str(one)) for one in way.others if one.target != "boolab"],
@@ -359,7 +367,7 @@ class _Page:
             return None
         question = self.study.question
         table = counterfactual([unit.run for unit in self.study.units], grid=grid, aggregate=True, **question.how)
-        caption = "Kept for certain, by step cap and tool budget; the other limits off."
+        caption = "Kept on record, by step cap and tool budget; the other limits off."
         return self._figure(lambda ax: plot_heatmap(table, keep=question.keep, ax=ax), caption, height=4.6)
 
     def _thinned(self, axis: str) -> list[Any]:
@@ -435,13 +443,19 @@ class _Page:
         what = "Excerpts" if self.transcripts else "Facts"
         return {
             "home": homes[0] if len(homes) == 1 else "",
-            "lists": [
-                (to, one.title, self.book.cuts(one.cuts, one.unit) if one.cuts else self.book.units(one.units))
-                for to, one in {**self.lists, **self.limits.lists}.items()
-            ],
+            "groups": self._lists(),
             "which": f"{what} of {which} runs; long ones show their beginning and their end.",
             "entries": entries,
         }
+
+    def _lists(self) -> list[tuple[str, list[tuple[str, str, Table]]]]:
+        """The lists of each group, in the order of the summary; first those that belong to none."""
+        names = {"": ""} | {row.key: row.name for row in self.summary}
+        found: dict[str, list[tuple[str, str, Table]]] = {key: [] for key in names}
+        for to, one in {**self.lists, **self.limits.lists}.items():
+            table = self.book.cuts(one.cuts, one.unit) if one.cuts else self.book.units(one.units)
+            found[one.group].append((to, one.title, table))
+        return [(names[key], lists) for key, lists in found.items() if lists]
 
     def _choose(self) -> None:
         """Choose the runs that get an entry: those that the recommendation or the loosest limits stop come first."""

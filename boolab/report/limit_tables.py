@@ -17,12 +17,13 @@ _MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses 
 
 
 class Listed(NamedTuple):
-    """A list of runs on the page, by its name there: those that a limit stops (`cuts`), or some units."""
+    """A list of runs on the page: those that a limit stops (`cuts`), or some units; `group` is the key of theirs."""
 
     title: str
     cuts: Sequence[Cut] = ()
     unit: str = ""
     units: Sequence[int] = ()
+    group: str = ""
 
 
 class GroupRows(NamedTuple):
@@ -84,7 +85,7 @@ class LimitTables:
         for row in rows:
             stopped = group.cuts.get(row.value, [])
             lost = sum(cut.success is True for cut in stopped)
-            to = self._list(axis, row, stopped, number)
+            to = self._list(axis, row, stopped, number, group.key)
             kept = span(*row.kept) + f" of {row.successes:,}" if row.successes else "none to keep"
             cells.append([
                 axis_value(axis, row.value), kept, linked(lost, to), linked(row.stopped, to),
@@ -94,22 +95,22 @@ class LimitTables:
             ])  # fmt: skip
         return Table(head, cells, range(len(head) - 1), "limit", [row.mark for row in rows])
 
-    def _list(self, axis: str, row: Row, cuts: list[Cut], number: int) -> str:
+    def _list(self, axis: str, row: Row, cuts: list[Cut], number: int, key: str) -> str:
         """Keep the list of the runs that a value stops; return its name on the page, empty if there is none."""
         if not cuts or row.value is None:
             return ""
         value = axis_value(axis, row.value)
         to = f"cut-{axis}-{value.strip('$').replace(',', '')}" + (f"-{number}" if number else "")
         self.stops.append((row, cuts))
-        self.lists[to] = listed_cuts(self._study, f"{AXES[axis].label} {value}", cuts, AXES[axis].unit)
+        self.lists[to] = listed_cuts(self._study, f"{AXES[axis].label} {value}", cuts, AXES[axis].unit, key)
         return to
 
 
-def listed_cuts(study: Study, name: str, cuts: Sequence[Cut], unit: str = "") -> Listed:
+def listed_cuts(study: Study, name: str, cuts: Sequence[Cut], unit: str = "", group: str = "") -> Listed:
     """The list of the runs that a setting stops, with its title."""
     lost = sum(cut.success is True for cut in cuts)
     title = f"{name}: {count(len(cuts), study.noun)} stopped, {lost:,} of them {kept_head(study)}"
-    return Listed(title, cuts, unit)
+    return Listed(title, cuts, unit, group=group)
 
 
 def linked(n: int, to: str) -> Cell:

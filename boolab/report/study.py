@@ -34,6 +34,7 @@ from boolab.report.progress import parts_bar
 from boolab.report.units import Unit, turns_as_units
 from boolab.rules.call_identity import check_tools
 from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, axes_of, recommend
+from boolab.stats.units import SET, group_noun
 
 MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless values are given
 MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value
@@ -154,6 +155,19 @@ class Study:
         """What a unit is called."""
         return "turn" if any(unit.turn is not None for unit in self.units) else "run"
 
+    @cached_property
+    def group_noun(self) -> str:
+        """What a group is called."""
+        return group_noun(self.question.by)
+
+    def data_of(self, key: str) -> str:
+        """The data set of a group's runs where they name it, else the format of their logs; "" if there are several."""
+        runs = [run for run, own in zip(self.runs, self.run_keys, strict=True) if own == key]
+        for names in ({run.settings.get(SET) for run in runs}, {run.source for run in runs}):
+            if len(names) == 1 and (name := names.pop()):
+                return clean(name)
+        return ""
+
     def success_noun(self, n: int) -> str:
         """What a success is called, for so many."""
         if self.proxy:
@@ -265,6 +279,11 @@ class Study:
         return [None if least == most else least for least in needed.tolist()]
 
 
+def column_name(column: str) -> str:
+    """What a column that keeps groups apart is called in texts."""
+    return "data set" if column == SET else column
+
+
 def key_of(values: Sequence[Any]) -> str:
     """The key of a group: its values of `by`, in full."""
     return ", ".join(NO_NAME if is_missing(value) or value == "" else str(value) for value in values)
@@ -324,12 +343,12 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
     check_tools(question.identity, tools_called(runs))
     homes = [row.path for row in reading.files for _ in range(row.runs)]
     scopes = scopes_of([run.source for run in runs], question.scope)
+    if not question.by and not question.pooled:  # a limit is for one agent, and for one kind of task
+        question = replace(question, by=(*_makers_apart(runs), *_sets_apart(runs)))
     if len(set(scopes)) == 1:
         question = replace(question, scope="run" if scopes[0] == "run" else "turn")
     elif "source" not in question.by:  # two meanings of a limit are never mixed
         question = replace(question, by=("source", *question.by))
-    if not question.by and not question.pooled:  # a limit is for one agent
-        question = replace(question, by=_makers_apart(runs))
     proxy = all(run.success is None for run in runs)
     pairs = zip(runs, scopes, strict=True)
     split = proxy and any(scope == "turn" and bool(run.steps) and run.steps[-1].turn > 1 for run, scope in pairs)
@@ -360,6 +379,11 @@ def _makers_apart(runs: Sequence[Run]) -> tuple[str, ...]:
     if len(makers) < 2:  # noqa: PLR2004 - one agent
         return ()
     return ("agent",) if len(agents) == len(makers) else ("source", "agent") if len(agents) > 1 else ("source",)
+
+
+def _sets_apart(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The column that keeps several data sets apart, where runs name theirs: tasks differ in what a cap loses."""
+    return (SET,) if len({run.settings.get(SET) for run in runs}) > 1 else ()
 
 
 def _advice(runs: list[Run], question: Question) -> Recommendation:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from boolab.core.axes import AXES, SETTINGS
-from boolab.core.text import level, percent, span
+from boolab.core.axes import AXES
+from boolab.core.text import level, percent, shorten, span
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.study import UNITS, Study, key_of
-from boolab.stats.recommend.recommend import ORDER
 from boolab.stats.trade import Trade
 from boolab.stats.units import group_name
 
 MAX_ROWS: Final = 20
 """So many agents are listed."""
-_USUAL: Final = tuple(name for name in SETTINGS if name in ORDER)
 
 
 class SummaryRow(NamedTuple):
@@ -32,6 +30,8 @@ class SummaryRow(NamedTuple):
         trade: What is saved for what may be lost; None where nothing is recommended.
         lacks: Why nothing is recommended; "" if something is.
         recommended: Whether it is the recommendation, and not a limit by itself.
+        names: The group's values of the columns that keep groups apart.
+        data: The data set of its runs, or the format of their logs; "" if it is in the name, or there are several.
     """
 
     key: str
@@ -44,6 +44,18 @@ class SummaryRow(NamedTuple):
     trade: Trade | None
     lacks: str = ""
     recommended: bool = True
+    names: tuple[str, ...] = ()
+    data: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name without the data set."""
+        return self.name.removesuffix(f", {self.data}") if self.data else self.name
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether its limits are better left off."""
+        return self.trade is not None and self.trade.is_poor
 
     @property
     def is_on(self) -> bool:
@@ -69,14 +81,15 @@ def summary_rows(study: Study) -> list[SummaryRow]:
     rows = [_row(study, row) for row in study.found.frame.to_dict("records")]
     if len(rows) == 1:
         return [*rows, *_by_themselves(study, rows[0])]
-    return sorted(rows, key=lambda row: (not row.is_on, row.trade is not None and row.trade.is_poor,
-                                         -(row.saved_share or 0)))  # fmt: skip
+    return sorted(rows, key=lambda row: (not row.is_on, row.is_poor, -(row.saved_share or 0)))
 
 
-def axes_of_rows(study: Study) -> list[str]:
-    """The limits that have a column: the usual ones that were tried, and those that are recommended."""
+def axes_of_rows(study: Study, rows: Sequence[SummaryRow]) -> list[str]:
+    """The limits that have a column: those that a row sets; one where none does."""
     frame = study.found.frame
-    return [name for name in AXES if name in frame and (name in _USUAL or frame[name].notna().any())]
+    tried = [name for name in AXES if name in frame]
+    on = [name for name in tried if any(row.limits.get(name) is not None for row in rows)]
+    return on or tried[:1]
 
 
 def _row(study: Study, row: Mapping[Any, Any]) -> SummaryRow:
@@ -91,7 +104,18 @@ def _row(study: Study, row: Mapping[Any, Any]) -> SummaryRow:
     lacks = "" if set_ else _lacks(row, study)
     values = [row[column] for column in study.question.by]
     name = group_name(values) if values else _whose(study)
-    return SummaryRow(key_of(values), name, limits, int(row["n_units"]), successes, kept, saved, trade, lacks)
+    key = key_of(values)
+    return SummaryRow(
+        key, name, limits, int(row["n_units"]), successes, kept, saved, trade, lacks,
+        names=tuple(group_name([value]) for value in values), data=_data(study, key, values),
+    )  # fmt: skip
+
+
+def _data(study: Study, key: str, values: Sequence[Any]) -> str:
+    """The data set of a group, as its row has it below the agent."""
+    found = shorten(study.data_of(key))
+    alone = found == (group_name(values) if values else _whose(study))
+    return "" if alone else found
 
 
 def _whose(study: Study) -> str:
@@ -123,7 +147,7 @@ def _by_themselves(study: Study, whole: SummaryRow) -> Iterator[SummaryRow]:
         trade = None if saved is None else Trade(saved[0], int(path["lost"]), saved[1], whole.successes, _unit(study))
         name = f"{AXES[next(iter(limits))].label} by itself"
         yield whole._replace(
-            name=name, limits=limits, kept=(kept, kept), saved=saved, trade=trade, lacks="", recommended=False
+            name=name, limits=limits, kept=(kept, kept), saved=saved, trade=trade, lacks="", recommended=False, data=""
         )
 
 
@@ -143,7 +167,7 @@ def trade_words(row: SummaryRow) -> tuple[str, str]:
     Example:
         >>> row = SummaryRow("", "a", {"max_steps": 68}, 499, 168, (160, 160), (351, 16707), Trade(351, 8, 16707, 168))
         >>> trade_words(row)
-        ('poor', '44 steps for each lost success, which costs 99 steps')
+        ('poor', '44 steps per lost success, which took 99')
     """
     trade = row.trade
     if trade is None or trade.costs is None:
@@ -151,7 +175,8 @@ def trade_words(row: SummaryRow) -> tuple[str, str]:
     if trade.each is None:
         return "loses none", ""
     word = "even" if trade.is_even else "poor" if trade.is_poor else "good"
-    return word, f"{trade.each} for each lost success, which costs {trade.costs}"
+    took = str(trade.costs).removesuffix(f" {trade.unit}")
+    return word, f"{trade.each} per lost success, which {'cost' if trade.unit == 'cost' else 'took'} {took}"
 
 
 def kept_note(row: SummaryRow, keep: float) -> str:
@@ -159,9 +184,9 @@ def kept_note(row: SummaryRow, keep: float) -> str:
 
     Example:
         >>> kept_note(SummaryRow("", "a", {"max_steps": 68}, 499, 168, (160, 160), None, None), 0.9)
-        '95.2%; at least 90% of future ones'
+        '95.2%, at least 90%'
     """
     if not row.successes:
         return ""
     share = percent(row.kept[0] / row.successes)
-    return f"{share}; at least {level(keep)} of future ones" if row.is_on else share
+    return f"{share}, at least {level(keep)}" if row.is_on else share

@@ -17,12 +17,17 @@ from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.limit_rows import Row
-from boolab.report.study import MAX_GROUPS, UNITS, Study
+from boolab.report.study import MAX_GROUPS, UNITS, Study, column_name
+from boolab.report.summary import axes_of_rows, limit_cell, summary_rows
+from boolab.stats.recommend.wording import joined
+from boolab.stats.trade import BETTER_OFF
 
 SCHEMA: Final = "boolab/whatif/1"
 
-_MARKS: Final = {"recommended": "<- recommended", "tightest": "<- the tightest that loses none on record", "": ""}
+_MARKS: Final = {"recommended": "<- recommended", "tightest": "<- loses none", "": ""}
 MAX_MAKERS: Final = 20  # agents that are listed
+MAX_NAME: Final = 20
+"""So many characters of a name are in a row of a table, which has to fit 80 columns."""
 
 
 def text(study: Study, *, full: bool = False) -> str:
@@ -37,8 +42,8 @@ def text(study: Study, *, full: bool = False) -> str:
     how = how_to_set_text(study, full=full)
     blocks += [_headed("How to set it", how)] if how else []
     blocks += [_headed("Whose runs these are", _makers(study))] if len(study.makers) > 1 else []
-    if study.question.by and found.table is not None and not found.table.empty:
-        blocks.append(_headed(f"By {', '.join(study.question.by)}", _by_group(found.table)))
+    if study.question.by and not found.frame.empty:
+        blocks.append(_headed(f"By {', '.join(map(column_name, study.question.by))}", _by_group(study)))
     few = full or not study.question.by
     how_to_read = explained(study) if full else [f"Kept: {kept_name(study)}, at least to at most."]
     if few:
@@ -55,13 +60,28 @@ def text(study: Study, *, full: bool = False) -> str:
     return "\n\n".join(blocks)
 
 
-def _by_group(table: pd.DataFrame) -> str:
-    head = [str(name) for name in table]
-    cells = [[shorten(value) or NO_NAME for value in row] for row in table.head(MAX_MAKERS).itertuples(index=False)]
-    more = len(table) - MAX_MAKERS
-    return "\n".join(
-        [*aligned([head, *cells]), *([f"{count(more, 'further group')}: --json has all."] if more > 0 else [])]
-    )
+def _by_group(study: Study) -> str:
+    """A row for each group: its limits, in parentheses where they are better left off, what they keep and save."""
+    rows, by = summary_rows(study), study.question.by
+    axes = axes_of_rows(study, rows)
+    head = [
+        *map(column_name, by),
+        *(AXES[axis].label.removesuffix(" threshold") for axis in axes),
+        "kept",
+        f"{UNITS[study.measure]} saved",
+    ]
+    cells = []
+    for row in rows[:MAX_MAKERS]:
+        form = "({})" if row.is_poor else "{}"
+        limits = [form.format(cell) if (cell := limit_cell(row, axis)) else "off" for axis in axes]
+        share = "" if row.saved_share is None else percent(row.saved_share)
+        names = [shorten(value, MAX_NAME) for value in row.names]
+        cells.append([*names, *limits, row.kept_words, share])
+    lines = aligned([head, *cells], left=range(len(by)))
+    if any(row.is_poor for row in rows[:MAX_MAKERS]):
+        lines.append(f"In parentheses: the tightest that is safe, {BETTER_OFF}.")
+    more = len(rows) - MAX_MAKERS
+    return "\n".join([*lines, *([f"{count(more, 'further group')}: --json has all."] if more > 0 else [])])
 
 
 MAKER_HEAD: Final = ("source", "agent", "runs", "steps", "labelled successes")
@@ -80,8 +100,8 @@ def which_one(study: Study) -> str:
     more = f" {len(study.makers) - MAX_MAKERS:,} more are not listed." if len(study.makers) > MAX_MAKERS else ""
     if study.question.by:
         return (
-            f"{len(study.makers):,} agents. A limit is for one agent, so they are kept apart by "
-            f"{', '.join(study.question.by)}.{more}"
+            f"{len(study.makers):,} agents. A limit is for one agent and its tasks, so runs are kept apart by "
+            f"{joined([*map(column_name, study.question.by)])}.{more}"
         )
     return (
         f"{len(study.makers):,} agents.{more} A limit is for one agent, and what is here is about all of them "
@@ -129,7 +149,7 @@ def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
         rows = all_rows if full else few_of(all_rows)
         who = f" for {shorten(group)}" if group else ""
         table = _table(study, axis, rows, [row for _, others in groups for row in others])
-        yield f"{name.capitalize()}{who}: stops a run {AXES[axis].meaning}\n{table}"
+        yield wrapped(f"{name.capitalize()}{who}: stops a run {AXES[axis].meaning}") + f"\n{table}"
     if len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
 

@@ -26,6 +26,8 @@ TRADE: Final[Mapping[str, str]] = dict.fromkeys(
     FLOAT,
 )
 """The columns of a trade, and their types."""
+BETTER_OFF: Final = "better left off"
+"""What is advised where the trade is poor, in the answer of each command and widget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def trade_of(
         steps: Those of all runs.
         saved_steps: Of them, those that the rule saves.
         successes: The number of runs that succeed.
-        kept: Of them, those that the rule keeps for certain.
+        kept: Of them, those that the rule keeps at least.
         cost: That of all runs, in any unit; None if it is not known for each.
         saved_cost: Of it, what the rule saves.
 

@@ -182,6 +182,33 @@ def group_name(values: Iterable[object]) -> str:
     )
 
 
+SET: Final = "set"
+"""The setting of a run that names its data set, where it has one: the atlas does."""
+
+
+def short_names(keys: Sequence[str], values: Sequence[tuple[Any, ...]]) -> list[str]:
+    """The names of groups; the data set alone, where it is that of one group only.
+
+    Example:
+        >>> short_names(["agent", "set"], [("a", "retail"), ("a", "airline"), ("b", "airline")])
+        ['retail', 'a, airline', 'b, airline']
+    """
+    sets = [row[-1] for row in values] if [*keys][-1:] == [SET] else []
+    return [
+        group_name(row[-1:] if sets and sets.count(row[-1]) == 1 and not is_missing(row[-1]) else row) for row in values
+    ]
+
+
+def group_noun(keys: Iterable[str]) -> str:
+    """What the groups by some columns are called.
+
+    Example:
+        >>> group_noun(["source", "agent"]), group_noun(["agent", "set"])
+        ('agent', 'group')
+    """
+    return "agent" if {*keys} <= {"agent", "source"} else "group"
+
+
 def cluster_notes(clusters: Iterable[tuple[str, int]], units: pd.DataFrame, noun: str = "run") -> Iterator[str]:
     """What dependent units mean for intervals, from the name and the number of the clusters of each group."""
     for word, what in (("task", "runs of a task"), ("run", "turns of a run")):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from boolab.cli.demo.layout import WIDTH
 from boolab.cli.demo.recordings import Findings, Recording, findings_of, recordings
+from boolab.core.text import WIDTH
 from boolab.core.types import Run
 from boolab.frames.tables import calls_df, runs_df
 from boolab.io.resources import data_path

@@ -156,7 +156,7 @@ def played(runs: Sequence[bl.Run], agent: bl.Agent) -> tuple[int, int]:
 
 
 def told(runs: Sequence[bl.Run], setting: Setting) -> tuple[int, int]:
-    """The same as a counterfactual tells it: the successes that are kept for certain, and the steps that are saved."""
+    """The same as a counterfactual tells it: the successes that are kept at least, and the steps that are saved."""
     grid = {axis: [value] for axis, value in setting.limits.items()}
     (row,) = bl.counterfactual(runs, grid=grid, identity=setting.identity, scope=setting.scope, aggregate=True).to_dict(
         "records"

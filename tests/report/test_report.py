@@ -133,7 +133,7 @@ def test_the_answer_and_the_data_come_first(tmp_path: Path) -> None:
         text.index(said)
         for said in (
             "Recommended: step cap 4",
-            "Set a step cap of 4",
+            "step cap of 4",
             "steps saved",
             "How to set it",
             "The data.",
@@ -223,7 +223,7 @@ def test_a_recording_of_several_agents_keeps_them_apart_and_says_so(
     assert "what is here is about all of them" in " ".join(capsys.readouterr().out.split())
     assert main(["report", str(logs), "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
-    assert page.index("Set no limit yet for any of 2 groups.") < page.index("A limit is for one agent")
+    assert page.index("Set no limit yet for any of 2 agents") < page.index("A limit is for one agent")
     assert "% of the 2 agents" in page
     bl.save_runs(runs[:3], logs)
     capsys.readouterr()

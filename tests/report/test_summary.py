@@ -5,11 +5,12 @@ import re
 import pytest
 
 from boolab.core.axes import AXES
+from boolab.core.text import percent
 from boolab.frames.dtypes import is_missing
 from boolab.logs.shipped import atlas_files
 from boolab.report.caplab_frames import labs_of
 from boolab.report.frontier_chart import Curve, _svg, best_at, curves_of, frontier_chart, title_of
-from boolab.report.study import Question, Study, study_of
+from boolab.report.study import Question, Study, key_of, study_of
 from boolab.report.summary import summary_rows, trade_words
 from boolab.stats.trade import Trade
 
@@ -31,7 +32,7 @@ def test_a_row_has_the_numbers_of_the_recommendation(several: Study) -> None:
     frame = several.found.frame
     assert len(rows) == len(frame) > 2
     for found in frame.to_dict("records"):
-        row = rows[found["agent"] or "no name"]
+        row = rows[key_of([found["agent"], found["set"]])]
         on = {name: value for name, value in row.limits.items() if value is not None}
         wanted = {name: found[name] for name in AXES if name in found and not is_missing(found[name])}
         assert on == (wanted if found["qualifies"] else {})
@@ -67,10 +68,10 @@ def test_the_runs_that_are_listed_are_those_that_the_setting_stops(several: Stud
 
 
 def test_caplab_in_the_report_recommends_what_the_report_does(several: Study) -> None:
+    frame = several.found.frame
+    qualifies = {key_of([row["agent"], row["set"]]): row["qualifies"] for row in frame.to_dict("records")}
     for row, lab in labs_of(several, summary_rows(several), transcripts=False):
-        assert (lab.recommended["setting"] is not None) == several.found.frame.set_index("agent")["qualifies"][
-            "" if row.key == "no name" else row.key
-        ]
+        assert (lab.recommended["setting"] is not None) == qualifies[row.key]
         set_ = {name: lab.setting[name] for name in ("max_steps", "tool_budget", "doom_loop")}
         assert set_ == {name: row.limits.get(name) for name in set_}
         assert lab.answer["kept"] == {"lower": row.kept[0], "upper": row.kept[1], "of": row.successes}
@@ -91,15 +92,32 @@ def test_a_curve_has_a_point_for_each_value_of_the_cap(several: Study) -> None:
     rows = summary_rows(several)
     for curve in curves_of(several, "max_steps", rows):
         frame = several.margins["max_steps"]
-        part = frame[frame["agent"] == ("" if curve.name == "no name" else curve.name)]
+        agent, _, data = curve.name.rpartition(", ")
+        part = frame[(frame["set"] == data) & (frame["agent"] == agent if agent else True)]
         kept = (part["kept_lower"] / part["successes"]).astype(float)
         saved = (part["saved_steps"] / (part["saved_steps"] + part["steps"])).astype(float)
         assert sorted(curve.points) == sorted(zip(saved, kept, strict=True))
         assert curve.points[0] == (0, 1)
 
 
-def test_the_title_of_the_chart_has_the_best_cap_that_keeps_enough(one: Study) -> None:
+def test_the_title_of_the_chart_has_the_numbers_of_the_table(one: Study, several: Study) -> None:
+    whole = summary_rows(one)[0]
     chart = frontier_chart(one, summary_rows(one))
+    assert chart is not None
+    assert whole.is_poor
+    assert chart.title == (
+        f"The tightest limits that are safe save {percent(whole.saved_share or 0)} of the steps and keep "
+        f"{percent(whole.kept[0] / whole.successes)} of the successes"
+    )
+    good = [row for row in summary_rows(several) if row.is_on and not row.is_poor]
+    both = frontier_chart(several, summary_rows(several))
+    assert both is not None
+    assert all(percent(row.saved_share or 0) in both.title for row in good)
+    assert both.title.startswith("The recommended limits save")
+
+
+def test_the_title_without_a_recommendation_has_the_best_cap_that_keeps_enough(one: Study) -> None:
+    chart = frontier_chart(one, [row._replace(limits={}) for row in summary_rows(one)])
     assert chart is not None
     cap = re.fullmatch(
         r"With 90% of successes kept on record, a step cap of (\d+) saves [\d.]+% of the steps", chart.title
@@ -108,6 +126,16 @@ def test_the_title_of_the_chart_has_the_best_cap_that_keeps_enough(one: Study) -
     part = one.margins["max_steps"]
     enough = part[part["kept_lower"] >= 0.9 * part["successes"]]
     assert int(cap[1]) == enough["max_steps"].min()
+
+
+def test_data_sets_have_a_row_each_with_the_agent_above(several: Study) -> None:
+    rows = summary_rows(several)
+    assert {(row.title, row.data) for row in rows} == {
+        ("no name", "tau-airline"), ("llm_agent", "tau2-telecom"), ("llm_agent_solo", "tau2-telecom"),
+        ("swe_agent", "swebench-verified"),
+    }  # fmt: skip
+    whole = summary_rows(study_of([str(path) for path in atlas_files("atlas/intercode-ctf")], Question()))[0]
+    assert (whole.title, whole.data) == ("intercode", "intercode-ctf")
 
 
 def test_no_name_stands_on_a_curve_where_the_chart_has_room() -> None:
@@ -136,7 +164,7 @@ def test_the_note_of_the_chart_names_its_dots_only_if_it_has_some(one: Study) ->
     with_dots, without = (frontier_chart(one, some) for some in (rows, [row._replace(limits={}) for row in rows]))
     assert with_dots is not None
     assert without is not None
-    assert with_dots.note == f"{note} Dot: the recommended limits together."
+    assert with_dots.note == f"{note} Dot: the limits of the table together. Hollow: better left off."
     assert without.note == note
 
 

@@ -9,7 +9,7 @@ import pytest
 import boolab as bl
 from boolab.core.text import percent
 from boolab.core.types import Run
-from boolab.stats.recommend.recommend import Recommendation
+from boolab.stats.recommend.recommend import POOR, Recommendation
 from tests.stats.test_scorecard import numbered, run_of
 
 
@@ -23,10 +23,14 @@ def test_says_what_to_set_with_base_bound_and_trade(swebench: list[Run]) -> None
     row = found.frame.iloc[0]
     what, trade, more = found.verdict
     assert what == (
-        "Set a step cap of 65: on record it keeps 159 of 168 successes (at least 90% of future ones, with 95% "
-        "confidence) and saves 528 of 16,707 steps (3.2%)."
+        "Leave the step cap off: the tightest that is safe, a step cap of 65, keeps 159 of 168 successes (at least 90% "
+        "of future ones, with 95% confidence) and saves 528 of 16,707 steps (3.2%)."
     )
     assert (row["max_steps"], row["kept_lower"], row["saved"]) == (65, 159, 528)
+    assert row["poor_trade"]
+    assert found.better_off() == {""}
+    assert POOR in found.export("langgraph").notes
+    assert "--max-steps 65 --scope run  # better left off" in str(found)
     assert trade == (
         "The trade is poor: it saves 59 steps for each lost success, and a success costs 99 steps on record."
     )
@@ -34,7 +38,11 @@ def test_says_what_to_set_with_base_bound_and_trade(swebench: list[Run]) -> None
 
 
 def test_a_policy_is_named(swebench: list[Run]) -> None:
-    assert bl.recommend(swebench, keep=0.9, policy="boocode").verdict[0].startswith("Under boocode, set a step cap")
+    assert (
+        bl.recommend(swebench, keep=0.9, policy="boocode")
+        .verdict[0]
+        .startswith("Under boocode, leave the step cap off")
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,10 +72,7 @@ def test_groups_with_too_few_successes_are_named_with_what_they_lack(swebench: l
     found = bl.recommend([*swebench, *few], keep=0.9, by="agent")
     lacks = found.frame.set_index("agent").to_dict("index")["few"]
     n, more = int(lacks["successes"]), int(lacks["more_needed"])
-    assert (
-        found.verdict[-1]
-        == f"Set no limit yet for 1 of 2 groups. few: {n} successes on record, and {more} more are needed."
-    )
+    assert found.verdict[-1] == f"Set no limit yet for 1 of 2 agents: few ({n} successes, {more} more needed)."
 
 
 def test_a_proxy_is_named(swebench: list[Run]) -> None:
@@ -82,12 +87,13 @@ def test_groups_have_an_answer_each(swebench: list[Run]) -> None:
     good, poor = found.verdict
     one, two = (found.frame.set_index("agent").to_dict("index")[agent] for agent in ("", "swe_agent"))
     assert good == (
-        f"Set limits for 1 of 2 groups. no name: a step cap of {one['max_steps']} saves {percent(one['saved_share'])} "
-        "of the steps. Each keeps at least 90% of its future successes, with 95% confidence."
+        f"Set limits for 1 of 2 agents: no name (step cap {one['max_steps']}). They save "
+        f"{percent(one['saved_share'])} of the steps and keep at least 90% of future successes, with 95% confidence."
     )
     assert poor == (
-        f"The trade is poor for 1 of 2 groups. swe_agent: a step cap of {two['max_steps']} saves "
-        f"{percent(two['saved_share'])} of the steps for {percent(1 - two['kept_share'])} of the successes."
+        f"Leave limits off for 1 of 2 agents: swe_agent (tightest safe: step cap {two['max_steps']}). The trade is "
+        f"poor: a limit saves {percent(two['saved_share'])} of the steps, less than the successes cost "
+        "that it may lose."
     )
     assert not any("none:" in sentence for sentence in (*found.verdict, *found.sentences))
 
@@ -111,4 +117,4 @@ def test_what_a_group_lacks_is_counted_in_proxies_where_there_are_no_labels(sweb
     found = bl.recommend(few, by="agent")
     counts = found.frame.set_index("agent")["successes"]
     for agent, n in counts.items():
-        assert f"{agent}: {n} runs that ended by themselves, and " in found.verdict[0]
+        assert f"{agent} ({n} runs that ended by themselves, " in found.verdict[0]

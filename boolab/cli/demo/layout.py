@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from boolab.core.text import aligned, wrapped
-
-WIDTH: Final = 100
 
 
 def wrap(text: str, indent: str = "", hang: str = "") -> str:
     """A paragraph; `hang` indents its lines but the first."""
-    return wrapped(text, WIDTH, indent, hang)
+    return wrapped(text, first=indent, rest=hang)
 
 
 def paragraphs(text: str) -> str:

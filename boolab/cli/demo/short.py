@@ -8,6 +8,8 @@ from typing import Final
 from boolab.cli.demo.demo import folder_of
 from boolab.cli.demo.recordings import figures_of, public_recording
 from boolab.core.text import count, wrapped
+from boolab.exports.command import as_command
+from boolab.stats.trade import BETTER_OFF
 
 FIGURES: Final = ("caps.png", "heatmap.png")
 
@@ -34,7 +36,7 @@ def short_demo(out: str | Path) -> str:
     blocks = [
         wrapped(head),
         "\n".join(map(wrapped, found.verdict)),
-        f"How to set it:\n  boolab export boolab --max-steps {limits.max_steps}" if limits.max_steps else "",
+        f"How to set it{f' ({BETTER_OFF})' if found.better_off() else ''}:\n  {as_command(limits, 'claude-code')}",
         "\n".join(["Written:", *(f"  {folder / name}" for name in FIGURES)]),
         wrapped("--full runs every shipped agent on every shipped script too, and prints and writes all tables."),
     ]

@@ -48,13 +48,6 @@
   const print = document.getElementById("print");
   print.hidden = false;
   print.addEventListener("click", () => window.print());
-  // On paper nothing can be opened: all but the runs one by one is open there.
-  let closed = [];
-  addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details.fold:not([open])")];
-    for (const one of closed) one.open = true;
-  });
-  addEventListener("afterprint", () => closed.forEach((one) => (one.open = false)));
 
   // The pages of CapLab, each drawn when it is opened first.
   const frames = new Map();

@@ -33,13 +33,17 @@ from boolab.stats.recommend.candidates import Candidates, Found, Question, base_
 from boolab.stats.recommend.family_units import family_units
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
 from boolab.stats.recommend.show import as_html, as_text
-from boolab.stats.recommend.verdict import verdict_of
+from boolab.stats.recommend.verdict import trade_of_group, verdict_of
 from boolab.stats.recommend.wording import MOSTLY, Advice, Group
+from boolab.stats.trade import BETTER_OFF
 from boolab.stats.units import group_name, keys_of, sources_of
 
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
 OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
 ORDER: Final = ("max_steps", "doom_loop", "tool_budget")
+POOR: Final = (
+    f"These limits are {BETTER_OFF}: the trade is poor, they save less than the successes cost that they may lose."
+)
 _TRY: Final = "Keep less (keep=0.9, --keep 0.9), add runs, or give limits of your own (--max-steps 56)."
 
 
@@ -74,11 +78,19 @@ class Recommendation(Finding):
 
     def __str__(self) -> str:
         """The answer, how to set it, the table, and what it rests on, as plain text, wrapped."""
-        return as_text(self, self.verdict, self.limits_by_group()) if self.verdict else super().__str__()
+        return (
+            as_text(self, self.verdict, self.limits_by_group(), self.better_off())
+            if self.verdict
+            else super().__str__()
+        )
 
     def _repr_html_(self) -> str:
         """The same as a fragment of HTML, with what it rests on folded."""
-        return as_html(self, self.verdict, self.limits_by_group()) if self.verdict else super()._repr_html_()
+        return (
+            as_html(self, self.verdict, self.limits_by_group(), self.better_off())
+            if self.verdict
+            else super()._repr_html_()
+        )
 
     @property
     def setting(self) -> dict[str, Any]:
@@ -128,6 +140,19 @@ class Recommendation(Finding):
         limits = {name: self._limits(place) for place, name in enumerate(names)}
         return {name: one for name, one in limits.items() if one.given}
 
+    def better_off(self) -> frozenset[str]:
+        """The groups, of `limits_by_group`, whose limits are better left off: the trade is poor.
+
+        Example:
+            >>> Recommendation("A cap", pd.DataFrame({"max_steps": pd.array([56], dtype="Int64")})).better_off()
+            frozenset()
+        """
+        if "poor_trade" not in self.frame:
+            return frozenset()
+        poor = self.frame[self.frame["poor_trade"].fillna(value=False)]
+        keys = self._keys()
+        return frozenset(group_name(row) if keys else "" for row in poor[keys].itertuples(index=False, name=None))
+
     def export(self, target: str, agent: str | None = None) -> Export:
         """The recommended setting as the settings of a harness: what to paste where.
 
@@ -149,7 +174,10 @@ class Recommendation(Finding):
         """
         from boolab.exports.export import export
 
-        return export(target, self.limits(agent))
+        made = export(target, self.limits(agent))
+        place = self._place(agent)
+        name = group_name(self.frame[self._keys()].iloc[place]) if self._keys() else ""
+        return replace(made, notes=(*made.notes, POOR)) if name in self.better_off() else made
 
     def _keys(self) -> list[str]:
         """The columns by which groups are kept apart: those before the first limit."""
@@ -197,7 +225,7 @@ class Recommendation(Finding):
 
 _FRAME: Final = (
     "qualifies", "n_units", "successes", "tasks", "kept_lower", "kept_upper", "kept_share", "may_lose", "effective",
-    "keep", "confidence", "dependence", "objective", "spent", "saved", "saved_share", "heldout_kept",
+    "poor_trade", "keep", "confidence", "dependence", "objective", "spent", "saved", "saved_share", "heldout_kept",
     "heldout_successes", "heldout_saved_share", "more_needed", "success_by", "path", "error", "accepted", "lost",
     "design_effect", "recommended",
 )  # fmt: skip
@@ -254,7 +282,8 @@ def recommend(
         A finding. Its frame has a row for each group: the columns of `by`; one column for each axis (NA is off);
         qualifies; n_units (runs or turns), successes, tasks (clusters that hold them); kept_lower, kept_upper;
         kept_share (on record); may_lose (how many successes a setting on this path may lose) and effective (the
-        effective sample size; both of the cap's path where no limit is recommended); keep, confidence, dependence;
+        effective sample size; both of the cap's path where no limit is recommended); poor_trade (whether the limits are
+        better left off, as they save less than the successes cost that they may lose); keep, confidence, dependence;
         objective, spent and saved (in its unit), saved_share; heldout_kept of heldout_successes and
         heldout_saved_share (chosen on four fifths of the tasks and tried on the other fifth, five times over);
         more_needed (successes without a further loss, in tasks like these, until there is a setting), success_by. Its
@@ -320,7 +349,7 @@ def recommend(
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
         counted=_counted(runs, scope, harness, identity),
-        verdict=verdict_of(advice, groups),
+        verdict=verdict_of(advice, groups, keys),
     )
 
 
@@ -435,6 +464,7 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, suc
         "kept_share": (FLOAT, lambda g: g.sums["kept_lower"] / g.choice.successes if g.choice.successes else None),
         "may_lose": (INT, lambda g: _may_lose(g.decisive)),
         "effective": (FLOAT, lambda g: g.decisive.tests.effective),
+        "poor_trade": (FLAG, lambda g: g.choice.best is not None and trade_of_group(g, question.measure).is_poor),
         "keep": (FLOAT, lambda _: question.keep),
         "confidence": (FLOAT, lambda _: question.confidence),
         "dependence": (TEXT, lambda _: question.dependence),

@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from boolab.core.text import NO_MATH, wrapped
 from boolab.exports.command import as_command
 from boolab.exports.values import Limits
 from boolab.stats.finding import Finding, escaped
 from boolab.stats.recommend.verdict import MAX_GROUPS
+from boolab.stats.trade import BETTER_OFF
 
 _HOW = "How to set it (TARGET is your harness)"
 
 
-def as_text(found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits]) -> str:
-    """The finding as plain text, wrapped; `limits` are those of each group by its name."""
-    how = ["\n".join([f"{_HOW}:", *(f"  {line}" for line in _commands(limits))])] if limits else []
+def as_text(
+    found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits], poor: AbstractSet[str] = frozenset()
+) -> str:
+    """The finding as plain text, wrapped; `limits` are those of each group, `poor` those better left off."""
+    how = ["\n".join([f"{_HOW}:", *(f"  {line}" for line in _commands(limits, poor))])] if limits else []
     notes = ["\n".join(wrapped(note, first="- ") for note in found.notes)] if found.notes else []
     answer = "\n".join(map(wrapped, verdict))
     return "\n\n".join([answer, *how, *found.table_text(), *map(wrapped, found.sentences), *notes])
 
 
-def as_html(found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits]) -> str:
+def as_html(
+    found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits], poor: AbstractSet[str] = frozenset()
+) -> str:
     """The same as a fragment of HTML: no script, nothing from elsewhere, the notebook's own colours."""
     first, *others = verdict
     parts = [f"<p><strong>{escaped(first)}</strong></p>", *(f"<p>{escaped(sentence)}</p>" for sentence in others)]
     if limits:
-        lines = "\n".join(escaped(line) for line in _commands(limits))
+        lines = "\n".join(escaped(line) for line in _commands(limits, poor))
         parts.append(f"<p>{_HOW}:</p><pre>{lines}</pre>")
     rest = found.sentences_html() + found.notes_html()
     parts += [found.table_html(), f"<details><summary>What this rests on</summary>{rest}</details>"]
     return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{"".join(parts)}</div>'
 
 
-def _commands(limits: Mapping[str, Limits]) -> list[str]:
-    """The command that sets each group's limits."""
-    lines = [f"{f'{name}: ' if name else ''}{as_command(one)}" for name, one in [*limits.items()][:MAX_GROUPS]]
+def _commands(limits: Mapping[str, Limits], poor: AbstractSet[str]) -> list[str]:
+    """The command that sets each group's limits, with a comment where they are better left off."""
+    lines = [
+        f"{f'{name}: ' if name else ''}{as_command(one)}{f'  # {BETTER_OFF}' if name in poor else ''}"
+        for name, one in [*limits.items()][:MAX_GROUPS]
+    ]
     more = len(limits) - MAX_GROUPS
     return [*lines, *([f"and {more:,} more"] if more > 0 else [])]

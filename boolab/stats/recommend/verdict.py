@@ -6,8 +6,8 @@ setting that was chosen on this record, so a bound on it alone would promise too
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent, span
@@ -16,26 +16,28 @@ from boolab.counterfactuals.step_table import LABEL
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import Found
 from boolab.stats.recommend.fixed_sequence import JOINT
-from boolab.stats.recommend.wording import Advice, Group, joined, plural_of, successes_of, used_in
+from boolab.stats.recommend.wording import Advice, Group, joined, plain_name, plural_of, successes_of, used_in
 from boolab.stats.trade import Trade
-from boolab.stats.units import group_name
+from boolab.stats.units import group_noun, short_names
 
 NO_RUN: Final = "Nothing can be recommended: there is no run with a step on record."
 MAX_GROUPS: Final = 3
 """So many groups are named one by one."""
+Listed: TypeAlias = Callable[[Sequence[Group], Callable[[Group], str]], str]
+"""Writes the names of some groups, each with a note."""
 
 
-def verdict_of(advice: Advice, groups: Sequence[Group]) -> tuple[str, ...]:
-    """The answer: at most three sentences."""
+def verdict_of(advice: Advice, groups: Sequence[Group], keys: Sequence[str] = ()) -> tuple[str, ...]:
+    """The answer: at most three sentences; `keys` are the columns that keep the groups apart."""
     if not groups or not any(group.units.n_steps for group in groups):
         return (NO_RUN,)
-    sentences = _one(advice, groups[0]) if len(groups) == 1 else _several(advice, groups)
+    sentences = _one(advice, groups[0]) if len(groups) == 1 else _several(advice, groups, keys)
     return tuple(sentence for sentence in sentences if sentence)
 
 
-def trade_of_group(advice: Advice, group: Group) -> Trade:
+def trade_of_group(group: Group, measure: str) -> Trade:
     """What the recommended setting of a group saves, and what it may lose for that."""
-    measure, successes = advice.question.measure, group.choice.successes
+    successes = group.choice.successes
     lost = successes - group.sums["kept_lower"]
     unit = MICRO if measure == "cost" else 1
     saved, whole = group.sums[f"saved_{measure}"] / unit, used_in(group.sums, measure) / unit
@@ -48,9 +50,18 @@ def _one(advice: Advice, group: Group) -> Iterator[str]:
         yield advice.loses_nothing(group) if not group.choice.qualifies else ""
         yield _labels(advice)
         return
-    under = f"Under {advice.question.policy.name}, set" if advice.question.policy is not None else "Set"
-    yield f"{under} {_limits(group)}: on record it {_kept_and_saved(advice, group)}."
-    yield trade_of_group(advice, group).sentence
+    trade = trade_of_group(group, advice.question.measure)
+    under = f"Under {advice.question.policy.name}, " if advice.question.policy is not None else ""
+    several = len(_on(group)) > 1
+    if trade.is_poor:
+        name = "limits" if several else f"the {plain_name(group.decisive)}"
+        one = "the safe ones that save most" if several else "the tightest that is safe"
+        first = f"leave {name} off: {one}, {_limits(group)}, {_kept_and_saved(advice, group, several=several)}"
+    else:
+        first = f"set {_limits(group)}: on record it {_kept_and_saved(advice, group)}"
+    first = f"{under}{first}."
+    yield f"{first[0].upper()}{first[1:]}"
+    yield trade.sentence
     yield _labels(advice) or _other_limits(advice, group) or advice.not_tested(group)
 
 
@@ -58,12 +69,13 @@ def _limits(group: Group) -> str:
     return joined([AXES[name].with_value(value) for name, value in group.choice.setting.items() if value is not None])
 
 
-def _kept_and_saved(advice: Advice, group: Group) -> str:
+def _kept_and_saved(advice: Advice, group: Group, *, several: bool = False) -> str:
     question, sums = advice.question, group.sums
     what = successes_of(group.choice.successes) if _labelled(advice) else _proxies(advice, group)
     return (
-        f"keeps {span(sums['kept_lower'], sums['kept_upper'])} of {what} (at least {level(question.keep)} of future "
-        f"ones, with {level(question.confidence)} confidence) and saves {advice.saved(sums)}"
+        f"{'keep' if several else 'keeps'} {span(sums['kept_lower'], sums['kept_upper'])} of {what} (at least "
+        f"{level(question.keep)} of future ones, with {level(question.confidence)} confidence) and "
+        f"{'save' if several else 'saves'} {advice.saved(sums)}"
     )
 
 
@@ -129,29 +141,37 @@ def _by_itself(advice: Advice, group: Group, found: Found) -> str:
     return f"{AXES[name].with_value(value)} keeps {successes - found.lost:,} of {successes:,} and saves {saved}"
 
 
-def _several(advice: Advice, groups: Sequence[Group]) -> Iterator[str]:
+def _several(advice: Advice, groups: Sequence[Group], keys: Sequence[str]) -> Iterator[str]:
     """Which groups to limit, for which of them the trade is poor, and which have too little on record."""
     having = [group for group in groups if group.choice.best is not None]
     having.sort(key=lambda group: -(group.saved_share(advice.question.measure) or 0))
-    poor = [group for group in having if trade_of_group(advice, group).is_poor]
+    poor = [group for group in having if trade_of_group(group, advice.question.measure).is_poor]
     none = [group for group in groups if group.choice.best is None]
-    yield _good(advice, [group for group in having if group not in poor], len(groups))
-    trade = _poor(advice, poor, len(groups))
-    without = _without(advice, none, len(groups))
+    of = f"of {count(len(groups), group_noun(keys))}"
+    short = dict(
+        zip((group.names for group in groups), short_names(keys, [group.names for group in groups]), strict=True)
+    )
+
+    def listed(some: Sequence[Group], note: Callable[[Group], str]) -> str:
+        return "; ".join(f"{short[group.names]} ({note(group)})" for group in some[:MAX_GROUPS]) + _rest(some)
+
+    yield _good(advice, [group for group in having if group not in poor], of, listed)
+    trade = _poor(advice, poor, of, listed)
+    without = _without(advice, none, of if len(none) < len(groups) else f"any {of}", listed)
     labels = _labels(advice)
     yield from [trade, without] if not labels else [f"{trade} {without}".strip(), labels]
 
 
-def _good(advice: Advice, groups: Sequence[Group], of: int) -> str:
+def _good(advice: Advice, groups: Sequence[Group], of: str, listed: Listed) -> str:
     """What to set, group by group, where the trade is not poor."""
     if not groups:
         return ""
     question = advice.question
-    named = "; ".join(f"{group_name(group.names)}: {_in_short(advice, group)}" for group in groups[:MAX_GROUPS])
-    return (
-        f"Set limits for {len(groups):,} of {of:,} groups. {named}{_rest(groups)}. Each keeps at least "
-        f"{level(question.keep)} of its future {_kept_ones(advice)}, with {level(question.confidence)} confidence."
+    kept = (
+        f"at least {level(question.keep)} of future {_kept_ones(advice)}, with {level(question.confidence)} confidence"
     )
+    named = listed(groups, _in_short)
+    return f"Set limits for {len(groups):,} {of}: {named}. They save {_shares(advice, groups)} and keep {kept}."
 
 
 def _kept_ones(advice: Advice) -> str:
@@ -159,47 +179,48 @@ def _kept_ones(advice: Advice) -> str:
     return "successes" if _labelled(advice) else f"{advice.noun}s that end by themselves"
 
 
-def _in_short(advice: Advice, group: Group) -> str:
-    verb = "saves" if len(_on(group)) == 1 else "save"
-    share = group.saved_share(advice.question.measure)
-    saved = (
-        "nothing that is on record"
-        if share is None
-        else f"{percent(share)} of the {plural_of(advice.question.measure)}"
-    )
-    return f"{_limits(group)} {verb} {saved}"
+def _in_short(group: Group) -> str:
+    limits = [
+        f"{AXES[name].label.removesuffix(' threshold')} {value:,}"
+        for name, value in group.choice.setting.items()
+        if value is not None
+    ]
+    return " and ".join(limits)
 
 
-def _poor(advice: Advice, groups: Sequence[Group], of: int) -> str:
+def _shares(advice: Advice, groups: Sequence[Group]) -> str:
+    """The least and the most that the limits of groups save."""
+    measure = advice.question.measure
+    shares = sorted(share for group in groups if (share := group.saved_share(measure)) is not None)
+    if not shares:
+        return "nothing that is on record"
+    low, high = percent(shares[0]), percent(shares[-1])
+    return f"{low if low == high else f'{low} to {high}'} of the {plural_of(measure)}"
+
+
+def _poor(advice: Advice, groups: Sequence[Group], of: str, listed: Listed) -> str:
     """For which groups a larger share of the successes is lost than of what is to be saved is saved."""
     if not groups:
         return ""
-    named = "; ".join(
-        f"{group_name(group.names)}: {_limits(group)} save{'s' if len(_on(group)) == 1 else ''} "
-        f"{trade_of_group(advice, group).shares}"
-        for group in groups[:MAX_GROUPS]
-    )
-    return f"The trade is poor for {len(groups):,} of {of:,} groups. {named}{_rest(groups)}."
+    named = listed(groups, lambda group: f"tightest safe: {_in_short(group)}")
+    saved = f"saves {_shares(advice, groups)}, less than the successes cost that it may lose"
+    return f"Leave limits off for {len(groups):,} {of}: {named}. The trade is poor: a limit {saved}."
 
 
-def _without(advice: Advice, groups: Sequence[Group], of: int) -> str:
+def _without(advice: Advice, groups: Sequence[Group], of: str, listed: Listed) -> str:
     """For which groups there is no limit, and what they lack."""
     if not groups:
         return ""
-    whom = "any of" if len(groups) == of else f"{len(groups):,} of"
-    named = "; ".join(f"{group_name(group.names)}: {_lacks(advice, group)}" for group in groups[:MAX_GROUPS])
-    return f"Set no limit yet for {whom} {of:,} groups. {named}{_rest(groups)}."
+    whom = of if of.startswith("any") else f"{len(groups):,} {of}"
+    return f"Set no limit yet for {whom}: {listed(groups, lambda group: _lacks(advice, group))}."
 
 
 def _lacks(advice: Advice, group: Group) -> str:
     choice = group.choice
     if choice.qualifies:
         return f"none would have saved any {plural_of(advice.question.measure)}"
-    more = (
-        f"{choice.missing:,} more {'is' if choice.missing == 1 else 'are'} needed" if choice.missing else "none is sure"
-    )
     what = successes_of(choice.successes) if _labelled(advice) else _proxies(advice, group)
-    return f"{what}{' on record' if _labelled(advice) else ''}, and {more}"
+    return f"{what}, {f'{choice.missing:,} more needed' if choice.missing else 'none is sure'}"
 
 
 def _rest(groups: Sequence[Group]) -> str:

@@ -12,7 +12,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import percent
 from boolab.counterfactuals.step_table import Ledger
 from boolab.stats.intervals import Array, lower_bound
-from boolab.stats.trade import Trade
+from boolab.stats.trade import BETTER_OFF, Trade
 
 
 def independent_successes(ledger: Ledger) -> int:
@@ -66,7 +66,7 @@ def verdict_of(setting: Setting, kept: Mapping[str, int], saved: Mapping[str, An
         >>> first
         'A step cap of 68 keeps 160 of 168 successes and saves 2.1% of the steps.'
         >>> trade
-        'The trade is poor.'
+        'The trade is poor: better left off.'
     """
     limits = [AXES[name].with_value(value) for name, value in setting.limits.items() if value is not None]
     if not limits:
@@ -81,5 +81,7 @@ def verdict_of(setting: Setting, kept: Mapping[str, int], saved: Mapping[str, An
     first = (
         f"{named[0].upper()}{named[1:]} {' and '.join(what)}." if what else "Nothing is on record to keep or to save."
     )
-    trade = trade_in_numbers(kept, saved).sentence.partition(":")[0]  # its numbers are among the four below
-    return [first, f"{trade.rstrip('.')}." if known and trade else ""]
+    found = trade_in_numbers(kept, saved)
+    trade = found.sentence.partition(":")[0].rstrip(".")  # its numbers are among the four below
+    advice = f": {BETTER_OFF}" if found.is_poor else ""
+    return [first, f"{trade}{advice}." if known and trade else ""]
