@@ -14,7 +14,7 @@ from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
 from boolab.harness.presets import policies
 from boolab.stats.estimates import share
-from boolab.widgets.caplab.agents import agents_of
+from boolab.widgets.caplab.agents import groups_of
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.how_to_set import how_to_set
 from boolab.widgets.caplab.question import Question
@@ -99,10 +99,24 @@ def test_ticks_are_the_defaults_of_presets() -> None:
 
 
 def test_an_agent_is_named_with_its_data_set() -> None:
-    tables = CapTables([*bl.load_dataset("atlas/swebench-verified"), *bl.load_dataset("atlas/tau2-retail")], Question())
-    assert [one["detail"] for one in agents_of(tables)] == [
+    runs = [*bl.load_dataset("atlas/swebench-verified"), *bl.load_dataset("atlas/tau2-retail")]
+    assert [one.detail for one in groups_of(runs, families=False)] == [
         "swebench-verified, 499 runs", "tau2-retail, 194 runs", "2 data sets, 693 runs",
     ]  # fmt: skip
+
+
+def test_the_data_sets_of_an_agent_are_kept_apart_and_pooled_only_where_it_is_asked_for() -> None:
+    names = ("intercode-ctf", "intercode-python", "tau-airline")
+    sets = {name: list(bl.load_dataset(f"atlas/{name}")) for name in names}
+    tables = CapTables([run for runs in sets.values() for run in runs], Question())
+    assert [*tables.groups] == ["intercode, intercode-python", "", "intercode, intercode-ctf", "intercode", "all"]
+    assert tables.groups[""].title == "gpt-4o"  # its runs name no agent
+    ctf = Setting(scope="run", agent="intercode, intercode-ctf")
+    cap = CapTables(sets["intercode-ctf"], Question()).at(Setting(scope="run")).opening
+    assert tables.at(ctf).opening == cap
+    assert tables.at(ctf).base["runs"] == len(sets["intercode-ctf"])
+    assert "of agent intercode" in tables.at(ctf).base["counted_by"]
+    assert tables.at(ctf._replace(agent="intercode")).base["runs"] == 333
 
 
 @pytest.mark.parametrize("agent", ["all", "coder"])

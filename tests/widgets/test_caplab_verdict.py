@@ -46,7 +46,18 @@ def test_all_successes_are_no_more_than_all_that_are_independent(successes: int,
 
 def test_without_a_limit_nothing_is_kept_saved_or_traded() -> None:
     lab = bl.CapLab(bl.load_dataset("atlas/tau-airline"))
+    lab.setting = {"max_steps": None}
     assert lab.answer["verdict"] == ["No limit is set: nothing is stopped, and nothing is saved.", ""]
+
+
+def test_a_setting_that_keeps_too_little_is_named_so_before_its_trade() -> None:
+    lab = bl.CapLab(bl.load_dataset("atlas/swebench-verified"))
+    lab.setting = {"max_steps": 47}
+    first, trade = lab.answer["verdict"]
+    assert first.startswith("A step cap of 47 keeps 148 of 168 successes, 88.0%, less than the 95% to keep, and saves ")
+    assert trade == "The trade is good."
+    lab.keep = 0.88
+    assert "less than" not in lab.answer["verdict"][0]
 
 
 def test_several_limits_are_named_together() -> None:

@@ -35,9 +35,9 @@ def ask(lab: bl.CapLab, **wanted: Any) -> None:
 
 
 def lab_of_all() -> bl.CapLab:
-    """A lab on the runs of two agents, all together."""
+    """A lab on the runs of two agents, all together, without a limit."""
     lab = bl.CapLab(some_runs())
-    lab.setting = {"agent": "all"}
+    lab.setting = {"agent": "all", "max_steps": None}
     return lab
 
 
@@ -160,7 +160,50 @@ def test_where_nothing_is_recommended_there_is_a_reason() -> None:
     ask(lab, recommended=True)
     assert shown(lab)["recommended"]["setting"] is None
     assert shown(lab)["recommended"]["reason"].startswith("needs ")
-    assert lab.setting["max_steps"] is None
+    assert lab.setting["max_steps"] == 5  # which keeps enough on record
+
+
+def some_to_recommend() -> list[bl.Run]:
+    """Runs of 40 lengths, for which a cap is recommended that is looser than the tightest one on record."""
+    return runs_of(*(Told(("A B " * (1 + n // 10) + "-",), success=True, task=f"t{n}") for n in range(400)))
+
+
+def test_it_opens_on_the_tightest_cap_on_record_and_then_on_the_recommendation() -> None:
+    runs = some_to_recommend()
+    wanted = bl.recommend(runs).setting["max_steps"]
+
+    async def live() -> tuple[Any, Any, Any]:
+        lab = bl.CapLab(runs)
+        first, record = lab.setting["max_steps"], lab.answer["curve"]["tightest"]
+        assert lab._search is not None
+        await lab._search
+        return first, record, lab
+
+    first, record, lab = asyncio.run(live())
+    assert first == record < wanted == lab.setting["max_steps"]
+    assert shown(lab)["answer"]["setting"]["max_steps"] == wanted
+    assert lab.answer["curve"]["title"].startswith(f"With 95% confidence a cap of {wanted} keeps 95%")
+
+
+def test_a_limit_that_was_chosen_stays_when_the_recommendation_comes() -> None:
+    async def live() -> Any:
+        lab = bl.CapLab(some_to_recommend())
+        ask(lab, max_steps=4)
+        assert lab._search is not None
+        await lab._search
+        return lab.setting["max_steps"]
+
+    assert asyncio.run(live()) == 4
+
+
+def test_another_agent_opens_on_its_own_answer_unless_a_limit_was_chosen() -> None:
+    lab = bl.CapLab(some_runs())
+    for agent in ("explorer", "all"):
+        ask(lab, agent=agent)
+        assert (lab.setting["agent"], lab.setting["max_steps"]) == (agent, lab.answer["curve"]["tightest"])
+    ask(lab, max_steps=2)
+    ask(lab, agent="coder")
+    assert (lab.setting["agent"], lab.setting["max_steps"]) == ("coder", 2)
 
 
 def test_in_a_notebook_the_recommendation_comes_by_itself_and_nobody_waits_for_it() -> None:

@@ -1,32 +1,88 @@
-"""The agents to choose from, each with its data set and its number of runs."""
+"""The groups of runs that limits are chosen for: an agent on a data set, on all of its data sets, or all runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Final, NamedTuple
 
 from boolab.agents.setting import ALL
 from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Run
 
-if TYPE_CHECKING:
-    from boolab.widgets.caplab.data import CapTables
+SET: Final = "set"
+"""The entry of `Run.settings` that names the data set of a run."""
 
 
-def agents_of(tables: CapTables) -> list[dict[str, str]]:
-    """Each agent as its `name` in a setting, its `title`, and its `detail`: the one with most runs first.
+class Group(NamedTuple):
+    """Runs that have a limit in common.
 
-    All agents together come last, where they can have a limit in common: not where there are runs of subagents.
+    Attributes:
+        name: Its name as the `agent` of a setting.
+        agent: The agent of its runs; None for all agents.
+        runs: The places of its runs.
+        title: What it is called.
+        detail: Its data set and its number of runs.
     """
-    runs = tables.runs
-    by_agent: dict[str, list[Run]] = {}
-    for run in runs:
-        by_agent.setdefault(run.agent, []).append(run)
-    found = sorted(by_agent, key=lambda name: -len(by_agent[name]))
-    listed = [{"name": name, "title": clean(name) or NO_NAME, "detail": _detail(by_agent[name])} for name in found]
-    if tables.roots or len(found) == 1:
-        return listed
-    return [*listed, {"name": ALL, "title": "all together", "detail": _detail(runs)}]
+
+    name: str
+    agent: str | None
+    runs: tuple[int, ...]
+    title: str
+    detail: str
+
+    @property
+    def limits_of(self) -> str:
+        """The agent that its limits are written down for, as the `agent` of a setting."""
+        return ALL if self.agent is None else self.agent
+
+
+def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
+    """The groups of some runs: those of an agent on a data set, largest first, then unions of them.
+
+    Data sets are kept apart where `settings["set"]` of the runs names them. A union is an agent with all of its data
+    sets, and all runs, where there are several groups.
+
+    Args:
+        runs: The runs.
+        families: Whether some are of subagents. Then each agent has limits of its own, in whatever it does.
+
+    Example:
+        >>> import boolab as bl
+        >>> runs = [*bl.load_dataset("atlas/intercode-ctf"), *bl.load_dataset("atlas/intercode-python")]
+        >>> [(group.name, group.detail) for group in groups_of(runs, families=False)]  # doctest: +NORMALIZE_WHITESPACE
+        [('intercode, intercode-python', 'intercode-python, 236 runs'),
+         ('intercode, intercode-ctf', 'intercode-ctf, 97 runs'), ('all', '2 data sets, 333 runs')]
+    """
+    by_agent: dict[str, dict[str, list[int]]] = {}
+    for place, run in enumerate(runs):
+        name = "" if families else str(run.settings.get(SET) or "")
+        by_agent.setdefault(run.agent, {}).setdefault(name, []).append(place)
+    own, unions = [], []
+    for agent, sets in by_agent.items():
+        for name, places in sets.items():
+            key = f"{agent}, {name or 'other runs'}" if len(sets) > 1 else agent
+            own.append(_group(key, agent, places, runs))
+        if len(sets) > 1 and len(by_agent) > 1:
+            unions.append(_group(agent, agent, [place for places in sets.values() for place in places], runs))
+    own.sort(key=lambda group: -len(group.runs))
+    if len(own) > 1 and not families:
+        unions.append(_group(ALL, None, range(len(runs)), runs))
+    return [*own, *unions]
+
+
+def _group(name: str, agent: str | None, places: Sequence[int], runs: Sequence[Run]) -> Group:
+    mine = [runs[place] for place in places]
+    title = "all together" if agent is None else clean(agent) or _without_agent(mine)
+    return Group(name, agent, tuple(places), title, _detail(mine))
+
+
+def _without_agent(runs: Sequence[Run]) -> str:
+    """What runs without the name of an agent are called: by their model, else by where they were read from."""
+    for names in ({run.model for run in runs}, {run.source for run in runs}):
+        name = names.pop() if len(names) == 1 else ""
+        if name:
+            return clean(name)
+    return NO_NAME
 
 
 def _detail(runs: Sequence[Run]) -> str:
@@ -36,12 +92,14 @@ def _detail(runs: Sequence[Run]) -> str:
 
 
 def data_sets_of(runs: Sequence[Run]) -> list[str]:
-    """What runs are of: the parts before the slash in the names of their tasks; none if a task has no such part.
+    """What runs are of: `settings["set"]`, else the part before the slash in a task's name; none if a run has neither.
 
     Example:
         >>> import boolab as bl
         >>> data_sets_of(bl.load_dataset("atlas/tau-airline"))
         ['tau-airline']
     """
-    begins = dict.fromkeys(run.task.partition("/")[0] if "/" in run.task else "" for run in runs)
-    return [] if "" in begins else [*begins]
+    names = dict.fromkeys(
+        str(run.settings.get(SET) or (run.task.partition("/")[0] if "/" in run.task else "")) for run in runs
+    )
+    return [] if "" in names else [*names]

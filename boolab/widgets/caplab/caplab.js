@@ -29,10 +29,19 @@ function fitting(grid, wanted) {
   return { ...wanted, max_steps, tool_budget, doom_loop };
 }
 
+// The limits that an agent is shown with at first: see `opening` in Python.
+function openingOf({ grid, recommended }) {
+  const none = { max_steps: null, tool_budget: null, doom_loop: null };
+  return recommended?.setting ?? { ...none, max_steps: columnOf(grid, none).curve.tightest };
+}
+
 // The data of a page for another setting, and if it is one of another agent, with all that is of that agent.
-function heldAt(data, wanted) {
-  const setting = { ...data.answer.setting, ...wanted };
-  const of = { ...data, ...data.by_agent[setting.agent] };
+function heldAt(data, wanted, isChosen = true) {
+  const { setting: now } = data.answer;
+  const agent = wanted.agent ?? now.agent;
+  const of = { ...data, ...data.by_agent[agent] };
+  const start = agent === now.agent || isChosen ? now : openingOf(of);
+  const setting = { ...start, ...wanted, agent };
   return { ...of, answer: answerAt(of.grid, fitting(of.grid, setting)) };
 }
 
@@ -75,7 +84,7 @@ function asking(model) {
 
 function render({ model, el }) {
   el.classList.add("boolab", "boolab-caplab");
-  const state = { data: null, width: 0, sliders: [], cap: null };
+  const state = { data: null, width: 0, sliders: [], cap: null, isChosen: false };
   const live = h("p", { class: "only-read", "aria-live": "polite" });
   const [agents, answer, others, counting, label, advised, figure, trade, track, result, list, how, foot, more] = [
     "top", "answer", "others", "counting", "label", "advised-place", "figure-place", "trade-place", "track-place", "result", "list", "how", "foot", "more-place",
@@ -99,7 +108,8 @@ function render({ model, el }) {
         move();
         return;
       }
-      state.data = heldAt(state.data, wanted);
+      state.isChosen ||= !("agent" in wanted);
+      state.data = heldAt(state.data, wanted, state.isChosen);
       act.caps = capsOf(state.data);
       move();
       draw();
@@ -126,7 +136,7 @@ function render({ model, el }) {
     const setting = { ...data.answer.setting, ...asked.waiting };
     const [first, ...rest] = data.base.axes;
     for (const [n, axis] of rest.entries()) state.sliders[n].follow(data, valuesOf(data, axis.key), setting[axis.key]);
-    state.cap.follow(data.base, valuesOf(data, first.key), setting.max_steps, data.recommended, state.width);
+    state.cap.follow(data.base, valuesOf(data, first.key), setting.max_steps, data, state.width);
     fill(label, "Step cap ", h("strong", {}, limitText(setting.max_steps)));
   };
 
@@ -153,7 +163,7 @@ function render({ model, el }) {
     const kept = focused && focused.type !== "range"; // the sliders stay, all else is drawn anew
     const again = kept && [...focused.classList].map((name) => `.${name}`).join("");
     const row = focused?.closest("[data-run]")?.dataset.run;
-    fill(agents, agentTabs(data, act));
+    fill(agents, heading(data), agentTabs(data, act));
     fill(answer, verdict(data), numbers(data));
     fill(figure, chart(data, state.width, act));
     fill(trade, frontier(data, Math.max(240, Math.min(trade.clientWidth || 300, 420)), act));

@@ -2,14 +2,14 @@
 
 const SIZE = { left: 44, right: 30, off: 20, top: 26, curve: 214, gap: 24, bars: 58, bottom: 4 };
 
-// From a cap to its place; no cap is at the right end.
+// From a cap to its place; no cap is at the right end, and before it are the caps beyond the end of the axis.
 function scaleOf(base, width) {
-  const caps = base.axes[0].values.filter((value) => value !== null);
-  const last = Math.max(caps[caps.length - 1] ?? 1, base.lengths.edges[base.lengths.edges.length - 1]);
+  const last = base.end;
+  const caps = base.axes[0].values.filter((value) => value !== null && value <= last);
   const room = width - SIZE.left - SIZE.right;
   const log = (value) => Math.log(Math.max(value, 0.7) / 0.7) / Math.log(last / 0.7);
   const share = base.log ? log : (value) => value / last;
-  const x = (value) => SIZE.left + (value === null ? room + SIZE.off : room * Math.min(share(value), 1));
+  const x = (value) => SIZE.left + (value === null ? room + SIZE.off : value > last ? room + SIZE.off / 2 : room * share(value));
   return Object.assign(x, { caps, last, end: SIZE.left + room });
 }
 
@@ -103,8 +103,9 @@ function chart(data, width, act) {
     if (spot) put(svg, h("text", { class: `label ${name}`, x: spot.at, y: spot.level + 4, "text-anchor": "middle" }, text));
   }
   if (total) {
-    put(svg, h("text", { class: "label keep", x: x.end + 4, y: y(data.keep) - 5 }, "keep"),
-      h("text", { class: "label keep", x: x.end + 4, y: y(data.keep) + 14 }, percent(data.keep)));
+    const clear = caps.find((_, n) => Math.max(saved[n] ?? 0, lower[n]) < data.keep - 0.12) ?? caps[0];
+    const keepText = `keep ${percent(data.keep)}`;
+    put(svg, h("text", { class: "label keep", x: Math.min(x(clear) + 4, x.end - 7 * keepText.length), y: y(data.keep) - 3 }, keepText));
   }
   const n = caps.indexOf(now);
   put(svg, line("present", x(now), SIZE.top - 8, foot + SIZE.bars), caption,
@@ -171,8 +172,9 @@ function bars({ base, answer }, x, foot) {
   const group = h("g", { class: "bars" });
   success.forEach((n, bin) => {
     if (!n && !below[bin]) return;
-    const from = x(edges[bin]);
-    const wide = Math.max(1, x(edges[bin + 1]) - from - 1);
+    const isLonger = edges[bin] >= x.last && bin === success.length - 1; // of those beyond the end of the axis
+    const from = isLonger ? x.end + 3 : x(edges[bin]);
+    const wide = isLonger ? SIZE.off - 7 : Math.max(1, Math.min(x(edges[bin + 1]), x.end + 1) - from - 1);
     const range = edges[bin + 1] - edges[bin] > 1 ? `${edges[bin]}\u2013${edges[bin + 1] - 1}` : `${edges[bin]}`;
     const stopped = cut.success[bin] + cut.failure[bin] + cut.unknown[bin];
     const words = [successes(n, base), plural(failure[bin], base.proxy ? "other" : "failure"), unknown[bin] ? `${count(unknown[bin])} without a label` : null];
@@ -190,6 +192,7 @@ function bars({ base, answer }, x, foot) {
   const caption = [
     `runs by length: ${successes(sums[0], base)} above`,
     `${base.proxy ? plural(sums[1], "other") : plural(sums[1], "failure")} below`, sums[2] ? `${count(sums[2])} without a label` : null, answer.cut.n ? "outlined: stopped" : null,
+    base.longer ? `at the end ${count(base.longer)} of ${count(x.last)} steps or more` : null,
   ];
   put(group, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: zero, y2: zero }));
   return [group, h("text", { class: "caption", x: x.end, y: foot - 7, "text-anchor": "end" }, caption.filter(Boolean).join(", "))];

@@ -34,14 +34,16 @@ function tickMarks(marks, width) {
   ]);
 }
 
-// What is marked on a slider: the end, which has one place only, what is recommended, then the defaults of harnesses.
-function marksOf(axis, values, recommended, at) {
+// What is marked on a slider: the end, which has one place only, what is recommended, the tightest cap that keeps enough
+// on record, then the defaults of harnesses.
+function marksOf(axis, values, recommended, at, onRecord = null) {
   const marks = [];
   if (recommended?.setting?.[axis.key] !== null) marks.push({ at: at(null), text: NO_LIMIT, name: "end" });
   if (recommended?.setting) {
     const value = recommended.setting[axis.key];
     if (values.includes(value)) marks.push({ at: at(value), text: value === null ? NO_LIMIT : `${count(value)} recommended`, name: "recommended" });
   }
+  if (onRecord !== null && onRecord !== recommended?.setting?.[axis.key]) marks.push({ at: at(onRecord), text: `${count(onRecord)} on record`, name: "on-record" });
   for (const { value, label } of axis.ticks) {
     const first = label.split(", ")[0];
     marks.push({ at: at(value), text: `${count(value)} ${first}`, name: "harness", title: `${count(value)}: default of ${label}` });
@@ -121,7 +123,7 @@ function capSlider(axis, act) {
   });
   return {
     node: track,
-    follow(base, possible, value, recommended, width) {
+    follow(base, possible, value, { recommended, answer }, width) {
       values = possible;
       x = scaleOf(base, width);
       input.max = values.length - 1;
@@ -131,7 +133,7 @@ function capSlider(axis, act) {
       rail.style.left = `${SIZE.left}px`;
       rail.style.width = `${x(null) - SIZE.left}px`;
       const numbers = gridValues(base, x.last, width).filter(Boolean).map((one) => ({ at: x(one), text: count(one), name: "number" }));
-      fill(ticks, tickMarks([...marksOf(axis, values, recommended, x), ...numbers], width));
+      fill(ticks, tickMarks([...marksOf(axis, values, recommended, x, answer.curve.tightest), ...numbers], width));
       fill(unit, `${axis.label}, in ${axis.unit}${axis.ticks.length ? "; named ticks: defaults of harnesses" : ""}`);
     },
   };
@@ -150,14 +152,16 @@ function keepControl({ keep, keeps, answer, recommended, grid }, act) {
 }
 
 // The button for what is recommended; where there is none, why.
-function adviceButton({ recommended, searching, grid }, act) {
+function adviceButton({ recommended, searching, grid, answer }, act) {
   const wanted = recommended?.setting;
+  const isSet = wanted && Object.keys(wanted).every((name) => wanted[name] === answer.setting[name]);
   const late = grid && !recommended ? "This page was made before the recommendation was computed" : null;
   const reason = recommended?.reason ? `Nothing can be recommended: ${visible(recommended.reason)}` : late;
-  const text = wanted ? `Set recommended ${recommended.words.split(": ")[1].replace(/\.$/, "")}` : searching ? "Computing the recommendation\u2026" : "Set the recommendation";
+  const limits = wanted ? recommended.words.split(": ")[1].replace(/\.$/, "") : "";
+  const text = isSet ? `Recommended ${limits} is set` : wanted ? `Set recommended ${limits}` : searching ? "Computing the recommendation\u2026" : "Set the recommendation";
   return h("div", { class: "advised" },
     h("button", {
-      class: "boolab-recommend", type: "button", disabled: Boolean(reason) || (searching && !recommended), title: reason,
+      class: "boolab-recommend", type: "button", disabled: Boolean(reason) || isSet || (searching && !recommended), title: isSet ? "The numbers are those of this setting." : reason,
       onclick: () => act.choose(grid ? wanted : { recommended: true }),
     }, text),
     reason ? h("p", { class: "quiet boolab-why" }, `${reason}.`) : null);

@@ -42,7 +42,7 @@ function table(data, open, act) {
   const { base, answer } = data;
   const { cut, rows } = answer;
   if (answer.short === NO_LIMIT) {
-    return h("section", { class: "hint" }, h("h4", {}, "No limit is set: nothing is stopped, and nothing saved"),
+    return h("section", { class: "hint" }, h("h4", {}, "No run is stopped"),
       h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or set the recommendation: the runs that it stops are listed here, and each can be replayed."));
   }
   if (!cut.n) return h("section", {}, h("h4", {}, "This setting stops no run"));
@@ -60,20 +60,22 @@ function table(data, open, act) {
   const failures = others ? fold(open, "failures", { class: "failures", first: !won.length },
     `${plural(others, cut.failed === others && !base.proxy ? "failure" : "other run")} that it stops, longest first`,
     rest.length ? runTable(data, rest, "Other runs that the setting stops", act) : null, more(others - rest.length, "more run")) : null;
+  const missing = data.held && rows.some((row) => !data.held.includes(row.run));
+  const elsewhere = missing ? h("p", { class: "quiet elsewhere" }, "Where Replay is missing, this page does not hold the run: open bl.CapLab(runs) in a notebook.") : null;
   return h("section", { class: "cut" }, title, won.length ? runTable(data, won, "Successes that the setting stops", act) : null,
-    more(hidden, "more run"), failures);
+    more(hidden, "more run"), failures, elsewhere);
 }
 
-const BAR = 84; // the width of the longest run
+const BAR = 150; // the width of the longest run
 
 function runTable(data, rows, name, act) {
   const { answer } = data;
   const agents = new Set(answer.rows.map((row) => row.agent)).size > 1;
   const most = Math.max(...answer.rows.map(({ needed }) => needed), 1);
-  const won = rows.some(({ success }) => success);
+  const unsure = rows.some(({ success, lost }) => success && !lost);
   const reasons = new Set(answer.rows.map(({ reason }) => reason)).size > 1 || answer.rows.some(({ reason }) => reason !== "step_cap");
   const heads = ["task", agents ? "agent" : null, h("span", { class: "number" }, "steps"),
-    h("span", {}, "spent, ", h("span", { class: "saved" }, "saved")), reasons ? "stopped by" : null, won ? "success" : null, "ended on record", h("span", { class: "only-read" }, "replay")];
+    h("span", {}, "spent, ", h("span", { class: "saved" }, "saved")), reasons ? "stopped by" : null, unsure ? "success" : null, "ended on record", h("span", { class: "only-read" }, "replay")];
   const bar = ({ at, needed }) => h("svg", { class: "spent", width: BAR, height: 10, viewBox: `0 0 ${BAR} 10`, role: "img", "aria-label": `${count(at)} of ${plural(needed, "step")} spent` },
     h("rect", { class: "before", x: 0, y: 1, width: (BAR * Math.min(at, needed)) / most, height: 8 }),
     h("rect", { class: "after", x: (BAR * Math.min(at, needed)) / most, y: 1, width: Math.max(0, (BAR * (needed - at)) / most), height: 8 }));
@@ -82,10 +84,10 @@ function runTable(data, rows, name, act) {
     agents ? h("td", { class: "name" }, visible(row.agent)) : null,
     h("td", { class: "number" }, count(row.needed)), h("td", {}, bar(row)),
     reasons ? h("td", { class: "why" }, row.reason === "unknown" ? "an unknown counter" : `${row.reason.replaceAll("_", " ")}${row.limit === null ? "" : ` ${count(row.limit)}`}`) : null,
-    won ? h("td", { class: "why" }, row.lost ? h("span", { class: "wrong" }, "\u2715 lost") : "may be kept") : null,
+    unsure ? h("td", { class: "why" }, row.lost ? h("span", { class: "wrong" }, "\u2715 lost") : "may be kept") : null,
     h("td", { class: "why" }, row.ended_by),
     h("td", {}, data.held && !data.held.includes(row.run)
-      ? h("span", { class: "quiet", title: "this page does not hold its steps: a notebook does" }, "not here")
+      ? null
       : h("button", { class: "link open", type: "button", "aria-label": `replay ${visible(row.run)} from step ${row.at}`, onclick: () => act.open(row) }, "Replay")));
   return h("div", { class: "scroll" }, h("table", { "aria-label": name },
     h("thead", {}, h("tr", {}, heads.filter(Boolean).map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, rows.map(line))));
@@ -103,9 +105,14 @@ function advice({ base, recommended, searching }, open) {
     recommended ? [...text, ...recommended.notes].map((line) => h("p", { class: "quiet" }, visible(line))) : null);
 }
 
+const FIRST = ["claude-code", "langgraph", "pydantic-ai", "boolab"]; // the harnesses in view; the others are folded
+
 // A row for each harness: its name, the lines with the limits, a button that copies the text, and the whole text folded.
 function howToSet({ answer }, open) {
+  if (answer.short === NO_LIMIT) return h("section", { class: "ways" }, h("h4", {}, "How to set it"), h("p", { class: "quiet" }, "Set a limit first: what to paste into each harness is then here."));
   const ways = answer.how.filter(({ short }) => short);
+  const inView = FIRST.flatMap((name) => ways.filter((way) => way.name === name));
+  const rest = ways.filter((way) => !inView.includes(way));
   const without = answer.how.filter(({ short }) => !short).map(({ title }) => title);
   const row = ({ name, title, where, text, line, short, others, notes }) => h("div", { class: "way", "data-name": name },
     fold(open, `${name} ${where}`, {}, [h("span", { class: "title" }, title), h("code", { class: "code", title: line }, line)],
@@ -113,7 +120,8 @@ function howToSet({ answer }, open) {
       others.map((other) => [h("p", { class: "quiet" }, other.where), h("pre", { class: "code written" }, other.text)]),
       notes.map((note) => h("p", { class: "quiet" }, note))),
     copyButton(text, short, title, short === answer.short));
-  return h("section", { class: "ways" }, h("h4", {}, answer.short === NO_LIMIT ? "How to set it" : `How to set ${answer.short}`), ways.map(row),
+  return h("section", { class: "ways" }, h("h4", {}, `How to set ${answer.short}`), inView.map(row),
+    rest.length ? fold(open, "harnesses", { class: "others-place", first: !inView.length }, `${count(rest.length)} more`, rest.map(row)) : null,
     without.length ? h("p", { class: "quiet" }, `Cannot be set in: ${[...new Set(without)].join(", ")}.`) : null);
 }
 

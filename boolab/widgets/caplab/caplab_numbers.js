@@ -6,29 +6,34 @@ function limitText(value) {
   return value === null ? NO_LIMIT : count(value);
 }
 
-const MAX_TABS = 6;
+const MAX_TABS = 5;
 
 // A tab for each agent; a menu for those that find no place. A page without a kernel may not hold all of them.
 function agentTabs({ agents, answer, by_agent }, act) {
   if (agents.length < 2) return null;
-  const shown = agents.find(({ name }) => name === answer.setting.agent);
-  const isHeld = ({ name }) => !by_agent || Object.hasOwn(by_agent, name);
-  const missing = agents.filter((one) => !isHeld(one));
-  const why = (one) => (isHeld(one) ? null : `This page does not hold the runs of ${visible(one.title)}: a notebook does.`);
-  const tabs = agents.length > MAX_TABS + 1 ? agents.slice(0, MAX_TABS) : agents;
-  const others = agents.slice(tabs.length);
+  const shown = shownAgent({ agents, answer });
+  const held = agents.filter(({ name }) => !by_agent || Object.hasOwn(by_agent, name));
+  const tabs = held.length > MAX_TABS + 1 ? held.slice(0, MAX_TABS) : held;
+  const others = held.slice(tabs.length);
   const tab = (one) => h("button", {
-    type: "button", "aria-pressed": String(one === shown), disabled: !isHeld(one), title: why(one), onclick: () => act.choose({ agent: one.name }),
+    type: "button", "aria-pressed": String(one === shown), onclick: () => act.choose({ agent: one.name }),
   }, h("span", { class: "title" }, visible(one.title)), h("span", { class: "detail" }, visible(one.detail)));
   const menu = others.length ? h("select", {
     "aria-label": "other agents", onchange: (event) => act.choose({ agent: event.target.value }),
   }, h("option", { value: "", disabled: true, selected: !others.includes(shown) }, `${others.length} more\u2026`),
-  others.map((one) => h("option", { value: one.name, selected: one === shown, disabled: !isHeld(one) }, `${visible(one.title)} (${visible(one.detail)})`))) : null;
-  const several = agents.filter(({ name }) => name !== "all").length;
-  const only = missing.length ? ` This page holds ${count(agents.length - missing.length)} of these ${count(agents.length)}; a notebook has all.` : "";
+  others.map((one) => h("option", { value: one.name, selected: one === shown }, `${visible(one.title)} (${visible(one.detail)})`))) : null;
   return h("div", { class: "agents boolab-agent" },
-    h("div", { class: "tabs", role: "group", "aria-label": "agent" }, tabs.map(tab), menu),
-    h("p", { class: "quiet" }, `${plural(several, "agent")} on record: choose one. A limit fits the agent it was chosen for.${only}`));
+    h("div", { class: "tabs", role: "group", "aria-label": "agent" }, held.length > 1 ? [tabs.map(tab), menu] : null),
+    held.length < agents.length ? h("p", { class: "quiet" }, `${plural(agents.length - held.length, "more group")} of runs on record: open them in a notebook with bl.CapLab(runs).`) : null);
+}
+
+const shownAgent = ({ agents, answer }) => agents.find(({ name }) => name === answer.setting.agent) ?? agents[0];
+
+// What the numbers are of: an agent, its data set and its runs.
+function heading(data) {
+  const { title, detail } = shownAgent(data);
+  const several = data.agents.length > 1 ? "A limit fits the agent and the data set that it was chosen for." : "";
+  return h("div", { class: "of" }, h("p", {}, h("b", {}, "CapLab"), ` \u00b7 ${visible(title)}, ${visible(detail)}`), h("p", { class: "quiet" }, several));
 }
 
 function verdict({ answer }) {

@@ -43,39 +43,55 @@ class Curve:
         return [part / of if of else None for part, of in zip(self.saved, self.whole, strict=True)]
 
 
-def title_of(curve: Curve, keep: float) -> str:
-    """What the curve shows, in a sentence: the tightest cap that keeps a share of the successes on record.
+def title_of(curve: Curve, keep: float, advised: int | None = None, confidence: float = 0.95) -> str:
+    """What the curve shows, in a sentence: the recommended cap, else the tightest one that keeps enough on record.
+
+    Args:
+        curve: The curve.
+        keep: The share of the successes to keep.
+        advised: The recommended cap; None if there is none.
+        confidence: The confidence with which that cap keeps the share.
 
     Example:
         >>> curve = Curve(caps=[9, 20, None], lower=[7, 19, 20], upper=[7, 19, 20], at_least=[0, 0, 0],
         ...               saved=[30, 5, 0], whole=[100] * 3, stopped=[9, 2, 0], of=20, measure="steps")
         >>> title_of(curve, 0.95)
         'The tightest cap that keeps 95% of the successes is 20: it saves 5.0% of the steps'
+        >>> title_of(curve, 0.9, 20)
+        'With 95% confidence a cap of 20 keeps 90% of the successes: it saves 5.0% of the steps'
     """
     if not curve.of:
         return f"What each cap saves of the {curve.measure}"
     if not _keeps(curve.lower[-1], curve.of, keep):
         return f"Under these other limits no cap keeps {level(keep)} of the {curve.success}"
-    cap = tightest(curve, keep)
+    cap = tightest(curve, keep) if advised is None else advised
     if cap is None:
         return f"No cap keeps {level(keep)} of the {curve.success}"
     share = curve.shares[[*curve.caps].index(cap)]
-    title = f"The tightest cap that keeps {level(keep)} of the {curve.success} is {cap:,}"
+    what = f"{level(keep)} of the {curve.success}"
+    title = (
+        f"The tightest cap that keeps {what} is {cap:,}"
+        if advised is None
+        else f"With {level(confidence)} confidence a cap of {cap:,} keeps {what}"
+    )
     return title if share is None else f"{title}: it saves {percent(share) if share else 'none'} of the {curve.measure}"
 
 
-def note_of(curve: Curve, confidence: float, *, turns: bool) -> str:
+def note_of(curve: Curve, confidence: float, *, turns: bool, proxy: bool = False) -> str:
     """What is drawn, and on which data.
 
     Args:
         curve: The curve.
         confidence: The confidence of its lower bound.
         turns: Whether a cap is for each turn of a run.
+        proxy: Whether a success is a run that ended by itself.
     """
     steps = "steps in the longest turn of a run" if turns else "steps"
     most = " to the most that may be kept" if [*curve.upper] != [*curve.lower] else ""
     drawn = f"On record, by step cap ({steps}), the other limits as set."
-    return f"{drawn} Band: lower bound, {level(confidence)} confidence{most}." if curve.of else drawn
+    band = f" Band: lower bound, {level(confidence)} confidence{most}." if curve.of else ""
+    units = " Counted in runs; the report and the recommendation count each turn." if turns and proxy else ""
+    return f"{drawn}{band}{units}"
 
 
 def tightest(curve: Curve, keep: float) -> int | None:
@@ -161,4 +177,7 @@ def frontier_title(curve: Curve) -> str:
     if len(good) == len(better):
         return f"Every cap saves {than}"
     highest = max(good)
-    return f"No cap above {highest:,} saves {than}" if highest < max(better) else f"Not every cap saves {than}"
+    if highest < max(better):
+        return f"No cap above {highest:,} saves {than}"
+    lowest = min(cap for cap in good if all(better[other] for other in better if other >= cap))
+    return f"A cap of {lowest:,} or more saves {than}"

@@ -22,6 +22,7 @@ from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
 from boolab.stats.recommend.recommend import recommend
+from boolab.widgets.caplab.agents import Group, groups_of
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import CapTable
 from boolab.widgets.caplab.values import values_of
@@ -57,21 +58,29 @@ class CapTables:
             listed = [dataclasses.replace(run, success=None) for run in listed]
         self.runs: list[Run] = listed
         self.question = question
-        self.agents = list(dict.fromkeys(run.agent for run in listed))
         self.roots = _agents_of_roots(listed)
         """The agents that families began with, the most frequent first; empty where no run is of a subagent."""
+        self.groups = {group.name: group for group in groups_of(listed, families=bool(self.roots))}
+        """By name, the groups of runs that there are limits for."""
         self._ledgers: OrderedDict[Hashable, Ledger] = OrderedDict()
         self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
         self._found: dict[Hashable, dict[str, Any]] = {}
 
     @property
     def first_agent(self) -> str:
-        """The agent that is shown at first: that of most families, or of most runs; all, where there is one only."""
+        """The group that is shown at first: of most families, or of most runs; all, where there is one only."""
         if self.roots:
             return self.roots[0]
-        if len(self.agents) < 2:  # noqa: PLR2004 - one agent is all agents
-            return ALL
-        return Counter(run.agent for run in self.runs).most_common(1)[0][0]
+        return next(iter(self.groups)) if len(self.groups) > 1 else ALL
+
+    def group(self, setting: Setting) -> Group | None:
+        """The group of a setting; None for all runs."""
+        return None if setting.agent == ALL else self.groups[setting.agent]
+
+    def named(self, setting: Setting) -> Setting:
+        """The setting with the agent that its limits are for, in place of the name of a group."""
+        group = self.group(setting)
+        return setting if group is None else setting._replace(agent=group.limits_of)
 
     def at(self, setting: Setting) -> CapTable:
         """The table for a setting's identity, scope and agent; its limits do not matter.
@@ -79,22 +88,27 @@ class CapTables:
         Raises:
             SettingError: if there is no such agent, scope or identity.
         """
-        if setting.agent != ALL and setting.agent not in self.agents:
-            msg = f"agent={setting.agent!r}: no run is of this agent: {', '.join(map(repr, [ALL, *self.agents]))}"
+        if setting.agent != ALL and setting.agent not in self.groups:
+            known = ", ".join(map(repr, dict.fromkeys([ALL, *self.groups])))
+            msg = f"agent={setting.agent!r}: no run is of this agent: {known}"
             raise SettingError(msg)
         if setting.agent == ALL and self.roots:
-            names = ", ".join(map(repr, self.agents))
+            names = ", ".join(map(repr, self.groups))
             msg = f"agent={ALL!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
             raise SettingError(msg)
         check_scope(setting.scope)
-        table = _kept(self._tables, _where(setting), MAX_TABLES, lambda: self._counted(setting))
-        table.keep = self.question.keep
-        return table
+        return self._asked(_kept(self._tables, _where(setting), MAX_TABLES, lambda: self._counted(setting)), setting)
 
     def once(self, setting: Setting) -> CapTable:
         """The same table, not kept if it is not: for what needs it once, so that those in use stay."""
-        table = self._tables.get(_where(setting)) or self._counted(setting)
+        return self._asked(self._tables.get(_where(setting)) or self._counted(setting), setting)
+
+    def _asked(self, table: CapTable, setting: Setting) -> CapTable:
+        """The table with what is asked of it now."""
         table.keep = self.question.keep
+        found = (self.found(setting) or {}).get("setting")
+        on_sliders = found and all(value in table.options[name] for name, value in found.items())
+        table.recommended = found if on_sliders else None
         return table
 
     def _counted(self, setting: Setting) -> CapTable:
@@ -104,9 +118,11 @@ class CapTables:
             name: values_of(name, _peak(of_all, counter), also.get(name))
             for name, counter in self._counters(setting).items()
         }
-        which = np.asarray(of_all.runs["agent"].to_numpy() == setting.agent, dtype=bool)
-        ledger = of_all if setting.agent == ALL else of_all.take(which)
-        return CapTable(ledger, values, setting, self.question)
+        group = self.group(setting)
+        which = np.zeros(of_all.n_runs, dtype=bool)
+        which[[] if group is None else [*group.runs]] = True
+        ledger = of_all if group is None else of_all.take(which)
+        return CapTable(ledger, values, self.named(setting), self.question)
 
     def ledger(self, setting: Setting) -> Ledger:
         """All runs as columns, under a setting's identity and scope."""
@@ -142,7 +158,8 @@ class CapTables:
 
     def _recommendation(self, setting: Setting, question: Question) -> dict[str, Any]:
         """The result of `recommend` for these runs; the positions of the sliders make no difference."""
-        runs = [run for run in self._as_given if self.roots or setting.agent in (ALL, run.agent)]
+        group = None if self.roots else self.group(setting)
+        runs = self._as_given if group is None else [self._as_given[place] for place in group.runs]
         none: dict[str, Any] = {
             "keep": question.keep, "confidence": question.confidence, "setting": None, "tasks": 0, "notes": [],
         }  # fmt: skip

@@ -34,10 +34,11 @@ def notes_of(ledger: Ledger, sums: Mapping[str, int], measure: str, objective: s
     elif unlabelled := int((ledger.success < 0).sum()):
         yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
     if cut := int((~ledger.terminated).sum()):
-        were = "was" if cut == 1 else "were"
+        won = int(((ledger.success == 1) & ~ledger.terminated).sum())
         yield (
-            f"{count(cut, 'run')} {were} stopped by a limit of the recording, or failed: these limits stay in "
-            "force, and a looser one changes nothing here."
+            f"{count(cut, 'run')} ended at a limit of the recording, or failed ({count(won, 'success', 'successes')} "
+            f"among them), and {'keeps its' if cut == 1 else 'keep their'} recorded outcome: a looser limit changes "
+            "nothing here."
         )
     if measure != objective:
         yield f"The source does not record {MEASURES[objective]}: what is saved is counted in {MEASURES[measure]}."

@@ -71,7 +71,7 @@ def _stopped(cut: Mapping[str, int], runs: int, *, proxy: bool) -> Number:
     noun = count(lost, "run that had ended by itself", "runs that had ended by themselves") if proxy else ""
     successes = noun or count(lost, "success", "successes")
     failures = count(cut["failed"], "failure") if cut["failed"] else ""
-    none = f"no {'run that had ended by itself' if proxy else 'success'}"
+    none = f"no {'run that had ended by itself' if proxy else 'success'} is stopped"
     return {
         "key": "cut",
         "label": "Runs stopped",
@@ -89,7 +89,7 @@ def _traded(label: str, trade: Trade) -> Number:
         "key": "trade",
         "label": f"{label.capitalize()} saved per lost success",
         "value": str(trade.each).split(" ")[0] if lost else "\u2013",
-        "of": f"{even} the even trade" if lost else "no success is lost",
+        "of": f"{even} the even trade" if lost else "none is lost",
         "below": "" if trade.costs is None else f"a success costs {trade.costs} on record",
         "wrong": "",
     }

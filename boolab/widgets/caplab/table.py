@@ -30,7 +30,7 @@ from boolab.widgets.caplab.numbers import numbers_of
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.stops import FirstStops, SavedByTask, chosen_columns, weights_of
 from boolab.widgets.caplab.ticks import ticks_of
-from boolab.widgets.caplab.values import Values, edges_of, is_log
+from boolab.widgets.caplab.values import Values, edges_of, end_of, is_log
 from boolab.widgets.caplab.verdict import bounds_of, independent_successes, trade_in_numbers, verdict_of
 
 ROWS: Final = 12
@@ -47,6 +47,8 @@ class CapTable:
         ledger: The runs.
         options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
         keep: The share of successes to keep, of which the title of the figure is.
+        recommended: The recommended limits, of which the title is where they are those of the figure; None if none are
+            known.
         whole: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
@@ -64,13 +66,23 @@ class CapTable:
         self._names = {name: [*map(str, ledger.runs[name])] for name in ("run_id", "task", "agent")}
         self._prefix = _shared_prefix(self._names["task"])
         self._extent = _extent(ledger, self._places)
-        self._edges = edges_of(int(self._extent.max(initial=1)))
         self.keep = question.keep
+        self.recommended: Limits | None = None
         self.measure = _measure(ledger, question.objective)
         weights = weights_of(ledger, self._places, self.measure)
         self._by_task = SavedByTask(ledger, self._settings, weights, self._first_stops)
         self._successes = int((ledger.success == 1).sum())
         self._independent = independent_successes(ledger)
+        end = end_of(self._extent, self.opening["max_steps"] or 1)
+        self._edges, self._end = edges_of(end, int(self._extent.max(initial=1)))
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """The limits that are shown at first: the recommended ones, else the tightest cap that does on record."""
+        if self.recommended is not None:
+            return {**self.recommended}
+        none: Limits = dict.fromkeys(SETTINGS)
+        return {**none, "max_steps": tightest(self._curve(none), self.keep)}
 
     # --- One setting --------------------------------------------------------------------------------------------------
 
@@ -117,7 +129,7 @@ class CapTable:
         proxy = self.ledger.success_by != LABEL
         return {
             "setting": {**setting.limits, "agent": setting.agent},
-            "verdict": verdict_of(setting, kept, saved[0], self._success),
+            "verdict": verdict_of(setting, kept, saved[0], self._success, self.keep),
             **counted,
             "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
             "numbers": numbers_of(counted, trade, self.ledger.n_runs, self._question.confidence, proxy=proxy),
@@ -126,7 +138,7 @@ class CapTable:
             "cut_by_length": self._by_length(stops.stopped),
             "rows": [self._row(run, stops) for run in listed[:rows]],
             "short": short_of(setting.limits),
-            "how": how_to_set(setting, self._question.policy),
+            "how": how_to_set(setting._replace(agent=self._where.agent), self._question.policy),
         }
 
     def _at(self, name: str, value: int | None) -> int:
@@ -199,9 +211,9 @@ class CapTable:
 
     def curve(self, limits: Limits) -> dict[str, Any]:
         """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
-        budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
-        curve = self._over((slice(None), budget, doom), self.options["max_steps"])
-        cap = tightest(curve, self.keep)
+        budget = self._at("tool_budget", limits["tool_budget"])
+        curve, confidence = self._curve(limits), self._question.confidence
+        cap, advised = tightest(curve, self.keep), self._advised(limits)
         loops = self._over((-1, budget, slice(None)), self.options["doom_loop"])
         shares = [
             {"value": value, "saved": share, "kept": kept / curve.of}
@@ -213,13 +225,25 @@ class CapTable:
             "upper": [*curve.upper],
             "at_least": np.round(curve.at_least, 4).tolist(),
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
-            "title": title_of(curve, self.keep),
-            "note": note_of(curve, self._question.confidence, turns=self._turns()),
+            "title": title_of(curve, self.keep, advised, confidence),
+            "note": note_of(curve, confidence, turns=self._turns(), proxy=self.ledger.success_by != LABEL),
             "on_record": f"On record: {'no cap does' if cap is None else short_of({'max_steps': cap})}.",
+            "tightest": cap,
             "tips": tips_of(curve),
             "frontier_title": frontier_title(curve) if curve.of else "",
             "doom_loops": shares,
         }
+
+    def _curve(self, limits: Limits) -> Curve:
+        budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
+        return self._over((slice(None), budget, doom), self.options["max_steps"])
+
+    def _advised(self, limits: Limits) -> int | None:
+        """The recommended cap, if the other recommended limits are these."""
+        wanted = self.recommended
+        if wanted is None or any(wanted[name] != limits[name] for name in SETTINGS[1:]):
+            return None
+        return wanted["max_steps"]
 
     def _over(self, place: Any, values: Sequence[int | None]) -> Curve:  # noqa: ANN401 - an index of numpy
         """What the settings at a place of the sums keep, save and stop: one for each value of an axis."""
@@ -283,7 +307,9 @@ class CapTable:
                 }
                 for name in SETTINGS
             ],
-            "log": is_log(caps),
+            "end": self._end,
+            "longer": int((self._extent >= self._end).sum()),
+            "log": is_log([cap for cap in caps if cap <= self._end] or caps),
             "lengths": {"edges": self._edges.tolist(), "turns": self._turns(), **lengths},
             "measure": MEASURES[self.measure],
             "confidence": self._question.confidence,

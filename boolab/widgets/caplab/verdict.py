@@ -9,10 +9,11 @@ import numpy as np
 
 from boolab.agents.setting import Setting
 from boolab.core.axes import AXES
-from boolab.core.text import percent
+from boolab.core.text import level, percent
 from boolab.counterfactuals.step_table import Ledger
 from boolab.stats.intervals import Array, lower_bound
 from boolab.stats.trade import BETTER_OFF, Trade
+from boolab.widgets.caplab.curve import rounded_down
 
 
 def independent_successes(ledger: Ledger) -> int:
@@ -50,14 +51,17 @@ def trade_in_numbers(kept: Mapping[str, int], saved: Mapping[str, Any]) -> Trade
     return Trade(saved["saved"], kept["of"] - kept["lower"], saved["of"], kept["of"], unit)
 
 
-def verdict_of(setting: Setting, kept: Mapping[str, int], saved: Mapping[str, Any], success: str) -> list[str]:
-    """What a setting keeps and saves, and whether that is a good trade.
+def verdict_of(
+    setting: Setting, kept: Mapping[str, int], saved: Mapping[str, Any], success: str, keep: float = 0.0
+) -> list[str]:
+    """What a setting keeps and saves, and whether that is a good trade. Where it keeps too little, that comes first.
 
     Args:
         setting: The setting.
         kept: `lower` and `upper` of the successes that it keeps, `of` those on record.
         saved: What it saves: `measure`, `label`, `saved`, `of`, `share`.
         success: What a success is, in the plural.
+        keep: The share of the successes to keep.
 
     Example:
         >>> kept = {"lower": 160, "upper": 160, "of": 168}
@@ -67,21 +71,35 @@ def verdict_of(setting: Setting, kept: Mapping[str, int], saved: Mapping[str, An
         'A step cap of 68 keeps 160 of 168 successes and saves 2.1% of the steps.'
         >>> trade
         'The trade is poor: better left off.'
+        >>> kept = {"lower": 148, "upper": 148, "of": 168}
+        >>> verdict_of(Setting(max_steps=47), kept, saved, "successes", 0.95)[0]
+        'A step cap of 47 keeps 148 of 168 successes, 88.0%, less than the 95% to keep, and saves 2.1% of the steps.'
     """
     limits = [AXES[name].with_value(value) for name, value in setting.limits.items() if value is not None]
     if not limits:
         return ["No limit is set: nothing is stopped, and nothing is saved.", ""]
     named = limits[0] if len(limits) == 1 else f"{', '.join(limits[:-1])} and {limits[-1]}"
     several = len(limits) > 1
-    keeps = f"{'keep' if several else 'keeps'} {kept['lower']:,} of {kept['of']:,} {success}"
-    what = [keeps] if kept["of"] else []
+    lower, upper = kept["lower"], kept["upper"]
+    most = "" if lower == upper else f" ({upper:,} at most)"
+    keeps = f"{'keep' if several else 'keeps'} {lower:,} of {kept['of']:,} {success}{most}"
+    too_few = kept["of"] and lower / kept["of"] < keep - 1e-12
+    less = f", {_shares(kept)}, less than the {level(keep)} to keep," if too_few else ""
+    what = [f"{keeps}{less}"] if kept["of"] else []
     known = saved["share"] is not None
     if known:
         what.append(f"{'save' if several else 'saves'} {percent(saved['share'])} of the {saved['label']}")
-    first = (
-        f"{named[0].upper()}{named[1:]} {' and '.join(what)}." if what else "Nothing is on record to keep or to save."
-    )
+    if not what:
+        return ["Nothing is on record to keep or to save.", ""]
+    sentence = f"{named} {' and '.join(what)}."
+    first = f"{sentence[0].upper()}{sentence[1:]}"
     found = trade_in_numbers(kept, saved)
     trade = found.sentence.partition(":")[0].rstrip(".")  # its numbers are among the four below
     advice = f": {BETTER_OFF}" if found.is_poor else ""
     return [first, f"{trade}{advice}." if known and trade else ""]
+
+
+def _shares(kept: Mapping[str, int]) -> str:
+    """The share that is kept, or where it is not known for certain, from the least to the most."""
+    ends = dict.fromkeys(rounded_down(kept[end] / kept["of"]) for end in ("lower", "upper"))
+    return " to ".join(ends)

@@ -25,7 +25,6 @@ from boolab.stats.recommend.recommend import Objective
 from boolab.widgets._base.compress import packed
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
-from boolab.widgets.caplab.agents import agents_of
 from boolab.widgets.caplab.counting import counted_anew, counting_of, tools_by_calls
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.how_to_set import short_of
@@ -62,8 +61,12 @@ class CapLab(OpensRuns):
     this holds for limits that the model cannot see. The numbers are those of `counterfactual(..., aggregate=True)`, the
     recommended setting is that of `recommend`.
 
-    A limit is for one agent. Where there are runs of several, those of the agent with most runs are shown at first; a
-    tab of each leads to the others, and one to all together. Where there are runs of subagents, the limits are those of
+    It opens on the recommended setting. Until that is computed, and where nothing can be recommended, it shows the
+    tightest cap that keeps enough successes on record, or no limit if none does.
+
+    A limit is for one agent on one data set. Where there are runs of several, those of the largest group are shown at
+    first; a tab of each leads to the others, and one to all together. The data set of a run is `settings["set"]`, else
+    what the name of its task begins with, up to a slash. Where there are runs of subagents, the limits are those of
     one agent at a time, at first of the agent that families begin with. What is kept is what
     `counterfactual(..., grid={"max_steps@lead": ...}, by="agent")` reports for its runs. What is saved is the part that
     is cut off these runs, as if each of them were begun.
@@ -119,10 +122,14 @@ class CapLab(OpensRuns):
         own = "canonical" if policy is None else get_policy(policy).detectors.identity
         own_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in listed], scope))
         agent = self._tables.first_agent
-        self._setting = Setting(identity=own if identity is None else identity, scope=own_scope, agent=agent)
+        start = Setting(identity=own if identity is None else identity, scope=own_scope, agent=agent)
+        self._setting = self._opening(start)
+        self._untouched = True
         self._answered: int | None = None
         self._others_in_page = True
-        self._agents = agents_of(self._tables)
+        self._agents = [
+            {"name": group.name, "title": group.title, "detail": group.detail} for group in self._tables.groups.values()
+        ]
         self._tools = tools_by_calls(listed)
         self._figure = _Figure(self._data_of(self._setting))
         super().__init__(self._figure, {run.run_id: run for run in reversed(listed)})
@@ -150,6 +157,7 @@ class CapLab(OpensRuns):
         places = [name for name in SETTINGS if name not in wanted]
         new = self._fitting(new, places)
         self._tables.at(new).sums(new.limits)  # an error for what is not on a slider, before anything moves
+        self._untouched = self._untouched and not any(name in wanted for name in SETTINGS)
         self._move(new)
 
     @property
@@ -174,6 +182,7 @@ class CapLab(OpensRuns):
     @keep.setter
     def keep(self, share: float) -> None:
         self._tables.question = replace(self._tables.question, keep=share)
+        self._reopen()
         self._refresh()
         self._begin_search()
 
@@ -186,6 +195,15 @@ class CapLab(OpensRuns):
             if (limit := setting.limits[name]) is not None
         }
         return setting._replace(**looser)
+
+    def _opening(self, setting: Setting) -> Setting:
+        """The setting with the limits that are shown at first: the recommended ones, or a cap that does on record."""
+        return setting._replace(**self._tables.at(setting).opening)
+
+    def _reopen(self) -> None:
+        """Show the limits that are shown at first, until the user chooses others."""
+        if self._untouched:
+            self._setting = self._opening(self._setting)
 
     # --- What the controls ask for ------------------------------------------------------------------------------------
 
@@ -215,7 +233,8 @@ class CapLab(OpensRuns):
             return
         same = {name: wanted.pop(name) for name in ("same", "exempt") if name in wanted}
         setting = counted_anew(self._setting._replace(**wanted), same)
-        self._move(self._fitting(setting, list(SETTINGS)))
+        self._untouched = self._untouched and not any(name in wanted for name in SETTINGS)
+        self._move(self._opening(setting) if self._untouched else self._fitting(setting, list(SETTINGS)))
 
     def _data_of(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
         table, found = self._tables.at(setting), self._tables.found(setting)
@@ -252,6 +271,7 @@ class CapLab(OpensRuns):
             await asyncio.to_thread(self._tables.recommended, setting)
         finally:
             self._search = None
+            self._reopen()
             self._refresh()
         self._begin_search()  # the user may have moved on to another setting
 
@@ -280,6 +300,8 @@ class CapLab(OpensRuns):
             OSError: if the file cannot be written.
         """
         self._tables.recommended(self._setting)
+        self._reopen()
+        self._refresh()
         self._others_in_page = other_agents
         try:
             for setting in self._others():
@@ -287,6 +309,12 @@ class CapLab(OpensRuns):
             return super().to_html(path)
         finally:
             self._others_in_page = True
+
+    def _saved(self) -> dict[str, Any]:
+        self._tables.recommended(self._setting)  # the page has what the live view opens on in a moment
+        self._reopen()
+        self._refresh()
+        return super()._saved()
 
     def _title(self) -> str:
         base = self._tables.at(self._setting).base
@@ -297,7 +325,7 @@ class CapLab(OpensRuns):
         stopped = answer["cut"]
         found = self._tables.found(self._setting)
         lines = [
-            f"Setting: {in_words(self._setting)}.",
+            f"Setting: {in_words(self._tables.named(self._setting))}.",
             f"Kept: {kept_in_words(answer['kept'])} {table.base['success']}.",
             *(f"Saved: {saved_in_words(saved)}." for saved in answer["saved"]),
             f"Stopped: {count(stopped['n'], 'run')}, {stopped['succeeded']} of them {table.base['success']}.",
