@@ -210,7 +210,11 @@ class TrialResult:
             return ""
         say = money if self.unit == "dollars" else lambda amount: count(round(amount), "step")
         low, high = max(0.0, found.low), found.high
-        if math.isinf(high):
+        if high <= 0:
+            return f"Additional successes cost nothing: the change also saves {self.unit}."
+        if found.value is not None and found.value <= 0:
+            span = f"at most {say(high)}, and may cost nothing"
+        elif math.isinf(high):
             span = f"at least {say(low)}, without an upper bound, because the gain may be 0"
         elif say(low) == say(high):
             span = say(low)
@@ -249,12 +253,12 @@ class TrialResult:
         if threshold is None or not found.successes:
             return ""
         failing = found.failures / (found.failures + found.successes)
+        r, d = found.recovered / found.failures, found.lost / found.successes
+        failures, successes = count(found.failures, "failure"), count(found.successes, "success", "successes")
         return (
-            f"Of {count(found.failures, 'failure')} on record that were continued, {found.recovered:,} became "
-            f"successes (r = {found.recovered / found.failures:.2f}); of {count(found.successes, 'success', 'successes')}, "
-            f"{found.lost:,} were lost (d = {found.lost / found.successes:.2f}). The change gains more than it loses "
-            f"where more than d / (r + d) = {percent(threshold)} of the runs that it reaches fail; here "
-            f"{percent(failing)} did."
+            f"Of {failures} on record that were continued, {found.recovered:,} became successes (r = {r:.2f}); of "
+            f"{successes}, {found.lost:,} were lost (d = {d:.2f}). The change gains more than it loses where more than "
+            f"d / (r + d) = {percent(threshold)} of the runs that it reaches fail; here {percent(failing)} did."
         )
 
     def _rows(self) -> list[list[str]]:

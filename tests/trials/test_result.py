@@ -56,6 +56,7 @@ def test_the_verdict_is_one_plain_sentence_for_each_place_of_the_interval(low: i
         (Estimate(3.0, 1.0, 8.0), "An additional success costs about 3 steps (1 step to 8 steps)"),
         (Estimate(3.0, 3.0, 3.0), "An additional success costs 3 steps"),
         (Estimate(None, 1.0, 8.0), "An additional success costs 1 step to 8 steps"),
+        (Estimate(-2.0, -4.0, 5.0), "An additional success costs at most 5 steps, and may cost nothing"),
         (Estimate(3.0, 2.0, float("inf")), "costs at least 2 steps, without an upper bound, because the gain may be 0"),
     ],
 )
@@ -63,6 +64,11 @@ def test_the_price_of_a_success_has_its_interval(found: Estimate, words: str) ->
     shown = after(per_success=found, extra_cost=None, recorded_per_success=7.0).sentences[1]
     assert words in shown
     assert shown.endswith("; on record a success costs 7 steps.")
+
+
+def test_a_change_that_adds_successes_and_saves_steps_has_no_price() -> None:
+    shown = after(per_success=Estimate(-2.0, -4.0, -1.0), extra_cost=None).sentences[1]
+    assert shown == "Additional successes cost nothing: the change also saves steps."
 
 
 def test_what_more_it_takes_has_its_price() -> None:
