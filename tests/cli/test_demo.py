@@ -125,3 +125,11 @@ def test_stop_reasons_add_up_and_leave_unknown_tokens_out() -> None:
 def test_stop_reasons_keep_runs_without_a_setting() -> None:
     frame = runs_df([play(["a"]), play(["b"])]).assign(max_steps=pd.Series([3, None], dtype="Int64"))
     assert stop_reasons(frame, ["max_steps"])["n_runs"].tolist() == [1, 1]
+
+
+@pytest.mark.slow
+def test_the_trial_of_the_demo_shows_its_own_numbers(written: Report, measured: Measured) -> None:
+    found = measured.trial
+    assert str(found) in written.text
+    assert found.n_branches >= 20
+    assert found.outcomes["open"] == found.n_open > 0

@@ -32,11 +32,14 @@ from boolab.harness.presets import policies as presets
 from boolab.io.csv_export import write_csv
 from boolab.io.resources import checkout, data_path
 from boolab.models.scripted import ScriptedModel
+from boolab.models.simulated.model import SimulatedModel
 from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_time, max_tokens, tool_budget
 from boolab.rules.stop import StopRule
 from boolab.sweeps.driver import sweep
 from boolab.tools.tool import ToolSpec
 from boolab.tools.workspace import workspace_tools
+from boolab.trials.result import TrialResult
+from boolab.trials.trial import trial
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +54,9 @@ QUICK_GRID: Final[Grid] = {"max_steps": (None, 3), "tool_budget": (None,), "doom
 
 POLICIES: Final = ("boocode", "opencode_3631", "naive")
 """The policies that the demo compares; notebook 04 compares all."""
+
+CAP, RAISED, TASKS, BRANCHES = 50, 100, 60, 20
+"""The trial of the demo: the cap on record, the larger one, how many simulated tasks, and how many branches."""
 
 TASK: Final = "Find out how this program decides when to stop."
 RULES: Final[tuple[tuple[StopRule, str], ...]] = (
@@ -84,12 +90,16 @@ class Material(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """The runs: `own` under each agent's own limits, `grid` under the grid, `policies` under other policies."""
+    """The runs: `own` under each agent's own limits, `grid` under the grid, `policies` under other policies.
+
+    `trial` is a trial of a larger cap, on a simulated agent.
+    """
 
     material: Material
     own: list[Run]
     grid: list[Run]
     policies: list[Run]
+    trial: TrialResult
     seconds: float
 
 
@@ -163,7 +173,7 @@ async def measure(material: Material | None = None, *, grid: Grid = GRID, progre
         own = await run(agents)
         limited = await run(workers, grid={"policy": ["boocode"], **grid})
         other = await run(workers, grid=others)
-    return Measured(material, own, limited, other, time.perf_counter() - start)
+    return Measured(material, own, limited, other, await _trial(), time.perf_counter() - start)
 
 
 def report(measured: Measured, out: str | Path = "out/demo") -> Report:
@@ -180,6 +190,7 @@ def report(measured: Measured, out: str | Path = "out/demo") -> Report:
         _early_exit(measured.material),
         _stuck(measured.material),
         _retry(measured.material),
+        _Section(f"Should the cap be raised from {CAP} to {RAISED}?", _raised(measured.trial)),
     ]
     parts = {"own limits": measured.own, "grid": measured.grid, "policies": measured.policies}
     for section in sections:
@@ -347,6 +358,23 @@ def _retry(material: Material) -> _Section:
     """
     runs = (broken, retried, surviving)
     return _Section("A way to fail: a step counter that survives a retry", paragraphs(text), runs)
+
+
+async def _trial() -> TrialResult:
+    """A trial of a larger cap, on runs of a simulated agent that its cap stopped."""
+    model = SimulatedModel.load("coder")
+    agent = Agent("coder", max_steps=CAP, tool_budget=None, doom_loop=None)
+    runs = await sweep(agent, [f"Task {number}" for number in range(TASKS)], model, progress=False)
+    return await trial(runs, {"max_steps": RAISED}, model=model).run(BRANCHES, progress=False)
+
+
+def _raised(found: TrialResult) -> str:
+    """The answer of a trial."""
+    text = f"""
+        A recording does not show what a stopped run would have done next. A trial continues some of the runs that a cap
+        of {CAP} stopped, under a cap of {RAISED}. The agent is simulated, and so are its successes.
+    """
+    return f"{paragraphs(text)}\n\n{found}"
 
 
 def _write_tables(runs: pd.DataFrame, recorded: Findings, folder: Path) -> Iterator[Path]:
