@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import boolab as bl
+from boolab.io.resources import data_path
 from boolab.widgets.caplab.widget import CapLab
 from tests.browser.conftest import PageOf
 from tests.support.caplab_cases import Told, runs_of
@@ -239,3 +240,19 @@ def test_controls_and_the_main_figure_fit_the_first_screen_and_controls_stay(pag
         page.locator(".failures").evaluate("(list) => list.scrollIntoView({ block: 'end' })")
         expect(page.locator(".side .boolab-budget")).to_be_in_viewport(ratio=1)
         assert page.evaluate("document.documentElement.scrollHeight") <= 1700
+
+
+@pytest.mark.parametrize("width", [848, 1280])
+def test_numbers_with_costs_and_ranges_do_not_overlap(page_of: PageOf, width: int) -> None:
+    shown = CapLab(bl.load_runs(data_path("datasets") / "runs"))
+    shown.setting = {"max_steps": 33, "doom_loop": 4}
+    page = page_of(shown, width=width)
+    places = page.locator(".numbers dd > *").evaluate_all(
+        "(all) => all.map((one) => one.getBoundingClientRect().toJSON())"
+    )
+    boxes = page.locator(".numbers > div").evaluate_all(
+        "(all) => all.map((one) => one.getBoundingClientRect().toJSON())"
+    )
+    assert len(boxes) == 4
+    for place in (one for one in places if one["width"]):
+        assert any(box["left"] <= place["left"] and place["right"] <= box["right"] + 1 for box in boxes), place

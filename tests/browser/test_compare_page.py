@@ -25,6 +25,7 @@ def test_the_first_difference_is_in_view_and_equal_steps_are_folded(page_of: Pag
         expect(page.locator(".divergence")).to_have_text("First difference")
         expect(page.locator(".finding")).to_contain_text("at step 61: the model gives another answer")
         expect(page.locator(".row.different")).to_have_count(3)
+        expect(page.locator(".bar")).to_contain_text("119 equal steps \u00b7 1 differs \u00b7 2 only in b")
         folds = page.locator("button.fold")
         expect(folds.first).to_contain_text("58 equal steps steps 1–58")  # noqa: RUF001
         folds.first.click()

@@ -311,6 +311,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             text = html.escape(clean(messages.get(name, "")))
             shown.value = f'<span role="alert" class="boolab-message">{"✕ " if text else ""}{text}</span>'
         self._fill_menus()
+        self._show_defaults()
         self._under.show({"title": "", "fields": [], **self._results()})
         self.save_button.disabled = bool(messages) or not self.changed
         self.undo_button.disabled = not self._before
@@ -323,6 +324,13 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         for name, menu in self.menus.items():
             used = names_in(self.fields[name].value)
             menu.options = ["", *(one for one in menus[name] if one not in used)]
+
+    def _show_defaults(self) -> None:
+        """In an empty field of a limit, the value that applies."""
+        applying = dict(sentence.partition(": ")[::2] for sentence in self.effective)
+        for name in SETTINGS:
+            value = applying.get(label_of(name))
+            self.fields[name].placeholder = HINTS[name] if value is None else f"{value}; a number or none"
 
     def _set_status(self, *texts: str) -> None:
         text = html.escape(clean(" ".join(filter(None, texts))))

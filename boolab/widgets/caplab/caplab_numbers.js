@@ -41,10 +41,16 @@ function verdict({ answer }) {
   return h("p", { class: "verdict" }, visible(first), rest ? h("span", {}, ` ${visible(rest)}`) : null);
 }
 
+// The base of a number, and apart from it shares of other amounts, for which a narrow cell has no room.
+function baseOf(of) {
+  const [base, ...others] = of.split(/, (?=[\d.]+% of the )/);
+  return [h("span", {}, base), others.length ? h("span", { class: "others-saved" }, `, ${others.join(", ")}`) : null];
+}
+
 function numbers({ answer }) {
   return h("dl", { class: "numbers" }, answer.numbers.map(({ key, label, value, of, below, wrong }) =>
     h("div", { "data-key": key }, h("dt", {}, label),
-      h("dd", {}, h("strong", {}, value), " ", h("span", {}, of),
+      h("dd", {}, h("strong", {}, value), " ", baseOf(of),
         h("span", { class: "below" }, below, below && wrong ? ", " : null, wrong ? h("span", { class: "wrong" }, `\u2715 ${wrong}`) : null)))));
 }
 

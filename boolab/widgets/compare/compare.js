@@ -60,9 +60,13 @@ function summaryOf(data) {
   const total = (kind, side) => data.stretches.filter((one) => one.kind === kind).reduce((sum, one) => sum + one[side], 0);
   const parts = [`${plural(total("same", "n_a"), "equal step")}`];
   if (total("results", "n_a")) parts.push(`${count(total("results", "n_a"))} with other results`);
-  for (const [side, name] of [["n_a", 0], ["n_b", 1]]) {
-    const own = total("different", side);
-    if (own) parts.push(`${count(own)} only in ${visible(data.sides[name].name)}`);
+  const pairs = data.stretches.filter(({ kind }) => kind === "different").map(({ n_a, n_b }) => [n_a, n_b, Math.min(n_a, n_b)]);
+  const sum = (amount) => pairs.reduce((all, one) => all + amount(one), 0);
+  const differ = sum(([, , both]) => both); // side by side, as the rows are
+  if (differ) parts.push(`${count(differ)} ${differ === 1 ? "differs" : "differ"}`);
+  for (const side of [0, 1]) {
+    const own = sum((one) => one[side] - one[2]);
+    if (own) parts.push(`${count(own)} only in ${visible(data.sides[side].name)}`);
   }
   return parts.join(" · ");
 }

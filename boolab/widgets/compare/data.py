@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from boolab.core.text import aligned, clean, clip, count
+from boolab.core.tool_kinds import Kind, kind_of
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.rules.call_identity import arguments_hash
 from boolab.widgets._base.amounts import dollars_of, tokens_of
@@ -17,6 +19,7 @@ from boolab.widgets.compare.words import end_words
 MAX_NAMED: Final = 3  # calls of a step in a sentence
 _TEXT: Final = 160
 _QUOTE: Final = 90
+_SHELL: Final = re.compile(r"[|&;<>`$()]")  # of more than one command, or of one that writes a file
 _MINUS: Final = "\N{MINUS SIGN}"
 _PEEK: Final = 2_000  # characters of a text that is cut to one line
 
@@ -271,9 +274,22 @@ def _compact(step: Step) -> dict[str, Any]:
     calls = []
     for call, result in zip(step.response.tool_calls, step.results, strict=True):
         kind, label, _ = labelled(call)
+        kind = _kind_of_command(label) if kind == "execute" else kind
         state = "dropped" if result is None else "failed" if result.is_error else "ok"
         calls.append({"kind": kind, "label": label, "state": state})
     return {"calls": calls, "text": _line(step.response.text, _TEXT), "error": _line(step.error, _TEXT)}
+
+
+def _kind_of_command(command: str) -> Kind:
+    """The kind of a command that a shell runs: that of the tool of its name, which another harness calls directly.
+
+    Example:
+        >>> _kind_of_command("ls -F"), _kind_of_command("python a.py"), _kind_of_command("ls | wc")
+        ('read', 'execute', 'execute')
+    """
+    kind = kind_of(command.partition(" ")[0])
+    plain = not _SHELL.search(command)
+    return kind if plain and kind in ("read", "search", "write") else "execute"
 
 
 def _number(value: float) -> str:

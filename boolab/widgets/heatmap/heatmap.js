@@ -198,6 +198,8 @@ function gridOf(data, heading) {
 
 function cellOf(data, cell, up, column) {
   const shade = cell.fill ? { "background-color": cell.fill, color: cell.ink } : {};
+  const border = { t: up === data.y.ticks.length - 1, b: up === 0, l: column === 0, r: column === data.x.ticks.length - 1 };
+  const closing = cell.good && data.keep ? Object.keys(border).filter((side) => border[side]) : []; // the line ends nowhere
   return h(
     "div",
     {
@@ -214,7 +216,7 @@ function cellOf(data, cell, up, column) {
       "data-faint": Boolean(cell.faint),
       "data-edges": cell.edges || null,
       "data-off": data.x.values[column] === null && data.x.values.length > 1,
-      style: { ...shade, ...Object.fromEntries([...cell.edges].map((side) => [`--${side}`, 1])) },
+      style: { ...shade, ...Object.fromEntries([...cell.edges, ...closing].map((side) => [`--${side}`, 1])) },
     },
     h("span", { class: "number" }, cell.text),
     cell.count && h("span", { class: "count" }, cell.count),
