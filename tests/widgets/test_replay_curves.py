@@ -26,12 +26,18 @@ def usage(tokens: int, cost: float | None = None) -> dict[str, Any]:
     return {"input_tokens": tokens, "output_tokens": 1} | ({} if cost is None else {"cost_usd": cost})
 
 
-def test_cost_and_tokens_are_sums_and_context_is_what_was_sent() -> None:
+def test_the_sum_of_tokens_is_a_curve_where_there_is_no_cost_or_a_limit_counts_it() -> None:
+    used = [usage(10, 0.25), usage(20, 0.5), usage(30, 0.25)]
+    assert set(curves(run_of(used))) == {"cost", "context"}
+    assert curves(run_of(used, stop=bl.max_tokens(99)))["tokens"]["values"] == [11, 32, 63]
+    assert curves(run_of([usage(10), usage(20), usage(30)]))["tokens"]["values"] == [11, 32, 63]
+
+
+def test_cost_is_a_sum_and_context_is_what_was_sent() -> None:
     found = curves(run_of([usage(10, 0.25), usage(20, 0.5), usage(30, 0.25)]))
     assert found["cost"]["values"] == [0.25, 0.75, 1.0]
-    assert found["tokens"]["values"] == [11, 32, 63]
     assert found["context"]["values"] == [10, 20, 30]
-    assert {key: curve["limit"] for key, curve in found.items()} == {"cost": None, "context": None, "tokens": None}
+    assert {key: curve["limit"] for key, curve in found.items()} == {"cost": None, "context": None}
 
 
 def test_what_is_not_on_record_has_no_curve_and_ends_a_sum() -> None:

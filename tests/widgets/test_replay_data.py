@@ -222,9 +222,9 @@ def test_neighbours_that_do_the_same_are_one_item() -> None:
     (turn,) = data["outline"]
     facts = ("label", "kind", "first", "last", "repeats")
     assert [tuple(item[fact] for fact in facts) for item in turn["items"]] == [
-        ('grep "old_name"', "search", 1, 2, 2),
-        ("read_file \N{MULTIPLICATION SIGN}3", "read", 3, 3, 1),
-        ("pytest", "execute", 4, 4, 1),
+        ('grep "old_name"', "search", 1, 2, 1),
+        ("read_file \N{MULTIPLICATION SIGN}3", "read", 3, 3, 0),
+        ("pytest", "execute", 4, 4, 0),
         ("final answer", "text", 5, 5, 0),
     ]
 

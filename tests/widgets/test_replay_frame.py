@@ -182,8 +182,8 @@ def test_a_request_has_a_summary_in_the_place_of_what_was_compacted_and_the_mess
 def test_an_outlines_item_ends_where_a_limit_would_have_stopped() -> None:
     (turn,) = replay_data(looping(), ["boocode"])["outline"]
     assert [(item["first"], item["last"], item["repeats"]) for item in turn["items"]] == [
-        (1, 3, 3),
-        (4, 6, 6),
+        (1, 3, 2),
+        (4, 6, 3),
         (7, 7, 0),
     ]
 

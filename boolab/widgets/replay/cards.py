@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from boolab.core.redacted import is_redacted
@@ -23,6 +24,8 @@ _REFUSALS: Final = (
     "Your proposed edit has introduced new syntax error",  # SWE-agent
 )
 """How results begin of calls that were not carried out, as the harnesses write them."""
+_FENCE: Final = "```"
+_BLOCK: Final = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _ABOUT: Final = {
     "execute": ("command", "cmd", "script", "code", "input"),
     "search": ("pattern", "query", "regex", "search_term", "q", "glob", "command", "path"),
@@ -77,6 +80,28 @@ def is_refused(result: str) -> bool:
         (True, False)
     """
     return result.startswith(_REFUSALS)
+
+
+def without_commands(text: str, calls: Iterable[tuple[str, object]]) -> str:
+    r"""A text without the code blocks that only repeat what its calls say.
+
+    Args:
+        text: The text of a step.
+        calls: Its calls: the arguments as the model wrote them, and parsed.
+
+    Example:
+        >>> text = "I list the files.\n```\nls -F\n```"
+        >>> without_commands(text, [("", {"command": "ls -F\n"})]), without_commands(text, []) == text
+        ('I list the files.', True)
+    """
+    if _FENCE not in text:
+        return text
+    commands: set[str] = set()
+    for arguments, value in calls:
+        values = value.values() if isinstance(value, Mapping) else [arguments]
+        commands.update(one.strip() for one in values if isinstance(one, str))
+    found = _BLOCK.sub(lambda block: "" if block[1].strip() in commands else block[0], text)
+    return text if found == text else found.strip()
 
 
 def _about(tool: str, kind: str, value: object, edits: list[Edit], used: set[str]) -> tuple[str, set[str]]:

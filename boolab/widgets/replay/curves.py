@@ -48,7 +48,9 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
          "values": [usage.input_tokens for usage in usages]},
         _curve("tokens", "tokens", _sums(tokens), limited.get("tokens")),
     ]  # fmt: skip
-    return [curve for curve in curves if sum(value is not None for value in curve["values"]) > 1]
+    known = [curve for curve in curves if sum(value is not None for value in curve["values"]) > 1]
+    priced = known and known[0]["key"] == "cost"  # then the sum of tokens adds a third scale, and nothing to read
+    return [curve for curve in known if curve["key"] != "tokens" or curve["limit"] is not None or not priced]
 
 
 def _curve(key: str, unit: str, sums: Sequence[float | None], limited: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from boolab.rules.stop import StopRule
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.replay.between import rows_between
-from boolab.widgets.replay.cards import card_of, is_refused
+from boolab.widgets.replay.cards import card_of, is_refused, without_commands
 from boolab.widgets.replay.code import code_of
 from boolab.widgets.replay.curves import curves_of, slow_steps
 from boolab.widgets.replay.edits import is_window
@@ -238,7 +238,9 @@ def _steps(
                 "model_ms": step.model_ms,
                 "ttft_ms": response.ttft_ms,
                 "finish": response.finish_reason,
-                "text": shown(response.text),
+                "text": without_commands(
+                    shown(response.text), ((one.arguments, labelled(one).value) for one in response.tool_calls)
+                ),
                 "reasoning": in_words(response.reasoning),
                 "error": in_words(step.error),
                 "missing": sizes_of(text=response.text),

@@ -134,13 +134,21 @@ def _happened(run: Run, longest: int) -> str:
     """What happened, in one or two sentences."""
     place = stop_place(run)
     repeats = f", with {longest:,} identical calls in a row" if longest >= MIN_STREAK else ""
-    own = f"its own limit, {run.stop.rule}" if run.stop.rule else ""
+    own = f"its own limit{_own_limit(run)} {place}" if run.stop.rule else ""
     if run.success is None:
-        ended = f"Stopped by {own}, {place}" if own else f"{run.stop.reason.replace('_', ' ').capitalize()} {place}"
+        ended = f"Stopped by {own}" if own else f"{run.stop.reason.replace('_', ' ').capitalize()} {place}"
         return f"{ended}{repeats}."
     label = "Resolved" if run.success else "Failed"
-    how = f", {'though ' if run.success else ''}stopped by {own}, {place}" if own else f" {place}"
+    how = f", {'though ' if run.success else ''}stopped by {own}" if own else f" {place}"
     return f"{label}{how}{repeats}."
+
+
+def _own_limit(run: Run) -> str:
+    """The limit that stopped a run: its amount, if that is money; else its rule."""
+    limit = run.limits.get("cost")
+    if run.stop.reason == "cost_budget" and limit:
+        return f" of {money(limit / MICRO)}"
+    return f", {run.stop.rule},"
 
 
 def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -29,8 +29,8 @@ def outline_of(
 
     Returns:
         For each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is
-        called), `first` and `last` step, `errors` (how many of its calls failed), and `repeats` (how many calls in
-        a row were the same, at most).
+        called), `first` and `last` step, `errors` (how many of its calls failed), and `repeats` (how many steps
+        repeat the call before them).
 
     Example:
         >>> call = {"label": "ls src", "tool": "ls", "kind": "read", "error": False, "streak": 1}
@@ -39,12 +39,16 @@ def outline_of(
         ['ls src', 'final answer']
     """
     return [
-        {"turn": number, "title": turn["title"], "items": _items(steps, turn["first"], turn["last"], between)}
+        {"turn": number, "title": turn["title"], "items": items}
         for number, turn in enumerate(turns, 1)
+        for items in [_items(steps, turn["first"], turn["last"], between, ends=number == len(turns))]
     ]
 
 
-def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int, between: Collection[int]) -> list[dict[str, Any]]:
+def _items(
+    steps: Sequence[Mapping[str, Any]], first: int, last: int, between: Collection[int], *, ends: bool
+) -> list[dict[str, Any]]:
+    """The items of a turn; `ends`: whether it is the last one, so that its last text is the answer."""
     numbers = range(first, last + 1)
     parts = accumulate((number - 1 in between for number in numbers), initial=0)  # how many rows came before
     numbered = [(number, steps[number - 1], part) for number, part in zip(numbers, [*parts][1:], strict=True)]
@@ -53,10 +57,10 @@ def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int, between: C
         members = [(number, step) for number, step, _ in group]
         inside = [step for _, step in members]
         calls = [call for step in inside for call in step["calls"]]
-        repeats = max((call["streak"] for call in calls), default=0)
+        repeats = sum(any(call["streak"] > 1 for call in step["calls"]) for step in inside)
         items.append(
             {
-                "label": _label(inside, calls, repeats, closes=members[-1][0] == last),
+                "label": _label(inside, calls, repeats, closes=ends and members[-1][0] == last),
                 "kind": calls[0]["kind"] if calls else _TEXT,
                 "first": members[0][0],
                 "last": members[-1][0],
@@ -92,7 +96,7 @@ def _label(
         return label if len(steps) == 1 else f"{label} {_TIMES}{len(steps)}"
     labels = list(dict.fromkeys(call["label"] for call in calls))
     if len(labels) == 1:
-        return str(labels[0]) if repeats >= len(calls) else f"{labels[0]} {_TIMES}{len(calls)}"
+        return str(labels[0]) if repeats + 1 >= len(calls) else f"{labels[0]} {_TIMES}{len(calls)}"
     tools = list(dict.fromkeys(call["tool"] for call in calls))
     if len(tools) == 1:
         return f"{tools[0]} {_TIMES}{len(calls)}"

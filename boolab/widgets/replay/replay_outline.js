@@ -84,7 +84,7 @@ function outlineOf(data, { onItem, onBetween, onTurn, openRun }) {
       h("span", { class: "at", "aria-hidden": "true" }, steps),
       h("span", { class: `dot kind-${item.kind}`, "aria-hidden": "true" }),
       h("span", { class: "label" }, visible(item.label).replace(/\s+/g, " ")),
-      item.repeats > 1 && h("span", { class: "repeats", "aria-label": `, the same call ${plural(item.repeats, "time")}` }, `↻ ${count(item.repeats)}`),
+      item.repeats > 0 && h("span", { class: "repeats", "aria-label": `, ${plural(item.repeats, "repeat")}` }, `↻ ${count(item.repeats)}`),
       item.errors > 0 && h("span", { class: "failed", "aria-label": `, ${plural(item.errors, "failure")}` }, item.errors > 1 ? `✕ ${count(item.errors)}` : "✕"),
     );
   }

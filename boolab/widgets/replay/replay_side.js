@@ -56,6 +56,8 @@ function wouldOf(data, onStep) {
       : h("button", { type: "button", class: `row${mark.own ? " own" : ""}`, ...names, onclick: () => onStep(Math.max(1, mark.step)) }, words);
     return { mark, element };
   });
+  const never = rows.filter((row) => row.mark.step === null);
+  const few = never.length < 4;
   const show = (n) => {
     for (const { mark, element } of rows) {
       const state = mark.step === null || mark.acts === "unknown" ? "" : Math.max(1, mark.step) === n ? "here" : "";
@@ -67,7 +69,8 @@ function wouldOf(data, onStep) {
   };
   const element = h(
     "div", { class: "would", role: "group", "aria-label": "Where each limit would have stopped this run" },
-    h("h4", {}, "Where limits would have stopped it"), rows.map((row) => row.element),
+    h("h4", {}, "Where limits would have stopped it"), rows.filter((row) => row.mark.step !== null || few).map((row) => row.element),
+    !few && h("details", {}, h("summary", {}, `never: ${count(never.length)} others`), never.map((row) => row.element)),
     h("p", { class: "quiet" }, "Valid for limits that the model cannot see."),
   );
   return { element, show };

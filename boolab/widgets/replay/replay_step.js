@@ -9,6 +9,7 @@
 // The event "unfold" on the element opens what is folded until a hit can be seen; it is done when dispatchEvent returns.
 
 const FOLD_CHARS = 2000;
+const WRAP = 96; // about as many characters fit into a line
 const MOST_MARKED = 2000;
 
 // What a reader looks for, as a pattern: the words themselves, in any case.
@@ -32,17 +33,25 @@ function marked(text, pattern) {
   return [...nodes, shown.slice(end)];
 }
 
-// Where a long text is folded: after so many lines or characters, and between characters that belong together.
+// Where a long text is folded: after about so many lines as they wrap, or characters, and between characters that belong together.
 function foldAt(text, lines) {
   let end = -1;
-  for (let n = 0; n < lines; n += 1) {
-    end = text.indexOf("\n", end + 1);
+  for (let n = 0; n < lines;) {
+    const start = end + 1;
+    end = text.indexOf("\n", start);
+    const wraps = Math.max(1, Math.ceil(((end < 0 ? text.length : end) - start) / WRAP));
+    if (wraps > lines - n + 2) {
+      end = text.lastIndexOf(" ", start + (lines - n) * WRAP);
+      if (end <= start) end = start + (lines - n) * WRAP;
+      break;
+    }
+    n += wraps;
     if (end < 0) break;
   }
   if (end < 0 || end === text.length - 1) end = text.length;
   else if (end < text.length && text[end - 1] === "\r") end -= 1;
-  if (end <= FOLD_CHARS) return end;
-  return FOLD_CHARS - (/[\ud800-\udbff]/.test(text[FOLD_CHARS - 1]) ? 1 : 0);
+  end = Math.min(end, FOLD_CHARS);
+  return end - (end < text.length && /[\ud800-\udbff]/.test(text[end - 1]) ? 1 : 0);
 }
 
 function linesIn(text) {
@@ -87,15 +96,16 @@ function stepElement(data, n, context = {}) {
   const folds = foldsOf(context.opened ?? new Set(), context.pattern ?? null);
   const turn = (data.turns ?? []).find((one) => one.first === n);
   const last = n === data.steps.length;
+  const facts = step.facts ?? stepFacts(data, n);
   const words = (key, text, name, lines) => folds.text(`${n}.${key}`, text, { name, words: true, lines });
   const element = h(
     "section", { class: "step", "data-step": n, "aria-label": `Step ${count(n)}` },
-    h("p", { class: "facts" }, step.facts ?? stepFacts(data, n)),
-    turn?.text && h("div", { class: "asked" }, h("span", { class: "by" }, "user"), words("asked", turn.text, "asked-text", 6)),
+    h("p", { class: "facts" }, facts),
+    turn?.text && h("div", { class: "asked" }, h("span", { class: "by" }, "user"), words("asked", turn.text, "asked-text", 4)),
     turn?.missing?.text !== undefined && h("p", { class: "quiet no-text" }, `user: not on record, ${plural(turn.missing.text, "character")}`),
     (step.events ?? []).map((event, i) => h("div", { class: "event" }, h("span", { class: "by" }, visible(event.kind)), words(`event${i}`, event.text ?? "", "event-text", 4))),
     step.reasoning && folds.details(`${n}.reasoning`, `reasoning, ${plural(step.reasoning.length, "character")}`, () => words("reasoned", step.reasoning, "reasoned", 30), step.reasoning),
-    step.text ? words("text", step.text, "said-text", last ? 40 : 12) : h("p", { class: "quiet no-text" }, step.missing?.text === undefined ? "no text" : `text not on record, ${plural(step.missing.text, "character")}`),
+    step.text ? words("text", step.text, "said-text", last ? 40 : 12) : (step.missing?.text !== undefined || !step.calls.length || facts.length > 0) && h("p", { class: "quiet no-text" }, step.missing?.text === undefined ? "no text" : `text not on record, ${plural(step.missing.text, "character")}`),
     step.error && h("div", { class: "event broke" }, h("span", { class: "by wrong" }, "✕ the step broke"), words("error", step.error, "event-text", 12)),
     step.calls.map((call, k) => cardOf(data, n, k, folds, context)),
   );

@@ -66,13 +66,14 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     );
     const rows = marks.reduce((most, one) => Math.max(most, (one.row ?? -1) + 1), 0);
     const flags = 3 + rows * LANES.text;
+    const curvesHigh = width < 1000 ? LANES.curvesLow : LANES.curves;
     const at = { repeats: flags + 6 };
     at.calls = at.repeats + (hasRepeats ? 6 : 0);
     at.callsHeight = parallel > 1 ? LANES.calls + 8 : LANES.calls;
     at.errors = at.calls + at.callsHeight + LANES.errors / 2 + 1;
     at.model = at.errors + LANES.errors / 2 + 4;
     at.curves = at.model + (scale ? LANES.model + 9 : 0);
-    at.marks = at.curves + (curves.length ? LANES.curves + 6 : 0);
+    at.marks = at.curves + (curves.length ? curvesHigh + 6 : 0);
     at.ruler = at.marks + (hasMarks ? LANES.marks : 0);
     const height = at.ruler + LANES.ruler;
     const ratio = devicePixelRatio || 1;
@@ -87,7 +88,7 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
       labels,
       lane("calls", at.calls + at.callsHeight / 2),
       scale && lane(scale.timed ? "model time" : "tokens out", at.model + 5), scale && lane("log scale", at.model + 18, "quiet"),
-      curves.map((curve, i) => lane(curve.label, at.curves + LANES.curves / 2 + (i - (curves.length - 1) / 2) * 13, curve.key === "cost" ? "" : "quiet")),
+      curves.map((curve, i) => lane(curve.label, at.curves + curvesHigh / 2 + (i - (curves.length - 1) / 2) * 13, curve.key === "cost" ? "" : "quiet")),
       hasMarks && lane("opens", at.marks + LANES.marks / 2),
       lane(how.axis === "time" ? "time" : "step", at.ruler + LANES.ruler / 2),
     );
@@ -109,10 +110,10 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     if (hasRepeats) drawRepeats(see, at.repeats);
     if (scale) drawBars(see, at.model, LANES.model, scale);
     const context = curves.find((curve) => curve.key === "context");
-    if (context) drawCurve(see, at.curves, LANES.curves, context, { filled: ink("sunk") }); // first: all others stand on it
-    for (const curve of [...curves].reverse()) drawCurve(see, at.curves, LANES.curves, curve, looks(ink)[curve.key]);
+    if (context) drawCurve(see, at.curves, curvesHigh, context, { filled: ink("sunk") }); // first: all others stand on it
+    for (const curve of [...curves].reverse()) drawCurve(see, at.curves, curvesHigh, curve, looks(ink)[curve.key]);
     pen.restore();
-    if (curves.length) drawEnds(see, at.curves, right, narrow);
+    if (curves.length) drawEnds(see, at.curves, curvesHigh, right, narrow);
     if (scale?.timed) drawSlow(see, at.model);
     drawHits(pen, ink, at.ruler);
     drawMarks(pen, ink, marks, at.ruler - 1, flags, style.backgroundColor);
@@ -146,7 +147,8 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     }
     const numbers = ruled(lo + 1, hi, Math.min(most, hi - lo)).filter((n) => Number.isInteger(n) && n > 0 && n <= hi);
     const between = numbers.length > 1 ? numbers[1] - numbers[0] : 1;
-    const shown = lo === 0 ? [1, ...numbers.filter((n) => n - 1 > between / 2)] : numbers;
+    const odd = Array.from({ length: Math.ceil(hi / between) }, (_, k) => 1 + k * between); // 1, 3, 5
+    const shown = lo > 0 ? numbers : between <= 2 ? odd : [1, ...numbers.filter((n) => n - 1 > between / 2)];
     for (const n of new Set(shown)) pen.fillText(count(n), Math.min(xOf(n - 0.5), right + 12 - pen.measureText(count(n)).width / 2), y);
   }
 
@@ -184,16 +186,16 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
   }
 
   // What each curve ends at, and the limit of its cost.
-  function drawEnds({ pen, ink }, top, right, narrow) {
+  function drawEnds({ pen, ink }, top, high, right, narrow) {
     const units = { usd: money, tokens: short };
-    const heightOf = (curve, value) => top + LANES.curves * (1 - Math.min(1, value / curve.most));
+    const heightOf = (curve, value) => top + high * (1 - Math.min(1, value / curve.most));
     const ends = curves.filter((curve) => curve.end !== undefined).map((curve) => {
       const value = units[curve.unit](curve.end);
       const of = curve.limit !== null && curve.key !== "cost" ? ` of ${short(curve.limit)}` : "";
       return { y: heightOf(curve, curve.end), text: narrow ? value : `${curve.label} ${value}${of}`, colour: ink(curve.key === "cost" ? "ink" : "ink3") };
     });
     pen.textAlign = "left";
-    for (const { y, text, colour } of apart(ends, 12, top, top + LANES.curves)) {
+    for (const { y, text, colour } of apart(ends, 12, top, top + high)) {
       pen.fillStyle = colour;
       pen.fillText(text, right + 6, y);
     }
@@ -209,7 +211,7 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     pen.stroke();
     pen.setLineDash([]);
     pen.fillStyle = ink("ink3");
-    pen.fillText(`limit ${money(cost.limit)}`, plot.left + 3, y + 7);
+    pen.fillText(`limit ${money(cost.limit)}`, plot.left + 3, y + 8.5);
   }
 
   function drawHits(pen, ink, top) {
