@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.lab import Lab
 from tests.browser.test_access import PALE
-from tests.support.notebooks import BY_NUMBER
+from tests.support.notebooks import BY_NUMBER, allow_ten_minutes
 from tests.support.project import ROOT
 
 pytestmark = pytest.mark.slow
@@ -37,6 +37,7 @@ def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
 def test_a_notebook_runs_in_jupyterlab(lab: Lab, path: Path) -> None:
+    allow_ten_minutes()
     (lab.folder / "notebooks").mkdir(exist_ok=True)
     lab.page.set_viewport_size({"width": SCREEN[0], "height": SCREEN[1]})
     opened = lab.folder / "notebooks" / path.name

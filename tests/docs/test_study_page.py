@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.docs import study_page
-from tests.support.notebooks import execute
+from tests.support.notebooks import allow_ten_minutes, execute
 
 pytestmark = [
     # ipykernel and zmq leave sockets to the garbage collector when a notebook's kernel ends.
@@ -16,6 +16,7 @@ pytestmark = [
 
 @pytest.mark.slow
 def test_every_sentence_table_and_figure_of_the_page_is_what_the_notebook_gives() -> None:
+    allow_ten_minutes()
     page = study_page.page_of(execute(study_page.NOTEBOOK))
     assert page.text == study_page.PAGE.read_text(encoding="utf-8"), "run: make study"
     assert list(page.figures) == list(study_page.FIGURES)

@@ -1,6 +1,8 @@
 """Notebooks: read, written and run. What runs them is imported where it is used: it takes two seconds."""
 
+import faulthandler
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +27,11 @@ def sources(path: Path) -> list[str]:
     """The code of a notebook, cell by cell."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def allow_ten_minutes() -> None:
+    """Let the running test take longer than `faulthandler_timeout`: notebook 05 needs minutes on a busy machine."""
+    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__ or sys.stderr)
 
 
 def execute(path: Path, extra: str = "", changes: Mapping[str, str] | None = None) -> Any:
