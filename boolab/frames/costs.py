@@ -44,15 +44,23 @@ def own_cost(run: Run) -> int | None:
         >>> micro_cost(first), own_cost(first), own_cost(asyncio.run(bl.branch(first, 2, model=model)))
         (1250000, 1250000, 250000)
     """
+    return micro_cost(own_part(run))
+
+
+def own_part(run: Run) -> Run:
+    """What a run has that no earlier one has: a branch without the steps and the summaries that it kept.
+
+    Args:
+        run: The run.
+    """
     begun = next((event for event in reversed(run.events) if event.kind == "branch"), None)
     if begun is None:
-        return micro_cost(run)
+        return run
     at = begun.payload["step"]
     n_earlier = sum(event.kind == "continued" and event.payload["after_step"] < at for event in run.events)
-    own = replace(
+    return replace(
         run,
         steps=run.steps[at:],
         compactions=tuple(one for one in run.compactions if one.before > at),
         earlier_wrap_ups=run.earlier_wrap_ups[n_earlier:],
     )
-    return micro_cost(own)

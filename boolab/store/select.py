@@ -45,6 +45,16 @@ def family_of_finished(connection: sqlite3.Connection, run_id: str) -> list[int]
     return [row, *(member for (member,) in found if member != row)]
 
 
+def families_of_attempts(connection: sqlite3.Connection, run_ids: Sequence[str]) -> list[tuple[Any, list[int]]]:
+    """The state of each attempt at these runs, with its row and those of its subagents' runs."""
+    roots = statements.select(("id",), "runs", f"id = root AND run_id IN {statements.marks(len(run_ids))}")
+    question = statements.select(("root", "state", "id"), "runs", f"root IN ({roots})", "root, member, id")
+    families: dict[int, tuple[Any, list[int]]] = {}
+    for root, state, row in connection.execute(question, holdable(tuple(run_ids))):
+        families.setdefault(root, (state, []))[1].append(row)
+    return list(families.values())
+
+
 def row_of(connection: sqlite3.Connection, run_id: str) -> int:
     """The row of a run: of its attempt that counts, else of the one under way; a `StoreError` if there is none."""
     question = statements.select(("id",), "runs", "run_id = ?", f"{_STATE_ORDER}, attempt DESC LIMIT 1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, overload
 
@@ -12,7 +13,15 @@ from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.store.connection import path_of, reading
 from boolab.store.lock import is_locked
-from boolab.store.select import any_label_at, family_of_finished, parents_at, rows_in_order, runs_at, settings_at
+from boolab.store.select import (
+    any_label_at,
+    families_of_attempts,
+    family_of_finished,
+    parents_at,
+    rows_in_order,
+    runs_at,
+    settings_at,
+)
 
 State: TypeAlias = Literal["finished", "interrupted", "running", "replaced"]
 
@@ -206,6 +215,27 @@ def finished_run(path: str | Path, run_id: str) -> list[Run]:
     """
     with reading(path_of(path).absolute()) as connection:
         return runs_at(connection, family_of_finished(connection, run_id))
+
+
+def attempts(path: str | Path, run_ids: Iterable[str]) -> Iterator[tuple[State, list[Run]]]:
+    """All attempts at some runs: the finished ones, and those that were interrupted or were run again later.
+
+    Args:
+        path: The store.
+        run_ids: The ids of the runs.
+
+    Yields:
+        The state of an attempt; and its run, then those of its subagents.
+
+    Raises:
+        StoreError: if the store cannot be read.
+    """
+    wanted = iter(run_ids)
+    while some := list(islice(wanted, _AT_ONCE)):
+        with reading(path_of(path).absolute()) as connection:
+            families = families_of_attempts(connection, some)
+            found = [(state, runs_at(connection, rows)) for state, rows in families]
+        yield from found
 
 
 def _parts(rows: array[int], size: int = _AT_ONCE) -> Iterator[array[int]]:

@@ -206,8 +206,9 @@ async def run_work(
         with Progress(Begun(len(names), about, find=kept.find), shown) as bar:
             try:
                 await _work_through(unfinished(None, None), job, kept, bar, executor, concurrency)
-            except asyncio.CancelledError as interruption:
-                interruption.runs = kept.runs  # type: ignore[attr-defined] # for the code that catches it
+            except BaseException as interruption:  # for the code that catches it
+                interruption.runs = kept.runs  # type: ignore[attr-defined]
+                interruption.interrupted = kept.unfinished  # type: ignore[attr-defined]
                 raise
         return kept.runs
     from boolab.store.stored_runs import finished_run, stored_runs
@@ -340,6 +341,8 @@ class _Kept(_Sink):
 
     def __init__(self, total: int) -> None:
         self._runs: list[Run | None] = [None] * total
+        self._places: dict[str, int] = {}
+        self.unfinished: list[Run] = []
 
     @property
     def runs(self) -> list[Run]:
@@ -348,13 +351,21 @@ class _Kept(_Sink):
 
     def find(self, run_id: str) -> list[Run]:
         """The finished run of this id, if there is one; it holds its subagents' runs."""
-        return [run for run in self._runs if run is not None and run.run_id == run_id]
+        place = self._places.get(run_id)
+        return [] if place is None else [cast("Run", self._runs[place])]
 
     def done(self, one: Done) -> None:
-        self._runs[one.planned.place] = one.run
+        self._keep(one.planned.place, one.run)
 
     def received(self, place: int, what: Run | Sequence[Record]) -> None:
-        self._runs[place] = cast("Run", what)
+        self._keep(place, cast("Run", what))
+
+    def interrupted(self, planned: Planned, run: Run) -> None:  # noqa: ARG002 - a store has the cell too
+        self.unfinished.append(run)
+
+    def _keep(self, place: int, run: Run) -> None:
+        self._runs[place] = run
+        self._places[run.run_id] = place
 
 
 class _Written(_Sink):
@@ -368,13 +379,15 @@ class _Written(_Sink):
         self._store = store
         self._names = names
         self._records_of = records_of
+        self._begun: set[str] = set()  # the runs that are written step by step
 
     def step(self, planned: Planned, turn: Turn) -> None:
+        self._begun.add(planned.run_id)
         self._store.step(run_of(turn, turn.end("aborted")), self._names[planned.place][0])
 
     def done(self, one: Done) -> None:
         key = self._names[one.planned.place][0]
-        if one.base is None and one.run.started_at is not None:
+        if one.base is None and (one.run.started_at is not None or one.run.run_id in self._begun):
             self._store.finish(one.run, key)
         else:
             self._store.put(self._records_of(one.run, one.base), key)
@@ -384,7 +397,7 @@ class _Written(_Sink):
         self._store.put(records, self._names[place][0])
 
     def interrupted(self, planned: Planned, run: Run) -> None:
-        if run.started_at is not None:
+        if run.started_at is not None or run.run_id in self._begun:
             self._store.finish(run, self._names[planned.place][0], state="interrupted")
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 import cloudpickle
 
@@ -51,6 +51,8 @@ class Job:
     tools: tuple[ToolSpec, ...]
     root: str | Path | None
     score: Score | None
+    records_start: ClassVar[bool] = False
+    """Whether a store gets a run in real time before its first step, so that it shows which runs were begun."""
 
     @property
     def never_waits(self) -> bool:
@@ -91,13 +93,16 @@ class Job:
 async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) -> AsyncGenerator[Done, None]:
     """Make the runs of a task.
 
-    `after_step` is called with the cell and its turn after each step of those that run in real time.
+    `after_step` is called with the cell and its turn after each step of those that run in real time,
+    and before the first one if the job records that.
     """
     first, *others = task.cells
 
     async def run(planned: Planned, turn: Turn) -> Run:
         if after_step is None or turn.clock.virtual:
             return await drive(turn)
+        if job.records_start:
+            after_step(planned, turn)
         return await drive(turn, functools.partial(after_step, planned))
 
     base = task.base

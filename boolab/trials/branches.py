@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
 from boolab.agents.agent import Agent
 from boolab.core.types import MICRO, Run
@@ -13,7 +14,7 @@ from boolab.engine.branch import branch_turn, turn_in_folder
 from boolab.engine.keep import kept_after
 from boolab.engine.options import Setup
 from boolab.engine.turn import Turn
-from boolab.errors import SettingError
+from boolab.errors import SettingError, StoreError
 from boolab.frames.costs import micro_cost
 from boolab.harness.presets import get_policy
 from boolab.models.base import Model
@@ -23,9 +24,9 @@ from boolab.rules.stop import StopRule
 from boolab.sweeps.cells import Planned, Task
 from boolab.sweeps.driver import Work, run_work
 from boolab.sweeps.fingerprints import digest, fingerprint
-from boolab.sweeps.progress import Bar, Begun, CellResult, Watcher, result_of
 from boolab.sweeps.task import Job
 from boolab.trials.replayed_tools import ReplayedTools
+from boolab.trials.spending import Spending
 from boolab.worlds.protocol import World
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class BranchCell:
 class BranchJob(Job):
     """What all branches of a trial share; `model` is a model or a function of the run."""
 
+    records_start: ClassVar[bool] = True
     cost_limit: float | None = None
     replay_tools: bool = False
     world: World | None = None
@@ -163,138 +165,36 @@ def _counting_cost(turn: Turn, cell: BranchCell) -> Turn:
     return turn
 
 
-class Spending:
-    """Counts what the branches of a trial cost while they run, and shows it beside the progress.
-
-    It is the watcher of a sweep. `may_start` keeps the total within the maximum: each branch under way counts with the
-    most that it may cost.
-
-    Args:
-        maximum: Of the whole trial, in dollars.
-        cost_limit: The most that a branch may cost.
-        before: What was spent before.
-        shown: Whether a bar is shown, or another watcher.
-    """
-
-    def __init__(
-        self,
-        maximum: float | None,
-        cost_limit: float | None,
-        shown: bool | Watcher,
-    ) -> None:
-        self.spent = 0.0
-        self.unknown = 0
-        self.stopped = False
-        self._maximum = maximum
-        self._limit = cost_limit or 0.0
-        self._under_way = 0
-        self._watcher: Watcher | None = (_CostBar(self) if shown else None) if isinstance(shown, bool) else shown
-
-    def may_start(self) -> bool:
-        """Whether one more branch fits; it counts as started then."""
-        if self._maximum is not None and self.spent + (self._under_way + 1) * self._limit > self._maximum * (1 + 1e-12):
-            self.stopped = True
-            return False
-        self._under_way += 1
-        return True
-
-    def begin(self, begun: Begun) -> None:
-        """Count what the store has already.
-
-        Args:
-            begun: The sweep.
-        """
-        for result in begun.earlier:
-            self.count(result)
-        if self._watcher is not None:
-            self._watcher.begin(begun)
-
-    def add(self, result: CellResult) -> None:
-        """Count one more branch.
-
-        Args:
-            result: Its result.
-        """
-        self._under_way -= 1
-        self.count(result)
-        if self._watcher is not None:
-            self._watcher.add(result)
-
-    def end(self, error: BaseException | None) -> None:
-        """Pass the end on.
-
-        Args:
-            error: What ended the trial early.
-        """
-        if self._watcher is not None:
-            self._watcher.end(error)
-
-    def count(self, result: CellResult) -> None:
-        """Count the cost of a branch.
-
-        Args:
-            result: Its result.
-        """
-        if result.own_cost_usd is None:
-            self.unknown += 1
-            self.spent += self._limit  # the most that it may have been
-        else:
-            self.spent += result.own_cost_usd
-
-
-class _CostBar(Bar):
-    """The bar of a sweep, with what was spent so far."""
-
-    def __init__(self, spending: Spending) -> None:
-        self._spending = spending
-
-    def begin(self, begun: Begun) -> None:
-        super().begin(begun)
-        self._bar.set_description("trial")
-        self._bar.unit = "branch"
-
-    def add(self, result: CellResult) -> None:
-        super().add(result)
-        if self._spending.spent:
-            self._bar.set_description(f"trial, ${self._spending.spent:,.2f} spent", refresh=False)
-
-
 async def run_branches(
     cells: Sequence[BranchCell],
     job: BranchJob,
     *,
+    ids: Sequence[str],
     store: str | Path | None,
     executor: Executor | None,
     concurrency: int | None,
-    maximum: float | None,
-    progress: bool | Watcher,
-    finished: Mapping[str, Run],
-) -> tuple[dict[str, Run], Spending]:
+    spending: Spending,
+    finished: dict[str, Run],
+) -> None:
     """Run branches in their order, as far as the maximum goes.
 
     Args:
         cells: The branches.
         job: What they share.
+        ids: Their ids.
         store: Where they are kept.
         executor: As for `sweep`.
         concurrency: As for `sweep`.
-        maximum: The dollars of the whole trial.
-        progress: As for `sweep`.
-        finished: Those that exist already, by the id of the run on record, where there is no store.
-
-    Returns:
-        By the id of the run on record, its finished branch; and what was spent.
+        spending: Counts what they cost, and shows the progress.
+        finished: Those that exist already, by the id of the run on record; it gets the new ones, also if an interrupt
+            or an error ends the trial early.
 
     Raises:
         SettingError: if a branch is not accepted.
     """
-    ids = branch_ids(cells, job)
-    spending = Spending(maximum, job.cost_limit, progress)
-    names = [(digest("branch", cell.run.run_id, cell.at), run_id) for cell, run_id in zip(cells, ids, strict=True)]
-    known = {} if store is not None else {run.run_id: run for run in finished.values()}
-    for run_id in ids:
-        if run_id in known:
-            spending.count(result_of(known[run_id]))
+    again = () if job.replay_tools else AGAIN  # the record will not have the missing result another time either
+    records = {run_id: cell.run.run_id for cell, run_id in zip(cells, ids, strict=True)}
+    known = () if store is not None else {run.run_id for run in finished.values() if run.stop.reason not in again}
 
     def unfinished(before: Sequence[int] | None, _store: Store | None) -> Iterator[Task]:
         for place, (cell, run_id) in enumerate(zip(cells, ids, strict=True)):
@@ -308,21 +208,58 @@ async def run_branches(
         job.turn(cell, run_id)
         if job.world is not None:
             kept_after(cell.run, cell.at)
+    names = [(digest("branch", cell.run.run_id, cell.at), run_id) for cell, run_id in zip(cells, ids, strict=True)]
     about = {
         "trial": True,
         "agents": sorted({cell.agent.name for cell in cells}),
         "tasks": [],
         "models": [],
         "grid": {},
+        "repeats": 1,
     }
-    work = Work(job, names, {**about, "repeats": 1}, unfinished)
-    again = () if job.replay_tools else AGAIN  # the record will not have the missing result another time either
-    runs = await run_work(
-        work, store=store, executor=executor, concurrency=concurrency, again=again, shown=spending
-    )  # fmt: skip
-    by_id = {**known, **{run.run_id: run for run in runs}}
-    found = {cell.run.run_id: by_id[run_id] for cell, run_id in zip(cells, ids, strict=True) if run_id in by_id}
-    return found, spending
+    work = Work(job, names, about, unfinished)
+    found: Iterable[Run] = ()
+    try:
+        found = await run_work(
+            work, store=store, executor=executor, concurrency=concurrency, again=again, shown=spending
+        )  # fmt: skip
+        found = found if store is None else _in_store(store, ids, spending)
+    except BaseException as interruption:
+        found = _kept(interruption, store, ids, spending)
+        raise
+    finally:
+        finished.update((records[run.run_id], run) for run in found if run.run_id in records)
+
+
+def _kept(
+    interruption: BaseException, store: str | Path | None, ids: Sequence[str], spending: Spending
+) -> Iterable[Run]:
+    """The finished branches after an interrupt or an error."""
+    if store is not None:
+        with suppress(StoreError):  # the first error is the one to report
+            return _in_store(store, ids, spending)
+    for run in getattr(interruption, "interrupted", ()):
+        spending.count([run])
+    runs: Iterable[Run] = getattr(interruption, "runs", ())
+    return runs
+
+
+def _in_store(store: str | Path, ids: Sequence[str], spending: Spending) -> list[Run]:
+    """The finished branches in a store, and their subagents; all attempts there are counted as spent."""
+    from boolab.store.stored_runs import attempts
+
+    spending.count_store(store)
+    return [_whole(runs) for state, runs in attempts(store, ids) if state == "finished"]
+
+
+def _whole(family: Sequence[Run]) -> Run:
+    """A run with those of its subagents inside, each with its own."""
+
+    def with_own(run: Run) -> Run:
+        own = [with_own(one) for one in family[1:] if one.parent_run_id == run.run_id]
+        return replace(run, subagents=tuple(own)) if own else run
+
+    return with_own(family[0])
 
 
 def branch_ids(cells: Sequence[BranchCell], job: BranchJob) -> list[str]:

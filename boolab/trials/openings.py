@@ -19,6 +19,7 @@ from boolab.counterfactuals.policy_thresholds import check_identified
 from boolab.engine.branch import what_is_missing
 from boolab.errors import SettingError
 from boolab.frames.dtypes import is_missing
+from boolab.frames.runs import with_subagents
 from boolab.harness.policy import DEFAULT, Policy
 from boolab.harness.presets import get_policy, policies
 from boolab.trials.change import REASONS, Change
@@ -53,15 +54,18 @@ class Opening(NamedTuple):
         return self.run.task or self.run.run_id
 
 
-def openings_of(runs: Sequence[Run], change: Change, agents: Mapping[str, Agent]) -> list[Opening]:
+def openings_of(
+    runs: Sequence[Run], change: Change, agents: Mapping[str, Agent], below: Sequence[Run] = ()
+) -> list[Opening]:
     """What the recording knows of each run, in their order.
 
     Args:
         runs: The runs; those of subagents are not tried by themselves.
         change: What is tried.
         agents: By the name of an agent on record, the agent that made its runs, where the caller has it.
+        below: The runs of their subagents that they do not hold themselves: what they used counts for their callers.
     """
-    rows = {run.run_id: row for group in _by_policy(runs, agents) for run, row in _evaluated(*group, change)}
+    rows = {run.run_id: row for group in _by_policy(runs, agents) for run, row in _evaluated(*group, change, below)}
     labelled = any(run.success is not None for run in runs)
     return [_opening(run, rows[run.run_id], change, harness_of(run, agents), labelled=labelled) for run in runs]
 
@@ -157,7 +161,9 @@ class _Row(NamedTuple):
     lifted: Mapping[str, Any]
 
 
-def _evaluated(policy: Policy | None, runs: list[Run], change: Change) -> Iterable[tuple[Run, _Row]]:
+def _evaluated(
+    policy: Policy | None, runs: list[Run], change: Change, below: Sequence[Run]
+) -> Iterable[tuple[Run, _Row]]:
     question: dict[str, Any] = {"policy": _usable(policy, [*change.settings])}
     if change.settings:
         question["grid"] = {name: [value] for name, value in change.settings.items()}
@@ -168,8 +174,9 @@ def _evaluated(policy: Policy | None, runs: list[Run], change: Change) -> Iterab
         return [(run, _Row(nothing, nothing)) for run in runs]
     else:
         question = {"policy": change.policy}
+    families = with_subagents([*runs, *below])
     tables = [
-        {str(row["run_id"]): row for row in _rows(counterfactual(runs, own_limits=own, **question))}
+        {str(row["run_id"]): row for row in _rows(counterfactual(families, own_limits=own, **question))}
         for own in ("kept", "lifted")
     ]
     return [(run, _Row(*(table[run.run_id] for table in tables))) for run in runs]

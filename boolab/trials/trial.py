@@ -30,7 +30,7 @@ from boolab.stats.intervals import Interval, check_confidence
 from boolab.sweeps.progress import Watcher, check_watcher
 from boolab.tools.tool import ToolSpec, as_tools
 from boolab.trials.agents import agent_on_record, agents_by_name
-from boolab.trials.branches import BranchCell, BranchJob, BranchModel, Spending, check_model, run_branches
+from boolab.trials.branches import BranchCell, BranchJob, BranchModel, branch_ids, check_model, run_branches
 from boolab.trials.change import Change, Given, change_of
 from boolab.trials.estimates import Limits, Looks, looks_of, ratio_of, tasks_in_order
 from boolab.trials.forecast import Forecast, forecast
@@ -38,6 +38,7 @@ from boolab.trials.hazards import hazards_of
 from boolab.trials.notes import notes_of
 from boolab.trials.openings import OUTCOMES, Opening, openings_of, success_of
 from boolab.trials.result import WIDTH, Effects, Estimate, TrialResult
+from boolab.trials.spending import Spending
 from boolab.worlds.protocol import World
 
 
@@ -111,6 +112,7 @@ def trial(
     tried = change_of(change)
     listed = as_runs(runs)
     own = [run for run in listed if run.parent_run_id is None]
+    below = [run for run in listed if run.parent_run_id is not None]
     if not own:
         msg = "there are no runs to try a change on" if not listed else "all runs are those of subagents"
         raise SettingError(msg)
@@ -125,7 +127,7 @@ def trial(
         replay_tools=replay_tools,
         world=world,
     )
-    return Trial(own, tried, agents, job, n, store, seed, max_cost, pool, check_confidence(confidence), len(listed))
+    return Trial(own, tried, agents, job, n, store, seed, max_cost, pool, check_confidence(confidence), below)
 
 
 def _check(n: object, cost_limit: object, max_cost: object, *, replay_tools: bool, world: object) -> None:
@@ -166,7 +168,7 @@ class Trial:
         max_cost: float | None,
         pool: str | None,
         confidence: float,
-        n_given: int,
+        below: Sequence[Run],
     ) -> None:
         self.change = change
         self._agents = agents
@@ -175,16 +177,16 @@ class Trial:
         self._store = store
         self._max_cost = max_cost
         self._confidence = confidence
-        self._left_out = n_given - len(runs)
+        self._left_out = len(below)
         self._labelled = any(run.success is not None for run in runs)
-        self._openings = openings_of(runs, change, agents)
+        self._openings = openings_of(runs, change, agents, below)
         self._tasks = tasks_in_order(self._openings, seed)
         self._order = [one for task in self._tasks for one in task.openings]
         self._cells = [self._cell(one) for one in self._order]
         groups = ["" for _ in runs] if pool is None else columns_of_runs(list(runs), {pool})[pool].tolist()
         self._hazards = hazards_of(self._openings, change.settings, groups, confidence)
         self._branches: dict[str, Run] = {}
-        self._spent, self._unknown_costs, self._stopped = 0.0, 0, False
+        self._spending: Spending | None = None
         self.outcomes: dict[str, int] = {name: sum(one.outcome == name for one in self._openings) for name in OUTCOMES}
         self.result = self._result()
 
@@ -215,7 +217,10 @@ class Trial:
 
         All open runs of a task are branched together, so there may be some more. Those that exist already, here or in
         the store, are not run again, but for those that broke off. One may look at the result at any time and stop or
-        go further: the intervals allow for it.
+        go further: the intervals allow for it. An interrupt keeps the finished branches, in `result` too.
+
+        All attempts at branches count as spent, also those that were interrupted or are run again. With a store this
+        holds for a process that was killed, but with an executor, which returns only whole branches.
 
         Args:
             n: How many branches there are to be in all; by default those of the plan.
@@ -230,6 +235,7 @@ class Trial:
         Raises:
             SettingError: if an argument is not accepted, or nothing answers.
             StoreError: as `sweep`.
+            asyncio.CancelledError: if the task is cancelled, or interrupted from the keyboard.
         """
         wanted = n if n is not None else self._n
         self._max_cost = max_cost if max_cost is not None else self._max_cost
@@ -237,19 +243,23 @@ class Trial:
         shown = check_watcher(progress)
         if self._cells:
             check_model(self._job.model, {cell.agent.name: cell.agent for cell in self._cells})
-            cells = self._cells[: self._prefix(len(self._cells) if wanted is None else wanted)]
-            found, spending = await run_branches(
-                cells,
-                self._job,
-                store=self._store,
-                executor=executor,
-                concurrency=concurrency,
-                maximum=self._max_cost,
-                progress=shown,
-                finished=self._branches,
-            )
-            self._take(found, spending)
-        self.result = self._result()
+            some = self._prefix(len(self._cells) if wanted is None else wanted)
+            ids = branch_ids(self._cells, self._job)
+            before = None if self._store is not None else self._spending
+            self._spending = Spending(ids, self._max_cost, self._job.cost_limit, shown, before)
+            try:
+                await run_branches(
+                    self._cells[:some],
+                    self._job,
+                    ids=ids[:some],
+                    store=self._store,
+                    executor=executor,
+                    concurrency=concurrency,
+                    spending=self._spending,
+                    finished=self._branches,
+                )
+            finally:  # also what was finished before an interrupt
+                self.result = self._result()
         return self.result
 
     def enough(self, width: float = WIDTH) -> bool:
@@ -283,10 +293,6 @@ class Trial:
                 break
             size += len(task.openings)
         return size
-
-    def _take(self, found: Mapping[str, Run], spending: Spending) -> None:
-        self._branches.update(found)
-        self._spent, self._unknown_costs, self._stopped = spending.spent, spending.unknown, spending.stopped
 
     def _limits(self) -> Limits:
         """The most steps and dollars that a branch may have."""
@@ -344,7 +350,7 @@ class Trial:
             n_open=len(self._order),
             n_unknown=looks.unknown,
             n_beyond=looks.beyond,
-            spent=self._spent,
+            spent=0.0 if self._spending is None else self._spending.spent,
             effects=effects,
             forecast=partial(self._forecast, looks),
             confidence=self._confidence,
@@ -358,10 +364,10 @@ class Trial:
                     labelled=self._labelled,
                     known_agents=self._agents,
                     n_left_out=self._left_out,
-                    n_unknown_costs=self._unknown_costs,
+                    n_unknown_costs=0 if self._spending is None else len(self._spending.unknown),
                 )
             ),
-            budget_stopped=self._stopped,
+            budget_stopped=self._spending is not None and self._spending.stopped,
         )
 
     def _per_success(self, extra: Mapping[str, Estimate]) -> Estimate | None:

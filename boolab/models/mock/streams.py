@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
-from boolab.core.types import Response, ToolCall
+from boolab.core.types import MICRO, Response, ToolCall
 from boolab.models.remote.json_codec import parsed_object
 
 Write: TypeAlias = Callable[[bytes], None]
@@ -75,8 +75,11 @@ def _chat_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _chat_usage(response: Response) -> dict[str, Any] | None:
-    given, made, *_ = response.usage
-    return None if given is None or made is None else {"prompt_tokens": given, "completion_tokens": made}
+    usage = response.usage
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    cost = {} if usage.cost is None else {"cost": usage.cost / MICRO}  # in dollars, as OpenRouter reports it
+    return {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens, **cost}
 
 
 class MessagesStream:

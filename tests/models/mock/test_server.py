@@ -60,6 +60,13 @@ def test_a_run_over_the_server_is_the_run_of_its_script(model_on: Callable[..., 
     assert there.stop_reason == "finished"
 
 
+def test_a_cost_of_the_script_is_reported_with_the_tokens() -> None:
+    usage = {"input_tokens": 30, "output_tokens": 7, "cost_usd": 0.0125}
+    with bl.models.MockServer([{"text": "Done.", "usage": usage}]) as server:
+        found = run(bl.OpenAIModel("mock", base_url=server.url))
+    assert bl.runs_df([found])["cost_usd"].tolist() == [0.0125]
+
+
 @both
 def test_many_runs_at_once_each_get_the_script_from_its_start(model_on: Callable[..., Any]) -> None:
     async def all_at_once(model: Any) -> list[bl.Run]:

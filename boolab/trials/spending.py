@@ -1,0 +1,192 @@
+"""What the branches of a trial cost: those that ended, those that were run again, and those that were interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from boolab.core.run_tree import descendants
+from boolab.core.types import MICRO, Run, Step
+from boolab.frames.costs import own_part
+from boolab.frames.runs import used_by
+from boolab.store.select import INTERRUPTED
+from boolab.sweeps.progress import Bar, Begun, CellResult, Watcher
+
+_ROUNDING: Final = 1e-12
+
+
+class Charge(NamedTuple):
+    """What an attempt at a branch counts.
+
+    Attributes:
+        dollars: The cost of its requests; of one without a known cost, the most that it may have been.
+        is_known: Whether each of them has a known cost.
+    """
+
+    dollars: float
+    is_known: bool = True
+
+
+def charge_of(attempt: Sequence[Run], limit: float) -> Charge:
+    """What an attempt at a branch counts.
+
+    A request that failed before any output costs nothing. A request that was under way when the branch was interrupted
+    counts as much as the most expensive one of the branch: its response is not on record. Where the cost of another
+    request is not known, the attempt counts as the limit.
+
+    Args:
+        attempt: The record of the attempt, then those of its subagents that it does not hold itself.
+        limit: The most that a branch may cost, in dollars.
+
+    Example:
+        >>> import boolab as bl
+        >>> look = {"tool_calls": [{"name": "look"}], "usage": {"cost_usd": 0.25}}
+        >>> charge_of([bl.run_sync(None, "Look", model=bl.ScriptedModel([look, look, "Done."]))], limit=2.0)
+        Charge(dollars=2.0, is_known=False)
+    """
+    branch, *others = attempt
+    own = own_part(branch)
+    costs = [_cost_of(step) for step in own.steps]
+    expensive = max((step.response.usage.cost or 0 for step in branch.steps), default=0) or None
+    if branch.error == INTERRUPTED:  # the process ended: a request may have come after the last step on record
+        costs.append(expensive)
+    elif branch.stop.reason == "aborted" and own.steps and own.steps[-1].response.usage.cost is None:
+        costs[-1] = expensive
+    costs += [usage.cost for usage in own.outside]
+    costs += [used_by(child, "cost") for child in (*others, *descendants(branch))]
+    known = sum(cost for cost in costs if cost is not None) / MICRO
+    return Charge(max(known, limit), is_known=False) if None in costs else Charge(known)
+
+
+def _cost_of(step: Step) -> int | None:
+    """What a request of the loop cost in micro-dollars; nothing if it failed before any output."""
+    response = step.response
+    empty = not (response.text or response.reasoning or response.tool_calls)
+    return 0 if step.error and empty and response.usage.cost is None else response.usage.cost
+
+
+class Spending:
+    """Counts what the branches of a trial cost while they run, and shows it beside the progress.
+
+    It is the watcher of a sweep. `may_start` keeps the total within the maximum: each branch under way counts with the
+    most that it may cost.
+
+    Args:
+        ids: Of all branches of the trial.
+        maximum: Of the whole trial, in dollars.
+        cost_limit: The most that a branch may cost.
+        shown: Whether a bar is shown, or another watcher.
+        before: What was spent before; with a store, that is counted from the attempts in it.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        maximum: float | None,
+        cost_limit: float | None,
+        shown: bool | Watcher,
+        before: Spending | None = None,
+    ) -> None:
+        self.spent: float = 0.0 if before is None else before.spent
+        self.unknown: set[str] = set() if before is None else set(before.unknown)
+        """The ids of the branches that report no cost."""
+        self.stopped = False
+        self._ids = ids
+        self._maximum = maximum
+        self._limit = cost_limit or 0.0
+        self._under_way = 0
+        self._find: Callable[[str], Sequence[Run]] = lambda _run_id: ()
+        self._watcher: Watcher | None = (_CostBar(self) if shown else None) if isinstance(shown, bool) else shown
+
+    def may_start(self) -> bool:
+        """Whether one more branch fits; it counts as started then."""
+        if self._maximum is not None:
+            most = self.spent + (self._under_way + 1) * self._limit
+            if most > self._maximum * (1 + _ROUNDING):
+                self.stopped = True
+                return False
+        self._under_way += 1
+        return True
+
+    def begin(self, begun: Begun) -> None:
+        """Count what the store has already.
+
+        Args:
+            begun: The sweep.
+        """
+        self._find = begun.find
+        if begun.store is not None:
+            self.count_store(begun.store)
+        if self._watcher is not None:
+            self._watcher.begin(begun)
+
+    def add(self, result: CellResult) -> None:
+        """Count one more branch.
+
+        Args:
+            result: Its result.
+        """
+        self._under_way -= 1
+        found = self._find(result.run_id)
+        if found:
+            self.count(found)
+        else:  # it is not written yet
+            self._add(result.run_id, self._charge_of_result(result))
+        if self._watcher is not None:
+            self._watcher.add(result)
+
+    def end(self, error: BaseException | None) -> None:
+        """Pass the end on.
+
+        Args:
+            error: What ended the trial early.
+        """
+        if self._watcher is not None:
+            self._watcher.end(error)
+
+    def count(self, attempt: Sequence[Run]) -> None:
+        """Count an attempt at a branch.
+
+        Args:
+            attempt: Its record, then those of its subagents that it does not hold itself.
+        """
+        self._add(attempt[0].run_id, charge_of(attempt, self._limit))
+
+    def count_store(self, store: str | Path) -> None:
+        """Count all attempts in a store, and nothing else.
+
+        Args:
+            store: The store.
+        """
+        from boolab.store.stored_runs import attempts
+
+        self.spent, self.unknown = 0.0, set()
+        for _, attempt in attempts(store, self._ids):
+            self.count(attempt)
+
+    def _add(self, run_id: str, charge: Charge) -> None:
+        self.spent += charge.dollars
+        if not charge.is_known:
+            self.unknown.add(run_id)
+
+    def _charge_of_result(self, result: CellResult) -> Charge:
+        own = result.own_cost_usd
+        return Charge(self._limit, is_known=False) if own is None else Charge(own)
+
+
+class _CostBar(Bar):
+    """The bar of a sweep, with what was spent so far."""
+
+    def __init__(self, spending: Spending) -> None:
+        self._spending = spending
+
+    def begin(self, begun: Begun) -> None:
+        super().begin(begun)
+        self._bar.set_description("trial")
+        self._bar.unit = "branch"
+
+    def add(self, result: CellResult) -> None:
+        super().add(result)
+        if self._spending.spent:
+            self._bar.set_description(f"trial, ${self._spending.spent:,.2f} spent", refresh=False)

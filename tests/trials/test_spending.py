@@ -1,0 +1,150 @@
+"""What the branches of a trial cost, compared with what a server billed: killed, interrupted, broken off, in parts."""
+
+import asyncio
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import boolab as bl
+from boolab.trials.result import TrialResult
+from boolab.trials.trial import Trial
+from tests.support.helpers import call
+from tests.support.model_server import Gate
+from tests.support.served_trials import COST, TIGHT, Billing, ByTask, child, facts, go, plan_of, recorded
+from tests.support.sweeping import die_at, size
+
+LIMIT: Final = 5 * COST
+ONCE: Final = {"retry": bl.models.Retry(attempts=1)}
+AT_ONCE: Final = 4
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    return tmp_path / "book"
+
+
+@pytest.fixture
+def billing(book: Path) -> Iterator[Billing]:
+    found = Billing(book, n_steps=TIGHT + 3)
+    with found.server:
+        yield found
+
+
+def model(billing: Billing) -> ByTask:
+    return ByTask([f"{billing.server.url}/v1"], "openai", ONCE)
+
+
+def killed_and_run_again(folder: Path, book: Path, billing: Billing, kills: int, draw: random.Random) -> None:
+    """Kill a trial so often, run it until its money is spent, and compare that with the server's bill."""
+    runs, store, most = recorded(book, 20), folder / "trial.db", 30 * COST
+    options: dict[str, Any] = {"cost_limit": LIMIT, "max_cost": most}
+    for _ in range(kills):
+        die_at(book, size(book) // 40 + draw.randint(1, 5))
+        child(runs, model(billing), store, at_once=AT_ONCE, **options).join()
+    die_at(book, 0)
+    before = billing.billed
+    plan = plan_of(runs, model(billing), store=store, **options)
+    found = go(plan, concurrency=AT_ONCE)
+    assert before > 0
+    assert billing.billed > before
+    assert found.budget_stopped
+    assert billing.billed * COST <= found.spent + 1e-9 <= most + 1e-9
+    assert found.spent <= (billing.billed + kills * AT_ONCE) * COST + 1e-9
+    assert found.n_branches < (most / (4 * COST))
+
+
+def test_what_a_killed_process_had_spent_counts_towards_the_maximum(
+    tmp_path: Path, book: Path, billing: Billing
+) -> None:
+    killed_and_run_again(tmp_path, book, billing, 1, random.Random(3))  # noqa: S311 - a moment, no secret
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_what_many_killed_processes_had_spent_counts_towards_the_maximum(
+    tmp_path: Path, book: Path, billing: Billing, seed: int
+) -> None:
+    killed_and_run_again(tmp_path, book, billing, 4, random.Random(seed))  # noqa: S311 - moments, no secret
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])
+def test_a_server_that_is_down_costs_nothing_and_its_branches_are_run_again(
+    tmp_path: Path, book: Path, billing: Billing, stored: bool
+) -> None:
+    runs, store = recorded(book, 4), tmp_path / "trial.db" if stored else None
+    whole = plan_of(runs, model(billing), cost_limit=LIMIT)
+    go(whole)
+    plan = plan_of(runs, model(billing), cost_limit=LIMIT, store=store)
+    billing.is_down = True
+    found = go(plan)
+    assert (found.n_branches, found.n_unknown, found.spent) == (4, 4, 0)
+    assert (found.gain.low, found.gain.high) == (0, 4)
+    billing.is_down = False
+    found = go(plan)
+    assert found.n_unknown == 0
+    assert found.spent == pytest.approx(16 * COST)
+    assert facts(plan) == facts(whole)
+
+
+def interrupted(plan: Trial, billing: Billing) -> None:
+    """Cancel a trial when two branches are finished and the third waits for its second response."""
+    billing.held, billing.held_from = Gate(), billing.billed + 9
+
+    async def scenario() -> None:
+        task = asyncio.create_task(plan.run(progress=False, concurrency=1))
+        await asyncio.to_thread(billing.server.wait_for, len(billing.server.asked) + 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    billing.held.open()
+    billing.held = None
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])
+def test_cancelling_keeps_the_finished_branches_and_counts_the_interrupted_one(
+    tmp_path: Path, book: Path, billing: Billing, stored: bool
+) -> None:
+    runs, store = recorded(book, 4), tmp_path / "trial.db" if stored else None
+    whole = plan_of(runs, model(billing), cost_limit=LIMIT)
+    go(whole)
+    plan = plan_of(runs, model(billing), cost_limit=LIMIT, store=store)
+    before = billing.billed
+    interrupted(plan, billing)
+    assert (plan.result.n_branches, len(plan.branches)) == (2, 2)
+    assert plan.result.spent == pytest.approx(10 * COST)
+    assert plan.result.spent == pytest.approx((billing.billed - before) * COST)
+    found = go(plan)
+    assert facts(plan) == facts(whole)
+    assert found.spent == pytest.approx((billing.billed - before) * COST)
+
+
+def test_what_is_spent_is_of_all_branches_whatever_part_is_asked_for(
+    tmp_path: Path, book: Path, billing: Billing
+) -> None:
+    runs = recorded(book, 5)
+    for store in (None, tmp_path / "trial.db"):
+        plan = plan_of(runs, model(billing), cost_limit=LIMIT, store=store)
+        whole = go(plan).spent
+        assert go(plan, 2).spent == pytest.approx(whole) == pytest.approx(20 * COST)
+
+
+def test_the_cost_of_subagents_is_the_same_with_a_store_and_without(tmp_path: Path) -> None:
+    paid = {"usage": {"cost_usd": COST}}
+    scout = bl.Agent("scout", model=bl.ScriptedModel([{"text": "In a.py.", **paid}]))
+    lead = bl.Agent("lead", tools=(bl.task_tool(scout),), policy="naive", max_steps=2)
+    items = [{"tool_calls": [call("task", agent="scout", prompt=f"Where is {n}?")], **paid} for n in range(4)]
+    script = bl.ScriptedModel([*items, {"text": "Done.", **paid}])
+    runs = [bl.run_sync(lead, f"Task {n}", model=script, seed=n) for n in range(3)]
+    found: list[TrialResult] = [
+        go(bl.trial(runs, {"max_steps": 9}, model=script, agent=lead, cost_limit=1.0, store=store))
+        for store in (None, tmp_path / "trial.db")
+    ]
+    assert found[0].extra_cost == found[1].extra_cost
+    assert [one.spent for one in found] == [pytest.approx(3 * 5 * COST)] * 2
+    assert math.isfinite(found[0].spent)
