@@ -41,12 +41,14 @@ def label_ends(ax: Axes, counts: pd.DataFrame, texts: Sequence[str]) -> None:
             style.annotate(ax, text, (end, row), (4, 0), va="center", gid="end").set_in_layout(False)
 
 
-def label_inside(ax: Axes, parts: Sequence[tuple[Rectangle, str]], looks: Mapping[str, palette.Look]) -> None:
+def label_inside(
+    ax: Axes, parts: Sequence[tuple[Rectangle, str]], looks: Mapping[str, palette.Look], form: str = "{:,.0f}"
+) -> None:
     """Name and number in each part of a bar where they fit, else the number, else nothing."""
     if len(parts) > MAX_PARTS:
         return
     for bar, name in parts:
-        number, ink = f"{bar.get_width():,.0f}", palette.ink_on(style.area(ax, looks[name]), themed=True)
+        number, ink = form.format(bar.get_width()), palette.ink_on(style.area(ax, looks[name]), themed=True)
         text = _Inside(bar, [f"{name} {number}", number], color=ink, size=style.sizes(ax).note)
         ax.add_artist(text)
 

@@ -175,8 +175,9 @@ def _medians_title(medians: pd.Series[Any], labels: list[str], by: str) -> str:
     least, most = float(medians.min()), float(medians.max())
     if least == most:
         return f"The median run takes {_steps(least)} with each {by}"
-    low, high = (shorten(labels[row], 20) for row in (medians.argmin(), medians.argmax()))
-    return f"The median run takes {_steps(least)} ({by}={low}) to {number(most)} ({by}={high})"
+    what = "" if ", " in by else f"{by}="  # the values of several columns are long enough
+    low, high = (f"{what}{shorten(labels[row])}" for row in (medians.argmin(), medians.argmax()))
+    return f"The median run takes {_steps(least)} ({low}) to {number(most)} ({high})"
 
 
 def _steps(value: float) -> str:

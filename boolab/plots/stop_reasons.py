@@ -15,6 +15,8 @@ from boolab.plots._bars import draw_bars, label_ends, label_inside
 from boolab.plots._frames import Data, columns_of, cross, groups_of, sample, stop_reasons, table_of, unknown_reasons
 from boolab.plots.palette import STOP_LOOKS, UNKNOWN
 
+_UNEQUAL: Final = 10
+"""Where a group has so many times the runs of another, bars of counts would leave nothing of the other."""
 _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
     "finished": ("finishes", "finish", ""),
     "synthesis": ("ends", "end", " with a synthesis"),
@@ -38,6 +40,9 @@ def plot_stop_reasons(
     data: Data, *, by: str | Sequence[str] | None = None, title: str | None = style.AUTO, ax: Axes | None = None
 ) -> Axes:
     """Why runs end: a bar for each group, divided by stop reason.
+
+    Where one group has more than ten times the runs of another, bars are shares of a group's runs, so that each can be
+    read; the number at the end of a bar is that of its runs.
 
     Args:
         data: A run, runs, or a frame like `runs_df`.
@@ -67,14 +72,19 @@ def plot_stop_reasons(
     groups = groups_of(runs, keys)
     counts = cross(groups.rows, reasons, STOP_LOOKS)
     ax = style.rows_axes(ax, groups.labels, reasons)
-    label_inside(ax, draw_bars(ax, counts, STOP_LOOKS), STOP_LOOKS)
+    in_shares = max(groups.sizes) > _UNEQUAL * min(groups.sizes)
+    if in_shares:
+        counts = counts.div(groups.sizes, axis=0) * 100
+    label_inside(ax, draw_bars(ax, counts, STOP_LOOKS), STOP_LOOKS, "{:.0f}%" if in_shares else "{:,.0f}")
     label_ends(ax, counts, [f"{size:,}" for size in groups.sizes])
+    if in_shares:
+        ax.set_xticks(range(0, 101, 20))
     notes = [sample(runs), unknown_reasons(reasons), groups.note]
     key = style.key_of(ax, reasons, STOP_LOOKS)
     return style.finish(
         ax,
         title=style.chosen(title, _title(reasons)),
-        xlabel="runs",
+        xlabel="% of a row's runs" if in_shares else "runs",
         ylabel=", ".join(keys),
         grid=ax.xaxis,
         key=key,

@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 
 from boolab.core.text import clean
 
-Draw = Callable[[Axes], Axes]
+Draw = Callable[[Axes | None], Axes]
+"""Draws into these Axes; or, for None, into panels of a figure of its own, and returns the first of them."""
 
 LIGHT: Final = ("#1b2430", "#ffffff")
 DARK: Final = ("#dfe5ec", "#14181e")
@@ -44,11 +45,15 @@ class Figures:
         self._pairs: dict[tuple[str, str], str] = {}
         self._count = 0
 
-    def draw(self, draw: Draw, caption: str, width: float = 7.6, height: float = 3.8) -> Markup:
-        """A figure in inches, as an element that screen readers name by its caption."""
+    def draw(
+        self, draw: Draw, caption: str, width: float = 7.6, height: float = 3.8, *, panels: bool = False
+    ) -> Markup:
+        """A figure in inches, as an element that screen readers name by its caption; panels choose their own size."""
         self._count += 1
         places: list[Any] = []
-        light, dark = (self._svg(draw, (width, height), colours, places) for colours in (LIGHT, DARK))
+        light, dark = (
+            self._svg(draw, None if panels else (width, height), colours, places) for colours in (LIGHT, DARK)
+        )
         svg = self._together(light, dark)
         labelled = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(clean(caption))}" ', 1)
         return Markup("<figure>{}</figure>").format(Markup(labelled))  # noqa: S704 - Matplotlib escapes its texts
@@ -59,15 +64,14 @@ class Figures:
         dark = "".join(f"--{name}:{pair[1]};" for pair, name in self._pairs.items())
         return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
-    def _svg(self, draw: Draw, size: tuple[float, float], colours: tuple[str, str], places: list[Any]) -> str:
+    def _svg(self, draw: Draw, size: tuple[float, float] | None, colours: tuple[str, str], places: list[Any]) -> str:
         """One drawing. The first leaves the places of its Axes, so that the second need not compute them again."""
         file = io.StringIO()
         settings: Any = {**mpl.rcParamsDefault, **_look(*colours)}  # its stubs name every key
         settings.pop("backend")
         with mpl.rc_context(settings), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # the page's font is the reader's, and has them
-            figure = Figure(figsize=size, layout="constrained")
-            draw(figure.add_subplot())
+            figure = _figure(draw, size)
             if places:
                 figure.set_layout_engine("none")
                 for ax, place in zip(figure.axes, places, strict=True):
@@ -108,6 +112,19 @@ class Figures:
             return light
         name = self._pairs.setdefault((light, dark), f"f{len(self._pairs)}")
         return f"var(--{name})"
+
+
+def _figure(draw: Draw, size: tuple[float, float] | None) -> Figure:
+    if size is not None:
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure.add_subplot())
+        return figure
+    from matplotlib import pyplot as plt
+
+    made = draw(None).get_figure(root=True)
+    assert made is not None  # noqa: S101 - what is drawn is in a figure
+    plt.close(made)  # pyplot would keep it
+    return made
 
 
 def _look(text: str, ground: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent
 from boolab.frames.dtypes import is_missing
-from boolab.report.study import UNITS, Study
+from boolab.report.study import MAX_GROUPS, UNITS, Study
 from boolab.report.summary import SummaryRow
 from boolab.report.text import kept_name
 from boolab.stats.trade import BETTER_OFF
@@ -70,6 +70,8 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
     curves = curves_of(study, axis, rows)
     if not curves:
         return None
+    left = [curve for curve in curves if not curve.chosen] if len(curves) > MAX_GROUPS else []
+    curves = [curve for curve in curves if curve not in left] or curves
     keep = study.question.keep
     what = f"{_unit(study)} saved, by tightening the {AXES[axis].label}"
     kept = kept_name(study).partition(" (")[0]
@@ -80,6 +82,8 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
     title = recommended_title(rows, _unit(study), kept) or title_of(curves, keep, label, _unit(study), kept)
     if any(curve.chosen and curve.poor for curve in curves):
         note += f" Hollow: {BETTER_OFF}."
+    if left and left != curves:
+        note += f" Not drawn: {count(len(left), 'group')} without a limit."
     return Chart(title, _svg(curves, keep, what, kept), note.strip())
 
 

@@ -39,7 +39,7 @@ from boolab.plots import (
 from boolab.report.caplab_frames import MAX_BYTES, caplab_frames, groups_of_frames
 from boolab.report.data_quality import Quality
 from boolab.report.declared import declared_limits
-from boolab.report.figures import Figures
+from boolab.report.figures import Draw, Figures
 from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html import Cell, Table, rendered, text_of
@@ -342,15 +342,17 @@ class _Page:
             "key": axis,
             "title": f"{name[0].upper()}{name[1:]}",
             "meaning": f"A {name} stops a run {AXES[axis].meaning}.",
-            "figure": self._figure(lambda ax: self._draw_caps(axis, ax), caption) if drawn else Markup(),
+            "figure": self._figure(lambda ax: self._draw_caps(axis, ax), caption, panels=len(shown) > MAX_GROUPS)
+            if drawn
+            else Markup(),
             "tables": self.limits.tables(axis),
             "left_out": self._left("group", len(list(self.study.groups(axis)))),
         }
 
-    def _draw_caps(self, axis: str, ax: Axes) -> Axes:
+    def _draw_caps(self, axis: str, ax: Axes | None) -> Axes:
         frame, shown = self.study.margins[axis], self.limits.rows[axis]
         if self.by:
-            first = [group.key for group in shown][:MAX_GROUPS]
+            first = [group.key for group in shown]
             parts = [part for key, part, _ in self.study.groups(axis) if key in first]
             frame = frame.loc[[index for part in parts for index in part.index]]
         measure: Any = self.study.measure if frame[f"saved_{self.study.measure}"].notna().any() else "steps"
@@ -386,7 +388,7 @@ class _Page:
         ended = f"How many {self.study.noun}s took how many steps, by the reason that ended them."
         return {
             "title": found.title,
-            "survival": self._figure(lambda ax: plot_survival(found, ax=ax), going),
+            "survival": self._figure(lambda ax: plot_survival(found, ax=ax), going, panels=self._many),
             "sentences": found.sentences,
             "notes": found.notes,
             "steps": self._figure(lambda ax: plot_steps(units, by=self.by, ax=ax), ended),
@@ -408,7 +410,7 @@ class _Page:
         data: dict[str, object] = {"alarms": None, "sentences": found.sentences, "notes": found.notes}
         if (found.frame["alarms"].fillna(0) > 0).any():
             caption = "Precision and recall, with their counts and intervals."
-            data["figure"] = self._figure(lambda ax: plot_scorecard(found, ax=ax), caption)
+            data["figure"] = self._figure(lambda ax: plot_scorecard(found, ax=ax), caption, panels=self._many)
             data["alarms"] = self._alarms(rules)
         return data
 
@@ -425,10 +427,15 @@ class _Page:
             rows.append([str(rule), linked(runs, f"alarm-{number}" if units else "")])
         return Table(["detector", "runs with an alarm"], rows, (1,))
 
-    def _figure(self, draw: Callable[[Axes], Axes], caption: str, height: float = 3.8) -> Markup:
+    @property
+    def _many(self) -> bool:
+        """Whether there are too many groups for lines in one figure."""
+        return len({row.key for row in self.summary}) > MAX_GROUPS
+
+    def _figure(self, draw: Draw, caption: str, height: float = 3.8, *, panels: bool = False) -> Markup:
         """A figure; if it cannot be drawn, the reason."""
         try:
-            return self.figures.draw(draw, caption, height=height)
+            return self.figures.draw(draw, caption, height=height, panels=panels)
         except SettingError as error:
             return Markup('<p class="note">{}</p>').format(text_of(f"Not drawn ({caption}): {error}"))
 

@@ -289,6 +289,14 @@ def test_only_the_lower_spine_and_one_grid_are_drawn(ax: Axes) -> None:
 # --- Colours ----------------------------------------------------------------------------------------------------------
 
 
+def test_bars_are_shares_where_one_group_would_leave_nothing_of_the_others(ax: Axes) -> None:
+    few, many = ["finished", "step_cap"], ["finished"] * 30
+    plot_stop_reasons(frame([*few, *many], agent=["few"] * 2 + ["many"] * 30), ax=ax)
+    assert ax.get_xlabel() == "% of a row's runs"
+    assert sorted(ends(ax)) == ["2", "30"]
+    assert {round(bar.get_x() + bar.get_width()) for _, bar in bars(ax)} == {50, 100}
+
+
 def test_every_stop_reason_has_a_look_in_the_one_order() -> None:
     assert (*REASONS, UNKNOWN) == tuple(STOP_LOOKS)
 

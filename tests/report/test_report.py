@@ -13,13 +13,14 @@ from markupsafe import Markup
 
 import boolab as bl
 from boolab.cli.main import main
+from boolab.logs.load import Reading
 from boolab.logs.save import save_runs
 from boolab.report import progress
 from boolab.report.data_quality import Quality
 from boolab.report.html import code, text_of
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, front_matter
-from boolab.report.study import Question, Study, study_of
+from boolab.report.study import Question, Study, study_of, study_of_runs
 from boolab.report.text import as_data
 from boolab.report.text import text as told_of
 from tests.support.cases import first
@@ -263,6 +264,20 @@ def test_a_terminal_shows_how_far_the_page_is(
         assert (bar in shown) == (stream is Terminal)
 
 
+def test_mixed_logs_keep_their_agents_and_data_sets_apart() -> None:
+    whole = play(steps("a b"))
+    runs = [
+        replace(whole, run_id=f"{agent}{data}{source}", agent=agent, source=source, settings={"set": data})
+        for agent, source in (("one", "claude_code"), ("two", "swe_agent"), ("three", "swe_agent"))
+        for data in ("a", "b")
+    ]
+    found = study_of_runs(runs, Question(), Reading(tuple(runs), ()))
+    assert found.question.by == ("source", "agent", "set")  # the sources count limits in different ways
+    assert len(found.found.frame) == 6
+    assert study_of_runs(runs[:2], Question(), Reading(tuple(runs[:2]), ())).question.by == ("set",)
+    assert study_of_runs(runs[:1], Question(), Reading(tuple(runs[:1]), ())).question.by == ()
+
+
 @pytest.mark.slow
 def test_all_groups_have_lists_and_settings_and_the_page_names_those_without_caplab(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -278,6 +293,7 @@ def test_all_groups_have_lists_and_settings_and_the_page_names_those_without_cap
     page = Page(page_of(found, sources=Sources([str(tmp_path / "runs.jsonl")]), transcripts=False))
     for k in range(8):
         assert f"step cap for agent-{k}" in page.text
+    assert "Not drawn" not in page.text  # more groups than lines in a figure have a panel each
     frames = [attributes for name, attributes in page.tags if name == "details" and "data-frame" in attributes]
     assert len(frames) == 1
     left = page.text[page.text.index("Left out to keep the page below 10 MB") :].split("\n")
