@@ -63,6 +63,16 @@ class Job:
         models = self.model.values() if isinstance(self.model, Mapping) else [self.model]
         return all(getattr(model, "virtual", False) and hasattr(model, "own_tools") for model in models)
 
+    @property
+    def parts(self) -> list[tuple[str, object]]:
+        """What is sent to workers, with the names that an error may give."""
+        models = self.model.items() if isinstance(self.model, Mapping) else [(None, self.model)]
+        return [
+            *((f"the tool {spec.name!r}", spec) for spec in self.tools),
+            *(("model" if name is None else f"the model {name!r}", model) for name, model in models),
+            ("score", self.score),
+        ]
+
     def setup(self, cell: Cell, run_id: str | None = None, model: Model | None = None) -> Setup:
         """The options of a cell's run. `model` is the cell's, where it exists already."""
         return Setup(
@@ -137,7 +147,7 @@ def packed(job: Job, tasks: Sequence[Task] | None = None) -> bytes:
         what = _unsendable(job, tasks or ())
         msg = (
             f"{what} cannot be sent to a worker ({describe(error)}): leave out executor=, or create "
-            "it there: a model by model= as a function of the cell, the resources of a tool or a score inside it"
+            "it there: a model by model= as a function, the resources of a tool or a score inside it"
         )
         raise SettingError(msg) from error
 
@@ -145,19 +155,13 @@ def packed(job: Job, tasks: Sequence[Task] | None = None) -> bytes:
 def _unsendable(job: Job, tasks: Sequence[Task]) -> str:
     """The part of a job that cannot be pickled."""
     agents = {planned.cell.agent.name: planned.cell.agent for task in tasks for planned in task.cells}
-    models = job.model if isinstance(job.model, Mapping) else {None: job.model}
-    parts: list[tuple[str, object]] = [
-        *((f"the tool {spec.name!r}", spec) for spec in job.tools),
-        *(("model" if name is None else f"the model {name!r}", model) for name, model in models.items()),
-        ("score", job.score),
-        *((f"the agent {name!r}", agent) for name, agent in agents.items()),
-    ]
+    parts = [*job.parts, *((f"the agent {name!r}", agent) for name, agent in agents.items())]
     for name, part in parts:
         try:
             cloudpickle.dumps(part)
         except Exception:  # noqa: BLE001 - pickling runs code of the object
             return name
-    return "a part of the sweep"
+    return "a part of it"
 
 
 def work(job_load: bytes, load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], CellResult]]:

@@ -73,6 +73,10 @@ class BranchJob(Job):
     replay_tools: bool = False
     world: World | None = None
 
+    @property
+    def parts(self) -> list[tuple[str, object]]:
+        return [*super(BranchJob, self).parts, ("world", self.world)]
+
     def turn(self, cell: Any, run_id: str | None = None) -> Turn:  # noqa: ANN401 - a `Cell` in a sweep
         """The prepared turn of a branch.
 

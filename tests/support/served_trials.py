@@ -19,7 +19,7 @@ from boolab.core.types import MICRO
 from boolab.models.mock.streams import ChatStream
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
-from tests.support.helpers import QUIET, call
+from tests.support.helpers import QUIET, call, look
 from tests.support.model_server import Answer, Asked, Gate, ModelServer, stream, whole
 from tests.support.sweeping import forks, note, without_times
 
@@ -41,9 +41,8 @@ def script(book: Path, n_steps: int, end: Any) -> list[Any]:
 
 def recorded(book: Path, n: int, *, tasks: int | None = None, steps: int = LOOSE) -> list[bl.Run]:
     """Runs that the cap stopped, the same in each process."""
-    who = bl.Agent("a", prompt="You note.", tools=(note,), policy=QUIET, max_steps=TIGHT)
     model = bl.ScriptedModel(script(book, steps, "never"))
-    runs = [bl.run_sync(who, f"Task {at % (tasks or n)}", model=model, seed=at) for at in range(n)]
+    runs = [bl.run_sync(KINDS["notes"]["agent"], f"Task {at % (tasks or n)}", model=model, seed=at) for at in range(n)]
     return [replace(run, run_id=f"run {at:03}", started_at=None, success=False) for at, run in enumerate(runs)]
 
 
@@ -96,11 +95,35 @@ class ByTask:
         return kind("mock", base_url=url, prices=False, **self.options)
 
 
-def plan_of(runs: Sequence[bl.Run], model: Any, **options: Any) -> Trial:
+LOOKER: Final = bl.Agent("tester", tools=(look,), policy="naive", max_steps=2)
+
+
+def looked(n: int) -> list[bl.Run]:
+    """Runs that a cap stopped after two looks."""
+    looks = bl.ScriptedModel([{"tool_calls": [call("look", what=f"{at}")]} for at in range(9)])
+    runs = [bl.run_sync(LOOKER, f"Task {at}", model=looks, seed=at) for at in range(n)]
+    return [replace(run, run_id=f"run {at:02}", success=False) for at, run in enumerate(runs)]
+
+
+def answered(branch: bl.Run) -> bool:
+    """A score that no random text can change."""
+    return branch.stop_reason == "finished" and branch.seed is not None and branch.seed % 3 > 0
+
+
+KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "notes": {
+        "agent": bl.Agent("a", prompt="You note.", tools=(note,), policy=QUIET, max_steps=TIGHT),
+        "tools": [note],
+        "score": long_enough,
+    },
+    "looks": {"agent": LOOKER, "tools": [look], "score": answered},
+}
+"""What runs are continued with, by what they do: each process makes it anew."""
+
+
+def plan_of(runs: Sequence[bl.Run], model: Any, kind: str = "notes", **options: Any) -> Trial:
     """The trial of a looser cap."""
-    who = bl.Agent("a", prompt="You note.", tools=(note,), policy=QUIET, max_steps=TIGHT)
-    given = {"agent": who, "tools": [note], "score": long_enough, "seed": 1, **options}
-    return bl.trial(runs, {"max_steps": LOOSE}, model=model, **given)
+    return bl.trial(runs, {"max_steps": LOOSE}, model=model, **{"seed": 1, **KINDS[kind], **options})
 
 
 def go(trial: Trial, n: int | None = None, **options: Any) -> TrialResult:
@@ -108,14 +131,18 @@ def go(trial: Trial, n: int | None = None, **options: Any) -> TrialResult:
     return asyncio.run(trial.run(n, **{"progress": False, **options}))
 
 
-def run_here(runs: Sequence[bl.Run], model: Any, store: Path, options: Mapping[str, Any], at_once: int) -> None:
+def run_here(
+    runs: Sequence[bl.Run], model: Any, kind: str, store: Path, options: Mapping[str, Any], at_once: int
+) -> None:
     """What a child does."""
-    go(plan_of(runs, model, store=store, **options), concurrency=at_once)
+    go(plan_of(runs, model, kind, store=store, **options), concurrency=at_once)
 
 
-def child(runs: Sequence[bl.Run], model: Any, store: Path, *, at_once: int = 3, **options: Any) -> ForkServerProcess:
+def child(
+    runs: Sequence[bl.Run], model: Any, store: Path, *, kind: str = "notes", at_once: int = 3, **options: Any
+) -> ForkServerProcess:
     """A process that runs a trial."""
-    process = forks.Process(target=run_here, args=(runs, model, store, options, at_once))
+    process = forks.Process(target=run_here, args=(runs, model, kind, store, options, at_once))
     process.start()
     return process
 

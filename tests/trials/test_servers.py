@@ -2,6 +2,7 @@
 
 import random
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from tests.support.served_trials import ByTask, child, facts, go, plan_of, recorded, script
+from tests.models.remote.test_llmock import llmock
+from tests.support.served_trials import ByTask, child, facts, go, looked, plan_of, recorded, script
 from tests.support.sweeping import die_at, entries, size
 
 KILLS: Final = 6
@@ -36,7 +38,7 @@ def urls(book: Path) -> Iterator[list[str]]:
         ]  # fmt: skip
 
 
-@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+@pytest.mark.parametrize("protocol", ["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
 def test_a_trial_that_is_killed_between_requests_ends_as_an_undisturbed_one(
     tmp_path: Path, book: Path, urls: list[str], protocol: str
 ) -> None:
@@ -91,3 +93,56 @@ def test_a_trial_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
     start = size(book)
     go(plan_of(runs, model, store=store))
     assert not unbroken & {run_id for run_id, _ in entries(book, start)}, "a finished branch was run again"
+
+
+PATIENT: Final = bl.models.Retry(attempts=40, first=0.02, most=0.05, seconds=1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+def test_a_trial_on_a_server_of_others_that_fails_at_random_survives_kills(tmp_path: Path, protocol: str) -> None:
+    """Its texts and its errors are random, so that only what does not depend on them is compared."""
+    runs, store, draw = looked(12), tmp_path / "trial.db", random.Random(protocol)  # noqa: S311 - moments, no secret
+    faults = ["--error-rate", "429=0.2", "--error-rate", "503=0.2", "--latency-ms", "40"]
+    with llmock(tmp_path, *faults) as url:
+        base = f"{url}/v1" if protocol == "openai" else f"{url}/anthropic/v1"
+        model = ByTask([base], protocol, {"retry": PATIENT})
+        whole = plan_of(runs, model, "looks")
+        go(whole)
+        killed = 0
+        for _ in range(KILLS):
+            process = child(runs, model, store, kind="looks", at_once=2)
+            until = time.monotonic() + 20
+            before = finished_in(store)
+            while process.is_alive() and finished_in(store) == before and time.monotonic() < until:
+                process.join(0.01)
+            process.join(draw.uniform(0, 0.2))
+            process.kill()
+            process.join()
+            killed += process.exitcode != 0
+            if process.exitcode == 0:
+                break
+        again = plan_of(runs, model, "looks", store=store)
+        go(again)
+    assert killed
+    for found in (whole, again):
+        assert found.result.n_branches == 12
+        assert (found.result.gain.low, found.result.gain.high) == (8, 8)
+    assert again.result.looks.equals(whole.result.looks)
+    assert again.result.runs.equals(whole.result.runs)
+    assert [branch.steps[:2] for branch in again.branches] == [run.steps[:2] for run in runs_of(again, runs)]
+
+
+def finished_in(store: Path) -> int:
+    """How many branches a store has."""
+    try:
+        return len(bl.stored_runs(store, states=["finished"]))
+    except bl.errors.StoreError:  # it has no tables yet
+        return 0
+
+
+def runs_of(plan: Any, runs: list[bl.Run]) -> list[bl.Run]:
+    """The runs that the branches of a plan continue."""
+    by_id = {run.run_id: run for run in runs}
+    begun = [next(event for event in branch.events if event.kind == "branch") for branch in plan.branches]
+    return [by_id[event.payload["run_id"]] for event in begun]

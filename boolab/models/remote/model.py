@@ -152,7 +152,7 @@ class RemoteModel:
             msg = (
                 f"{self!r} has a secret ({', '.join(self._given)}), which is not sent to other processes: "
                 f"{f'leave it out and set {variable} for the workers, or ' if variable else ''}"
-                "pass model= as a function of a cell, which makes the model in the worker"
+                "pass model= as a function, which makes the model in the worker"
             )
             raise SettingError(msg)
         return functools.partial(type(self), **self._settings), (self.model,)

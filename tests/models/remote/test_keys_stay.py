@@ -183,7 +183,7 @@ def test_a_model_shows_no_key(speaks: Speaks, how: str) -> None:
 def test_a_model_that_was_given_a_key_is_not_pickled_and_shows_none_in_json(speaks: Speaks, how: str) -> None:
     model = GIVEN[how](speaks, "http://127.0.0.1:9")
     for dumps in (pickle.dumps, cloudpickle.dumps, copy.deepcopy):
-        with pytest.raises(bl.SettingError, match="has a secret.*pass model= as a function of a cell") as caught:
+        with pytest.raises(bl.SettingError, match="has a secret.*pass model= as a function, which") as caught:
             dumps([model])
         assert CANARY not in everything_below(caught.value)
     assert CANARY not in json.dumps(model, default=repr)
