@@ -2,8 +2,11 @@
 
 import asyncio
 import math
+import os
 import random
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,32 +93,50 @@ def test_a_server_that_is_down_costs_nothing_and_its_branches_are_run_again(
     assert facts(plan) == facts(whole)
 
 
-def interrupted(plan: Trial, billing: Billing) -> None:
-    """Cancel a trial when two branches are finished and the third waits for its second response."""
+async def cancelled(plan: Trial, came: Callable[[], object]) -> None:
+    """Run a trial, and cancel it then."""
+    task = asyncio.create_task(plan.run(progress=False, concurrency=1))
+    await asyncio.to_thread(came)
+    task.cancel()
+    await task
+
+
+def interrupted(plan: Trial, billing: Billing, how: str) -> None:
+    """Interrupt a trial when two branches are finished and the third waits for its second response."""
     billing.held, billing.held_from = Gate(), billing.billed + 9
+    last = len(billing.server.asked) + 10
 
-    async def scenario() -> None:
-        task = asyncio.create_task(plan.run(progress=False, concurrency=1))
-        await asyncio.to_thread(billing.server.wait_for, len(billing.server.asked) + 10)
-        task.cancel()
+    def came() -> None:
+        billing.server.wait_for(last)
+
+    def press() -> None:
+        came()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    if how == "cancelled":
         with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(scenario())
+            asyncio.run(cancelled(plan, came))
+    else:
+        thread = threading.Thread(target=press)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(plan.run(progress=False, concurrency=1))
+        thread.join()
     billing.held.open()
     billing.held = None
 
 
+@pytest.mark.parametrize("how", ["cancelled", "Ctrl-C"])
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])
-def test_cancelling_keeps_the_finished_branches_and_counts_the_interrupted_one(
-    tmp_path: Path, book: Path, billing: Billing, stored: bool
+def test_an_interrupt_keeps_the_finished_branches_and_counts_the_interrupted_one(
+    tmp_path: Path, book: Path, billing: Billing, stored: bool, how: str
 ) -> None:
     runs, store = recorded(book, 4), tmp_path / "trial.db" if stored else None
     whole = plan_of(runs, model(billing), cost_limit=LIMIT)
     go(whole)
     plan = plan_of(runs, model(billing), cost_limit=LIMIT, store=store)
     before = billing.billed
-    interrupted(plan, billing)
+    interrupted(plan, billing, how)
     assert (plan.result.n_branches, len(plan.branches)) == (2, 2)
     assert plan.result.spent == pytest.approx(10 * COST)
     assert plan.result.spent == pytest.approx((billing.billed - before) * COST)
