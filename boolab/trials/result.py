@@ -52,7 +52,8 @@ class Effects(NamedTuple):
     def threshold(self) -> float | None:
         """The share of failures above which the change gains more than it loses: d / (r + d); None if unknown.
 
-        Source: Vasudev et al., Failure prediction is not prevention (arXiv 2602.03338).
+        Source: Vasudev et al., Accurate Failure Prediction in Agents Does Not Imply Effective Failure Prevention (arXiv
+        2602.03338).
 
         Example:
             >>> Effects(failures=40, recovered=12, successes=10, lost=2).threshold
@@ -218,10 +219,9 @@ class TrialResult:
             span = f"at least {say(low)}, without an upper bound, because the gain may be 0"
         elif say(low) == say(high):
             span = say(low)
-        elif found.value is None:
-            span = f"{say(low)} to {say(high)}"
         else:
-            span = f"about {say(found.value)} ({say(low)} to {say(high)})"
+            ends = f"{say(low).removesuffix(' steps').removesuffix(' step')} to {say(high)}"
+            span = ends if found.value is None else f"about {say(found.value)} ({ends})"
         own = self.recorded_per_success
         recorded = "" if own is None else f"; on record a success costs {say(own)}"
         return f"An additional success costs {span}{recorded}."

@@ -50,6 +50,7 @@ def test_there_are_notebooks() -> None:
         "07_sweeps",
         "08_replay_and_explore",
         "09_turn_limits",
+        "10_should_we_raise_the_cap",
     ]
 
 
@@ -202,6 +203,27 @@ def test_09_keeps_more_where_the_agent_reacts_and_saves_nothing_by_extensions_wh
     told = [out["text"] for cell in notebook.cells for out in cell.get("outputs", ()) if "text" in out]
     assert "".join(told).count("refused: policy") == 1
     assert images(notebook) == 1
+
+
+TRIED = """
+hazards = {name: (at_least <= true <= at_most) for name, (_, at_least, at_most, true) in rows.items()}
+print(
+    truth, check.result.gain.low <= truth <= check.result.gain.high, check.result.n_branches, hazards,
+    found.gain.width <= 103.4, found.spent <= 60, found.budget_stopped, effects.threshold > 0.4,
+    reminded.result.gain.low > 0,
+)
+"""
+"""Whether branches that play the record back find the truth, and which hazards do."""
+
+
+@pytest.mark.slow
+def test_10_says_that_it_is_open_and_finds_by_branches_what_the_record_knows() -> None:
+    notebook = execute(BY_NUMBER["10"], TRIED)
+    assert "the outcome of 272 runs is open" in first_output(notebook)
+    assert notebook.cells[-1].outputs[0]["text"].strip() == (
+        "149 True 150 {'GPT-4': True, 'GPT-3.5': False, 'StarChat': False} True True False True True"
+    )
+    assert images(notebook) == 2
 
 
 COMPARED = """
