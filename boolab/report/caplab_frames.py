@@ -71,7 +71,7 @@ def caplab_frames(
 
 
 def labs_of(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) -> Iterator[tuple[SummaryRow, CapLab]]:
-    """CapLab at the recommended setting of each group."""
+    """CapLab at the recommended setting of each group, and without limits where nothing can be recommended."""
     runs = study.runs if transcripts else list(facts_of(study.runs))
     by_agent = study.question.by == ("agent",)  # one has all agents, and subagents keep their families
     lab = _lab(study, runs) if by_agent else None
@@ -81,8 +81,7 @@ def labs_of(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) ->
         if by_agent and own:
             here.setting = {**dict.fromkeys(SETTINGS), "agent": own[0].agent}
         limits = here.recommended["setting"]
-        if limits is not None:
-            here.setting = limits
+        here.setting = dict.fromkeys(SETTINGS) if limits is None else limits
         yield row, here
 
 

@@ -64,7 +64,8 @@ def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
             own.append(_group(key, agent, places, runs))
         if len(sets) > 1 and len(by_agent) > 1:
             unions.append(_group(agent, agent, [place for places in sets.values() for place in places], runs))
-    own.sort(key=lambda group: -len(group.runs))
+    if not families:  # else the root is first
+        own.sort(key=lambda group: -len(group.runs))
     if len(own) > 1 and not families:
         unions.append(_group(ALL, None, range(len(runs)), runs))
     return [*own, *unions]
