@@ -1,5 +1,7 @@
 """The view of a sweep, in a browser."""
 
+from itertools import product
+
 import pytest
 from playwright.sync_api import expect
 
@@ -82,6 +84,46 @@ def test_a_click_on_a_setting_lists_its_runs_and_one_on_a_run_opens_its_replay(p
     expect(replay).to_have_count(0)
     expect(run.locator("button.open")).to_be_focused()
     expect(page.locator("footer")).to_contain_text("This page holds the steps of 4 runs")
+
+
+def test_all_runs_of_a_setting_can_be_reached_by_task_and_outcome(page_of: PageOf) -> None:
+    view = SweepView()
+    view.begin(Begun(30, {"grid": {"max_steps": [5]}}))
+    for n in range(30):
+        success = n % 2 == 0
+        names = (f"r{n:02}", "a", "m", "p", f"t{n // 3:02}", {"max_steps": 5})
+        view._board.add(CellResult(*names, "step_cap", 5, 0.1, success, None))
+    view.end(None)
+    page = page_of(view)
+    expect(page.get_by_role("progressbar")).to_have_count(0)
+    page.locator("button.choose").press("Enter")
+    runs = page.locator("tr.run")
+    expect(runs).to_have_count(12)
+    expect(runs.nth(4).locator("td")).to_have_text(["t01", "2", "step cap", "5", "✓ success", "$0.10", ""])
+    more = page.locator(".its-runs button.more")
+    for left in ("+ 18 runs", "+ 6 runs"):
+        expect(more).to_have_text(left)
+        more.click()
+    expect(runs).to_have_count(30)
+    expect(more).to_be_hidden()
+
+
+def test_a_sweep_that_is_done_begins_with_its_verdict_and_folds_equal_settings(page_of: PageOf) -> None:
+    view = SweepView()
+    view.begin(Begun(4, {"grid": {"max_steps": [3, 6], "doom_loop": [2, None]}}))
+    for cap, loop in product((3, 6), (2, None)):
+        limits = {"max_steps": cap, "doom_loop": loop}
+        done = CellResult(f"{cap} {loop}", "a", "m", "p", "t", limits, "step_cap", cap, None, cap == 6, None)
+        view._board.add(done)
+    view.end(None)
+    page = page_of(view)
+    expect(page.locator(".verdict")).to_have_text(
+        "Most successes: step cap 6, 1 of 1 runs for 6.0 steps a run. Settings that take less have no success."
+    )
+    rows = page.locator("tr.setting")
+    expect(rows).to_have_count(2)
+    page.get_by_role("button", name="+ 2 settings with the same numbers").click()
+    expect(rows).to_have_count(4)
 
 
 def test_heads_name_the_units_of_their_columns(page_of: PageOf) -> None:

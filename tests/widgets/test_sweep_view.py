@@ -398,6 +398,49 @@ def test_a_limit_that_makes_no_difference_is_named(steps: int, reason: StopReaso
             n = steps if last else 3
             settings = {"max_steps": cap, "doom_loop": loop}
             board.add(CellResult(f"{cap} {loop}", "a", "m", "boocode", "t", settings, end, n, None, True, None))
-    words = "Settings that differ only in the doom-loop threshold have the same ends"
+    words = "Settings that differ only in the doom-loop threshold have the same numbers"
     assert any(note.startswith(words) for note in board.snapshot("done", 0.0)["notes"]) == noted
     assert not any(note.startswith(words) for note in board.snapshot("running", 0.0)["notes"])
+
+
+def a_finished_sweep(n_tasks: int = 20) -> Board:
+    """All tasks succeed without a step cap, half of them with one of 5; the doom loop makes no difference."""
+    grid = {"max_steps": [2, 5, None], "doom_loop": [3, None]}
+    board = Board(6 * n_tasks, {"grid": grid, "tasks": [f"t{n}" for n in range(n_tasks)], "repeats": 1})
+    for cap, loop, n in itertools.product(grid["max_steps"], grid["doom_loop"], range(n_tasks)):
+        success = {2: False, 5: n % 2 == 0, None: True}[cap]
+        names = (f"{cap} {loop} {n:03}", "a", "m", "boocode", f"t{n}", {"max_steps": cap, "doom_loop": loop})
+        reason: StopReason = "step_cap" if cap else "finished"
+        board.add(CellResult(*names, reason, cap or 8, (cap or 8) / 10, success, None))
+    return board
+
+
+def test_a_sweep_that_is_done_names_the_setting_with_the_most_successes_and_the_next_for_less() -> None:
+    told = a_finished_sweep().snapshot("done", 0.0)
+    assert told["verdict"] == (
+        "Most successes: no step cap, 20 of 20 runs for $0.80 a run. Next for less: step cap 5, 10 of 20 for $0.50."
+    )
+    assert a_finished_sweep().snapshot("interrupted", 0.0)["verdict"] == ""
+
+
+def test_a_sweep_that_is_not_complete_has_no_verdict() -> None:
+    board = a_finished_sweep()
+    board.total = 121
+    assert board.snapshot("snapshot", 0.0)["verdict"] == ""
+
+
+def test_settings_with_the_same_numbers_stand_in_one_row_which_names_all_of_them() -> None:
+    rows = a_finished_sweep().snapshot("done", 0.0)["rows"]
+    assert [row["spans"] for row in rows if not row["copy"]] == [
+        ["2", "3, No limit"],
+        ["5", "3, No limit"],
+        ["No limit", "3, No limit"],
+    ]
+    assert [row["values"][1] for row in rows if row["copy"]] == ["No limit"] * 3
+    assert not any(row["copy"] for row in a_finished_sweep().snapshot("running", 0.0)["rows"])
+
+
+def test_all_runs_of_a_setting_are_listed_when_the_sweep_is_done() -> None:
+    board = a_finished_sweep(30)
+    assert {len(row["listed"]) for row in board.snapshot("running", 0.0)["rows"]} == {12}
+    assert {len(row["listed"]) for row in board.snapshot("done", 0.0)["rows"]} == {30}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ from boolab.errors import describe
 from boolab.frames.dtypes import NO_LIMIT
 from boolab.plots.palette import STOP_LOOKS
 from boolab.sweeps.progress import CellResult
+from boolab.widgets.sweep_view.verdict import Outcome, verdict_of
 
 State: TypeAlias = Literal["waiting", "running", "done", "interrupted", "failed", "snapshot"]
 
@@ -21,9 +22,14 @@ ROWS: Final = 200
 """How many settings a table shows at most."""
 FAILURES: Final = 20
 """How many kinds of failure are named at most."""
-LISTED: Final = 12
-"""How many runs of a setting are listed at most."""
-ALL_LISTED: Final = 600
+LISTED: Final = 200
+"""How many runs of a setting are listed at most, of all settings together `ALL_LISTED`."""
+ALL_LISTED: Final = 2400
+LISTED_RUNNING: Final = 12
+"""How many of them while the sweep runs, when all is sent several times a second."""
+ALL_LISTED_RUNNING: Final = 600
+MAX_SPAN: Final = 4
+"""How many values without effect are named in one cell."""
 _RATE_S: Final = 20.0
 MAX_ERROR_CHARS: Final = 300
 MAX_TASK_CHARS: Final = 90
@@ -143,6 +149,8 @@ class Board:
         columns, fixed = self._columns()
         ordered = sorted(self._rows, key=self._place(columns))
         planned = self._planned()
+        without = [] if state == "running" else [*self._without_effect(columns)]
+        rows = [self._row(key, columns, planned, running=state == "running") for key in ordered[:ROWS]]
         worst = sorted(self._failures, key=lambda text: -self._failures[text].runs)
         return {
             "state": state,
@@ -159,13 +167,17 @@ class Board:
             "heads": [head_of(name) for name in columns],
             "units": [AXES[name].unit if name in AXES else "" for name in columns],
             "fixed": [{"name": head_of(name), "value": _text_of(value)} for name, value in fixed.items()],
-            "rows": [self._row(key, columns, planned) for key in ordered[:ROWS]],
+            "rows": _with_copies(rows, [columns.index(name) for name in without]),
+            "verdict": self._verdict(state, ordered, [name for name in columns if name not in without]),
             "n_rows": len(ordered),
             "planned_rows": None if not planned or self.total is None else self.total // planned,
             "failures": [self._failure(text, columns) for text in worst[:FAILURES]],
             "n_failures": len(self._failures),
             "failed": self._reasons["error"],
-            "notes": [*self._notes(len(ordered)), *(self._without_effect(columns) if state != "running" else ())],
+            "notes": [
+                *self._notes(len(ordered)),
+                *(f"Settings that differ only in the {head_of(name)} have the same numbers." for name in without),
+            ],
         }
 
     def _rate(self, now: float) -> float | None:
@@ -211,10 +223,27 @@ class Board:
         """How many cells each setting has; 0 if it is not known."""
         return len(self._about.get("tasks", ())) * int(self._about.get("repeats", 0))
 
-    def _row(self, key: tuple[Any, ...], columns: list[str], planned: int) -> dict[str, Any]:
+    def _verdict(self, state: State, ordered: list[tuple[Any, ...]], columns: list[str]) -> str:
+        """What the sweep has found, once all its runs are done. Settings are named by what makes a difference."""
+        if state not in ("done", "snapshot") or self.total not in (None, self._done):
+            return ""
+        found: dict[str, Outcome] = {}
+        for key in ordered:
+            row, names = self._rows[key], self._names[key]
+            share = row.success()[0]
+            if share is None:
+                return ""
+            name = ", ".join(_in_words(name, _text_of(names.get(name))) for name in columns)
+            counts = [sum(each) for each in zip(*row.tasks.values(), strict=True)]
+            cost = row.cost / row.priced if row.priced else None
+            found.setdefault(name, Outcome(name, counts[0], counts[1], share, row.steps / row.runs, cost))
+        return verdict_of([*found.values()])
+
+    def _row(self, key: tuple[Any, ...], columns: list[str], planned: int, *, running: bool) -> dict[str, Any]:
         row, names = self._rows[key], self._names[key]
         share, low, high = row.success()
-        listed = max(1, min(LISTED, ALL_LISTED // len(self._rows)))
+        most, of_all = (LISTED_RUNNING, ALL_LISTED_RUNNING) if running else (LISTED, ALL_LISTED)
+        listed = max(1, min(most, of_all // len(self._rows)))
         return {
             "values": [_text_of(names.get(name)) for name in columns],
             "runs": row.runs,
@@ -266,10 +295,31 @@ class Board:
             alike: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
             for key, row in self._rows.items():
                 others = tuple(repr(self._names[key].get(other)) for other in columns if other != name)
-                successes = sum(part for part, _ in row.tasks.values())
-                alike.setdefault(others, []).append((row.runs, row.steps, successes, sorted(row.reasons.items())))
+                labels = [sum(each) for each in zip(*row.tasks.values(), strict=True)]
+                spent = (row.steps, round(row.cost, 6), row.priced)
+                alike.setdefault(others, []).append((row.runs, *spent, labels, sorted(row.reasons.items())))
             if name in AXES and all(len(rows) > 1 and rows.count(rows[0]) == len(rows) for rows in alike.values()):
-                yield f"Settings that differ only in the {head_of(name)} have the same ends, steps and successes."
+                yield name
+
+
+def _with_copies(rows: list[dict[str, Any]], without: Sequence[int]) -> list[dict[str, Any]]:
+    """Mark the rows that differ from an earlier one only in columns without effect.
+
+    `copy` is true for these. `spans` is the text of each column in the first of them: all values in such a column.
+    """
+    firsts: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        values = row["values"]
+        first = firsts.setdefault(tuple(one for i, one in enumerate(values) if i not in without), row)
+        row["copy"] = first is not row
+        if first is row:
+            row["spans"] = [[value] for value in values]
+        else:
+            for span, value in zip(first["spans"], values, strict=True):
+                span.extend([] if value in span else [value])
+    for row in firsts.values():
+        row["spans"] = [", ".join(span) if len(span) <= MAX_SPAN else "any of these" for span in row["spans"]]
+    return rows
 
 
 def first_runs(data: Mapping[str, Any]) -> list[str]:

@@ -16,13 +16,17 @@ function render({ model, el }) {
   let announced = "";
   let sorted = null; // the column that rows are sorted by, and whether downwards
   let all = false; // whether all settings are shown, or the first ones
+  const parts = new Map(); // how much of a setting's runs is drawn
+  let unfolded = false; // whether settings with the same numbers have rows of their own
   const open = new Set(); // the settings whose runs are listed
   const more = h("button", { type: "button", class: "more", "data-keep": "more", onclick: () => ((all = true), redraw()) });
+  const unfold = h("button", { type: "button", class: "more", "data-keep": "unfold", onclick: () => ((unfolded = true), redraw()) });
   const filter = h("input", { type: "search", class: "filter", placeholder: "filter settings", "aria-label": "Show settings that contain this text", oninput: redraw });
   const body = h("tbody");
   const headline = h("h3");
   const clock = h("p", { class: "clock" });
   const bar = h("div", { class: "bar", role: "progressbar", "aria-label": "runs done", "aria-valuemin": 0 });
+  const verdict = h("p", { class: "verdict" });
   const ended = h("p", { class: "ended wrong", role: "alert" });
   const reasons = h("section", { class: "reasons", "aria-label": "Why runs stopped" });
   const table = h("div", { class: "by-setting", role: "region", "aria-label": "Results by setting" });
@@ -33,7 +37,7 @@ function render({ model, el }) {
   const root = h(
     "div",
     { class: "boolab boolab-sweep_view", role: "group", "aria-label": "A sweep" },
-    h("header", {}, headline, clock, refresh), bar, ended, reasons, table, failures, notes, state,
+    verdict, h("header", {}, headline, clock, refresh), bar, ended, reasons, table, failures, notes, state,
   );
   put(el, root);
 
@@ -64,7 +68,9 @@ function render({ model, el }) {
     fill(headline, h("b", {}, count(done)), total === null ? ` ${done === 1 ? "run" : "runs"}` : ` of ${plural(total, "run")}`);
     tick();
     const share = total ? done / total : 0;
-    bar.hidden = total === null;
+    bar.hidden = total === null || done === total; // a full bar adds nothing
+    verdict.hidden = !data.verdict;
+    fill(verdict, visible(data.verdict));
     bar.setAttribute("aria-valuemax", total ?? done);
     bar.setAttribute("aria-valuenow", done);
     bar.setAttribute("aria-valuetext", `${count(done)} of ${count(total)} runs, ${STATES[data.state]}`);
@@ -108,28 +114,34 @@ function render({ model, el }) {
     }
     const settings = data.planned_rows && data.planned_rows > data.n_rows ? `${count(data.n_rows)} of ${plural(data.planned_rows, "setting")} have begun` : plural(data.n_rows, "setting");
     const wanted = filter.value.trim().toLowerCase();
-    const shown = rows.filter((row) => nameOf(row).toLowerCase().includes(wanted));
-    const columns = columnsOf(rows);
+    const found = rows.filter((row) => nameOf(row).toLowerCase().includes(wanted));
+    const folds = !wanted && !unfolded && found.some((row) => row.copy);
+    const shown = folds ? found.filter((row) => !row.copy) : found;
+    const columns = columnsOf(rows, folds);
     const by = columns.find((one) => one.name === sorted?.name);
     if (by) shown.sort((a, b) => (sorted.down ? -1 : 1) * compared(by.key(a), by.key(b)));
-    if (!table.contains(filter)) fill(table, h("h4"), filter, h("div", { class: "scroll-x" }, h("table", { "aria-label": "Runs by setting" }, h("thead"), body)), more);
+    if (!table.contains(filter)) fill(table, h("h4"), filter, h("div", { class: "scroll-x" }, h("table", { "aria-label": "Runs by setting" }, h("thead"), body)), more, unfold);
     fill(table.querySelector("h4"), wanted ? `${count(shown.length)} of ${settings}` : settings, fixed.length ? h("span", { class: "fixed" }, " all with ", fixed.map((one, place) => [place ? ", " : "", visible(one.name), " ", h("b", {}, visible(one.value))])) : null);
     fill(table.querySelector("thead"), h("tr", {}, columns.map((one) => headOf(one))));
     fill(body, shown.slice(0, all ? shown.length : FIRST).map((row) => {
       const is = open.has(nameOf(row));
       return [
         h("tr", { class: is ? "setting chosen" : "setting", onclick: (event) => !event.target.closest("button") && choose(row) }, columns.map((one) => one.cell(row))),
-        is ? h("tr", { class: "its-runs" }, h("td", { colspan: columns.length }, runsTable(model, data, row, nameOf(row)))) : null,
+        is ? h("tr", { class: "its-runs" }, h("td", { colspan: columns.length }, runsTable(model, data, row, nameOf(row), parts))) : null,
       ];
     }));
+    unfold.hidden = !folds;
+    fill(unfold, `+ ${plural(found.length - shown.length, "setting")} with the same numbers`);
     more.hidden = all || shown.length <= FIRST;
     fill(more, `+ ${plural(shown.length - FIRST, "setting")}`);
   }
 
-  function columnsOf(rows) {
+  // `folds`: a row stands for those that differ in a limit without effect.
+  function columnsOf(rows, folds) {
+    const text = (row, i) => visible(folds ? row.spans[i] : row.values[i]);
     const named = data.columns.map((_, i) => ({
       name: data.heads[i], unit: data.units[i], key: (row) => ordered(row.values[i]),
-      cell: (row) => h("td", { class: data.units[i] ? "limit" : "said" }, i ? visible(row.values[i]) : [chooser(row), visible(row.values[i])]),
+      cell: (row) => h("td", { class: data.units[i] ? "limit" : "said" }, i ? text(row, i) : [chooser(row), text(row, i)]),
     }));
     return [
       ...named,
