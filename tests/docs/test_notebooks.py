@@ -27,8 +27,8 @@ def images(notebook: Any) -> int:
 
 
 def first_output(notebook: Any) -> str:
-    """The text that its first cell of code prints or shows."""
-    cell = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    """The text of the first cell that prints or shows something."""
+    cell = next(cell for cell in notebook.cells if cell.get("outputs"))
     data = [out.get("data", {"text/plain": out.get("text", "")}) for out in cell.outputs]
     shown = "".join(one.get(kind, "") for one in data for kind in ("text/html", "text/markdown", "text/plain"))
     return html.unescape(re.sub(r"<[^>]+>", "", shown))
