@@ -66,7 +66,7 @@ def test_a_metric_is_chosen_and_keeps_the_focus(page_of: PageOf) -> None:
     row = TALLY[(TALLY["max_steps"] == 4) & TALLY["tool_budget"].isna()].iloc[0]
     expect(page.locator(cell(page, "4", "No limit"))).to_contain_text(f"{row['n_truncated']}/{row['n_runs']}")
     page.click(".metrics [data-value=frontier]")
-    expect(page.locator(".finding")).to_contain_text("on the frontier of successes kept and steps saved")
+    expect(page.locator(".finding")).to_contain_text("in both successes kept and steps saved")
 
 
 def test_the_grid_is_worked_by_keys_alone(page_of: PageOf) -> None:

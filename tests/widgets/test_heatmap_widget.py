@@ -74,25 +74,30 @@ def test_the_numbers_are_those_of_the_plot(value: str) -> None:
     for heatmap in (bl.Heatmap(TALLY, RUNS, value=value), bl.Heatmap(ROWS, value=value)):
         data = data_of(heatmap)
         assert sorted(cell["text"] for row in data["rows"] for cell in row) == drawn
-        assert data["title"] == ax.get_title(loc="left").replace("\n", " ")
+        if value not in ("kept_lower", "saved_steps"):  # these name the setting that saves most
+            assert data["title"] == ax.get_title(loc="left").replace("\n", " ")
 
 
-def test_a_cell_lists_all_its_runs_cut_successes_first_each_at_the_step_after_which_it_stops() -> None:
+def test_a_cell_lists_the_runs_that_it_stops_cut_successes_first_each_at_the_step_after_which_it_stops() -> None:
     heatmap = bl.Heatmap(TALLY, RUNS)
     for cap in (2, 4, 6):
         rows = listed(heatmap, str(cap), "No limit")
-        assert sorted(run for run, _, _ in rows) == sorted(run.run_id for run in RUNS)
+        assert sorted(run for run, _, _ in rows) == sorted(run.run_id for run in RUNS if run.n_steps > cap)
         by_id = {run.run_id: run for run in RUNS}
-        order = [
-            0 if why == "success, lost" else 1 if "stopped" in why and "not" not in why else 2 for _, _, why in rows
-        ]
-        kinds = [kind for kind in order if kind != 1]
-        assert kinds == sorted(kinds)
+        lost = [why == "success, lost" for _, _, why in rows]
+        assert lost == sorted(lost, reverse=True)
         for run_id, step, why in rows:
             run = by_id[run_id]
-            stopped = run.n_steps > cap  # the last step is a text, after which there is no boundary
-            assert step == (cap if stopped else run.n_steps), run_id
-            assert (why == "success, lost") == (stopped and bool(run.success) and _calls_after(run, cap))
+            assert step == cap, run_id
+            assert (why == "success, lost") == (bool(run.success) and _calls_after(run, cap))
+
+
+def _numbers() -> list[tuple[int, int]]:
+    return [(int(kept), int(saved)) for kept, saved in zip(TALLY["kept_lower"], TALLY["saved_steps"], strict=True)]
+
+
+def _beats(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one != other and one[0] >= other[0] and one[1] >= other[1]
 
 
 def _calls_after(run: bl.Run, step: int) -> bool:
@@ -212,7 +217,8 @@ def test_text_picture_and_page_stand_in_for_the_widget() -> None:
     assert "recommended: step cap 6, tool budget 8" in bundle["text/plain"]
     assert heatmap._picture().startswith(b"\x89PNG")
     assert len(repr(heatmap)) < 200
-    assert set(heatmap._runs()) == {run.run_id for run in RUNS[:5]}
+    stopped = bl.counterfactual(RUNS[:5], grid=GRID).query("outcome != 'unchanged'")["run_id"]
+    assert set(heatmap._runs()) == set(stopped)
     assert data_of(bl.Heatmap(TALLY))["can_list"] is False
 
 
@@ -225,7 +231,10 @@ def test_each_metric_has_its_title_and_counts_and_the_frontier_leaves_out_what_i
     assert cells["kept_lower"]["count"] == f"{row['kept_lower']}/{row['successes']}"
     assert cells["n_truncated"]["count"] == f"{row['n_truncated']}/{row['n_runs']}"
     coloured = sum(cell["fill"] is not None for line in layers["frontier"]["cells"] for cell in line)
-    assert layers["frontier"]["title"].startswith(f"{coloured} of 12 settings are on the frontier")
+    assert layers["frontier"]["title"] == (
+        f"No setting is better than these {coloured} of 12 in both successes kept and steps saved"
+    )
+    assert coloured == len({one for one in _numbers() if not any(_beats(other, one) for other in _numbers())})
     heatmap.metric = "frontier"
     assert heatmap._view.metric == "frontier"
     with pytest.raises(bl.SettingError, match="expected one of kept_lower, saved_steps, n_truncated, frontier"):
@@ -236,3 +245,33 @@ def test_the_scale_has_its_centre_at_keep_and_ends_where_the_data_end() -> None:
     ticks = [tick["text"] for tick in data_of(bl.Heatmap(TALLY, RUNS, keep=0.9))["scale"]["ticks"]]
     least = min(TALLY["kept_lower"] / TALLY["successes"])
     assert ticks == [f"{int(100 * least)}%", "90%", "100%"]
+
+
+def test_the_verdict_names_and_marks_the_setting_that_saves_most_of_those_that_keep_enough() -> None:
+    data = data_of(bl.Heatmap(TALLY, RUNS, keep=0.5))
+    enough = TALLY[TALLY["kept_lower"] >= 0.5 * TALLY["successes"]]
+    best = enough.sort_values("saved_steps").iloc[-1]
+    (cell,) = [cell for row in data["rows"] for cell in row if cell["best"]]
+    words = cell["name"].replace(", ", " with ")
+    saved, total = int(best["saved_steps"]), int(best["saved_steps"] + best["steps"])
+    kept = cell["facts"][0].partition(",")[0]
+    assert kept.startswith(f"keeps {best['kept_lower']}")
+    assert data["title"].casefold().startswith(f"{words} {kept}".casefold())
+    assert data["title"].endswith(
+        f" and saves {saved} of {total} steps: the most of the {len(enough)} settings that keep at least 50%"
+    )
+
+
+def test_a_recommended_setting_is_the_verdict_and_the_one_mark() -> None:
+    data = data_of(bl.Heatmap(TALLY, RUNS, recommended={"max_steps": 6, "tool_budget": 8}))
+    assert data["title"].startswith("Step cap 6 with tool budget 8 keeps")
+    assert not any(cell["best"] for row in data["rows"] for cell in row)
+
+
+def test_where_no_setting_keeps_enough_the_verdict_names_the_one_that_keeps_most() -> None:
+    some = TALLY[TALLY["max_steps"] == 2]
+    table = pd.concat([some, TALLY[TALLY["max_steps"] == 4]])
+    most = int(table["kept_lower"].max())
+    title = data_of(bl.Heatmap(table, keep=1.0))["title"]
+    assert title.startswith("No setting here keeps all of 9 successes: ")
+    assert title.endswith(f" keeps the most, {most}")

@@ -20,6 +20,7 @@ from boolab.plots._grid_cells import Square
 from boolab.stats.intervals import lower_bound
 from boolab.widgets.heatmap.layers import frontier_layer, layer_of
 from boolab.widgets.heatmap.sources import CUT, MAY_BE_KEPT, NOT_STOPPED, SHARE, STOPPED
+from boolab.widgets.heatmap.verdict import best_of, verdict_of
 
 MAX_LISTED: Final = 100
 """Runs of one cell that are listed."""
@@ -69,6 +70,12 @@ def heatmap_data(
     places = [_at(square, x, y, row) for row in square.rows.to_dict("records")]
     layers = [layer_of(one, places) for one in squares if not one.empty]
     layers += filter(None, [frontier_layer(one, places) for one in squares])
+    best = best_of(square) if square.marked is None else None
+    verdict = verdict_of(square, best, x, y)
+    for layer in layers:
+        if verdict and layer["value"] in ("kept_lower", "saved_steps"):
+            layer["title"] = verdict
+    at_best = None if best is None else _at(square, x, y, best)
     marked = None if square.marked is None else _at(square, x, y, square.marked)
     for up in reversed(range(len(square.up))):
         line = []
@@ -79,6 +86,7 @@ def heatmap_data(
                 "edges": _edges(square.good, up, across),
                 "good": bool(square.good is not None and square.good[up, across]),
                 "recommended": (up, across) == marked,
+                "best": (up, across) == at_best,
                 "name": f"{setting(x, square.across[across])}, {setting(y, square.up[up])}",
                 "facts": [] if row is None else list(_facts(row, square.words)),
                 "listed": _as_lists(listed.get((up, across)), number, whys),
@@ -87,7 +95,7 @@ def heatmap_data(
         base["rows"].append(line)
     known = runs or {}
     return base | {
-        **{name: layers[0][name] for name in ("notes", "measure", "scale", "keep")},
+        **{name: layers[0][name] for name in ("title", "notes", "measure", "scale", "keep")},
         "layers": layers,
         "runs": [_run(run_id, known.get(run_id)) for run_id in ids],
         "whys": [_why(*why) for why in whys],
@@ -105,6 +113,7 @@ def heatmap_text(data: Mapping[str, Any]) -> str:
         lines += aligned([head, *([tick, *row] for tick, row in zip(ticks, cells, strict=True))])
         if data["keep"]:
             lines.append(f"*: {data['keep']}")
+        lines += [f"saves the most: {cell['name']}" for row in data["rows"] for cell in row if cell["best"]]
         lines += [f"recommended: {cell['name']}" for row in data["rows"] for cell in row if cell["recommended"]]
     return "\n".join([*lines, *data["notes"]])
 
@@ -172,7 +181,7 @@ def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
 
 
 def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], dict[str, Any]]:
-    """The first runs of each cell: lost successes, then by rank and step; and how many of each rank there are."""
+    """The first runs of each cell that it stops, lost successes first, or all; and how many of each rank there are."""
     kept: list[pd.DataFrame] = []
     counts: Counter[tuple[int, int, int]] = Counter()
     for frame in frames:
@@ -190,8 +199,14 @@ def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], 
     starts = [place for place, cell in enumerate(cells) if not place or cell != cells[place - 1]]
     out: dict[tuple[int, int], dict[str, Any]] = {}
     for start, end in pairwise((*starts, len(cells))):
+        # A setting of a sweep has made its runs; another one leaves those alone that it does not stop.
+        made = columns["outcome"][start] == "made"
+        stop = end if made else start + sum(rank <= STOPPED for rank in columns["rank"][start:end])
         ranks = {rank: counts[*cells[start], rank] for rank in (CUT, MAY_BE_KEPT, STOPPED, NOT_STOPPED)}
-        out[cells[start]] = {name: values[start:end] for name, values in columns.items()} | {"ranks": ranks}
+        out[cells[start]] = {name: values[start:stop] for name, values in columns.items()} | {
+            "ranks": ranks,
+            "made": made,
+        }
     return out
 
 
@@ -209,7 +224,7 @@ def _as_lists(
     some: Mapping[str, Any] | None, number: Mapping[str, int], whys: dict[tuple[Any, ...], int]
 ) -> dict[str, Any]:
     if some is None:
-        return {"run": [], "step": [], "why": [], "all": 0, "cut": 0, "undecided": 0, "stopped": 0}
+        return {"run": [], "step": [], "why": [], "all": 0, "cut": 0, "undecided": 0, "stopped": 0, "made": False}
     ranks = some["ranks"]
     success = [None if pd.isna(value) else bool(value) for value in some["success"]]
     reasons = [None if pd.isna(value) else str(value) for value in some["stop_reason"]]
@@ -221,6 +236,7 @@ def _as_lists(
         "all": sum(ranks.values()),
         "cut": ranks.get(CUT, 0),
         "undecided": ranks.get(MAY_BE_KEPT, 0),
+        "made": some["made"],
         "stopped": sum(n for rank, n in ranks.items() if rank <= STOPPED),
     }
 

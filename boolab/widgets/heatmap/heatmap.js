@@ -64,7 +64,7 @@ function drawHeatmap(model, el, data) {
     readout,
     h("p", { class: "notes quiet" }, visible(data.notes.join(" "))),
   );
-  const marked = placeWhere(data, (cell) => cell.recommended);
+  const marked = placeWhere(data, (cell) => cell.recommended || cell.best);
   let focused = null;
   let chosen = null;
   const say = (at) => {
@@ -173,9 +173,10 @@ function placeOf(data, selected) {
 function factsOf(data, cell) {
   const kept = cell.facts[0]?.startsWith("keeps ") && data.measure.startsWith("successes kept"); // it has the count
   const number = cell.text === "?" ? "unknown" : kept ? null : `${data.measure.replace(/ \(share\)$/, "")} ${cell.text}`;
-  const marks = [cell.good && "keeps enough", cell.recommended && "recommended"].filter(Boolean);
-  return [number, ...cell.facts, ...marks].filter(Boolean).map(visible).join("; ");
+  return [number, ...cell.facts].filter(Boolean).map(visible).join("; ");
 }
+
+const marksOf = (data, cell) => [cell.good && data.keep && "inside the line", cell.best && "saves the most", cell.recommended && "recommended"].filter(Boolean);
 
 // --- The grid ---------------------------------------------------------------------------------------------------------
 
@@ -207,11 +208,12 @@ function cellOf(data, cell, up, column) {
       role: "gridcell",
       tabindex: -1,
       "aria-selected": "false",
-      "aria-label": `${cell.name}: ${factsOf(data, cell)}`,
+      "aria-label": `${cell.name}: ${[factsOf(data, cell), ...marksOf(data, cell)].join("; ")}`,
       "data-x": data.x.ticks[column],
       "data-y": data.y.ticks[up],
       "data-good": cell.good,
       "data-recommended": cell.recommended,
+      "data-best": cell.best,
       "data-unknown": !cell.fill && !cell.faint,
       "data-faint": Boolean(cell.faint),
       "data-edges": cell.edges || null,
@@ -220,21 +222,23 @@ function cellOf(data, cell, up, column) {
     },
     h("span", { class: "number" }, cell.text),
     cell.count && h("span", { class: "count" }, cell.count),
-    cell.recommended && h("span", { class: "star", "aria-hidden": "true" }, "★"),
+    (cell.recommended || cell.best) && h("span", { class: "star", "aria-hidden": "true" }, "★"),
   );
 }
 
 function keyOf(data) {
-  const ticks = data.scale.ticks.map((tick) => h("span", { style: { left: `${100 * tick.at}%` } }, tick.text));
+  const lowest = (tick, place) => (place || !data.scale.from_lowest ? "" : " (lowest)");
+  const ticks = data.scale.ticks.map((tick, place) => h("span", { style: { left: `${100 * tick.at}%` } }, `${tick.text}${lowest(tick, place)}`));
   const bar = h("div", { class: "bar", style: { background: `linear-gradient(to right, ${data.scale.colours.join(", ")})` } });
   const cells = data.rows.flat();
-  const sample = (name, text) => h("span", { class: "sample" }, h("span", { class: `swatch ${name}`, "aria-hidden": "true" }, name === "recommended" ? "★" : null), text);
+  const sample = (name, text) => h("span", { class: "sample" }, h("span", { class: `swatch ${name}`, "aria-hidden": "true" }, name === "recommended" || name === "best" ? "★" : null), text);
   return h(
     "div",
     { class: "key" },
     h("div", { class: "scale", role: "img", "aria-label": `Colours from ${data.scale.ticks[0].text} to ${data.scale.ticks.at(-1).text}: ${data.measure}` }, h("span", { class: "measure" }, data.measure), bar, h("div", { class: "scale-ticks" }, ticks)),
     data.keep && sample("enough", `inside the line: ${visible(data.keep)}`),
     cells.some((cell) => cell.recommended) && sample("recommended", "recommended"),
+    cells.some((cell) => cell.best) && sample("best", "saves the most steps of these"),
     cells.some((cell) => !cell.fill && !cell.faint) && sample("unknown", "unknown"),
   );
 }
@@ -252,9 +256,11 @@ function drawRuns(model, list, data, cell, close) {
     fill(list, head, h("p", { class: "facts" }, upper(factsOf(data, cell))), h("p", { class: "quiet" }, "An aggregate does not name its runs: pass them, as in Heatmap(table, runs)."));
     return;
   }
-  const facts = h("p", { class: "facts" }, upper(factsOf(data, cell)));
-  const parts = [`${plural(listed.all, "run")}`];
-  if (listed.stopped || listed.cut) parts.push(`${count(listed.stopped)} stopped`);
+  const others = cell.facts.filter((fact) => !fact.startsWith("stops ")); // how many it stops is in the next line
+  const facts = h("p", { class: "facts" }, upper(factsOf(data, { ...cell, facts: others })));
+  const stopped = listed.stopped ? `${count(listed.stopped)} of ${plural(listed.all, "run")} ${listed.stopped === 1 ? "is" : "are"} stopped` : `None of ${plural(listed.all, "run")} is stopped`;
+  const parts = [listed.made ? plural(listed.all, "run") : stopped];
+  if (listed.made && listed.stopped) parts.push(`${count(listed.stopped)} stopped`);
   if (listed.cut) parts.push(`${count(listed.cut)} of them successes that it loses`);
   if (listed.undecided) parts.push(`${count(listed.undecided)} ${listed.cut ? "more" : "of them successes"} that it may lose`);
   const body = h("tbody");
@@ -265,16 +271,16 @@ function drawRuns(model, list, data, cell, close) {
     "table",
     {},
     h("caption", { class: "only-read" }, `Runs under ${cell.name}`),
-    h("thead", {}, h("tr", {}, ["run", "task", "under this setting", "stopped by"].map((name) => h("th", { scope: "col", class: name === "task" ? "task" : null }, name)), h("th", { scope: "col", class: "number" }, "at step"), h("th", { scope: "col", class: "number" }, "of"), h("th", { scope: "col" }, h("span", { class: "only-read" }, "open")))),
+    h("thead", {}, h("tr", {}, ["task", "under this setting", "stopped by"].map((name) => h("th", { scope: "col", class: name === "task" ? "task" : null }, name)), h("th", { scope: "col", class: "number" }, "at step"), h("th", { scope: "col", class: "number" }, "of"), h("th", { scope: "col" }, h("span", { class: "only-read" }, "open")))),
     body,
   );
-  const rest = listed.all - listed.run.length;
+  const rest = (listed.made ? listed.all : listed.stopped) - listed.run.length;
   fill(
     list,
     head,
     facts,
     h("p", { class: "quiet counts" }, parts.join(", "), data.can_open ? "." : ". Give the runs to open them, as in Heatmap(table, runs)."),
-    h("div", { class: "scroll" }, table),
+    listed.run.length > 0 && h("div", { class: "scroll" }, table),
     more,
     rest > 0 && h("p", { class: "quiet" }, `${plural(rest, "more run")} ${rest === 1 ? "is" : "are"} not listed here.`),
   );
@@ -299,8 +305,7 @@ function rowOf(model, data, listed, place) {
   const row = h(
     "tr",
     { class: run.opens ? "run-row opens" : "run-row", onclick: (event) => run.opens && !event.target.closest("button") && openFrom(row), "data-run": name, "data-step": step, "aria-current": opened?.run === run.id && opened?.step === step ? "true" : null },
-    h("td", { class: "code run-id", title: name }, name.length > 18 ? `${name.slice(0, 16)}…` : name),
-    h("td", { class: "task said", title: visible(run.task) }, visible(run.task)),
+    h("td", { class: run.task ? "task said" : "task code", title: name }, run.task ? visible(run.task) : name),
     h("td", { class: why.cut ? "wrong" : null }, why.cut && "✕ ", why.text),
     h("td", {}, reason && h("span", { class: "reason" }, stopSwatch(reason), stopWords(reason))),
     h("td", { class: "number" }, count(step)),

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.colors import Colormap, Normalize, to_hex
 
-from boolab.core.text import count
 from boolab.plots._grid_cells import Square, cell_text
 from boolab.plots.heatmap import scale_of
 
@@ -71,7 +70,7 @@ def frontier_layer(square: Square, places: list[tuple[int, int]]) -> dict[str, A
     if not {"kept_lower", "saved_steps"} <= set(square.rows) or square.value != "kept_lower":
         return None
     rows = square.rows[["kept_lower", "saved_steps"]].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
-    best = on_frontier(rows[:, 0], rows[:, 1])
+    best = _loosest(on_frontier(rows[:, 0], rows[:, 1]), rows, places)
     at = dict(zip(places, best.tolist(), strict=True))
     layer = layer_of(square, places)
     for line, cells in enumerate(layer["cells"]):
@@ -79,16 +78,29 @@ def frontier_layer(square: Square, places: list[tuple[int, int]]) -> dict[str, A
             if not at.get((len(layer["cells"]) - 1 - line, across)) and cell["fill"]:
                 cell.update(fill=None, ink=None, faint=True)
     known = int((~np.isnan(rows).any(axis=1)).sum())
-    which = f"{best.sum():,} of {count(known, 'setting')} {'is' if best.sum() == 1 else 'are'}"
+    which = "this one" if best.sum() == 1 else f"these {best.sum():,}"
     return layer | {
         "value": FRONTIER,
         "name": FRONTIER,
-        "title": f"{which} on the frontier of successes kept and steps saved",
+        "title": f"No setting is better than {which} of {known:,} in both successes kept and steps saved",
         "notes": [
-            "In colour: no other setting keeps as many successes and saves as many steps, and more of one.",
+            "In colour: each other setting keeps fewer successes or saves fewer steps.",
+            "Of settings with the same numbers, the loosest is in colour.",
             *layer["notes"],
         ],
     }
+
+
+def _loosest(
+    best: npt.NDArray[np.bool_], rows: npt.NDArray[Any], places: list[tuple[int, int]]
+) -> npt.NDArray[np.bool_]:  # fmt: skip
+    """Of settings with the same two numbers, the one that stands highest and furthest to the right."""
+    last: dict[tuple[float, ...], int] = {}
+    for place in sorted(np.flatnonzero(best).tolist(), key=lambda place: places[place]):
+        last[tuple(rows[place])] = place
+    out = np.zeros_like(best)
+    out[list(last.values())] = True
+    return out
 
 
 def on_frontier(kept: npt.ArrayLike, saved: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -160,6 +172,7 @@ def _scale(square: Square, colours: Colormap, scale: Normalize) -> dict[str, Any
     return {
         "colours": [to_hex(colours(place)) for place in places],
         "ticks": [{"at": at, "text": cell_text(round(value, 9), square.measure) or "0"} for at, value in ticks],
+        "from_lowest": square.measure.shares and ticks[0][1] > 0,
     }
 
 

@@ -1,0 +1,71 @@
+"""The setting that saves most steps among those that keep enough, and the sentence that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import pandas as pd
+
+from boolab.core.axes import AXES
+from boolab.core.text import count, span, whole_percent
+from boolab.plots._frames import capital
+from boolab.plots._grid import setting, spent_and_saved
+from boolab.plots._grid_cells import Square
+
+
+def best_of(square: Square) -> Mapping[Hashable, object] | None:
+    """The row that saves most steps on record among those that keep enough; of equal ones the loosest.
+
+    None where that is not known, where no setting keeps enough, or none of these saves a step.
+    """
+    rows = _known(square)
+    if rows is None:
+        return None
+    base = rows["successes"].astype("Float64")
+    enough = rows[rows["kept_lower"].astype("Float64") >= (square.keep or 0) * base - 1e-9]
+    if enough.empty or not enough["saved_steps"].max() > 0:
+        return None
+    order = ["saved_steps", "kept_lower", *(name for name in AXES if name in enough)]
+    best: dict[Hashable, object] = enough.sort_values(order, na_position="last", kind="stable").iloc[-1].to_dict()
+    return best
+
+
+def verdict_of(square: Square, best: Mapping[Hashable, object] | None, x: str, y: str) -> str:
+    """What to set, in one sentence; nothing where that is not known, or where a setting is recommended already.
+
+    `best` is the row of `best_of`; `x` and `y` are the axes.
+    """
+    rows = _known(square)
+    if rows is None or square.marked is not None or square.keep is None:
+        return ""
+    share = f"{'all' if square.keep == 1 else f'at least {whole_percent(square.keep, 1)}'}"
+    enough = 0 if square.good is None else int(square.good.sum())
+    total = int(rows["successes"].max())
+    successes = square.words.number(total)
+    if not enough:
+        most = rows.sort_values("kept_lower", kind="stable").iloc[-1]
+        kept = f"{_named(most, x, y)} keeps the most, {int(most['kept_lower']):,}"
+        return f"No setting here keeps {share} of {successes}: {kept}"
+    if best is None:
+        return f"No setting that keeps {share} of {successes} saves a step"
+    facts = {str(name): value for name, value in best.items()}
+    lower = int(facts["kept_lower"])  # type: ignore[call-overload]
+    upper = facts.get("kept_upper", lower)
+    kept = span(lower, lower if pd.isna(upper) else int(upper))  # type: ignore[call-overload]
+    saves = spent_and_saved("steps", facts)
+    which = "" if enough == 1 else f": the most of the {count(enough, 'setting')} that keep {share}"
+    return f"{capital(_named(facts, x, y))} keeps {kept} of {successes} and {saves}{which}"
+
+
+def _known(square: Square) -> pd.DataFrame | None:
+    """The rows whose counts are known; None where the cells have none."""
+    rows, needed = square.rows, ["successes", "kept_lower", "saved_steps", "steps"]
+    if square.empty or square.keep is None or not set(needed) <= set(rows):
+        return None
+    known = rows.dropna(subset=needed)
+    known = known[known["successes"] > 0]
+    return None if known.empty else known
+
+
+def _named(row: Mapping[str, object] | pd.Series, x: str, y: str) -> str:
+    return " with ".join(setting(name, row[name]) for name in (x, y))
