@@ -32,6 +32,10 @@ _AFTER_STEPS: Final = ("the compaction failed", "the summary failed", "the score
 """How the faults begin that belong to no step."""
 
 
+class TurnEndedError(SettingError):
+    """A branch would begin after a step that ended its turn, so that it needs the user's next message."""
+
+
 async def branch(
     run: Run,
     at: int,
@@ -124,7 +128,7 @@ def branch_turn(run: Run, at: int, setup: Setup, message: str | None = None) -> 
     turn = resumed(plan_of(setup), _first_steps(run, at, setup.run_id or uuid.uuid4().hex), answer)
     if message is None and turn.history.steps and ended_with(turn, turn.history.steps[-1]):
         msg = f"step {at} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
-        raise SettingError(msg)
+        raise TurnEndedError(msg)
     turn.record.note("branch", run_id=run.run_id, step=at)
     return turn
 

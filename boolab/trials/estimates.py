@@ -61,6 +61,7 @@ class Looks(NamedTuple):
             estimate for all open runs, with `_low` and `_high`. The first row is before any branch.
         unknown: How many branches have an outcome that is not known.
         beyond: How many branches went beyond a stated maximum.
+        unlabelled: How many of these ended, and have no label.
         done: The tasks that count.
         gains: The gain of each task that counts, at least and at most.
     """
@@ -68,6 +69,7 @@ class Looks(NamedTuple):
     frame: pd.DataFrame
     unknown: int
     beyond: int
+    unlabelled: int
     done: int
     gains: tuple[Spread, ...]
 
@@ -113,7 +115,7 @@ def looks_of(
     complete = tasks[:done]
     counts = np.cumsum([0, *(len(task.openings) for task in complete)])
     columns: dict[str, object] = {"tasks": range(done + 1), "branches": counts}
-    unknown = beyond = 0
+    unknown = beyond = unlabelled = 0
     gains: list[Spread] = []
     for name in MEASURES:
         bounds = [_sum(_range(name, one, limits) for one in task.openings) for task in tasks]
@@ -124,6 +126,7 @@ def looks_of(
             parts = [_value(name, one, branches[one.run.run_id], limits, labelled=labelled) for one in task.openings]
             if name == "gain":
                 unknown += sum(part.low < part.high for part, _ in parts)
+                unlabelled += sum(_is_unlabelled(branches[one.run.run_id], labelled=labelled) for one in task.openings)
             beyond += sum(over for _, over in parts)
             found.append(Spread(sum(part.low for part, _ in parts), sum(part.high for part, _ in parts)))
         gains = found if name == "gain" else gains
@@ -135,7 +138,12 @@ def looks_of(
         columns[name] = _projected(low, high, len(tasks))
         columns[f"{name}_low"], columns[f"{name}_high"] = sequence
     frame = pd.DataFrame(columns).astype({name: "Float64" for name in columns if name not in ("tasks", "branches")})
-    return Looks(frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown, beyond, done, tuple(gains))
+    return Looks(frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown, beyond, unlabelled, done, tuple(gains))
+
+
+def _is_unlabelled(branch: Run, *, labelled: bool) -> bool:
+    """Whether a branch ended, and only a label is missing."""
+    return success_of(branch, labelled=labelled) is None and branch.stop.reason not in _BROKEN
 
 
 def _projected(low: Array, high: Array, size: int) -> list[float | None]:

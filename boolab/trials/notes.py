@@ -33,7 +33,9 @@ def notes_of(
     """
     by_outcome = {name: sum(one.outcome == name for one in openings) for name in ("unchanged", "truncated", "unknown")}
     still_open = [one for one in openings if one.outcome == "open"]
-    unknown = f"; for {by_outcome['unknown']:,} a counter is not on record" if by_outcome["unknown"] else ""
+    counter, user = (sum(one.why == why for one in openings) for why in ("counter", "user"))
+    unknown = f"; for {counter:,} a counter is not on record" if counter else ""
+    unknown += f"; {user:,} wait for a message of their user, which a branch does not have" if user else ""
     yield (
         f"Of {count(len(openings), 'run')} on record the change leaves {by_outcome['unchanged']:,} as they were, "
         f"truncates {by_outcome['truncated']:,}, and leaves {len(still_open):,} open{unknown}."
@@ -51,10 +53,21 @@ def notes_of(
         )
     if reach is not None:
         yield f"Hazards reach only to {reach:,.6g}: no run on record went further."
-    if looks.unknown:
+    ended = sum(one.run.stop.reason == "aborted" and one.outcome == "unchanged" for one in openings)
+    if ended:
         yield (
-            f"The outcome of {count(looks.unknown, 'branch', 'branches')} is unknown, because they broke off or "
-            "reached cost_limit: the lower ends count them as the worst, the upper ends as the best that they can be."
+            f"{count(ended, 'run')} broke off, and the record names no limit that did it: they stay as they are. If a "
+            "cap stopped them, pass the agent with that cap as agent=."
+        )
+    if looks.unknown:
+        why = (
+            f"{count(looks.unlabelled, 'branch', 'branches')} ended without a label: pass score=."
+            if looks.unlabelled
+            else "They broke off or reached cost_limit."
+        )
+        yield (
+            f"The outcome of {count(looks.unknown, 'branch', 'branches')} is unknown: the lower ends count them as the "
+            f"worst, the upper ends as the best that they can be. {why}"
         )
     if looks.beyond:
         yield (

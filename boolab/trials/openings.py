@@ -13,7 +13,7 @@ import pandas as pd
 
 from boolab.agents.agent import Agent
 from boolab.core.endings import proxy_success
-from boolab.core.types import Run
+from boolab.core.types import Run, StopReason
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.counterfactuals.policy_thresholds import check_identified
 from boolab.engine.branch import what_is_missing
@@ -34,11 +34,13 @@ class Opening(NamedTuple):
     Attributes:
         run: The run.
         outcome: `unchanged`: the change does not reach it. `truncated`: the change stops it earlier. `open`: what would
-            have followed is not on record. `unknown`: it depends on a counter that the record lacks.
+            have followed is not on record. `unknown`: see `why`.
         at: How many of its first steps stay as they are, where it is `open`.
         success: Whether it is a success on record; None where it is not labelled and others are.
         low: What the change makes of its success at least: -1 (lost), 0 or 1 (gained).
         high: At most, likewise.
+        why: Why the outcome is unknown and no branch can find it: a `counter` is not on record, or the run waits for
+            its `user`; "" else.
     """
 
     run: Run
@@ -47,6 +49,7 @@ class Opening(NamedTuple):
     success: bool | None
     low: int
     high: int
+    why: str = ""
 
     @property
     def cluster(self) -> str:
@@ -100,6 +103,8 @@ def harness_of(run: Run, agents: Mapping[str, Agent]) -> Harness:
     agent = agents.get(run.agent)
     policy = get_policy(agent.policy) if agent is not None else policies.get(run.policy)
     cap = run.limits.get("steps")
+    if cap is None and agent is not None and policy is not None:
+        cap = policy.effective(agent.settings).get("max_steps")
     if policy is not None and policy.cap.kind == "soft":  # the record has the ceiling alone
         asked = agent.max_steps if agent is not None else run.settings.get("max_steps", DEFAULT)
         cap = policy.effective({"max_steps": asked}).get("max_steps")
@@ -206,7 +211,7 @@ def _opening(run: Run, row: _Row, change: Change, harness: Harness, *, labelled:
         table = row.kept if row.kept["outcome"] == "truncated" else row.lifted
         return Opening(run, outcome, int(table["stop_step"]), success, *_bounds(table, success))
     least, most = (-1, 1) if success is None else (-int(success), int(not success))
-    return Opening(run, outcome, at, success, least, most)
+    return Opening(run, outcome, at, success, least, most, "counter" if outcome == "unknown" else "")
 
 
 def _bounds(row: Mapping[str, Any], success: bool | None) -> tuple[int, int]:
@@ -232,10 +237,17 @@ def _outcome(run: Run, row: _Row, change: Change, harness: Harness) -> tuple[Out
         return ("open", before) if informed and before < int(found["stop_step"]) else ("truncated", 0)
     if informed:
         return "open", before
+    reason = _reason(run, harness)
     if row.lifted["outcome"] == "truncated":
-        return ("truncated", 0) if change.lifts(run.stop.reason) else ("unchanged", 0)
+        return ("truncated", 0) if change.lifts(reason) else ("unchanged", 0)
     others = {REASONS.get(reason) for reason in run.stop.also_fired}  # type: ignore[call-overload] # any text
     held = not replaced and any(axis is not None and axis not in change.settings for axis in others)
-    if row.lifted["outcome"] == "censored" and change.lifts(run.stop.reason) and not held:
+    if row.lifted["outcome"] == "censored" and change.lifts(reason) and not held:
         return "open", before
     return "unchanged", 0
+
+
+def _reason(run: Run, harness: Harness) -> StopReason:
+    """Why a run ended: a log may lack the limit that stopped it, but not that it broke off where its cap is."""
+    last = sum(step.turn == run.steps[-1].turn for step in run.steps) if run.steps else 0
+    return "step_cap" if run.stop.reason == "aborted" and harness.cap == last > 0 else run.stop.reason

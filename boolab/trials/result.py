@@ -92,6 +92,7 @@ class TrialResult:
         effects: The results of the change, for successes and for failures on record.
         forecast: How many branches an interval of some width, in successes, is likely to take in all.
         confidence: Of each interval.
+        simulated: Whether a simulated model answers in branches, so that they are a rehearsal.
         looks: A row after each task: the gain and the extra use so far, with their intervals.
         runs: A row for each run: what the record knows, and its branch.
         notes: What limits the answer.
@@ -119,6 +120,7 @@ class TrialResult:
     effects: Effects
     forecast: Callable[[float], Forecast]
     confidence: float
+    simulated: bool
     looks: pd.DataFrame
     runs: pd.DataFrame
     notes: tuple[str, ...]
@@ -195,6 +197,7 @@ class TrialResult:
             )
         low, high = self.gain.low, self.gain.high
         sure = "" if low == high else f", at {100 * self.confidence:.4g}% confidence"
+        sure += ", if the agent is like the simulated one" if self.simulated else ""
         if low > 0:
             return f"{_capital(change)} adds {_span(low, high)} {what} {base}{sure}."
         if high < 0:
@@ -235,6 +238,8 @@ class TrialResult:
         if more is None:
             return ""
         share = "" if self.n_branches else f" ({100 * more.width / self.n_runs:.3g}% of the runs)"
+        if more.branches == 0:
+            return f"The interval is at most {more.width:,.0f} {self.success}{share} wide before any branch."
         narrow = f"likely to narrow the interval to a width of {more.width:,.0f} {self.success}{share}"
         stop = " The stated maximum cost is reached." if self.budget_stopped else ""
         if more.branches is None:

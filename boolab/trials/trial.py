@@ -17,6 +17,7 @@ import pandas as pd
 from boolab.agents.agent import Agent
 from boolab.core.text import count
 from boolab.core.types import MICRO, Run
+from boolab.engine.branch import TurnEndedError, branch_turn
 from boolab.engine.options import Score
 from boolab.errors import SettingError
 from boolab.frames.costs import micro_cost
@@ -24,6 +25,7 @@ from boolab.frames.dtypes import FLAG, INT, TEXT, cells
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import columns_of_runs
 from boolab.io.checks import is_whole
+from boolab.models.scripted import ScriptedModel
 from boolab.parallel.executors import Executor
 from boolab.rules.stop import Threshold
 from boolab.stats.intervals import Interval, check_confidence
@@ -179,7 +181,7 @@ class Trial:
         self._confidence = confidence
         self._left_out = len(below)
         self._labelled = any(run.success is not None for run in runs)
-        self._openings = openings_of(runs, change, agents, below)
+        self._openings = [self._with_user(one) for one in openings_of(runs, change, agents, below)]
         self._tasks = tasks_in_order(self._openings, seed)
         self._order = [one for task in self._tasks for one in task.openings]
         self._cells = [self._cell(one) for one in self._order]
@@ -281,6 +283,17 @@ class Trial:
         """
         return self.result.forecast(width * len(self._openings))
 
+    def _with_user(self, one: Opening) -> Opening:
+        """What is known of a run; its outcome is unknown if it waits for a user, whom a branch does not have."""
+        if one.outcome != "open" or not one.at or one.run.steps[one.at - 1].response.tool_calls:
+            return one
+        setup = self._job.setup_of(self._cell(one))._replace(model=ScriptedModel([]), world=None)
+        try:
+            branch_turn(one.run, one.at, setup)
+        except TurnEndedError:
+            return one._replace(outcome="unknown", why="user")
+        return one
+
     def _cell(self, one: Opening) -> BranchCell:
         agent = self._agents.get(one.run.agent) or agent_on_record(one.run)
         return BranchCell(one.run, one.at, self.change.agent(agent), self.change.rule, dict(self.change.settings))
@@ -354,6 +367,7 @@ class Trial:
             effects=effects,
             forecast=partial(self._forecast, looks),
             confidence=self._confidence,
+            simulated=hasattr(self._job.model, "profile"),
             looks=frame,
             runs=self._table(),
             notes=tuple(

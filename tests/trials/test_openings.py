@@ -180,3 +180,15 @@ def test_a_cap_that_grows_is_bounded_by_the_record_without_a_reminder_and_tried_
         else:
             assert content(continued(one, policy, plain, model)) == content(run)
     assert {one.outcome for one in found} >= ({"open"} if informs else {"unchanged", "open"})
+
+
+def test_a_run_that_broke_off_where_its_declared_cap_is_was_stopped_by_it() -> None:
+    """Some logs, such as those of a session that was closed, do not name the limit."""
+    runs = [
+        replace(run, limits={}, policy="", source="claude_code", stop=run.stop._replace(reason="aborted"))
+        for run in recorded(20, MODEL)
+        if run.stop.reason == "step_cap"
+    ]
+    assert {one.outcome for one in opened(runs, {"max_steps": LOOSE})} == {"unchanged"}
+    assert {one.outcome for one in opened(runs, {"max_steps": LOOSE}, {"a": agent()})} == {"open"}
+    assert {one.outcome for one in opened(runs, {"max_steps": LOOSE}, {"a": agent(TIGHT + 1)})} == {"unchanged"}

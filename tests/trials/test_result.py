@@ -21,6 +21,7 @@ def after(**fields: Any) -> TrialResult:
         "n_open": 34,
         "n_branches": 10,
         "spent": 2.0,
+        "simulated": False,
         "forecast": lambda width: Forecast(width, 17, 12),
         "gain": Estimate(6.0, 2.0, 9.0),
         "per_success": None,

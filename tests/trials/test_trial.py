@@ -280,3 +280,29 @@ def test_the_cost_of_branches_is_known_where_the_record_has_no_costs(tmp_path: P
                        for run in trial.branches]  # fmt: skip
     assert max(before_the_last) < 0.02e6
     assert any(run.stop.reason == "cost_budget" for run in trial.branches)
+
+
+def test_a_run_that_waits_for_its_user_has_no_branch_and_is_counted() -> None:
+    """A conversation with a simulated user: a text of the agent is not its end."""
+    runs = bl.load_dataset("atlas/tau-airline")
+    trial = plan(runs, {"max_steps": 60}, cost_limit=None)
+    waiting = [one for one in trial._openings if one.why == "user"]
+    assert waiting
+    assert all(not one.run.steps[one.at - 1].response.tool_calls for one in waiting)
+    assert f"{len(waiting)} wait for a message of their user" in str(trial)
+    found = go(trial)
+    assert found.n_branches == found.n_open == trial.outcomes["open"]
+    assert found.gain.width == sum(one.high - one.low for one in waiting)
+
+
+def test_a_branch_without_a_label_asks_for_a_score() -> None:
+    unlabelled = bl.SimulatedModel(profile(success=None))
+    found = go(plan(model=unlabelled))
+    assert found.n_unknown == found.n_branches
+    assert f"{found.n_branches} branches ended without a label: pass score=." in " ".join(found.notes)
+
+
+def test_the_answer_of_a_simulated_model_says_so_and_that_of_another_does_not() -> None:
+    assert "if the agent is like the simulated one" in go(plan(), 6).sentences[0]
+    scripted = bl.ScriptedModel([{"tool_calls": [call("look")], "repeat": 30}, "Done."], tools={"look": "x"})
+    assert "simulated" not in str(go(plan(model=scripted, score=lambda run: run.n_steps % 2 == 0), 6))
