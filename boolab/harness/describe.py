@@ -290,7 +290,7 @@ _TABLE: Final[Mapping[str, _Row]] = {
         "unknown tokens and costs", {"error": "are an error", "ignore": "never reach a limit"}, _spends
     ),
     "detectors.doom_loop": _Row("doom-loop threshold", {None: "off"}, _has("doom_loop")),
-    "detectors.identity": _Row("identity of a call there", {}, _has("doom_loop"), _identity),
+    "detectors.identity": _Row("equal calls: which", {}, _has("doom_loop"), _identity),
     "detectors.guards": _Row("what else is watched", form=_guards),
     "finish.conditions": _Row("a response ends the turn if", form=_conditions),
     "finish.tools": _Row("tools that end the turn", form=_names),
@@ -356,7 +356,7 @@ _TABLE: Final[Mapping[str, _Row]] = {
         lambda times: f"{times} times",
     ),
     "continues.by": _Row(
-        "who decides that",
+        "who lets the turn continue",
         {"user": "the user, afterwards", "ask": "the user, asked immediately", "loop": "the loop itself"},
         _continues,
     ),
@@ -365,9 +365,11 @@ _TABLE: Final[Mapping[str, _Row]] = {
         {None: "by as many as it had"},
         lambda policy: _continues(policy) and policy.continues.counters == "kept",
     ),
-    "continues.message": _Row("the model gets a message then", {}, _extends),
+    "continues.message": _Row("the model gets a message when it continues", {}, _extends),
     "continues.unless": _Row("the cap does not grow where this is true", {None: "nothing"}, _extends, str),
-    "continues.counters": _Row("the counters then", {"kept": "are kept", "fresh": "start at zero"}, _continues),
+    "continues.counters": _Row(
+        "counters after it continues", {"kept": "are kept", "fresh": "start at zero"}, _continues
+    ),
     "wrap_up.sentinel": _Row("a limit leaves a visible message"),
     "wrap_up.limit_status": _Row(
         "a limit after anything but a text",
@@ -377,7 +379,7 @@ _TABLE: Final[Mapping[str, _Row]] = {
         "a summary after a limit",
         {"model": "by the model, in one more request", "static": "a fixed text", "none": "none"},
     ),
-    "wrap_up.static_summary": _Row("the fixed text", {}, lambda policy: policy.wrap_up.summary != "none"),
+    "wrap_up.static_summary": _Row("text left in the run", {}, lambda policy: policy.wrap_up.summary != "none"),
     "execution.broken_retries": _Row(
         "a response that broke off is requested again", {0: "never"}, form=lambda n: f"{n} times in a row"
     ),

@@ -7,7 +7,7 @@ from boolab.agents.agent import Agent
 from boolab.core.types import Run
 from boolab.widgets.compare.widget import Compare
 from tests.browser.conftest import PageOf
-from tests.widgets.test_compare_widget import STUCK, long_run, run_of
+from tests.widgets.test_compare_widget import LS, OPEN, STUCK, long_run, run_of, talking
 
 pytestmark = pytest.mark.pages
 
@@ -70,3 +70,15 @@ def test_two_agents_are_shown_with_what_differs_in_them(page_of: PageOf) -> None
     assert shown.count("threshold of 2") == 1
     page.locator('.head[data-side="b"] .open').click()
     expect(page.locator(".boolab-replay .step-number").first).to_contain_text("step 3 of 4")
+
+
+def test_only_words_that_differ_are_tinted_and_equal_calls_are_named_so(page_of: PageOf) -> None:
+    one = talking("a", ["I look at it now.", "Same."], [LS, OPEN])
+    other = talking("b", ["I look at them now.", "Same."], [LS, LS])
+    page = page_of(Compare(one, other))
+    rows = page.locator(".row.different")
+    expect(rows).to_have_count(2)
+    expect(page.locator("mark")).to_have_text(["it", "them"])
+    expect(rows.nth(0).locator(".gutter .only-read")).to_have_text("the same calls, other text")
+    expect(rows.nth(1).locator(".gutter .only-read")).to_have_text("not the same")
+    expect(rows.nth(0).locator(".step").first).to_have_css("background-color", "rgba(0, 0, 0, 0)")

@@ -1,5 +1,6 @@
 """Compare without a browser: what is paired, where two runs diverge, and what is said of it."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -283,3 +284,47 @@ def test_runs_of_the_same_agent_are_named_by_their_tasks() -> None:
     a, b = (run for run in bl.load_dataset("atlas/swebench-verified")[:2])
     names = [run.task.rpartition("/")[2] for run in (a, b)]
     assert all(name in repr(bl.Compare(a, b)) for name in names)
+
+
+def talking(run_id: str, texts: Sequence[str], calls: Sequence[ToolCall]) -> Run:
+    made = tuple(
+        Step(n, 1, n, 1, 1, Response(text, (call,)), (ToolResult("", "seen"),))
+        for n, (text, call) in enumerate(zip(texts, calls, strict=True), 1)
+    )
+    return replace(run_of("A", run_id), steps=made)
+
+
+LS, BASH = (ToolCall("1", name, '{"command": "ls -F"}') for name in ("ls", "bash"))
+OPEN = ToolCall("2", "open", '{"path": "a.py"}')
+
+
+def test_the_finding_names_where_the_calls_differ_when_only_texts_differ_before() -> None:
+    one, other = talking("a", ["One.", "Two."], [LS, OPEN]), talking("b", ["Uno.", "Due."], [BASH, LS])
+    data = data_of(Compare(one, other))
+    assert data["title"].endswith(" make the same calls before step 2; from step 1 on, answers of the model differ")
+    first = [steps[0]["commands"] for steps in data["steps"]]
+    assert first[0] == first[1]
+    alike = data_of(Compare(one, talking("b", ["Uno.", "Due."], [LS, OPEN])))
+    assert " make the same calls in all steps; from step 1 on, " in alike["title"]
+
+
+def test_calls_that_look_the_same_and_write_other_content_differ() -> None:
+    calls = [ToolCall("1", "write", json.dumps({"path": "a.py", "content": text})) for text in ("x = 1", "x = 2")]
+    one, other = (talking(name, [name], [call]) for name, call in zip("ab", calls, strict=True))
+    data = data_of(Compare(one, other))
+    assert data["title"].startswith("First difference between ")
+    (first,), (second,) = data["steps"]
+    assert first["calls"] == second["calls"]
+    assert first["commands"] != second["commands"]
+
+
+def test_a_code_block_that_repeats_its_call_is_left_out() -> None:
+    text = "I list the files.\n```\nls -F\n```"
+    data = data_of(Compare(talking("a", [text], [LS]), talking("b", ["I look."], [LS])))
+    assert data["steps"][0][0]["text"] == "I list the files."
+
+
+def test_a_time_of_some_minutes_is_in_minutes() -> None:
+    runs = [replace(long_run(name, [1]), duration_ms=ms) for name, ms in (("a", 970_000), ("b", 59_000))]
+    (row,) = [row for row in data_of(Compare(*runs))["table"] if row["name"] == "time"]
+    assert (row["a"], row["b"], row["difference"]) == ("16 min 10.0 s", "59.0 s", "\N{MINUS SIGN}15 min 11.0 s")

@@ -156,24 +156,50 @@ function foldOf(stretch, to, row) {
   return button;
 }
 
-const signs = { same: ["=", "the same"], results: ["≈", "the same calls, other results"], different: ["≠", "not the same"] };
+// Whether both steps have calls, and the same.
+function sameCalls(data, places) {
+  const [a, b] = places.map((place, side) => data.steps[side][place]);
+  return Boolean(a?.calls.length) && a.commands === b?.commands;
+}
+
+// The words of two texts, each with whether the other one has it at that place: a longest common subsequence.
+function wordsApart(texts) {
+  const [a, b] = texts.map((text) => text.split(/(?<=\s)/));
+  const most = Array.from({ length: a.length + 1 }, () => new Array(b.length + 1).fill(0));
+  for (let i = a.length - 1; i >= 0; i -= 1) for (let j = b.length - 1; j >= 0; j -= 1) most[i][j] = a[i].trim() === b[j].trim() ? most[i + 1][j + 1] + 1 : Math.max(most[i + 1][j], most[i][j + 1]);
+  const out = [[], []];
+  for (let i = 0, j = 0; i < a.length || j < b.length; ) {
+    if (i < a.length && j < b.length && a[i].trim() === b[j].trim()) {
+      out[0].push([a[i++], false]);
+      out[1].push([b[j++], false]);
+    } else if (j === b.length || (i < a.length && most[i + 1][j] >= most[i][j + 1])) out[0].push([a[i++], true]);
+    else out[1].push([b[j++], true]);
+  }
+  return out;
+}
+
+const marked = (words) => words.map(([word, changed]) => (changed ? h("mark", {}, visible(word)) : visible(word)));
+
+const signs = { texts: ["≈", "the same calls, other text"], same: ["=", "the same"], results: ["≈", "the same calls, other results"], different: ["≠", "not the same"] };
 
 function rowAt(data, stretch, k, open) {
   const has = [k < stretch.n_a, k < stretch.n_b];
   const places = [stretch.a + k, stretch.b + k];
-  const [sign, words] = has[0] && has[1] ? signs[stretch.kind] : has[0] ? ["←", `only ${data.sides[0].name}`] : ["→", `only ${data.sides[1].name}`];
+  const kind = stretch.kind === "different" && sameCalls(data, places) ? "texts" : stretch.kind;
+  const [sign, words] = has[0] && has[1] ? signs[kind] : has[0] ? ["←", `only ${data.sides[0].name}`] : ["→", `only ${data.sides[1].name}`];
   const left = has[0] ? data.steps[0][places[0]] : null;
   const right = has[1] ? (data.steps[1][places[1]] ?? left) : null;
+  const texts = stretch.kind === "different" && left?.text && right?.text ? wordsApart([left.text, right.text]).map(marked) : [null, null];
   return h(
     "div",
-    { class: `row ${stretch.kind}${k === 0 && stretch.kind !== "same" ? " first-different" : ""}`, "data-a": has[0] ? places[0] + 1 : null, "data-b": has[1] ? places[1] + 1 : null },
-    stepOf(data, 0, places[0], left, open),
+    { class: `row ${stretch.kind}${kind === "texts" ? " same-calls" : ""}${k === 0 && stretch.kind !== "same" ? " first-different" : ""}`, "data-a": has[0] ? places[0] + 1 : null, "data-b": has[1] ? places[1] + 1 : null },
+    stepOf(data, 0, places[0], left, open, texts[0]),
     h("div", { class: "gutter", title: visible(words) }, h("span", { "aria-hidden": "true" }, sign), h("span", { class: "only-read" }, visible(words))),
-    stepOf(data, 1, places[1], right, open),
+    stepOf(data, 1, places[1], right, open, texts[1]),
   );
 }
 
-function stepOf(data, side, place, step, open) {
+function stepOf(data, side, place, step, open, text) {
   if (!step) return h("div", { class: "step none" });
   const number = h("button", { class: "number-of link", "aria-label": `Replay ${visible(data.sides[side].name)} at step ${place + 1}`, onclick: () => open(side, place + 1) }, count(place + 1));
   const states = { failed: "failed", dropped: "dropped" };
@@ -190,7 +216,7 @@ function stepOf(data, side, place, step, open) {
     "div",
     { class: "step", "data-side": side ? "b" : "a" },
     number,
-    h("div", { class: "what" }, calls, step.text && h("div", { class: "text said" }, visible(step.text)), step.error && h("div", { class: "wrong said" }, visible(step.error)), !calls.length && !step.text && !step.error && h("span", { class: "quiet" }, "no text")),
+    h("div", { class: "what" }, calls, step.text && h("div", { class: "text said" }, text ?? visible(step.text)), step.error && h("div", { class: "wrong said" }, visible(step.error)), !calls.length && !step.text && !step.error && h("span", { class: "quiet" }, "no text")),
   );
 }
 

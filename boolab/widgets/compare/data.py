@@ -15,12 +15,14 @@ from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.compare.alignment import Stretch, align
 from boolab.widgets.compare.words import end_words
+from boolab.widgets.replay.cards import without_commands
 
 MAX_NAMED: Final = 3  # calls of a step in a sentence
 _TEXT: Final = 160
 _QUOTE: Final = 90
 _SHELL: Final = re.compile(r"[|&;<>`$()]")  # of more than one command, or of one that writes a file
 _MINUS: Final = "\N{MINUS SIGN}"
+_MINUTE_MS: Final = 60_000
 _PEEK: Final = 2_000  # characters of a text that is cut to one line
 
 
@@ -100,6 +102,7 @@ def compare_data(
     keys = [[_key(step) for step in side.run.steps] for side in (a, b)]
     stretches = list(_cut(align(*keys), a.run, b.run, divergence))
     same_in_b = {s.b + k for s, kind in stretches if kind == "same" for k in range(s.n_b)}
+    numbers: dict[tuple[str, ...], int] = {}
     return {
         "title": title_of(a, b, divergence),
         "sides": [_side(side) for side in (a, b)],
@@ -108,8 +111,8 @@ def compare_data(
         "differences": differences,
         "stretches": [{"kind": kind, **s._asdict()} for s, kind in stretches],
         "steps": [
-            [_compact(step) for step in a.run.steps],
-            [None if place in same_in_b else _compact(step) for place, step in enumerate(b.run.steps)],
+            [_compact(step, numbers) for step in a.run.steps],
+            [None if place in same_in_b else _compact(step, numbers) for place, step in enumerate(b.run.steps)],
         ],
         "table": list(_table(a.run, b.run)),
         "notes": [*notes, *_notes(a.run, b.run)],
@@ -136,7 +139,22 @@ def title_of(a: Side, b: Side, divergence: DivergentStep | None) -> str:
         step = len(short.run.steps)
         return f"A limit stops {short.name} after step {step:,}; {long.name} continues for {count(more, 'more step')}"
     what = divergence.what.removesuffix(".")
+    same = _same_calls(a.run, b.run)
+    called = any(step.response.tool_calls for step in a.run.steps[:same])
+    if called and same >= divergence.step and divergence.what.startswith("the model "):
+        where = f"before step {same + 1:,}" if same < len(long.run.steps) else "in all steps"
+        return f"{a.name} and {b.name} make the same calls {where}; from step {divergence.step:,} on, {_differs(what)}"
     return f"First difference between {a.name} and {b.name} at step {divergence.step:,}: {what}"
+
+
+def _differs(what: str) -> str:
+    return "messages to the model differ" if "message" in what else "answers of the model differ"
+
+
+def _same_calls(a: Run, b: Run) -> int:
+    """How many steps have the same commands before the first that does not."""
+    pairs = enumerate(zip_longest(*([_commands(step) for step in run.steps] for run in (a, b))))
+    return next((n for n, (one, other) in pairs if one != other), max(len(a.steps), len(b.steps)))
 
 
 def compare_text(data: Mapping[str, Any]) -> str:
@@ -168,6 +186,28 @@ def _arguments(call: ToolCall) -> str:
 
 def _results_of(step: Step) -> tuple[object, ...]:
     return tuple(None if r is None else (r.content, r.is_error) for r in step.results)
+
+
+def _commands(step: Step) -> tuple[str, ...]:
+    """The calls of a step, each as one line, the same whether a shell or a tool of that name runs it."""
+    return tuple(_command(call) for call in step.response.tool_calls)
+
+
+def _command(call: ToolCall) -> str:
+    """A call as a command line.
+
+    Example:
+        >>> _command(ToolCall("1", "bash", '{"command": "open a.py"}'))
+        'open a.py'
+        >>> _command(ToolCall("2", "open", '{"path": "a.py"}'))
+        'open a.py'
+    """
+    value = labelled(call).value
+    if not isinstance(value, dict):
+        return f"{call.name} {call.arguments}"
+    if len(value) == 1 and isinstance(value.get("command"), str):
+        return value["command"].strip()
+    return " ".join([call.name, *(str(value[name]).strip() for name in sorted(value))])
 
 
 def _messages_before(run: Run, *, prompt: bool) -> dict[int, list[tuple[str, str]]]:
@@ -270,14 +310,18 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _compact(step: Step) -> dict[str, Any]:
+def _compact(step: Step, numbers: dict[tuple[str, ...], int]) -> dict[str, Any]:
+    """What is drawn of a step. `commands` is a number, the same for steps with the same commands."""
     calls = []
     for call, result in zip(step.response.tool_calls, step.results, strict=True):
         kind, label, _ = labelled(call)
         kind = _kind_of_command(label) if kind == "execute" else kind
         state = "dropped" if result is None else "failed" if result.is_error else "ok"
         calls.append({"kind": kind, "label": label, "state": state})
-    return {"calls": calls, "text": _line(step.response.text, _TEXT), "error": _line(step.error, _TEXT)}
+    written = [(call.arguments, labelled(call).value) for call in step.response.tool_calls]
+    text = without_commands(step.response.text, written)
+    commands = numbers.setdefault(_commands(step), len(numbers))
+    return {"calls": calls, "commands": commands, "text": _line(text, _TEXT), "error": _line(step.error, _TEXT)}
 
 
 def _kind_of_command(command: str) -> Kind:
@@ -302,6 +346,9 @@ def _dollars(value: float) -> str:
 
 
 def _seconds(ms: float) -> str:
+    if ms >= _MINUTE_MS:
+        minutes, rest = divmod(round(ms / 100), _MINUTE_MS // 100)
+        return f"{minutes:,} min {rest / 10:.1f} s"
     return f"{ms / 1000:,.1f} s" if ms >= 50 or not ms else f"{ms:.0f} ms"  # noqa: PLR2004 - less would show as 0.0 s
 
 
