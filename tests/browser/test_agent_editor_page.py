@@ -53,3 +53,23 @@ def test_the_diff_is_seen_without_scrolling(page_of: PageOf, tmp_path: Path) -> 
     editor.fields["tools"].value = "read_file"
     page = page_of(editor, width=1280)
     expect(page.locator(".diff")).to_be_in_viewport(ratio=1)
+
+
+def test_what_is_not_set_names_what_applies_and_paragraphs_are_not_broken(page_of: PageOf) -> None:
+    page = page_of(AgentEditor(data_path("agents") / "AGENTS.md"))
+    field = {name: page.locator(f"[data-field={name}]") for name in ("policy", "tool_budget", "exempt", "prompt")}
+    expect(field["policy"]).to_have_text("not set: boocode applies")
+    expect(field["tool_budget"]).to_have_text("not set: at most 50, the policy's default")
+    expect(field["exempt"]).to_have_text("not set: all repeats of a call count")
+    expect(page.locator("dt", has_text="equal calls")).to_be_visible()
+    assert "If the change needs" in field["prompt"].inner_text()
+    assert "\n\n" in field["prompt"].inner_text()
+
+
+def test_lists_and_code_of_a_prompt_keep_their_lines(page_of: PageOf, tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    for prompt in ("Steps:\n- one\n- two\nThen stop.", "Run\n```\nls\npwd\n```"):
+        path.write_text(f"---\nname: a\n---\n{prompt}\n")
+        page = page_of(AgentEditor(path))
+        expect(page.locator("[data-field=prompt]")).to_be_visible()
+        assert page.locator("[data-field=prompt]").inner_text() == prompt

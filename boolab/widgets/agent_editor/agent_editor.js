@@ -10,7 +10,7 @@ function render({ model, el }) {
         data.fields.length ? h("dl", {}, data.fields.map((field) => [
           h("dt", { title: field.help || null }, field.label),
           h("dd", { "data-field": field.name },
-            field.value ? h("div", { class: "said" }, visible(field.value)) : h("div", { class: "quiet" }, "not set"),
+            field.value ? h("div", { class: "said" }, visible(field.name === "prompt" ? reflowed(field.value) : field.value)) : h("div", { class: "quiet" }, field.applying ? `not set: ${visible(field.applying)}` : "not set"),
             field.message ? h("p", { class: "wrong", role: "alert" }, "✕ ", visible(field.message)) : null),
         ])) : null,
         h("div", { class: "results" },
@@ -19,6 +19,14 @@ function render({ model, el }) {
           list("Unknown to boolab, kept as it is", data.extra.map((one) => `${one.name}: ${one.value}`), "extra"))));
   });
 }
+
+// A prompt without the line breaks within its paragraphs. Lists, headings, quotes, tables and code keep theirs.
+function reflowed(text) {
+  if (text.includes("```")) return text;
+  return text.replace(/(\S)[ \t]*\r?\n(?=[A-Za-z("'`])/g, (all, before, at) => (/^\s*([-*+#>|]|\d+[.)])/.test(lineBefore(text, at)) ? all : `${before} `));
+}
+
+const lineBefore = (text, at) => text.slice(text.lastIndexOf("\n", at) + 1, at + 1);
 
 function diffOf(lines) {
   return lines.length ? h("section", { class: "diff" }, h("h4", {}, `Saving removes ${plural(onlyOld(lines), "line")}, adds ${count(onlyNew(lines))}`), diffTable(lines, "Lines that saving changes")) : null;

@@ -48,6 +48,15 @@ HINTS: Final = {
     "temperature": "empty: the model's own",
 }
 """What an empty field shows: as much as has room in it. `HELP` is beside the pointer."""
+_LABELS: Final = {"identity": "equal calls", "exempt": "exempt tools"}
+"""What fields are called whose keys are no plain words."""
+_APPLYING: Final = {
+    "tools": "all that are given to the run",
+    "model": "the caller chooses",
+    "exempt": "all repeats of a call count",
+    "temperature": "the model's own applies",
+}
+"""What holds where a file does not set a field."""
 _WIDE: Final = {"description_width": "140px"}
 
 
@@ -327,10 +336,20 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
     def _show_defaults(self) -> None:
         """In an empty field of a limit, the value that applies."""
-        applying = dict(sentence.partition(": ")[::2] for sentence in self.effective)
+        applying = self._applying()
         for name in SETTINGS:
-            value = applying.get(label_of(name))
+            value = applying.get(name)
             self.fields[name].placeholder = HINTS[name] if value is None else f"{value}; a number or none"
+
+    def _applying(self) -> dict[str, str]:
+        """What holds where a field is empty, by key; without the limits if the agent cannot be read."""
+        agent = self._agent()
+        if agent is None:
+            return dict(_APPLYING)
+        policy = policy_of(agent)
+        limits = dict(sentence.partition(": ")[::2] for sentence in limits_of(agent, policy))
+        values = {name: limits[label_of(name)] for name in SETTINGS if label_of(name) in limits}
+        return {**_APPLYING, **values, "policy": f"{policy} applies", "identity": f"as policy {policy} compares them"}
 
     def _set_status(self, *texts: str) -> None:
         text = html.escape(clean(" ".join(filter(None, texts))))
@@ -353,12 +372,13 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         return "\n".join([*lines, *self.effective])
 
     def _form(self) -> list[dict[str, str]]:
-        messages = self.messages
+        messages, applying = self.messages, self._applying()
         return [
             {
                 "name": name,
                 "label": label_of(name),
                 "value": control.value,
+                "applying": applying.get(name, ""),
                 "help": HELP.get(name, ""),
                 "message": messages.get(name, ""),
             }
@@ -381,10 +401,10 @@ def label_of(field: str) -> str:
     """What a field is called.
 
     Example:
-        >>> label_of("max_steps"), label_of("name")
-        ('step cap', 'name')
+        >>> label_of("max_steps"), label_of("name"), label_of("exempt")
+        ('step cap', 'name', 'exempt tools')
     """
-    return AXES[field].label if field in AXES else field.replace("_", " ")
+    return AXES[field].label if field in AXES else _LABELS.get(field, field.replace("_", " "))
 
 
 def shown_value(agent: AgentText, field: str) -> str:

@@ -205,8 +205,9 @@ def _command(call: ToolCall) -> str:
     value = labelled(call).value
     if not isinstance(value, dict):
         return f"{call.name} {call.arguments}"
-    if len(value) == 1 and isinstance(value.get("command"), str):
-        return value["command"].strip()
+    command = value.get("command")
+    if len(value) == 1 and isinstance(command, str):
+        return command.strip()
     return " ".join([call.name, *(str(value[name]).strip() for name in sorted(value))])
 
 
