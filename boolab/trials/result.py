@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
@@ -97,6 +97,7 @@ class TrialResult:
         runs: A row for each run: what the record knows, and its branch.
         notes: What limits the answer.
         budget_stopped: Whether the maximum cost kept branches from being run.
+        settings: The values that are tried, by axis; empty if a policy or a stop rule is tried.
     """
 
     change: str
@@ -125,6 +126,7 @@ class TrialResult:
     runs: pd.DataFrame
     notes: tuple[str, ...]
     budget_stopped: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def to_width(self) -> Forecast | None:
@@ -209,25 +211,36 @@ class TrialResult:
         return f"Not yet decided: {change} changes the number of {what} by {_signed_span(low, high)} {base}{sure}."
 
     def _price(self) -> str:
+        span = self.price
+        if not span:
+            return ""
+        if span == _NOTHING:
+            return f"Additional successes cost nothing: the change also saves {self.unit}."
+        own = self.recorded_per_success
+        recorded = "" if own is None else f"; on record a success costs {self._amount(own)}"
+        return f"An additional success costs {span}{recorded}."
+
+    def _amount(self, amount: float) -> str:
+        return money(amount) if self.unit == "dollars" else count(round(amount), "step")
+
+    @property
+    def price(self) -> str:
+        """What an additional success costs, in words; "" if it is not known."""
         found = self.per_success
         if not self.n_branches or found is None or math.isnan(found.low):
             return ""
-        say = money if self.unit == "dollars" else lambda amount: count(round(amount), "step")
+        say = self._amount
         low, high = max(0.0, found.low), found.high
         if high <= 0:
-            return f"Additional successes cost nothing: the change also saves {self.unit}."
+            return _NOTHING
         if found.value is not None and found.value <= 0:
-            span = f"at most {say(high)}, and may cost nothing"
-        elif math.isinf(high):
-            span = f"at least {say(low)}, without an upper bound, because the gain may be 0"
-        elif say(low) == say(high):
-            span = say(low)
-        else:
-            ends = f"{say(low).removesuffix(' steps').removesuffix(' step')} to {say(high)}"
-            span = ends if found.value is None else f"about {say(found.value)} ({ends})"
-        own = self.recorded_per_success
-        recorded = "" if own is None else f"; on record a success costs {say(own)}"
-        return f"An additional success costs {span}{recorded}."
+            return f"at most {say(high)}, and may cost nothing"
+        if math.isinf(high):
+            return f"at least {say(low)}, without an upper bound, because the gain may be 0"
+        if say(low) == say(high):
+            return say(low)
+        ends = f"{say(low).removesuffix(' steps').removesuffix(' step')} to {say(high)}"
+        return ends if found.value is None else f"about {say(found.value)} ({ends})"
 
     def _next(self) -> str:
         if not self.n_open:
@@ -266,6 +279,11 @@ class TrialResult:
             f"d / (r + d) = {percent(threshold)} of the runs that it reaches fail; here {percent(failing)} did."
         )
 
+    @property
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """The evidence as texts: the names of its columns, and its rows."""
+        return [name for name, _ in _COLUMNS], self._rows()
+
     def _rows(self) -> list[list[str]]:
         """The evidence as texts."""
         names = ("gain", "low", "high")
@@ -279,7 +297,7 @@ class TrialResult:
 
     def __str__(self) -> str:
         """The answer, the evidence and the notes as plain text."""
-        table = "\n".join(aligned([[name for name, _ in _COLUMNS], *self._rows()], left=(0, 4)))
+        table = "\n".join(aligned([self.table[0], *self.table[1]], left=(0, 4)))
         notes = "\n".join(wrapped(note, first="- ") for note in self.notes)
         title = wrapped(f"Trial of {self.change}")
         return "\n\n".join(filter(None, [title, *map(wrapped, self.sentences), table, notes]))
@@ -306,6 +324,7 @@ class TrialResult:
         )
 
 
+_NOTHING: Final = "nothing"
 _COLUMNS = (("evidence", "left"), ("gain", "right"), ("at least", "right"), ("at most", "right"), ("rests on", "left"))
 
 

@@ -382,6 +382,7 @@ class Trial:
                 )
             ),
             budget_stopped=self._spending is not None and self._spending.stopped,
+            settings=self.change.settings,
         )
 
     def _per_success(self, extra: Mapping[str, Estimate]) -> Estimate | None:

@@ -1,14 +1,19 @@
 """CapLab's page in a real Chromium, from a file, without a kernel."""
 
+import asyncio
 import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Page, expect
 
 import boolab as bl
 from boolab.io.resources import data_path
+from boolab.trials.result import TrialResult
 from boolab.widgets.caplab.widget import CapLab
 from tests.browser.conftest import PageOf
+from tests.support import trial_cases
 from tests.support.caplab_cases import Told, runs_of
 
 pytestmark = pytest.mark.pages
@@ -256,3 +261,64 @@ def test_numbers_with_costs_and_ranges_do_not_overlap(page_of: PageOf, width: in
     assert len(boxes) == 4
     for place in (one for one in places if one["width"]):
         assert any(box["left"] <= place["left"] and place["right"] <= box["right"] + 1 for box in boxes), place
+
+
+APART = """() => {
+  const names = [...document.querySelectorAll(".figure text:is(.label, .caption, .present)")];
+  const marks = [...document.querySelectorAll(".trial :is(rect, path, circle)")];
+  const boxes = (all) => all.map((one) => [one.textContent || one.getAttribute("class"), one.getBoundingClientRect()]);
+  const across = (a, b) => a.left < b.right - 0.5 && b.left < a.right - 0.5;
+  const meet = ([, a], [, b]) => across(a, b) && a.top < b.bottom - 1.5 && b.top < a.bottom - 1.5;
+  const [texts, drawn] = [boxes(names), boxes(marks)];
+  const met = (one, n) => [...texts.slice(n + 1), ...drawn].filter((other) => meet(one, other));
+  return texts.flatMap((one, n) => met(one, n).map(([other]) => [one[0], other]));
+}"""
+
+
+def tried() -> tuple[list[bl.Run], TrialResult]:
+    """A trial of a looser cap with some branches, and runs that went beyond a tight cap, so that there are hazards."""
+    model = bl.SimulatedModel(trial_cases.profile())
+    tight = trial_cases.recorded(24, model)
+    longer = trial_cases.undisturbed(tight, model, trial_cases.agent(16))
+    loose = [replace(run, run_id=f"loose {n}") for n, run in enumerate(longer)]
+    runs = [*tight, *loose]
+    plan = bl.trial(runs, {"max_steps": trial_cases.LOOSE}, model=model)
+    with ThreadPoolExecutor(1) as thread:  # a browser keeps this thread's event loop
+        return runs, thread.submit(asyncio.run, plan.run(8, progress=False)).result()
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 848)])
+def test_a_trial_is_a_mark_with_its_name_and_numbers_and_nothing_overlaps(
+    page_of: PageOf, theme: str, width: int
+) -> None:
+    runs, found = tried()
+    page = page_of(CapLab(runs, trial=found), theme, width=width)
+    names = page.locator(".figure .trial text")
+    label = f"trial: {found.n_branches} of {found.n_open} branches"
+    expect(names).to_have_text([label, "cap 24", "hazards", "bounds"])
+    assert page.evaluate(APART) == []
+    expect(page.locator(".tried > p").first).to_have_text(f"Trial {found.sentences[0]}")
+    dot = page.locator(".trial .dot")
+    axis, mark = page.locator(".figure line.rule").first.bounding_box(), dot.bounding_box()
+    assert axis is not None
+    assert mark is not None
+    assert abs(mark["x"] + mark["width"] / 2 - axis["x"] - axis["width"]) < 1.5
+    dot.hover()
+    tip = page.locator(".tooltip")
+    expect(tip).to_contain_text(f"an additional success costs{found.price}")
+    expect(tip).to_contain_text("95% interval")
+    page.locator(".boolab-cap input").press("Home")
+    present = page.locator(".figure text.present")
+    expect(present).to_have_text("cap 1")
+    dot.click()  # which sets no cap: what is beyond the record cannot be set
+    page.locator(".boolab-cap input").press("ArrowRight")
+    expect(present).to_have_text("cap 2")
+
+
+def test_a_trial_of_another_change_is_a_sentence_and_a_table(page_of: PageOf) -> None:
+    runs, _ = tried()
+    plan = bl.trial(runs, {"tool_budget": 90})
+    page = page_of(CapLab(runs, trial=plan))
+    expect(page.locator(".tried > p")).to_have_text(f"Trial {plan.result.sentences[0]}")
+    expect(page.locator(".tried tbody tr td:first-child")).to_have_text(["bounds", "hazards", "branches"])
+    expect(page.locator(".figure .trial")).to_have_count(0)

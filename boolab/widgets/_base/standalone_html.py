@@ -20,7 +20,7 @@ _REPLAY: Final = (
     "axis", "lanes", "timeline", "step", "card", "outline", "side", "header", "transcript", "links", "keys",
 )  # fmt: skip
 _PIECES: Final = {
-    "caplab": tuple(f"caplab/caplab_{part}" for part in ("numbers", "chart", "frontier", "controls", "lists")),
+    "caplab": tuple(f"caplab/caplab_{part}" for part in ("numbers", "trial", "chart", "frontier", "controls", "lists")),
     "agent_editor": ("_base/diff",),
     "compare": ("_base/diff",),
     "sweep_view": ("sweep_view/sweep_view_runs",),

@@ -86,8 +86,8 @@ function render({ model, el }) {
   el.classList.add("boolab", "boolab-caplab");
   const state = { data: null, width: 0, sliders: [], cap: null, isChosen: false };
   const live = h("p", { class: "only-read", "aria-live": "polite" });
-  const [agents, answer, others, counting, label, advised, figure, trade, track, result, list, how, foot, more] = [
-    "top", "answer", "others", "counting", "label", "advised-place", "figure-place", "trade-place", "track-place", "result", "list", "how", "foot", "more-place",
+  const [agents, answer, others, counting, label, advised, figure, trade, track, result, tried, list, how, foot, more] = [
+    "top", "answer", "others", "counting", "label", "advised-place", "figure-place", "trade-place", "track-place", "result", "trial-place", "list", "how", "foot", "more-place",
   ].map((name) => h("div", { class: name }));
   const some = h("p", { class: "quiet" });
   const open = new Map();
@@ -96,7 +96,7 @@ function render({ model, el }) {
   const capbar = h("div", { class: "capbar" }, track, result);
   const below = h("div", { class: "below" }, list, how);
   const body = h("div", { class: "body" }, agents, answer,
-    h("div", { class: "main" }, side, h("div", { class: "column" }, charts, capbar, below)), foot, more);
+    h("div", { class: "main" }, side, h("div", { class: "column" }, charts, capbar, tried, below)), foot, more);
   const asked = asking(model);
   let saying = 0;
 
@@ -174,6 +174,7 @@ function render({ model, el }) {
     const [saved] = data.answer.saved;
     fill(result, data.answer.kept.of ? h("p", {}, h("b", { class: "kept" }, span(data.answer.kept)), ` of ${count(data.answer.kept.of)} kept`) : null,
       saved.share === null ? null : h("p", {}, h("b", { class: "saved" }, percent(saved.share)), ` of the ${saved.label} saved`));
+    fill(tried, trialText(data, open));
     fill(list, table(data, open, act));
     fill(how, howToSet(data, open));
     fill(more, advice(data, open), capTable(data, open), ends(data, open), h("div", { class: "notes" }, h("p", { class: "quiet" }, [...data.base.notes, data.base.counted_by].join(" ")),
@@ -191,8 +192,8 @@ function render({ model, el }) {
   const stop = withData(model, el, (data) => {
     state.data = data;
     if (data.grid && data.base.runs) {
-      const { base, recommended, grid } = data;
-      const by_agent = { ...data.by_agent, [data.answer.setting.agent]: { base, recommended, grid } };
+      const { base, trial, recommended, grid } = data;
+      const by_agent = { ...data.by_agent, [data.answer.setting.agent]: { base, trial, recommended, grid } };
       state.data = heldAt({ ...data, by_agent }, {});
     }
     act.caps = capsOf(state.data);

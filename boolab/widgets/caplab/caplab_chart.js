@@ -10,7 +10,8 @@ function scaleOf(base, width) {
   const log = (value) => Math.log(Math.max(value, 0.7) / 0.7) / Math.log(last / 0.7);
   const share = base.log ? log : (value) => value / last;
   const x = (value) => SIZE.left + (value === null ? room + SIZE.off : value > last ? room + SIZE.off / 2 : room * share(value));
-  return Object.assign(x, { caps, last, end: SIZE.left + room });
+  const end = SIZE.left + room;
+  return Object.assign(x, { caps, last, end, known: base.known_to ? x(base.known_to) : end }); // nothing is on record beyond `known`
 }
 
 function gridValues(base, last, width) {
@@ -25,7 +26,7 @@ function stairs(x, y, caps, values) {
   const parts = [];
   caps.forEach((cap, n) => {
     if (values[n] === null || values[n] === undefined) return;
-    const to = n + 1 < caps.length ? x(caps[n + 1]) : x.end;
+    const to = n + 1 < caps.length ? x(caps[n + 1]) : x.known;
     parts.push(`${parts.length ? "L" : "M"}${x(cap).toFixed(1)} ${y(values[n]).toFixed(1)}H${to.toFixed(1)}`);
   });
   return parts.join("");
@@ -35,7 +36,7 @@ function band(x, y, caps, lower, upper) {
   const forth = stairs(x, y, caps, upper);
   const back = [];
   for (let n = caps.length - 1; n >= 0; n -= 1) {
-    const from = n + 1 < caps.length ? x(caps[n + 1]) : x.end;
+    const from = n + 1 < caps.length ? x(caps[n + 1]) : x.known;
     back.push(`L${from.toFixed(1)} ${y(lower[n]).toFixed(1)}H${x(caps[n]).toFixed(1)}`);
   }
   return forth && `${forth}${back.join("")}Z`;
@@ -52,7 +53,7 @@ function labelPlace(x, y, mine, others, text, taken) {
     for (const side of [-1, 1]) {
       const line = side < 0 ? Math.min(...near.map((i) => y(mine[i]))) : Math.max(...near.map((i) => y(mine[i])));
       const level = line + side * 13;
-      if (level < SIZE.top + 8 || level > SIZE.top + SIZE.curve - 8) continue;
+      if (level < SIZE.top + 8 || level > y(0) - 8) continue;
       if (taken.some((one) => Math.abs(one.at - at) < (one.wide + wide) / 2 + 8 && Math.abs(one.level - level) < (one.tall ?? 18))) continue;
       const clear = Math.min(...near.flatMap((i) => others.map((line2) => Math.abs(y(line2[i] ?? -9) - level))), 60);
       if (!best || clear > best.clear + 1) best = { clear, at, level, wide };
@@ -65,19 +66,22 @@ function labelPlace(x, y, mine, others, text, taken) {
 function chart(data, width, act) {
   const { base, answer, recommended } = data;
   const { curve } = answer;
+  const mark = data.trial?.mark;
+  const most = mark ? topOf(mark) : 1;
+  const tall = Math.round(SIZE.curve * Math.min(most, MAX_TALL));
   const x = scaleOf(base, width);
   const { caps, last } = x;
   const total = answer.kept.of;
-  const y = (share) => SIZE.top + SIZE.curve * (1 - share);
+  const y = (share) => SIZE.top + tall * (1 - share / most);
   const lower = caps.map((_, n) => (total ? curve.lower[n] / total : null));
   const upper = caps.map((_, n) => (total ? curve.upper[n] / total : null));
   const least = caps.map((_, n) => (total ? curve.at_least[n] : null));
   const saved = caps.map((_, n) => curve.saved[n] ?? null);
-  const foot = SIZE.top + SIZE.curve + SIZE.gap;
+  const foot = SIZE.top + tall + SIZE.gap;
   const height = foot + SIZE.bars + SIZE.bottom;
   const svg = h("svg", { class: "figure", role: "img", viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": summary(data) });
 
-  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+  for (const share of sharesTo(most)) {
     put(svg, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: y(share), y2: y(share) }),
       h("text", { class: "tick", x: SIZE.left - 7, y: y(share) + 4, "text-anchor": "end" }, `${100 * share}%`));
   }
@@ -88,10 +92,11 @@ function chart(data, width, act) {
   if (total) {
     put(svg, h("path", { class: "band", d: band(x, y, caps, least, upper) }),
       h("path", { class: "line kept", d: stairs(x, y, caps, lower) }),
-      h("line", { class: "keep", x1: SIZE.left, x2: x.end, y1: y(data.keep), y2: y(data.keep) }));
+      h("line", { class: "keep", x1: SIZE.left, x2: x.known, y1: y(data.keep), y2: y(data.keep) }));
   }
   put(svg, h("path", { class: "line saved", d: stairs(x, y, caps, saved) }));
-  const taken = [{ at: x(now), wide: 0, level: SIZE.top + SIZE.curve / 2, tall: SIZE.curve }];
+  const taken = [{ at: x(now), wide: 0, level: SIZE.top + tall / 2, tall }];
+  const ofTrial = mark && trialMarks(mark, x, y, most, taken);
   const keep = caps.map(() => data.keep);
   const names = [
     ["kept", lower, [saved, upper, least, keep], base.proxy ? "kept (proxy)" : "successes kept"],
@@ -110,11 +115,12 @@ function chart(data, width, act) {
   const n = caps.indexOf(now);
   put(svg, line("present", x(now), SIZE.top - 8, foot + SIZE.bars), caption,
     h("text", { class: "present", x: Math.min(Math.max(x(now), 30), width - 30), y: 11, "text-anchor": "middle" }, now === null ? "no cap" : `cap ${count(now)}`));
+  if (mark) put(svg, ofTrial);
   if (n >= 0 && total) put(svg, h("circle", { class: "dot kept", cx: x(now), cy: y(lower[n]), r: 4 }));
   if (n >= 0 && saved[n] !== null) put(svg, h("circle", { class: "dot saved", cx: x(now), cy: y(saved[n]), r: 4 }));
   const place = h("div", { class: "chart" },
     h("h4", {}, visible(curve.title)), h("p", { class: "quiet" }, curve.note), svg);
-  follow(place, svg, data, act, (at) => nearest(x, caps, at));
+  follow(place, svg, data, act, (at, atY) => (mark && isAtMark(mark, x, at) && atY < y(0) ? mark : nearest(x, caps, at)));
   return place;
 }
 
@@ -135,13 +141,13 @@ function follow(place, svg, data, act, find) {
   };
   svg.addEventListener("click", (event) => {
     const cap = found(event);
-    if (cap) act.choose({ max_steps: nearest((one) => one, act.caps, cap) });
+    if (cap && !cap.tips) act.choose({ max_steps: nearest((one) => one, act.caps, cap) });
   });
   svg.addEventListener("pointermove", (event) => {
     place.querySelector(".tooltip")?.remove();
     const cap = found(event);
     if (!cap) return;
-    const shown = tooltip(data, cap);
+    const shown = cap.tips ? trialTooltip(cap) : tooltip(data, cap);
     place.append(shown);
     const box = place.getBoundingClientRect();
     const left = event.clientX - box.left;
@@ -203,8 +209,8 @@ function successes(n, { proxy }) {
 }
 
 // The figure in words, for those who do not see it.
-function summary({ base, answer, recommended }) {
+function summary({ base, answer, recommended, trial }) {
   const advice = recommended?.setting ? ` The recommended step cap is ${limitText(recommended.setting.max_steps)}.` : "";
   const stopped = `It stops ${count(answer.cut.n)} of ${plural(base.runs, "run")}.`;
-  return `${answer.curve.title}. ${answer.verdict.join(" ")} ${stopped}${advice}`;
+  return `${answer.curve.title}. ${answer.verdict.join(" ")} ${stopped}${advice}${trial ? ` Trial: ${visible(trial.sentence)}` : ""}`;
 }

@@ -74,7 +74,17 @@ class CapTable:
         self._successes = int((ledger.success == 1).sum())
         self._independent = independent_successes(ledger)
         end = end_of(self._extent, self.opening["max_steps"] or 1)
-        self._edges, self._end = edges_of(end, int(self._extent.max(initial=1)))
+        self._edges, self._end = edges_of(end, self.longest)
+
+    @property
+    def longest(self) -> int:
+        """The most steps of a run, in the longest of its scopes."""
+        return int(self._extent.max(initial=1))
+
+    @property
+    def successes(self) -> int:
+        """How many runs are successes."""
+        return self._successes
 
     @property
     def opening(self) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
 from boolab.rules.call_identity import check_tools
 from boolab.stats.recommend.recommend import Objective
+from boolab.trials.result import TrialResult
+from boolab.trials.trial import Trial
 from boolab.widgets._base.compress import packed
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
@@ -30,7 +32,8 @@ from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.how_to_set import short_of
 from boolab.widgets.caplab.page_settings import settings_in_page
 from boolab.widgets.caplab.question import Question
-from boolab.widgets.caplab.table import ROWS
+from boolab.widgets.caplab.table import ROWS, CapTable
+from boolab.widgets.caplab.trial_evidence import TrialEvidence
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
 KEEPS: Final = (0.9, 0.95, 0.98, 0.99)
@@ -83,12 +86,16 @@ class CapLab(OpensRuns):
         scope: Whether counters start at zero in each turn ("turn") or continue ("run").
         identity: What makes two calls the same; by default the policy's.
         exempt: The tools whose repeats are no loop, such as one that polls.
+        trial: What `bl.trial` made of the same runs, or of those of one agent: the plan, whose result so far is taken,
+            or a result. A step cap beyond the runs on record is drawn in the figure; a trial of anything else is a
+            sentence and a table below it.
 
     Attributes:
         opened: The run that is open in Replay below, as `{"run": run_id, "step": n}`; None for none. Settable.
 
     Raises:
-        SettingError: if an argument is not accepted, or sums are not enough to evaluate the policy.
+        SettingError: if an argument is not accepted, sums are not enough to evaluate the policy, or the trial is one of
+            other runs.
 
     Example:
         >>> import boolab as bl
@@ -112,6 +119,7 @@ class CapLab(OpensRuns):
         scope: Scope = "auto",
         identity: Identities | None = None,
         exempt: Sequence[str] = (),
+        trial: Trial | TrialResult | None = None,
     ) -> None:
         identity = identity_under(policy, identity, exempt)
         listed = as_runs(runs)
@@ -121,15 +129,15 @@ class CapLab(OpensRuns):
         self._search: asyncio.Task[None] | None = None
         own = "canonical" if policy is None else get_policy(policy).detectors.identity
         own_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in listed], scope))
-        agent = self._tables.first_agent
+        groups = list(self._tables.groups.values())
+        self._trial = None if trial is None else TrialEvidence(trial, listed, groups)
+        agent = self._first_agent()
         start = Setting(identity=own if identity is None else identity, scope=own_scope, agent=agent)
         self._setting = self._opening(start)
         self._untouched = True
         self._answered: int | None = None
         self._others_in_page = True
-        self._agents = [
-            {"name": group.name, "title": group.title, "detail": group.detail} for group in self._tables.groups.values()
-        ]
+        self._agents = [{"name": group.name, "title": group.title, "detail": group.detail} for group in groups]
         self._tools = tools_by_calls(listed)
         self._figure = _Figure(self._data_of(self._setting))
         super().__init__(self._figure, {run.run_id: run for run in reversed(listed)})
@@ -196,6 +204,11 @@ class CapLab(OpensRuns):
         }
         return setting._replace(**looser)
 
+    def _first_agent(self) -> str:
+        """The group that is shown at first: one that the trial is of, if there is one."""
+        first, of = self._tables.first_agent, [] if self._trial is None else self._trial.groups
+        return first if first in of or not of else of[0]
+
     def _opening(self, setting: Setting) -> Setting:
         """The setting with the limits that are shown at first: the recommended ones, or a cap that does on record."""
         return setting._replace(**self._tables.at(setting).opening)
@@ -241,7 +254,7 @@ class CapLab(OpensRuns):
         return {
             "agents": self._agents,
             "counting": counting_of(setting, self._tools),
-            "base": table.base,
+            **self._of_table(table, setting.agent),
             "keep": self.keep,
             "keeps": sorted({*KEEPS, self.keep}),
             "answer": table.answer(setting, rows),
@@ -252,6 +265,12 @@ class CapLab(OpensRuns):
             "held": None,
             "by_agent": None,
         }
+
+    def _of_table(self, table: CapTable, agent: str) -> dict[str, Any]:
+        """What is shown of some runs whatever the limits are, with the trial of them."""
+        if self._trial is None or not self._trial.is_of(agent):
+            return {"base": table.base, "trial": None}
+        return {"base": self._trial.base(table), "trial": self._trial.shown(table)}
 
     # --- The recommended setting --------------------------------------------------------------------------------------
 
@@ -324,12 +343,14 @@ class CapLab(OpensRuns):
         table, answer = self._tables.at(self._setting), self.answer
         stopped = answer["cut"]
         found = self._tables.found(self._setting)
+        tried = self._of_table(table, self._setting.agent)["trial"]
         lines = [
             f"Setting: {in_words(self._tables.named(self._setting))}.",
             f"Kept: {kept_in_words(answer['kept'])} {table.base['success']}.",
             *(f"Saved: {saved_in_words(saved)}." for saved in answer["saved"]),
             f"Stopped: {count(stopped['n'], 'run')}, {stopped['succeeded']} of them {table.base['success']}.",
             *([] if found is None else found["sentences"]),
+            *([] if tried is None else [tried["sentence"]]),
             *table.base["notes"],
         ]
         return "\n".join(lines)
@@ -349,7 +370,7 @@ class CapLab(OpensRuns):
         table, found = self._tables.once(setting), self._tables.found(setting)
         also = None if found is None else found["setting"]
         return {
-            "base": table.base,
+            **self._of_table(table, setting.agent),
             "recommended": found and {**found, "words": _in_short(found)},
             "grid": settings_in_page(table, setting, also, MAX_IN_PAGE, others=others),
         }

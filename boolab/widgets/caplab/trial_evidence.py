@@ -1,0 +1,163 @@
+"""The result of a trial in CapLab: its first sentence, its evidence, and what the figure draws of a looser step cap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from boolab.agents.setting import ALL
+from boolab.core.text import count, percent
+from boolab.core.types import Run
+from boolab.errors import SettingError
+from boolab.trials.result import Estimate, TrialResult
+from boolab.trials.trial import Trial
+from boolab.widgets.caplab.agents import Group
+from boolab.widgets.caplab.table import CapTable
+from boolab.widgets.caplab.values import is_log
+
+FAR: Final = 4
+"""How many times as many steps as the longest run a cap may be on a linear axis."""
+PROXY: Final = "runs that end by themselves"
+"""What a trial counts where no run has a label."""
+
+
+class TrialEvidence:
+    """The result of a trial of the runs of a lab.
+
+    Args:
+        given: A plan, whose result so far is taken, or a result.
+        runs: The runs of the lab.
+        groups: The groups that limits are chosen for.
+
+    Raises:
+        SettingError: if it is neither, or a trial of other runs.
+    """
+
+    def __init__(self, given: object, runs: Sequence[Run], groups: Sequence[Group]) -> None:
+        if not isinstance(given, Trial | TrialResult):
+            msg = f"trial={type(given).__name__}: expected the plan that bl.trial returns, or its result"
+            raise SettingError(msg)
+        self.result: TrialResult = given.result if isinstance(given, Trial) else given
+        tried = set(self.result.runs["run_id"])
+        roots = {place: run.run_id for place, run in enumerate(runs) if run.parent_run_id is None}
+        of = [one.name for one in groups if {roots[place] for place in one.runs if place in roots} == tried]
+        if not of and tried != set(roots.values()):
+            strange = len(tried - set(roots.values()))
+            why = f"{count(strange, 'run')} of it {'is' if strange == 1 else 'are'} not in this lab" if strange else (
+                f"it has {len(tried):,} of the {count(len(roots), 'run')} of this lab"
+            )  # fmt: skip
+            msg = f"trial: it is a trial of other runs: {why}; expected a trial of the runs of CapLab, or of one agent"
+            raise SettingError(msg)
+        self.groups = [*of, ALL] if of and len(groups) == 1 else of
+        """The agents of settings whose runs are those of the trial; empty if it is of several with subagents."""
+        self._rows = self.result.table
+        self._sentence = self.result.sentences[0]
+
+    def is_of(self, agent: str) -> bool:
+        """Whether it is shown with the runs of a group."""
+        return not self.groups or agent in self.groups
+
+    def cap_beyond(self, table: CapTable) -> int | None:
+        """The step cap that is tried, if it is beyond all runs of a table, and counts the same successes."""
+        found, cap = self.result, self.result.settings.get("max_steps")
+        if list(found.settings) != ["max_steps"] or cap is None or int(cap) <= table.longest:
+            return None
+        same = found.successes == table.successes and (found.success == PROXY) == table.base["proxy"]
+        return int(cap) if self.groups and same and found.successes and found.n_open else None
+
+    def base(self, table: CapTable) -> dict[str, Any]:
+        """What the figure shows whatever the limits are, on an axis that reaches to the cap that is tried."""
+        cap = self.cap_beyond(table)
+        if cap is None:
+            return table.base
+        caps = [value for value in table.options["max_steps"] if value is not None]
+        far = cap > FAR * table.longest and is_log([*caps, cap])
+        return {
+            **table.base,
+            "end": cap,
+            "known_to": table.longest,
+            "longer": 0,
+            "log": table.base["log"] or far,
+        }
+
+    def shown(self, table: CapTable) -> dict[str, Any]:
+        """The sentence, the evidence, and the marks of the figure, as plain data.
+
+        Args:
+            table: What settings do to the runs that are shown.
+
+        Returns:
+            `sentence`, `columns` and `rows` (the evidence as texts), and `mark`, which is None unless a step cap beyond
+            the runs on record is tried: `cap`, `label`, `tips`, `note`, and `bounds`, `branches` and `hazards`, each
+            with its `low`, `high` and `value` as shares of the successes on record, or None where there are none.
+        """
+        columns, rows = self._rows
+        cap = self.cap_beyond(table)
+        mark = None if cap is None else self._mark(cap)
+        return {"sentence": self._sentence, "columns": columns, "rows": rows, "mark": mark}
+
+    def _mark(self, cap: int) -> dict[str, Any]:
+        found = self.result
+        by_kind = {str(row["evidence"]): row for row in found.evidence.to_dict("records")}
+        estimates = {name: None if pd.isna(row["low"]) else self._shares(row) for name, row in by_kind.items()}
+        return {
+            "cap": cap,
+            "label": f"trial: {found.n_branches:,} of {count(found.n_open, 'branch', 'branches')}",
+            "tips": self._tips(),
+            "note": self._note(),
+            **estimates,
+        }
+
+    def _note(self) -> str:
+        """What the marks are."""
+        found = self.result
+        kinds = [
+            f"Dot and bar: the branches, at {100 * found.confidence:.4g}% confidence." if found.n_branches else "",
+            "Gray bar: bounds by the record alone.",
+            "Diamond: hazards, if longer runs are alike." if found.hazards.gain is not None else "",
+        ]
+        shares = f"Shares are of the {found.successes:,} {found.success} on record."
+        return " ".join(filter(None, [*kinds, "Beyond the dotted line nothing is on record.", shares]))
+
+    def _shares(self, row: dict[Any, Any]) -> dict[str, float | None]:
+        """An estimate of the gain as the number of successes that is kept, divided by that on record."""
+        of = self.result.successes
+        value = row["gain"]
+        known = not pd.isna(value)
+        return {
+            "value": round((of + float(value)) / of, 4) if known else None,
+            "low": round((of + float(row["low"])) / of, 4),
+            "high": round((of + float(row["high"])) / of, 4),
+        }
+
+    def _tips(self) -> list[list[str]]:
+        """What is shown beside the pointer: a name and an amount each."""
+        found = self.result
+        texts = {row[0]: row[1:4] for row in self._rows[1]}
+        tips = []
+        if found.n_branches:
+            gain, low, high = texts["branches"]
+            tips.append(["gain", f"{gain} {found.success}"])
+            tips.append([f"{100 * found.confidence:.4g}% interval", _span(low, high)])
+            if found.gain.value is not None:
+                share = (found.successes + found.gain.value) / found.successes
+                tips.append(["of those on record", percent(share)])
+            tips.append(["an additional success costs", found.price or "not known"])
+            if found.extra_steps is not None:
+                tips.append(["more steps", _steps(found.extra_steps)])
+        tips.append(["bounds, by the record alone", _span(*texts["bounds"][1:])])
+        gain, low, high = texts["hazards"]
+        if gain != "-":
+            tips.append(["hazards of longer runs", f"{gain} ({_span(low, high)})"])
+        return tips
+
+
+def _span(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _steps(added: Estimate) -> str:
+    ends = f"{added.low:+,.0f} to {added.high:+,.0f}"
+    return ends if added.value is None else f"{added.value:+,.0f} ({ends})"
