@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from tests.support.notebooks import execute
 from tests.support.project import ROOT
 
-NOTEBOOK: Final = ROOT / "notebooks" / "05_what_limits_should_agents_have.ipynb"
+NOTEBOOK: Final = ROOT / "benchmarks" / "study.ipynb"
 PAGE: Final = ROOT / "docs" / "study.md"
 PICTURES: Final = ROOT / "docs" / "pictures"
 FIGURES: Final = {
@@ -28,7 +28,7 @@ FIGURES: Final = {
 """Its figures in order: the name of the file, and what it shows."""
 _MADE: Final = (
     "<!-- made by tests/docs/study_page.py out of "
-    "notebooks/05_what_limits_should_agents_have.ipynb: change the notebook, then run make study -->"
+    "benchmarks/study.ipynb: change the notebook, then run make study -->"
 )
 
 
