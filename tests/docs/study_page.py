@@ -27,8 +27,7 @@ FIGURES: Final = {
 }
 """Its figures in order: the name of the file, and what it shows."""
 _MADE: Final = (
-    "<!-- made by tests/docs/study_page.py out of "
-    "benchmarks/study.ipynb: change the notebook, then run make study -->"
+    "<!-- made by tests/docs/study_page.py out of benchmarks/study.ipynb: change the notebook, then run make study -->"
 )
 
 
