@@ -59,3 +59,14 @@ AXES: Final[Mapping[str, Axis]] = {
 
 SETTINGS: Final = ("max_steps", "tool_budget", "doom_loop")
 """The axes that an agent has a field for."""
+
+AXIS_OF_REASON: Final[Mapping[str, str]] = {
+    "step_cap": "max_steps",
+    "tool_budget": "tool_budget",
+    "doom_loop": "doom_loop",
+    "token_budget": "max_tokens",
+    "cost_budget": "max_cost",
+    "time_budget": "max_time",
+    "error_streak": "error_streak",
+}
+"""By stop reason, the limit that stops so."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from boolab.agents.agent import Agent
-from boolab.core.axes import AXES, SETTINGS
+from boolab.core.axes import AXES, AXIS_OF_REASON, SETTINGS
 from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
 from boolab.harness.policy import DEFAULT, Policy
@@ -19,16 +19,7 @@ Given: TypeAlias = Mapping[str, Any] | Policy | str | StopRule
 
 BUDGETS: Final[Mapping[str, str]] = {"max_tokens": "tokens", "max_cost": "cost", "max_time": "seconds"}
 """The field of `Budgets` that holds the limit of an axis that an agent has no field for."""
-REASONS: Final[Mapping[StopReason, str]] = {
-    "step_cap": "max_steps",
-    "tool_budget": "tool_budget",
-    "doom_loop": "doom_loop",
-    "token_budget": "max_tokens",
-    "cost_budget": "max_cost",
-    "time_budget": "max_time",
-    "error_streak": "error_streak",
-    "stuck": "guards",
-}
+REASONS: Final[Mapping[str, str]] = {**AXIS_OF_REASON, "stuck": "guards"}
 """The limit that is behind each stop reason that is one."""
 _TRIED: Final = (*SETTINGS, *BUDGETS)
 

@@ -240,7 +240,7 @@ def _outcome(run: Run, row: _Row, change: Change, harness: Harness) -> tuple[Out
     reason = _reason(run, harness)
     if row.lifted["outcome"] == "truncated":
         return ("truncated", 0) if change.lifts(reason) else ("unchanged", 0)
-    others = {REASONS.get(reason) for reason in run.stop.also_fired}  # type: ignore[call-overload] # any text
+    others = {REASONS.get(reason) for reason in run.stop.also_fired}
     held = not replaced and any(axis is not None and axis not in change.settings for axis in others)
     if row.lifted["outcome"] == "censored" and change.lifts(reason) and not held:
         return "open", before

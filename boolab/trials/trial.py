@@ -24,6 +24,7 @@ from boolab.frames.costs import micro_cost
 from boolab.frames.dtypes import FLAG, INT, TEXT, cells
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import columns_of_runs
+from boolab.harness.presets import get_policy
 from boolab.io.checks import is_whole
 from boolab.models.scripted import ScriptedModel
 from boolab.parallel.executors import Executor
@@ -461,8 +462,6 @@ def _value(value: object, added: float = 0.0) -> float | None:
 
 def _most_steps(cell: BranchCell) -> int | None:
     """The most steps that a branch can have under the change; None if it has no cap."""
-    from boolab.harness.presets import get_policy
-
     if cell.rule is not None:
         caps = [
             one.threshold for one in cell.rule.alternatives if isinstance(one, Threshold) and one.counter == "steps"

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from boolab.core.axes import AXES
+from boolab.core.axes import AXES, AXIS_OF_REASON
 from boolab.core.transcript import stop_place
 from boolab.core.types import Run
-
-_AXIS: Final = {
-    "step_cap": "max_steps",
-    "tool_budget": "tool_budget",
-    "doom_loop": "doom_loop",
-    "token_budget": "max_tokens",
-    "cost_budget": "max_cost",
-    "time_budget": "max_time",
-    "error_streak": "error_streak",
-}
-"""By stop reason, the limit that stops so."""
 
 
 def reason_words(reason: str) -> str:
@@ -27,7 +14,7 @@ def reason_words(reason: str) -> str:
         >>> reason_words("doom_loop"), reason_words("error")
         ('doom-loop threshold', 'error')
     """
-    return AXES[_AXIS[reason]].label if reason in _AXIS else reason.replace("_", " ")
+    return AXES[AXIS_OF_REASON[reason]].label if reason in AXIS_OF_REASON else reason.replace("_", " ")
 
 
 def end_words(run: Run) -> str:
@@ -40,10 +27,10 @@ def end_words(run: Run) -> str:
         'stopped after 3 steps by its doom-loop threshold of 3'
     """
     stop, place = run.stop, stop_place(run)
-    if stop.reason not in _AXIS:
+    if stop.reason not in AXIS_OF_REASON:
         rule = f", by {stop.rule}" if stop.rule else ""
         return f"{reason_words(stop.reason)} {place}{rule}"
-    axis = AXES[_AXIS[stop.reason]]
+    axis = AXES[AXIS_OF_REASON[stop.reason]]
     # Thresholds of costs and times are in the units of the record.
     value = "" if stop.threshold is None or axis.fractions else f" of {stop.threshold:,}"
     return f"stopped {place} by its {axis.label}{value}"
