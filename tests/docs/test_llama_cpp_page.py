@@ -1,5 +1,6 @@
 """docs/llama_cpp.md: its code and its commands, on what a real llama.cpp server once said."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from tests.support.sse_cases import body
 PAGE = (ROOT / "docs" / "llama_cpp.md").read_text(encoding="utf-8")
 URL = "http://127.0.0.1:8000"
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CELLS, TRIAL = CODE[:2], CODE[2:]
+SHOWN = re.findall(r"\n\n```\n(.*?)```", PAGE.partition("## 6.")[2], re.DOTALL)
+GAMES: list[list[str]] = json.loads(body("llama_cpp_games.json"))
 COMMANDS = re.findall(r"```sh\n(?:mkdir (\w+)\n)?(boolab .*?)```", PAGE, re.DOTALL)
 
 
@@ -29,6 +33,19 @@ def said(asked: Asked) -> Answer:
         return stream(body("llama_cpp_text_stop.txt"))
     name = forced["function"]["name"]
     return stream(body("llama_cpp_call.txt").replace(b'"name": "add"', b'"name": "%b"' % name.encode()))
+
+
+def played(asked: Asked) -> Answer:
+    """The guess that the server made at this step of this game; else text. The pieces of a call are joined."""
+    if not isinstance(asked.json.get("tool_choice"), dict):
+        return said(asked)
+    messages = asked.json["messages"]
+    (game,) = {int(n) for message in messages for n in re.findall(r"Game (\d+)", message["content"] or "")}
+    arguments = GAMES[game][sum(message["role"] == "tool" for message in messages)]
+    first, name, *_, finish, done, end = body("llama_cpp_call.txt").split(b"\n\n")
+    piece = b'"arguments": %b' % json.dumps(arguments).encode()
+    call = name.replace(b'"arguments": "{"', piece).replace(b'"name": "add"', b'"name": "guess"')
+    return stream(b"\n\n".join([first, call, finish, done, end]))
 
 
 def said_anew(asked: Asked) -> Answer:
@@ -57,7 +74,7 @@ def test_the_code_of_the_page_runs_and_ends_as_it_says(
     names: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ModelServer(reply=said_anew) as server:
-        frames = [evaluate(source.replace(URL, server.url), names) for source in CODE]
+        frames = [evaluate(source.replace(URL, server.url), names) for source in CELLS]
     assert last_line(capsys.readouterr().out) == "step_cap by max_steps(3) after 3 steps, 3 of 3"
     assert "━━ step_cap by max_steps(3) after 3 steps, 3 of 3 ━" in PAGE
     assert str(frames[-1]) in PAGE
@@ -66,13 +83,25 @@ def test_the_code_of_the_page_runs_and_ends_as_it_says(
 
 def test_what_the_page_forces_reaches_the_server_until_the_wrap_up(names: dict[str, Any]) -> None:
     with ModelServer(reply=said_anew) as server:
-        evaluate(CODE[0].replace(URL, server.url), names)
+        evaluate(CELLS[0].replace(URL, server.url), names)
     *steps, wrap_up = [asked.json for asked in server.asked]
     assert [request["tool_choice"] for request in steps] == [{"type": "function", "function": {"name": "add"}}] * 3
     assert not isinstance(wrap_up.get("tool_choice"), dict)
     assert {(request["max_tokens"], request["seed"]) for request in (*steps, wrap_up)} == {(64, 1)}
     told = [message for message in wrap_up["messages"] if message["role"] == "assistant" and message.get("tool_calls")]
     assert [message["content"] for message in told] == [""] * 3  # this server refuses null
+
+
+def test_the_trial_of_the_page_gives_what_it_says_on_what_the_server_answered(
+    names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names["bl"] = bl
+    with ModelServer(reply=played) as server:
+        first, everything, equal = [evaluate(source.replace(URL, server.url), names) for source in TRIAL]
+    assert (first, everything) == (None, None)
+    assert capsys.readouterr().out == SHOWN[0] + SHOWN[1]
+    assert f"{equal}\n" == SHOWN[2]
 
 
 def test_the_commands_of_the_page_run_and_end_as_it_says(
