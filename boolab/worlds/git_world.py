@@ -9,8 +9,8 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -139,16 +139,10 @@ class GitWorld:
         if self._into is not None:
             self._free(self._into, str(self._into))  # another branch may have filled it since
         made = self._into or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
-        try:
+        world._root = made  # noqa: SLF001
+        with _undone_on_error(world.discard, made):
             made.mkdir(parents=True, exist_ok=True)
-            world._root = made  # noqa: SLF001
             world._incomplete = self._check_out(commit, made)  # noqa: SLF001
-        except OSError as error:
-            world.discard()
-            raise WorldError(f"{str(made)!r} cannot be written: {error.strerror}") from error
-        except BaseException:
-            world.discard()
-            raise
         return world
 
     def discard(self) -> None:
@@ -260,19 +254,13 @@ class GitKeeper:
         repository.prepare()
         self._own = repository.own / "runs" / name_of(run_id)
         self._lock: IO[bytes] | None = None
-        try:
+        with _undone_on_error(self.close, self._own):
             self._take_folder()
             (self._own / "excludes").write_bytes(repository.excludes(origin.root))
             self._git = repository.git_in(root, self._own / "index", self._own / "excludes")
             tracked = repository.tracked_and_ignored(origin.root)
             self._include = [*world._include, *tracked]  # noqa: SLF001
             refuse(root, repositories_in(self._git))
-        except OSError as error:
-            self.close()
-            raise WorldError(f"{str(self._own)!r} cannot be written: {error.strerror}") from error
-        except WorldError:
-            self.close()
-            raise
 
     def _take_folder(self) -> None:
         """Make the run's own folder, with a lock that ends with this process, and remove those of dead ones."""
@@ -370,6 +358,18 @@ class GitKeeper:
         commit = self._git("commit-tree", tree, *after, given=text).decode().strip()
         self._repository.set_ref(self._git, self._ref, commit)
         self._latest = commit
+
+
+@contextmanager
+def _undone_on_error(undo: Callable[[], None], place: Path) -> Iterator[None]:
+    """Undo what was begun if an error follows; one of the file system becomes a `WorldError`."""
+    try:
+        yield
+    except BaseException as error:
+        undo()
+        if isinstance(error, OSError):
+            raise WorldError(f"{str(place)!r} cannot be written: {error.strerror}") from error
+        raise
 
 
 def _note(folders: Iterable[bytes], left_out: Mapping[bytes, str]) -> str:

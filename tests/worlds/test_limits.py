@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from tests.support.git_worlds import branched, edited, files_of, git, kept, repository, write
+from tests.support.git_worlds import branched, edited, files_after, files_of, git, kept, repository, write
 from tests.support.project import ROOT
 
 MIB = 2**20
@@ -140,12 +140,10 @@ def test_ignored_files_are_counted_and_not_kept_unless_they_are_included(tmp_pat
     world = bl.GitWorld(root, include=["build/", "x.log", "not there"])
     run = edited(world, edits)
     assert kept(run)[0]["ignored"] == 2
-    restored = world.restored(kept(run)[2])
-    names = set(files_of(restored.root))
-    assert {b"build/b", b"build/out/a", b"x.log"} < names
-    assert not {b"y.log", b"private"} & names
-    assert (restored.root / "build/out/a").read_text() == "3"
-    restored.discard()
+    found = files_after(world, run, 2)
+    assert {b"build/b", b"build/out/a", b"x.log"} < set(found)
+    assert not {b"y.log", b"private"} & set(found)
+    assert found[b"build/out/a"] == ("file", b"3")
 
 
 def test_an_ignored_file_that_the_user_tracks_is_kept(tmp_path: Path) -> None:
@@ -155,10 +153,9 @@ def test_an_ignored_file_that_the_user_tracks_is_kept(tmp_path: Path) -> None:
     write("other.cfg", "1")(root)
     git(root, "add", "--force", "own.cfg")
     run = edited(bl.GitWorld(root), [write("own.cfg", "2")])
-    restored = bl.GitWorld(root).restored(kept(run)[1])
-    assert (restored.root / "own.cfg").read_text() == "2"
-    assert not (restored.root / "other.cfg").exists()
-    restored.discard()
+    found = files_after(bl.GitWorld(root), run, 1)
+    assert found[b"own.cfg"] == ("file", b"2")
+    assert b"other.cfg" not in found
 
 
 def test_patterns_above_the_folder_hold_in_it_and_in_a_branch(tmp_path: Path) -> None:
@@ -270,3 +267,13 @@ def test_the_into_folder_is_removed_again_if_the_branch_cannot_begin(tmp_path: P
     with pytest.raises(bl.errors.WorldError, match="it was forgotten"):
         branched(run, 1, world, [])
     assert not (tmp_path / "branch").exists()
+
+
+def test_a_folder_for_a_branch_that_cannot_be_made_costs_nothing_of_the_users_files(tmp_path: Path) -> None:
+    root = repository(tmp_path / "r")
+    run = edited(bl.GitWorld(root), [write("x", "1")])
+    before = files_of(root)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(bl.errors.WorldError, match="cannot be written"):
+        branched(run, 1, bl.GitWorld(root, into=tmp_path / "file/branch"), [write("x", "1")])
+    assert files_of(root) == before
