@@ -10,7 +10,19 @@ import pytest
 
 import boolab as bl
 from boolab.widgets.replay.events import moments_of
-from tests.support.git_worlds import branched, edit, edit_tool, edited, editor, files_of, git, kept, repository, write
+from tests.support.git_worlds import (
+    branched,
+    edit,
+    edit_tool,
+    edited,
+    editor,
+    files_after,
+    files_of,
+    git,
+    kept,
+    repository,
+    write,
+)
 
 EDITS = [
     write("x", "1"),
@@ -105,9 +117,7 @@ def test_a_resumed_run_continues_in_its_world(tmp_path: Path) -> None:
     run = asyncio.run(bl.resume(paused, "This."))
     assert (run.stop_reason, list(kept(run))) == ("finished", [0, 1, 2, 3])
     for at, text in ((1, "1"), (2, "by the user"), (3, "2")):
-        restored = bl.GitWorld(root).restored(kept(run)[at])
-        assert (restored.root / "x").read_text() == text
-        restored.discard()
+        assert files_after(bl.GitWorld(root), run, at)[b"x"] == ("file", text.encode())
 
 
 def test_a_run_that_is_left_keeps_what_it_had(tmp_path: Path) -> None:

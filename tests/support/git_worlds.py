@@ -126,6 +126,16 @@ def kept(run: bl.Run) -> dict[int, Any]:
     return {event.payload["after_step"]: event.payload for event in run.events if event.kind == "world"}
 
 
+def files_after(world: bl.GitWorld, run: bl.Run, at: int) -> Files:
+    """The files as they come back after a step; their folder is removed again."""
+    restored = world.restored(kept(run)[at])
+    try:
+        return files_of(restored.root)
+    finally:
+        restored.discard()
+        assert not restored.root.exists()
+
+
 def write(name: str, content: bytes | str = b"", mode: int | None = None) -> Edit:
     """The edit that writes a file."""
 

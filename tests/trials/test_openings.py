@@ -10,6 +10,7 @@ import boolab as bl
 from boolab.errors import SettingError
 from boolab.trials.change import change_of
 from boolab.trials.openings import Opening, openings_of
+from tests.support.cases import first
 from tests.support.trial_cases import LOOSE, TIGHT, agent, profile, recorded, undisturbed
 
 CODER = bl.SimulatedModel.load("coder")
@@ -34,10 +35,11 @@ def content(run: bl.Run) -> Any:
     return [(step.response, step.results) for step in run.steps], run.stop.reason, run.success
 
 
+@pytest.mark.parametrize("seeds", first(1, [range(2), range(2, 12)]), ids=str)
 @pytest.mark.parametrize("name", CAPPED)
-def test_a_branch_is_the_undisturbed_run_under_a_looser_cap_in_each_preset(name: str) -> None:
+def test_a_branch_is_the_undisturbed_run_under_a_looser_cap_in_each_preset(name: str, seeds: range) -> None:
     who = bl.Agent("a", policy=name, max_steps=5)
-    for seed in range(8):
+    for seed in seeds:
         run = bl.run_sync(who, "t", model=CODER, seed=seed)
         (one,) = opened([run], {"max_steps": 9}, {"a": who})
         whole = bl.run_sync(replace(who, max_steps=9), "t", model=CODER, seed=seed)

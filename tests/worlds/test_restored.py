@@ -18,6 +18,7 @@ from tests.support.git_worlds import (
     all_of,
     branched,
     edited,
+    files_after,
     files_of,
     git,
     kept,
@@ -30,10 +31,7 @@ from tests.support.git_worlds import (
 def assert_restored(root: Path, run: bl.Run, states: list[Files]) -> None:
     """Each state comes back: the first is that before step 1."""
     for at, state in enumerate(states):
-        world = bl.GitWorld(root).restored(kept(run)[at])
-        assert files_of(world.root) == state
-        world.discard()
-        assert not world.root.exists()
+        assert files_after(bl.GitWorld(root), run, at) == state
 
 
 def test_renamed_binary_deleted_and_executable_files_and_links_come_back(tmp_path: Path) -> None:
@@ -158,9 +156,7 @@ def test_a_file_changed_within_the_second_with_its_size_is_seen(tmp_path: Path) 
 def test_a_folder_below_the_top_is_kept_alone(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     run = edited(bl.GitWorld(root / "sub"), [write("new", "x")])
-    world = bl.GitWorld(root / "sub").restored(kept(run)[1])
-    assert files_of(world.root) == {b"b.txt": ("file", b"$Id$\n"), b"new": ("file", b"x")}
-    world.discard()
+    assert files_after(bl.GitWorld(root / "sub"), run, 1) == {b"b.txt": ("file", b"$Id$\n"), b"new": ("file", b"x")}
 
 
 def test_a_linked_worktree_works(tmp_path: Path) -> None:
@@ -169,11 +165,9 @@ def test_a_linked_worktree_works(tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     seen: list[Files] = []
     run = edited(bl.GitWorld(linked), [write("new", "x")], seen)
-    world = bl.GitWorld(linked).restored(kept(run)[1])
-    assert {name: value for name, value in files_of(world.root).items() if name != b".git"} == seen[0]
+    assert files_after(bl.GitWorld(linked), run, 1) == seen[0]
     assert git(root, "rev-parse", f"refs/boolab/{run.run_id}").decode().strip() == kept(run)[1]["commit"]
     assert bl.GitWorld(root).kept() == [run.run_id]
-    world.discard()
 
 
 def test_a_repository_of_sha256_works(tmp_path: Path) -> None:
@@ -192,9 +186,7 @@ def test_what_was_kept_survives_garbage_collection_until_it_is_forgotten(tmp_pat
     run = edited(bl.GitWorld(root), [write("new", "x"), write("new", "y")], seen)
     git(root, "gc", "--quiet", "--prune=now")
     world = bl.GitWorld(root)
-    one = world.restored(kept(run)[1])
-    assert files_of(one.root) == seen[0]
-    one.discard()
+    assert files_after(world, run, 1) == seen[0]
     assert world.forget(run, "unknown") == [run.run_id]
     assert world.kept() == []
     git(root, "gc", "--quiet", "--prune=now")

@@ -21,6 +21,7 @@ from tests.support.git_worlds import (
     edit_tool,
     edited,
     editor,
+    files_after,
     files_of,
     git,
     kept,
@@ -45,9 +46,7 @@ def test_a_dirty_index_stays_byte_for_byte(tmp_path: Path) -> None:
     run = edited(bl.GitWorld(root), [lambda _: None, lambda _: None])
     assert users_own(root) == before
     assert git(root, "status", "--porcelain=v2") == status
-    restored = bl.GitWorld(root).restored(kept(run)[2])
-    assert files_of(restored.root) == files_of(root)
-    restored.discard()
+    assert files_after(bl.GitWorld(root), run, 2) == files_of(root)
 
 
 def test_variables_of_a_git_hook_do_not_lead_to_another_repository(
@@ -108,9 +107,7 @@ def test_a_run_that_is_killed_leaves_a_sound_repository_and_no_lock(tmp_path: Pa
     assert_sound(root, before)
     assert [path.name for path in (root / ".git").rglob("*.lock")] == []
     assert list((root / ".git/boolab/runs").iterdir()) == []
-    world = bl.GitWorld(root).restored(kept(run)[2])
-    assert files_of(world.root) == files_of(root)
-    world.discard()
+    assert files_after(bl.GitWorld(root), run, 2) == files_of(root)
 
 
 def assert_sound(root: Path, before: Files) -> None:
@@ -188,9 +185,7 @@ def test_runs_in_folders_of_their_own_in_one_repository_do_not_disturb_each_othe
     runs = asyncio.run(together(worlds, edits, seen))
     for world, run, states in zip(worlds, runs, seen, strict=True):
         for step, state in enumerate(states, 1):
-            restored = world.restored(kept(run)[step])
-            assert files_of(restored.root) == state
-            restored.discard()
+            assert files_after(world, run, step) == state
     assert sorted(worlds[0].kept()) == sorted(run.run_id for run in runs)
     git(root, "fsck", "--strict", "--full")
 
@@ -223,7 +218,5 @@ def test_runs_in_one_folder_keep_what_is_there(tmp_path: Path) -> None:
     for number, run in enumerate(runs):
         assert not any("fault" in facts for facts in kept(run).values())
         for step in range(4):
-            restored = bl.GitWorld(root).restored(kept(run)[step + 1])
-            assert (restored.root / f"{number}/kept").read_text() == f"{step}"
-            restored.discard()
+            assert files_after(bl.GitWorld(root), run, step + 1)[b"%d/kept" % number] == ("file", b"%d" % step)
     git(root, "fsck", "--strict", "--full")
