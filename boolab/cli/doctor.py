@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from boolab.cli.arguments import add_window, since_time
 from boolab.cli.help import Command
+from boolab.cli.program import program
 from boolab.core.text import aligned, clean, count, size, wrapped
 from boolab.logs.discovery import Found, found_logs
 
@@ -55,7 +56,8 @@ def _next(there: Sequence[Found], since: str | None, limit: int | None) -> list[
     ready = [one for one in there if one.readable]
     if not ready:
         what = "No log here is of a format that boolab reads. " if there else ""
-        return [f"{what}If you have logs elsewhere: boolab report FOLDER -o report.html", "Next: boolab demo"]
+        elsewhere = f"{what}If you have logs elsewhere: {program()} report FOLDER -o report.html"
+        return [elsewhere, f"Next: {program()} demo"]
     return [f"Next: {command(ready[0], since=since, limit=limit)}"]
 
 
@@ -65,7 +67,7 @@ def command(found: Found, *, since: str | None = None, limit: int | None = None)
     quoted = place if place.startswith("~/") and shlex.quote(place[2:]) == place[2:] else shlex.quote(place)
     more = [f"--since {shlex.quote(since)}"] if since else []
     more += [f"--limit {limit}"] if limit else []
-    return " ".join(["boolab report", quoted, *more, "-o report.html"])
+    return " ".join([program(), "report", quoted, *more, "-o report.html"])
 
 
 def _root(pattern: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from boolab.cli.arguments import add_logs, add_question, option_of, study_from
 from boolab.cli.help import Command
+from boolab.cli.program import runnable
 from boolab.core.axes import AXES
 from boolab.core.text import printable, wrapped
 from boolab.errors import SettingError
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     made = _made(args)
     rest = [part for part in made.parts if part.path is None]
     if args.write is None or len(rest) == len(made.parts):
-        print(printable(str(made)))
+        print(runnable(printable(str(made))))
         if POOR in made.notes:  # the other notes are comments of the text
             print(f"boolab: {POOR}", file=sys.stderr)
         if args.write is None:
@@ -64,11 +65,8 @@ def run(args: argparse.Namespace) -> int:
     changed = made.write(args.write or None)
     print(changed or f"boolab: nothing to write: {made.title[:1].lower()}{made.title[1:]} is set already")
     for part in rest:
-        print(
-            printable(
-                f"\n{wrapped(f'Not written, to be pasted: {part.how}', first='# ', rest='# ')}\n{part.text}".rstrip()
-            )
-        )
+        how = wrapped(f"Not written, to be pasted: {part.how}", first="# ", rest="# ")
+        print(runnable(printable(f"\n{how}\n{part.text}".rstrip())))
     for note in made.notes:
         print(f"boolab: {printable(note)}", file=sys.stderr)
     return 0

@@ -17,6 +17,7 @@ from typing import Final
 
 from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
 from boolab.cli.next_step import show_next
+from boolab.cli.program import runnable
 from boolab.core.text import printable
 from boolab.errors import BoolabError
 from boolab.hooks.entry import is_hook
@@ -150,7 +151,7 @@ def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Names
         code = command(args)
         sys.stdout.flush()
     except BoolabError as error:
-        print(f"boolab: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        print(f"boolab: {runnable(printable(' '.join(str(error).split())))}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The pipe was closed; Python would report that once more at its end.
@@ -169,4 +170,5 @@ def _prepare_streams() -> None:
         if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end
         elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # texts of models and logs may have any character
+            # Texts of models and logs may have any character; what goes to both streams stays in order, in a pipe too.
+            stream.reconfigure(errors="replace", line_buffering=True)

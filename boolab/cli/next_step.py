@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from boolab.cli.program import program
 from boolab.core.axes import AXES
 
 Words = Sequence[str]
@@ -31,13 +32,13 @@ def show_next(name: str, args: argparse.Namespace, given: Words, code: int) -> N
     words = next_step(name, args, given, code)
     if words:
         sys.stdout.flush()
-        print(f"Next: {shlex.join(['boolab', *words])}", file=sys.stderr)
+        print(f"Next: {program()} {shlex.join(words)}", file=sys.stderr)
 
 
 def next_step(name: str, args: argparse.Namespace, given: Words, code: int) -> list[str]:
     """What to type after `boolab`; empty if there is no next step."""
     if getattr(args, "unanswered", False):  # no limit is recommended: whatif shows what is missing
-        return _on_logs("whatif")(args, given)
+        return ["whatif", *_question(args, given)]
     done = code in DONE.get(name, (0,))
     if not done or getattr(args, "json", False) or getattr(args, "quiet", False) or name not in _NEXT:
         return []
@@ -57,6 +58,15 @@ def _without(given: Words, *options: str) -> list[str]:
         elif word not in NO_VALUE:
             kept.append(word)
     return kept
+
+
+def _question(args: argparse.Namespace, given: Words) -> list[str]:
+    """The logs and the question of an export, without what only an export has."""
+    words = list(given)
+    words.remove(args.target)
+    if args.write:  # the path that follows --write
+        words.remove(args.write) if args.write in words else words.remove(f"--write={args.write}")
+    return _without(words, "--agent")
 
 
 def _import(args: argparse.Namespace, _: Words) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
+from boolab.cli.program import program
 from boolab.cli.terminal import Sheet, is_terminal
 from boolab.core.events import DURING_STEP
 from boolab.core.text import duration, flat, printable
@@ -242,7 +243,7 @@ class Transcript(View):
             sheet.line("   It waits for an answer: bl.resume(run, answer, ...) continues it.")
         name = shlex.quote(str(self._record))
         sheet.whole(f"   record {self._record}")
-        sheet.whole(f"   to view it: boolab report {name}", "dim")
+        sheet.whole(f"   to view it: {program()} report {name}", "dim")
 
 
 def status_line(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from boolab.cli.arguments import add_logs, add_question, study_from, table_file, written
 from boolab.cli.help import Command
+from boolab.cli.program import runnable
 
 if TYPE_CHECKING:
     from boolab.report.study import Study
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     study = study_from(args)
     if args.out is not None:
         _write_table(study, Path(args.out))
-    print(as_json(study) if args.json else text(study, full=args.full))
+    print(as_json(study) if args.json else runnable(text(study, full=args.full)))
     if args.out is not None:
         print(f"boolab: wrote {args.out}", file=sys.stderr)
     return 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Final
 
 from boolab.core.axes import AXES
 from boolab.errors import SettingError, near
+from boolab.exports.command import as_command
 from boolab.exports.values import Change, Export, Limits, Part, Sets, Target
 
 __all__ = ["TARGETS", "Change", "Export", "Limits", "Part", "Sets", "Target", "export", "target_of"]
@@ -79,7 +81,25 @@ def export(target: str, limits: Limits) -> Export:
         parts=parts,
         notes=(*notes, *missing),
         source=chosen.source,
+        no_file="" if any(part.path for part in parts) else _no_file(limits, chosen, parts),
     )
+
+
+def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
+    """What to type where no part of an export is a file."""
+    commands = [line for part in parts for line in part.text.splitlines() if line and not line.startswith("#")]
+    if not commands:
+        has = dict.fromkeys(f"--{row.limit.replace('_', '-')}" for row in target.sets)
+        return f"{target.title} has none of these limits; it has {', '.join(has)}"
+    own = as_command(limits, target.name)
+    if parts[0].language != "shell":
+        return f"these are lines for your own program or command; to print them, type: {own}"
+    ways = [f"for all sessions, type: {line}" for line in commands if line.startswith("boolab ")]
+    named = replace(limits, agent="coder")
+    if limits.agent is None and any(part.path for part in target.build(named, ())[0]):
+        ways.append(f"for a subagent, such as coder, type: {as_command(named, target.name)} --write")
+    ways += [f"for one start, type: {line}" for line in commands if not line.startswith("boolab ")]
+    return "; ".join(ways)
 
 
 def _capital(text: str) -> str:

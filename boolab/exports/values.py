@@ -156,6 +156,7 @@ class Export:
         parts: What to paste where.
         notes: How numbers were translated, and what the harness cannot express.
         source: Where the facts are from.
+        no_file: If no part is a file, what to type in place of `write`.
 
     Example:
         >>> from boolab.exports.export import export
@@ -169,6 +170,7 @@ class Export:
     parts: tuple[Part, ...]
     notes: tuple[str, ...] = ()
     source: str = ""
+    no_file: str = ""
 
     def __repr__(self) -> str:
         return f"<Export to {self.target}: {clean(self.title)}>"

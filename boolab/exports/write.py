@@ -49,7 +49,7 @@ def planned(export: Export, path: str | Path | None = None, root: str | Path = "
     """
     parts = [part for part in export.parts if part.path is not None]
     if not parts:
-        msg = f"export to {export.target}: it has no file to write: print it, and paste the text"
+        msg = f"export to {export.target}: no file has these settings: {export.no_file}"
         raise SettingError(msg)
     where = Path(root).expanduser()
     given = None if path is None else Path(path).expanduser()

@@ -1,6 +1,8 @@
 """The last line of a command: one command that can be run as it is printed."""
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,8 +80,31 @@ def test_an_export_without_a_recommendation_leads_to_the_reason(
 ) -> None:
     run = bl.run_sync(None, "x", model=bl.ScriptedModel(["Hi."]))
     bl.save_runs([run], tmp_path / "one.jsonl")
-    words = step(capsys, "export", "boolab", str(tmp_path / "one.jsonl"), code=1)
-    assert words == ["whatif", str(tmp_path / "one.jsonl")]
+    log = str(tmp_path / "one.jsonl")
+    words = step(capsys, "export", "boolab", log, code=1)
+    assert words == ["whatif", log]
+    words = step(capsys, "export", "boolab", log, "--keep", "0.99", "--agent", "a", "--write", str(tmp_path), code=1)
+    assert words == ["whatif", log, "--keep", "0.99"]
+
+
+def test_commands_run_as_they_are_printed_where_boolab_is_not_on_the_path(tmp_path: Path) -> None:
+    """In a checkout it is in .venv/bin."""
+    (tmp_path / ".venv").symlink_to(Path(sys.prefix))
+    here = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    for start in ([".venv/bin/boolab"], [".venv/bin/python", "-m", "boolab"]):
+        done = subprocess.run([*start, "doctor"], cwd=tmp_path, env=here, capture_output=True, text=True, check=True)
+        shown = done.stdout.partition("Next: ")[2].strip()
+        assert shown == f"{shlex.join(start)} demo"
+        done = subprocess.run(
+            [*start, "export", "claude-code", "--doom-loop", "5"], cwd=tmp_path, env=here, capture_output=True,
+            text=True, check=True,
+        )  # fmt: skip
+        assert f"\n{shlex.join(start)} hook claude-code --install --doom-loop 5\n" in done.stdout
+        assert f"Next: {shlex.join(start)} watch --doom-loop 5\n" in done.stderr
+    there = {**here, "PATH": f"{tmp_path}/.venv/bin:/usr/bin:/bin"}
+    named = f"{tmp_path}/.venv/bin/boolab"  # what a shell starts for the name
+    done = subprocess.run([named, "doctor"], cwd=tmp_path, env=there, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("Next: boolab demo\n")
 
 
 def test_a_store_leads_to_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

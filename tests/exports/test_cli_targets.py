@@ -16,7 +16,8 @@ def lines(target: str, limits: Limits) -> list[str]:
 
 def test_claude_code_gets_flags_for_the_main_loop_and_a_file_for_a_subagent() -> None:
     assert lines("claude-code", Limits(max_steps=20, max_cost=2.5)) == [
-        "claude -p --max-turns 20 --max-budget-usd 2.5 PROMPT"
+        "claude -p --max-turns 20 --max-budget-usd 2.5 PROMPT",
+        "boolab hook claude-code --install --max-steps 20",
     ]
     assert "maxTurns: 20" in lines("claude-code", Limits(max_steps=20, agent="coder"))
 
@@ -30,6 +31,15 @@ def test_what_flags_cannot_express_is_a_hook_that_its_command_understands(name: 
     assert getattr(args, name) == 5
     assert args.scope == "run"
     assert args.exempt == (["-x", "poll"] if name == "doom_loop" else [])
+
+
+def test_the_hook_has_the_step_cap_that_stands_beside_it() -> None:
+    both = Limits(max_steps=40, doom_loop=5, policy="langchain_agent")  # 40 supersteps are 20 steps
+    flags, hook = (line for line in lines("claude-code", both) if not line.startswith("#"))
+    assert flags == "claude -p --max-turns 20 PROMPT"
+    assert hook == "boolab hook claude-code --install --max-steps 20 --doom-loop 5"
+    of_a_subagent = lines("claude-code", Limits(max_steps=20, doom_loop=5, agent="coder"))
+    assert of_a_subagent[-1] == "boolab hook claude-code --install --doom-loop 5"  # its file has the cap
 
 
 def test_a_hook_that_cannot_compare_by_an_identity_says_so() -> None:

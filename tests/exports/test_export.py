@@ -110,6 +110,15 @@ def test_what_does_not_qualify_is_not_exported_and_the_reason_is_the_recommendat
         found(agent=["lead", "scout"], max_steps=[9, None]).export("boolab", "scout")
 
 
+@pytest.mark.parametrize(("keep", "less"), [(0.99, "keep=0.9, "), (0.95, "keep=0.9, "), (0.9, "keep=0.8, "), (0.5, "")])
+def test_a_share_that_is_proposed_is_less_than_the_one_that_was_asked_for(keep: float, less: str) -> None:
+    runs = [bl.run_sync(None, "x", model=bl.ScriptedModel(["Hi."])) for _ in range(3)]
+    with pytest.raises(SettingError, match="nothing can be exported") as refused:
+        bl.recommend(runs, keep=keep).export("boolab")
+    assert ("keep less" in str(refused.value)) is bool(less)
+    assert less in str(refused.value)
+
+
 # --- Step caps --------------------------------------------------------------------------------------------------------
 
 

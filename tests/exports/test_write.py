@@ -1,5 +1,6 @@
 """Exports written into files: the limits are set, the format stays, and what is not understood is refused."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from boolab.agents.edit import agents_in
 from boolab.cli.main import main
 from boolab.errors import ConfigFileError, FileError, SettingError
-from boolab.exports.export import Limits, export
+from boolab.exports.export import TARGETS, Limits, export
 from boolab.io.json_edit import read_json
 from boolab.io.toml_edit import with_toml
 
@@ -127,7 +128,7 @@ def test_what_is_not_understood_is_refused_and_stays(
 
 
 def test_a_file_of_code_or_a_part_without_a_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="no file to write"):
+    with pytest.raises(SettingError, match="no file has these settings"):
         export("claude-code", Limits(max_steps=20)).write(root=tmp_path)
     with pytest.raises(SettingError, match="with the same ending"):
         export("opencode", STEPS).write(tmp_path / "x.toml")
@@ -167,7 +168,34 @@ def test_what_is_not_written_is_printed(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["export", "claude-code", *both]) == 1
     shown, error = capsys.readouterr()
     assert "claude -p --max-turns 20 PROMPT\n" in shown
-    assert "no file to write" in error
+    assert "no file has these settings" in error
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "options", ["--max-steps 20", "--doom-loop 4 --exempt 'a b'", "--max-tokens 9", "--max-steps 20 --max-cost 2"]
+)
+def test_where_no_file_has_the_limits_what_is_to_be_typed_runs(
+    target: str, options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = main(["export", target, *shlex.split(options), "--write"])
+    error = capsys.readouterr().err
+    assert code == (0 if list(tmp_path.rglob("*.*")) else 1)
+    if code == 0 or "it has --" in error:
+        return
+    commands = [part.split("type: ")[1].strip() for part in error.split("; ") if "type: " in part]
+    assert commands
+    for command in commands:
+        name, *words = shlex.split(command)
+        if name == "claude":
+            assert words[0] == "-p"
+            continue
+        if words[0] == "hook":
+            words += ["--yes", "--settings", str(tmp_path / "settings.json")]
+        assert main(words) == 0, command
+    if "--write" in error:
+        assert (tmp_path / ".claude" / "agents" / "coder.md").exists()
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:

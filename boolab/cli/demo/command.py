@@ -7,6 +7,7 @@ import sys
 from typing import Final
 
 from boolab.cli.help import Command
+from boolab.cli.program import runnable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     if not (args.full or args.quick):
         from boolab.cli.demo.short import short_demo
 
-        print(short_demo(args.out))
+        print(runnable(short_demo(args.out)))
         return 0
     from boolab.cli.demo.demo import GRID, QUICK_GRID, demo
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from boolab.exports.step_cap import step_cap
@@ -13,7 +13,7 @@ from boolab.rules.call_identity import exempting, identity_of
 PRESET: Final = "claude_code"
 VERSION: Final = "2.1.330"
 HOOK_LIMITS: Final = ("tool_budget", "doom_loop", "error_streak", "max_time")
-"""Those that only the hook has."""
+"""Those that only the hook has; it has the step cap too."""
 HOOK_IDENTITIES: Final = ("canonical", "ordered", "call+result", "tool")
 
 _RUN: Final = f"run, {VERSION}, a scripted model"
@@ -24,6 +24,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     """Flags for the main loop or the file of a subagent, and the hook."""
     cap = None if limits.max_steps is None else step_cap(limits.max_steps, PRESET, limits.policy)
     hooked = [name for name in HOOK_LIMITS if name in limits.given]
+    all_hooked = ["max_steps", *hooked] if cap is not None and limits.agent is None else hooked
     own = [*([cap.note] if cap is not None and cap.note else []), *_own_notes(limits, hooked)]
     comments = [*own, *notes]
     parts: list[Part] = []
@@ -35,12 +36,14 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         line = shlex.join(["claude", "-p", *flags, "PROMPT"])
         how = "flags of claude -p; --max-turns holds for the main loop, not for its subagents."
         parts.append(_command(line, how, () if parts else comments))
-    if hooked:
+    if all_hooked:
         how = (
-            "a hook, for what flags and agent files cannot express; it shows the change of the settings first, and "
-            "--shadow only logs what it would stop."
+            "a hook, which holds in all sessions, with and without -p, for each agent by itself; it shows the change "
+            "of the settings first, and --shadow only logs what it would stop."
         )
-        parts.append(_command(_hook(limits, hooked), how, () if parts else comments))
+        values = {**limits.given, **({} if cap is None else {"max_steps": cap.value})}
+        line = _hook(limits, {name: values[name] for name in all_hooked})
+        parts.append(_command(line, how, () if parts else comments))
     if not parts:
         parts.append(Part(language="shell", text=commented("shell", comments), how="nothing of this can be set."))
     return tuple(parts), tuple(own)
@@ -84,10 +87,10 @@ def _agent_file(limits: Limits, turns: int, notes: Sequence[str]) -> Part:
     )
 
 
-def _hook(limits: Limits, names: Sequence[str]) -> str:
+def _hook(limits: Limits, values: Mapping[str, float]) -> str:
     words = ["boolab", "hook", "claude-code", "--install"]
-    for name in names:
-        words += [f"--{name.replace('_', '-')}", f"{limits.given[name]:.12g}"]
+    for name, value in values.items():
+        words += [f"--{name.replace('_', '-')}", f"{value:.12g}"]
     if limits.doom_loop is not None:
         same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
         words += ["--identity", same] if same in HOOK_IDENTITIES and same != "canonical" else []
@@ -116,7 +119,7 @@ TARGET: Final = Target(
         Sets("max_cost", "`claude -p --max-budget-usd X`", "dollars; the response that exceeds it is paid for", _RUN),
         *(
             Sets(name, f"`boolab hook claude-code --install --{name.replace('_', '-')} N`", _HOOK, "tests/hooks")
-            for name in HOOK_LIMITS
+            for name in ("max_steps", *HOOK_LIMITS)
         ),
     ),
     lacks={

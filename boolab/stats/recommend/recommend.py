@@ -44,7 +44,8 @@ ORDER: Final = ("max_steps", "doom_loop", "tool_budget")
 POOR: Final = (
     f"These limits are {BETTER_OFF}: the trade is poor, they save less than the successes cost that they may lose."
 )
-_TRY: Final = "Keep less (keep=0.9, --keep 0.9), add runs, or give limits of your own (--max-steps 56)."
+_LESS: Final = (0.9, 0.8, 0.7)
+"""Shares of successes to keep that an error proposes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,7 +124,7 @@ class Recommendation(Finding):
         """
         place = self._place(agent)
         if not any(value is not None for value in self._setting(place).values()):
-            msg = f"nothing can be exported. {self._why(place)} {_TRY}"
+            msg = f"nothing can be exported. {self._why(place)} {self._try}"
             raise SettingError(msg)
         return self._limits(place, agent)
 
@@ -197,7 +198,7 @@ class Recommendation(Finding):
         if len(rows) == 1:
             return rows[0]
         if not rows:
-            msg = f"nothing can be exported. {' '.join(self.sentences)} {_TRY}"
+            msg = f"nothing can be exported. {' '.join(self.sentences)} {self._try}"
             raise SettingError(msg)
         names = [group_name(self.frame[keys].iloc[n]) for n in rows]
         how = (
@@ -215,6 +216,14 @@ class Recommendation(Finding):
     def _limits(self, place: int, agent: str | None = None) -> Limits:
         own = self.frame["agent"].iloc[place] if "agent" in self._keys() else agent
         return replace(self.counted, **self._setting(place), agent=str(own) if own else None)
+
+    @property
+    def _try(self) -> str:
+        """What to do where nothing is recommended; a smaller share to keep than the one that was asked for."""
+        asked = self.frame["keep"].min() if "keep" in self.frame and len(self.frame) else 1.0
+        less = next((share for share in _LESS if share < asked), None)
+        keep = "" if less is None else f"keep less (keep={less}, --keep {less}), "
+        return f"You can {keep}add runs, or give limits of your own (--max-steps 56)."
 
     def _why(self, place: int) -> str:
         """The sentences on one group."""

@@ -41,7 +41,7 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
         >>> [(one["line"], one["short"]) for one in ways
         ...  if one["name"] == "claude-code"]  # doctest: +NORMALIZE_WHITESPACE
         [('claude -p --max-turns 68 PROMPT', 'cap 68'),
-         ('boolab hook claude-code --install --doom-loop 3', 'doom loop 3')]
+         ('boolab hook claude-code --install --max-steps 68 --doom-loop 3', 'cap 68, doom loop 3')]
     """
     given = {name: value for name, value in setting.limits.items() if value is not None}
     front = as_front_matter(setting, policy)
