@@ -32,8 +32,12 @@ NO_NEWS: Final = '{"fetchNews": "false", "checkForUpdates": false}'
 """A question about news would cover the page."""
 VERSIONS: Final = ("of shared singleton module", "No satisfying version")
 """What an old JupyterLab says of each module that the newest manager of widgets was built with in a newer version."""
-ENDED: Final = ("Could not restore the debugger state: Canceled future", "History was unable to be retrieved")
-"""What JupyterLab says when a kernel ends before it was asked about a debugger, or what it executed before."""
+ENDED: Final = (
+    "Could not restore the debugger state: Canceled future",
+    "History was unable to be retrieved",
+    "Subshell identifier not available in the closeout sequence",
+)
+"""What JupyterLab says when a kernel ends before it has answered what it was asked at its start."""
 NO_MODEL: Final = "widget model not found"
 """What JupyterLab may say of each live view in a notebook without a kernel: it depends on which of two loads first."""
 START_S: Final = 60

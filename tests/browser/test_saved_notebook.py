@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from boolab.widgets._base.saved_view import MIN_HEIGHT, saved_view
 from tests.browser.conftest import PageOf
 from tests.browser.lab import Lab
+from tests.browser.test_lab_out_of_view import BOXES
 from tests.support.project import ROOT
 
 pytestmark = pytest.mark.slow
@@ -49,6 +50,11 @@ def test_a_saved_notebook_shows_the_pages_of_its_widgets_without_a_kernel(lab: L
         height = body.evaluate("(body) => body.getBoundingClientRect().height")
         expect(shown.locator(".boolab-saved iframe")).to_have_css("height", f"{max(MIN_HEIGHT, ceil(height))}px")
         assert not body.evaluate("(body) => body.ownerDocument.documentElement.scrollHeight > innerHeight")
+    for number in WIDGETS:  # again: each was out of view since
+        inside = lab.cell(number).locator(".boolab-saved iframe").content_frame.locator("body")
+        expect(inside.locator(".boolab").first).to_be_in_viewport()
+        as_it_is, anew = inside.evaluate(BOXES)
+        assert as_it_is == anew != []
 
 
 def test_a_link_to_a_step_opens_the_saved_view_there(lab: Lab) -> None:

@@ -145,18 +145,25 @@ function ownKeys(el) {
   requestAnimationFrame(mark); // by then it stands in the page
 }
 
-// The data of a model, unpacked now and whenever they change; an error is shown in place. Returns a function that ends it.
+// The data of a model, unpacked now and whenever they change. An error is shown in place of what was drawn, which stays,
+// hidden: the next data are drawn into it. Returns a function that ends it.
 function withData(model, el, draw) {
   ownKeys(el);
+  const failure = h("p", { class: "drawing-error wrong", role: "alert" });
   let latest = 0;
   const read = async () => {
     const mine = (latest += 1);
     try {
       const data = await unpacked(model.get("_data"));
-      if (mine === latest) draw(data);
+      if (mine !== latest) return;
+      failure.remove();
+      el.classList.remove("not-drawn"); // before it is drawn: what is hidden has no width
+      draw(data);
     } catch (error) {
-      fill(el, h("p", { class: "wrong", role: "alert" }, `This widget could not be drawn: ${error.message}`));
-      throw error;
+      if (mine !== latest) return;
+      el.classList.add("not-drawn");
+      el.prepend(fill(failure, `This widget could not be drawn: ${error.message}`));
+      console.error("This widget could not be drawn:", error);
     }
   };
   model.on("change:_data", read);
