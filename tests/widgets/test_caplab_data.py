@@ -215,6 +215,18 @@ def test_a_recommended_setting_is_on_the_sliders() -> None:
     assert tables.at(Setting()).answer(Setting(**limits))["kept"]["lower"] >= 0.95 * 90
 
 
+def test_a_search_changes_nothing_until_its_result_is_added() -> None:
+    tables = CapTables(labelled(90), Question())
+    table = tables.at(Setting())
+    found = tables.search(Setting(), tables.question)
+    assert tables.found(Setting()) is None
+    assert tables.at(Setting()) is table
+    assert table.recommended is None
+    tables.add(Setting(), found)
+    assert tables.recommended(Setting()) is found
+    assert tables.at(Setting()).opening == found["setting"]
+
+
 def test_an_agent_without_a_label_among_labelled_ones_gets_no_recommendation() -> None:
     runs = [*labelled(90), *runs_of(Told(("A -",), agent="other"))]
     found = CapTables(runs, Question()).recommended(Setting(agent="other"))

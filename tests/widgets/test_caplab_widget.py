@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,9 @@ import pytest
 from matplotlib.image import imread
 
 import boolab as bl
+from boolab.agents.setting import Setting
+from boolab.widgets.caplab.data import CapTables
+from boolab.widgets.caplab.question import Question
 from boolab.widgets.replay.drilldown import replay_parts
 from tests.support.caplab_cases import Told, runs_of
 from tests.support.packed import unpacked
@@ -315,3 +320,54 @@ def test_no_runs_are_no_error(tmp_path: Path) -> None:
     lab = bl.CapLab([])
     lab.to_html(tmp_path / "none.html")
     assert "0 runs" in repr(lab)
+
+
+def test_a_recommended_setting_stays_on_the_sliders_when_another_share_is_to_be_kept() -> None:
+    lab = bl.CapLab(far_apart())
+    first = lab.recommended["setting"]
+    ask(lab, recommended=True)
+    ask(lab, keep=0.9)
+    assert lab.recommended["setting"] != first
+    ask(lab, doom_loop=3)  # the cap stays
+    assert lab.setting["max_steps"] == first["max_steps"]
+    ask(lab, recommended=True)
+    ask(lab, keep=0.95)
+    ask(lab, recommended=True)
+    assert {name: lab.setting[name] for name in first} == first
+
+
+@pytest.mark.slow
+def test_the_numbers_are_right_while_a_search_runs_in_another_thread() -> None:
+    runs = [replace(run, run_id=f"{agent} {run.run_id}", agent=agent) for agent in "abcd" for run in far_apart()]
+    caps = (40, 137, None)
+
+    places = [Setting(max_steps=cap, agent=agent) for agent in "abcd" for cap in caps]
+
+    def numbers(tables: CapTables, place: Setting) -> dict[str, Any]:
+        answer = tables.at(place).answer(place)
+        return {name: answer[name] for name in ("setting", "kept", "saved", "cut", "rows")}
+
+    async def live() -> list[Any]:
+        lab, seen = bl.CapLab(runs), []
+        while lab._search is not None:
+            for place in places:
+                lab.setting = place._asdict()
+                seen.append((numbers(lab._tables, place), expected[place], lab._search is not None))
+                await asyncio.sleep(0)
+        return seen
+
+    expected = {place: numbers(CapTables(runs, Question()), place) for place in places}
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        seen = asyncio.run(live())
+    finally:
+        sys.setswitchinterval(before)
+    assert sum(searching for _, _, searching in seen) > len(places)
+    assert all(found == wanted for found, wanted, _ in seen)
+
+
+def far_apart() -> list[bl.Run]:
+    """Runs of up to 300 steps, of which the sliders have some: others are recommended."""
+    short = [Told(("A B " * (55 + n // 3) + "-",), success=True, task=f"t{n}") for n in range(90)]
+    return runs_of(*short, *(Told(("A B " * 150 + "-",), success=False, task=f"f{n}") for n in range(5)))

@@ -17,7 +17,7 @@ from boolab.core.types import Identities, Run
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.scopes import check_scope
-from boolab.counterfactuals.step_table import LABEL, Ledger
+from boolab.counterfactuals.step_table import Ledger
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
@@ -35,6 +35,8 @@ MAX_TABLES: Final = 3
 
 class CapTables:
     """Runs, and what settings would have done to them, counted when it is needed.
+
+    One thread uses it. Another one may only `search`.
 
     Raises:
         SettingError: if labels are required and there are none.
@@ -58,13 +60,15 @@ class CapTables:
             listed = [dataclasses.replace(run, success=None) for run in listed]
         self.runs: list[Run] = listed
         self.question = question
+        self._labelled = any(run.success is not None for run in listed)
         self.roots = _agents_of_roots(listed)
         """The agents that families began with, the most frequent first; empty where no run is of a subagent."""
         self.groups = {group.name: group for group in groups_of(listed, families=bool(self.roots))}
         """By name, the groups of runs that there are limits for."""
         self._ledgers: OrderedDict[Hashable, Ledger] = OrderedDict()
         self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
-        self._found: dict[Hashable, dict[str, Any]] = {}
+        self._found: dict[Hashable, dict[float, dict[str, Any]]] = {}
+        """What is recommended, by the place of a table, then by the share to keep."""
 
     @property
     def first_agent(self) -> str:
@@ -106,16 +110,13 @@ class CapTables:
     def _asked(self, table: CapTable, setting: Setting) -> CapTable:
         """The table with what is asked of it now."""
         table.keep = self.question.keep
-        found = (self.found(setting) or {}).get("setting")
-        on_sliders = found and all(value in table.options[name] for name, value in found.items())
-        table.recommended = found if on_sliders else None
+        table.recommended = (self.found(setting) or {}).get("setting")
         return table
 
     def _counted(self, setting: Setting) -> CapTable:
         of_all = self.ledger(setting)
-        also = (self.found(setting) or {}).get("setting") or {}
         values = {
-            name: values_of(name, _peak(of_all, counter), also.get(name))
+            name: values_of(name, _peak(of_all, counter), self._advised(setting, name))
             for name, counter in self._counters(setting).items()
         }
         group = self.group(setting)
@@ -134,9 +135,14 @@ class CapTables:
         axes = settings_of({name: [2] for name in SETTINGS}, self.question.policy, setting.identity).axes
         return {name: next(axis.counter for axis in axes if axis.name == name) for name in SETTINGS}
 
+    def _advised(self, setting: Setting, name: str) -> set[int]:
+        """The values of an axis that are recommended for some share to keep, so that they stay on its slider."""
+        limits = [found["setting"] or {} for found in self._found.get(_where(setting), {}).values()]
+        return {one[name] for one in limits if one.get(name) is not None}
+
     def found(self, setting: Setting) -> dict[str, Any] | None:
         """The recommendation for a setting's identity, scope and agent; None if it has not been computed."""
-        return self._found.get((_where(setting), self.question.keep))
+        return self._found.get(_where(setting), {}).get(self.question.keep)
 
     def recommended(self, setting: Setting) -> dict[str, Any]:
         """The result of `recommend` for a setting's identity, scope and agent; the first time takes a while.
@@ -145,25 +151,31 @@ class CapTables:
             `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words), `sentences`,
             `notes`, `tasks`, `keep`, `confidence` and `more_needed`.
         """
-        place, question = _where(setting), self.question  # which another thread may change
-        key = place, question.keep
-        if key not in self._found:
-            found = self._recommendation(setting, question)
-            self._found[key] = found
-            limits = found["setting"] or {}
-            if any(value not in self.at(setting).options[name] for name, value in limits.items()):
-                self._tables.pop(place, None)  # its sliders get these values too
-                self.at(setting)
-        return self._found[key]
+        found = self.found(setting)
+        if found is None:
+            found = self.search(setting, self.question)
+            self.add(setting, found)
+        return found
 
-    def _recommendation(self, setting: Setting, question: Question) -> dict[str, Any]:
-        """The result of `recommend` for these runs; the positions of the sliders make no difference."""
+    def add(self, setting: Setting, found: dict[str, Any]) -> None:
+        """Keep the result of a search, and put its values on the sliders."""
+        place = _where(setting)
+        self._found.setdefault(place, {})[found["keep"]] = found
+        table, limits = self._tables.get(place), found["setting"] or {}
+        if table is not None and any(value not in table.options[name] for name, value in limits.items()):
+            del self._tables[place]  # the next one has them
+
+    def search(self, setting: Setting, question: Question) -> dict[str, Any]:
+        """The result of `recommend`, as `recommended` returns it; the limits of the setting make no difference.
+
+        It reads only what never changes, and keeps nothing: another thread may call it, and `add` takes its result.
+        """
         group = None if self.roots else self.group(setting)
         runs = self._as_given if group is None else [self._as_given[place] for place in group.runs]
         none: dict[str, Any] = {
             "keep": question.keep, "confidence": question.confidence, "setting": None, "tasks": 0, "notes": [],
         }  # fmt: skip
-        if self.ledger(setting).success_by == LABEL and all(run.success is None for run in runs):
+        if self._labelled and all(run.success is None for run in runs):
             why = "no run of this agent has a label"
             return none | {"reason": why, "sentences": [f"N{why[1:]}: nothing is recommended."]}
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,16 +24,15 @@ class Values(NamedTuple):
     whole: bool
 
 
-def values_of(name: str, peak: int, also: int | None = None) -> Values:
+def values_of(name: str, peak: int, also: Collection[int] = ()) -> Values:
     """The values of an axis up to the largest count: all whole numbers, or, of a long range, ever fewer; and `also`."""
     least, most = AXES[name].min_useful, _MAX_VALUES[name]
     top = max(peak, least)
     if top - least < most:
-        return Values(list(range(least, max(top, also or 0) + 1)), whole=True)
+        return Values(list(range(least, max(top, *also, 0) + 1)), whole=True)
     head = most // 2
     tail = np.geomspace(least + head, top, most - head).round().astype(int)
-    wanted = () if also is None else (also,)
-    return Values(sorted({*range(least, least + head), *tail.tolist(), *wanted}), whole=False)
+    return Values(sorted({*range(least, least + head), *tail.tolist(), *also}), whole=False)
 
 
 def end_of(lengths: Ints, least: int) -> int:

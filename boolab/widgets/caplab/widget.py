@@ -287,7 +287,8 @@ class CapLab(OpensRuns):
 
     async def _find(self, setting: Setting) -> None:
         try:
-            await asyncio.to_thread(self._tables.recommended, setting)
+            found = await asyncio.to_thread(self._tables.search, setting, self._tables.question)
+            self._tables.add(setting, found)
         finally:
             self._search = None
             self._reopen()
