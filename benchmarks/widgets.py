@@ -236,7 +236,7 @@ def measure_replay(folder: Path, *, quick: bool) -> None:
     show(f"Replay of {steps:,} steps, to make / json.dumps of the run", f"{made / bare:.1f}", "-", detail)
     path = folder / "replay.html"
     before = time.perf_counter()
-    size = len(replay.to_html(path))
+    size = replay.to_html(path).stat().st_size
     show("the same as a page", f"{time.perf_counter() - before:.2f} s", "-", f"{size / 1e6:.1f} MB")
     took = []
     for _ in range(times):
@@ -352,7 +352,7 @@ def measure_caplab_page(folder: Path, *, quick: bool) -> None:
     lab.setting = {"max_steps": 40}
     before = time.perf_counter()
     path = folder / "caplab.html"
-    size = len(lab.to_html(path))
+    size = lab.to_html(path).stat().st_size
     detail = f"{size / 1e6:.2f} MB; with the search for a recommendation"
     show("the same as a page", f"{time.perf_counter() - before:.2f} s", "-", detail)
     took = []

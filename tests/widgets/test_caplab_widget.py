@@ -318,7 +318,8 @@ def test_the_replays_of_a_page_are_made_once_and_are_those_of_the_present_settin
 
 def test_no_runs_are_no_error(tmp_path: Path) -> None:
     lab = bl.CapLab([])
-    lab.to_html(tmp_path / "none.html")
+    assert lab.to_html(tmp_path / "none.html") == tmp_path / "none.html"
+    assert (tmp_path / "none.html").read_text("utf-8") == lab.to_html()
     assert "0 runs" in repr(lab)
 
 

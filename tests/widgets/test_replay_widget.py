@@ -13,6 +13,7 @@ import boolab as bl
 from boolab.core.types import Response, Run, Step, ToolCall, ToolResult
 from boolab.widgets.replay.data import replay_data
 from boolab.widgets.replay.fallback import replay_text
+from tests.browser.examples import EXAMPLES
 from tests.support.helpers import call, distinct, play, steps
 
 
@@ -71,9 +72,15 @@ def test_its_repr_is_one_short_line_whatever_is_in_the_run(run: Run) -> None:
     assert long.isprintable()
 
 
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"CapLab"}))  # its test is beside it: it takes long
+def test_a_page_that_is_written_is_not_the_value_of_a_cell(name: str, tmp_path: Path) -> None:
+    widget = EXAMPLES[name]()
+    assert widget.to_html(tmp_path / "page.html") == tmp_path / "page.html"
+    assert (tmp_path / "page.html").read_text("utf-8") == widget.to_html()
+
+
 def test_its_page_holds_the_data_and_its_step(run: Run, tmp_path: Path) -> None:
-    text = bl.Replay(run, step=3).to_html(tmp_path / "run.html")
-    assert (tmp_path / "run.html").read_text("utf-8") == text
+    text = bl.Replay(run, step=3).to_html()
     assert '"step": 3' in text
     assert "data:image/png;base64," in text
 

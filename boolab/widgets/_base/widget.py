@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
 import anywidget
 import traitlets
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 MAX_INLINE: Final = 2_000_000
 """The largest page, in bytes, that a notebook keeps with a widget's output, for exports."""
+
+
+def page_or_path(page: str, path: str | Path | None) -> str | Path:
+    """The page; or else the path that it was written to, because a cell of a notebook shows what it ends with."""
+    if path is None:
+        return page
+    Path(path).write_text(page, "utf-8")
+    return Path(path)
 
 
 class Shown:
@@ -48,22 +56,23 @@ class Shown:
         """A PNG of what is shown."""
         return b""
 
-    def to_html(self, path: str | Path | None = None) -> str:
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | Path) -> Path: ...
+    def to_html(self, path: str | Path | None = None) -> str | Path:
         """The widget as one page that works without a kernel and without a network.
 
         Args:
-            path: A file to write it to as well.
+            path: A file to write it to.
 
         Returns:
-            The page.
+            The path of the file; without `path`, the text of the page.
 
         Raises:
             OSError: The file cannot be written.
         """
-        text = self._page()
-        if path is not None:
-            Path(path).write_text(text, "utf-8")
-        return text
+        return page_or_path(self._page(), path)
 
     def _page(self) -> str:
         """The page from what is computed so far: every display contains it."""

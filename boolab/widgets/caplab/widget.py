@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast, overload
 
 import traitlets
 
@@ -26,7 +26,7 @@ from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from boolab.widgets._base.compress import packed
 from boolab.widgets._base.standalone_html import Part
-from boolab.widgets._base.widget import png_of
+from boolab.widgets._base.widget import page_or_path, png_of
 from boolab.widgets.caplab.counting import counted_anew, counting_of, tools_by_calls
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.how_to_set import short_of
@@ -304,17 +304,21 @@ class CapLab(OpensRuns):
 
     # --- Without a kernel, and without JavaScript ---------------------------------------------------------------------
 
-    def to_html(self, path: str | Path | None = None, *, other_agents: bool = True) -> str:
+    @overload
+    def to_html(self, path: None = None, *, other_agents: bool = True) -> str: ...
+    @overload
+    def to_html(self, path: str | Path, *, other_agents: bool = True) -> Path: ...
+    def to_html(self, path: str | Path | None = None, *, other_agents: bool = True) -> str | Path:
         """The widget as one page that works without a kernel and without a network.
 
         It holds all step caps, and some values of the other limits. The recommended settings are computed first.
 
         Args:
-            path: A file to write it to as well.
+            path: A file to write it to.
             other_agents: Whether to hold the agents that are not shown too, as far as there is room.
 
         Returns:
-            The page.
+            The path of the file; without `path`, the text of the page.
 
         Raises:
             OSError: if the file cannot be written.
@@ -326,7 +330,7 @@ class CapLab(OpensRuns):
         try:
             for setting in self._others():
                 self._tables.recommended(setting)
-            return super().to_html(path)
+            return page_or_path(self._page(), path)
         finally:
             self._others_in_page = True
 
