@@ -37,6 +37,14 @@ _SPENDING: Final = (
     "Claude Code gives its hooks no tokens and no costs, so a hook cannot hold this limit; expected a limit on steps, "
     "calls or time here, and 'claude -p --max-budget-usd' for what is spent"
 )
+_NOT_FOUND: Final = (
+    "the settings of a project are for all machines that work on it, so its hook is the command boolab, and that is "
+    "not on the PATH here: install boolab so that the shell finds it, or take --local, whose hook names this Python"
+)
+_SHARED: Final = (
+    "all who work on the project share these settings, so each needs boolab on the PATH: without it Claude Code "
+    "reports an error at each event, and no limit holds; --local is for you alone"
+)
 _SHOWN: Final = 200
 _VERSION_TIMEOUT_S: Final = 20
 
@@ -57,7 +65,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         dest="place",
         action="store_const",
         const="project",
-        help="those of the project, .claude/settings.json",
+        help="those of the project, .claude/settings.json, for all who share it: each needs boolab on the PATH",
     )
     where.add_argument(
         "--local",
@@ -122,6 +130,9 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.settings).expanduser() if args.settings else settings_path(cast("Place", args.place))
     old = read_settings(path)
     options = None if args.remove else _options(args)
+    shared = args.place == "project" and not args.settings
+    if shared and options is not None and shutil.which("boolab") is None:
+        raise SettingError(_NOT_FOUND)
     try:
         if options is None:
             new = without_hook(old or "")
@@ -130,13 +141,15 @@ def run(args: argparse.Namespace) -> int:
                 return 0
         else:
             _check_version()
-            new = with_hook(old or "", command_of(options))
+            new = with_hook(old or "", command_of(options, shared=shared))
     except ConfigFileError as error:
         raise ConfigFileError(error.message, path=path, line=error.line) from error
     code = _write(path, old, new, yes=args.yes)
     if code == 0 and options is None and new.strip() == "{}" and not path.is_symlink():
         path.unlink()
         print(f"boolab: removed {printable(str(path))}, which held nothing else", file=sys.stderr)
+    if shared and code == 0 and options is not None:
+        print(f"boolab: {_SHARED}", file=sys.stderr)
     if options is not None and "disableAllHooks" in new:
         print(f"boolab: {printable(str(path))} has disableAllHooks: no hook runs while it is true", file=sys.stderr)
     return code

@@ -58,14 +58,22 @@ def read_settings(path: Path) -> str | None:
         raise ConfigFileError(f"is not UTF-8 text (byte {error.start})", path=path) from error
 
 
-def command_of(options: Options) -> str:
+def command_of(options: Options, *, shared: bool = False) -> str:
     """The command of the hook: this Python, which does not look for modules in the folder of the agent (`-P`).
+
+    Args:
+        options: The limits, and what happens at them.
+        shared: Whether other machines read the settings too. The command is then `boolab`, which each finds on its own
+            `PATH`; like `-P`, a program that is found there does not look for modules in the folder of the agent.
 
     Example:
         >>> command_of(Options({"max_steps": 56})).partition(" -P ")[2]
         '-m boolab hook claude-code --max-steps 56'
+        >>> command_of(Options({"max_steps": 56}), shared=True)
+        'boolab hook claude-code --max-steps 56'
     """
-    return shlex.join([sys.executable, "-P", "-m", *_OWN, *options.words()])
+    start = [] if shared else [sys.executable, "-P", "-m"]
+    return shlex.join([*start, *_OWN, *options.words()])
 
 
 def with_hook(text: str, command: str) -> str:
@@ -125,6 +133,26 @@ def commands_in(text: str) -> list[str]:
     """
     events = _hooks(read_json(text)) if text.strip() else {}
     return list(dict.fromkeys(events[event][g]["hooks"][i]["command"] for _, event, g, _, i in _entries(text)))
+
+
+def options_in(text: str) -> list[Options]:
+    """The options of the hook in some settings; none if the settings or the options are not understood.
+
+    Args:
+        text: The text of the settings.
+
+    Example:
+        >>> [str(options) for options in options_in(with_hook("", command_of(Options({"max_steps": 56}))))]
+        ['--max-steps 56']
+    """
+    found = []
+    try:
+        for command in commands_in(text):
+            words = shlex.split(command)
+            found.append(Options.parse(words[words.index(_OWN[-1]) + 1 :]))
+    except (ConfigFileError, ValueError):
+        return []
+    return found
 
 
 def _hooks(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON

@@ -10,6 +10,7 @@ import pytest
 
 from boolab.cli.main import main
 from boolab.hooks.log import append
+from boolab.hooks.settings import commands_in
 from tests.support.hook_events import Did, Session
 
 INSTALL = ["hook", "claude-code", "--install", "--max-steps", "3", "--doom-loop", "2"]
@@ -83,6 +84,8 @@ def test_without_a_terminal_it_writes_nothing_unless_told_to(home: Path, capsys:
 )
 def test_it_writes_where_claude_code_reads(option: str, path: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "project").mkdir()
+    (home / "bin").mkdir()
+    (home / "bin/boolab").symlink_to(Path(sys.executable).with_name("boolab"))
     monkeypatch.chdir(home / "project")
     assert main([*INSTALL, option, "--yes"]) == 0
     assert "PostToolBatch" in json.loads((home / path).read_text())["hooks"]
@@ -98,6 +101,32 @@ def test_the_command_that_it_installs_is_the_hook(home: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (home / ".local/state/boolab/hook/claude-code/sessions/s/main.jsonl").exists()
     assert command.startswith(sys.executable)
+
+
+def test_the_hook_of_a_shared_file_names_no_path_of_this_machine(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = home / "project/.claude/settings.json"
+    settings.parent.mkdir(parents=True)
+    monkeypatch.chdir(home / "project")
+    assert main([*INSTALL, "--project", "--yes"]) == 1
+    assert "not on the PATH here" in capsys.readouterr().err
+    assert not settings.exists()
+    (home / "bin").mkdir()
+    (home / "bin/boolab").symlink_to(Path(sys.executable).with_name("boolab"))
+    assert main([*INSTALL, "--project", "--yes"]) == 0
+    assert "each needs boolab on the PATH" in capsys.readouterr().err
+    (command,) = commands_in(settings.read_text())
+    assert command == "boolab hook claude-code --max-steps 3 --doom-loop 2"
+    event = {"hook_event_name": "PostToolBatch", "session_id": "s", "tool_calls": []}
+    (home / "project/json.py").write_text("raise SystemExit('a module of the project was run')")
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], input=json.dumps(event), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (home / ".local/state/boolab/hook/claude-code/sessions/s/main.jsonl").exists()
+    assert main(["hook", "claude-code", "--remove", "--project", "--yes"]) == 0
+    assert not settings.exists()
 
 
 @pytest.mark.parametrize(
