@@ -3,7 +3,7 @@
 | file | limits |
 |---|---|
 | `.claude/agents/*.md` | `maxTurns` of each agent |
-| `.claude/settings.json`, `settings.local.json` | `env.CLAUDE_CODE_MAX_TURNS` |
+| `.claude/settings.json`, `settings.local.json` | `env.CLAUDE_CODE_MAX_TURNS`; the limits of boolab's own hook |
 | `opencode.json`, `opencode.jsonc`, `.opencode/agent/*.md` | `steps` (old: `maxSteps`) of each agent |
 | `.gemini/settings.json` | `model.maxSessionTurns`; `agents.overrides.NAME.runConfig.maxTurns`, `maxTimeMinutes` |
 | `.gemini/agents/*.md` | `max_turns`, `timeout_mins` of each agent |
@@ -21,15 +21,20 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.audits.declared import Declared
+from boolab.audits.declared import ANY, Declared
 from boolab.errors import SettingError
+from boolab.harness.groups import WrapUp
+from boolab.harness.policy import Policy
+from boolab.hooks.settings import options_in
 from boolab.io.files import read_file
 from boolab.io.json_input import mapping, parse, text
 from boolab.logs.fields import MAX_DIGITS
+from boolab.rules.call_identity import exempting
 
 MAX_BYTES: Final = 4_000_000
 MAX_PARENTS: Final = 40
@@ -42,6 +47,11 @@ _CWD: Final = re.compile(rb'"(?:cwd|directory)"\s*:\s*("(?:[^"\\]|\\.){1,4096}")
 _KEY: Final = re.compile(r"""(["']?)([A-Za-z_]+)\1\s*:\s*(["']?)(.*?)\3\s*(?:\s#.*)?""")
 _COMMENT: Final = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 _COMMENTS: Final = re.compile(rf'("(?:[^"\\]|\\.)*")|{_COMMENT}|,(?=(?:\s|{_COMMENT})*[}}\]])', re.DOTALL)
+
+_HOOK: Final = Policy(
+    name="boolab_hook", order=("max_steps", "tool_budget", "doom_loop"), wrap_up=WrapUp(summary="model")
+)
+"""How boolab's hook counts: as its rules do, and one more response follows, in which no call is executed."""
 
 _AGENT_FOLDERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     ".claude/agents": ("claude_code", ("maxTurns",)),
@@ -81,13 +91,14 @@ def found_near(paths: Iterable[Path], seen: dict[Path, list[Declared]]) -> list[
 
     A file that cannot be read is left out: it was not named. `seen` keeps what was read of each folder.
     """
-    found: dict[tuple[str, str | None, str], Declared] = {}
+    found: dict[tuple[str, str | None, str, str], Declared] = {}
     for path in paths:
         for folder in [path, *path.parents][:MAX_PARENTS]:
             if folder not in seen:
                 seen[folder] = list(_in_folder(folder))
             for one in seen[folder]:
-                found.setdefault((one.source, one.agent, one.name), one)
+                adds_up = one.where if one.policy is not None else ""  # Claude Code runs all hooks
+                found.setdefault((one.source, one.agent, one.name, adds_up), one)
     return list(found.values())
 
 
@@ -170,9 +181,23 @@ def _json(path: Path) -> Mapping[str, Any]:
 
 
 def _claude(path: Path) -> Iterator[Declared]:
-    value = mapping(_json(path).get("env")).get(_MAX_TURNS)
+    document = _json(path)
+    value = mapping(document.get("env")).get(_MAX_TURNS)
     turns = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < MAX_DIGITS else value
     yield from _number(path, _MAX_TURNS, turns, None, "claude_code")
+    if document.get("disableAllHooks") is not True:
+        yield from _hooks(path)
+
+
+def _hooks(path: Path) -> Iterator[Declared]:
+    """The limits at which boolab's own hook stops an agent: for each agent, on counts of its own."""
+    for options in options_in(read_file(path, MAX_BYTES).decode("utf-8-sig")):
+        if options.action != "stop":
+            continue
+        policy = _HOOK.vary(detectors={"identity": exempting(options.identity, options.exempt)})
+        for name, value in options.limits.items():
+            for found in _number(path, name, value, ANY, "claude_code"):
+                yield replace(found, policy=policy, scope="run" if options.scope == "run" else "turn")
 
 
 def _opencode(path: Path) -> Iterator[Declared]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, NamedTuple, TypeAlias
 
 from boolab.audits.native import Native, every_name, find, harness_of, logged, names_of
-from boolab.core.types import Run
+from boolab.core.types import Run, Scope
 from boolab.errors import SettingError, near
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
@@ -36,6 +36,8 @@ class Declared:
         source: The source whose runs it is for; empty for any.
         changed: When the file was changed; None where there is none.
         weights: See `Native`.
+        policy: The rules by which it is counted, where they are not those of the harness.
+        scope: See `Native`.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Declared:
     source: str = ""
     changed: datetime | None = None
     weights: tuple[float, float] = (1.0, 1.0)
+    policy: Policy | None = None
+    scope: Scope = "auto"
 
     def is_for(self, run: Run) -> bool:
         """Whether it is for a run."""
@@ -131,6 +135,7 @@ def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | Non
 
 def _resolved(one: Declared, run: Run, harness: Policy | None) -> Limit | None:
     """The limit under the run's harness; None if that has none of this name, or the value switches it off."""
+    harness = harness if one.policy is None else one.policy
     known = names_of(run.source, harness)
     name = find(one.name, known)
     if name is None and harness is None:
@@ -143,6 +148,7 @@ def _resolved(one: Declared, run: Run, harness: Policy | None) -> Limit | None:
     if name is None:
         return None
     native = known[name]._replace(weights=one.weights)
+    native = native if one.scope == "auto" else native._replace(scope=one.scope)
     if native.policy and (run.parent_run_id is not None or one.agent is not None):
         harness = get_policy(native.policy)
     zero = harness.cap.zero if harness is not None else "plain"

@@ -9,6 +9,7 @@ import pytest
 
 import boolab as bl
 from boolab.audits.config_files import declared_in
+from boolab.hooks.settings import with_hook
 from tests.support.report_cases import write_sessions
 
 AGENT = "---\nname: {}\ndescription: Use it when: a task (any: task) is long\n{}\n---\nYou look.\n"
@@ -18,6 +19,11 @@ def written(path: Path, content: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     return path
+
+
+def hook(options: str) -> str:
+    """The settings that `boolab hook --install` makes."""
+    return with_hook("", f"/usr/bin/python3 -P -m boolab hook claude-code {options}")
 
 
 def limits(path: Path) -> list[tuple[str, float, str | None, str]]:
@@ -31,6 +37,14 @@ def limits(path: Path) -> list[tuple[str, float, str | None, str]]:
         (".claude/agents/plan.md", "---\nmaxTurns: '7'\n---\n", [("maxTurns", 7, "plan", "claude_code")]),
         (".claude/agents/a.md", AGENT.format("x", "maxTurns: many"), []),
         (".claude/settings.local.json", '{"env": {"CLAUDE_CODE_MAX_TURNS": "3"}}',
+         [("CLAUDE_CODE_MAX_TURNS", 3, None, "claude_code")]),
+        (".claude/settings.json", hook("--max-steps 9 --doom-loop 5 --exempt Wait --scope run"),
+         [("max_steps", 9, "*", "claude_code"), ("doom_loop", 5, "*", "claude_code")]),
+        (".claude/settings.json", hook("--max-steps 9 --shadow"), []),
+        (".claude/settings.json", hook("--max-steps 9 --nudge"), []),
+        (".claude/settings.json", hook("--max-steps 9").replace("{", '{"disableAllHooks": true, ', 1), []),
+        (".claude/settings.json", hook("--max-steps nine"), []),
+        (".claude/settings.json", '{"hooks": 3, "env": {"CLAUDE_CODE_MAX_TURNS": "3"}}',
          [("CLAUDE_CODE_MAX_TURNS", 3, None, "claude_code")]),
         (".opencode/agent/a.md", AGENT.format("build", "steps: 5"), [("steps", 5, "build", "opencode")]),
         (".gemini/agents/a.md", AGENT.format("aud", "max_turns: 9\ntimeout_mins: 3"),
@@ -114,6 +128,26 @@ def session(folder: Path, cwd: Path, *, agent_calls: int) -> Path:
                       "message": {"role": "user", "content": [result]}})  # fmt: skip
     written(folder / "s" / "subagents" / "agent-x.jsonl", "\n".join(map(json.dumps, inner)))
     return folder
+
+
+def test_the_limits_of_the_hook_hold_for_each_agent_with_one_more_response(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    settings = written(project / ".claude/settings.json", hook("--tool-budget 4 --error-streak 3"))
+    written(project / ".claude/settings.local.json", hook("--tool-budget 9"))
+    logs = session(tmp_path / "logs", project, agent_calls=6)
+    found = bl.audit(logs)
+    (row,) = found.exceeded.to_dict("records")
+    assert (row["limit"], row["declared"], row["counted"], row["first_step_beyond"]) == ("tool_budget", 4, 6, 5)
+    assert (row["agent"], row["where"]) == ("explore", str(settings))
+    assert sorted(found.frame["limit"]) == ["error_streak"] * 2 + ["tool_budget"] * 4  # of two files, and two agents
+
+    log = logs / "s" / "subagents" / "agent-x.jsonl"
+    lines = log.read_text().splitlines()
+    refused = json.loads(lines[10])  # the fifth call is denied, and the hook ends the agent
+    refused["message"]["content"][0] |= {"content": "boolab: Stopped after step 4", "is_error": True}
+    log.write_text("\n".join([*lines[:10], json.dumps(refused)]))
+    stopped = bl.audit(logs).frame.query("agent == 'explore' and limit == 'tool_budget' and declared == 4")
+    assert stopped["verdict"].tolist() == ["hit"]
 
 
 def test_agent_files_are_found_from_the_folder_of_the_session(tmp_path: Path) -> None:
