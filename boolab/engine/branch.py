@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, Unpack
 
 from boolab.agents.agent import Agent
@@ -86,7 +87,9 @@ async def branch(
     return await drive(turn if setup.world is None else await turn_in_folder(turn, run, at, setup.world, message))
 
 
-async def turn_in_folder(turn: Turn, run: Run, at: int, world: World, message: str | None = None) -> Turn:
+async def turn_in_folder(
+    turn: Turn, run: Run, at: int, world: World, message: str | None = None, *, folder: Path | None = None
+) -> Turn:
     """The turn of a branch in a folder of its own, with the files that were kept after step `at`.
 
     Args:
@@ -95,12 +98,13 @@ async def turn_in_folder(turn: Turn, run: Run, at: int, world: World, message: s
         at: As for `branch`.
         world: As for `run`.
         message: As for `branch`.
+        folder: The folder, which is empty; by default a new one.
 
     Raises:
         SettingError: as `branch`.
         WorldError: as `branch`.
     """
-    own = await restored(world, kept_after(run, at))
+    own = await restored(world, kept_after(run, at), folder)
     try:
         turn = branch_turn(run, at, turn.plan.options._replace(world=own), message)
     except BaseException:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from boolab.core.types import Run
@@ -92,12 +93,13 @@ def kept_after(run: Run, at: int) -> Mapping[str, Any]:
     return found[-1]
 
 
-async def restored(world: World, kept: Mapping[str, Any]) -> World:
+async def restored(world: World, kept: Mapping[str, Any], folder: Path | None = None) -> World:
     """A world of its own in a state that was kept.
 
     Args:
         world: The world.
         kept: What a record holds of the state.
+        folder: An empty folder that becomes its root; by default a new one.
 
     Raises:
         WorldError: if it cannot be restored.
@@ -105,7 +107,7 @@ async def restored(world: World, kept: Mapping[str, Any]) -> World:
     """
     made: list[World] = []
     try:
-        await _in_thread(lambda: made.append(world.restored(kept)))
+        await _in_thread(lambda: made.append(world.restored(kept, folder)))
     except asyncio.CancelledError:
         for one in made:
             one.discard()

@@ -46,8 +46,8 @@ class Dispatcher:
         self._chunk = chunk
         self._ahead = ahead
 
-    async def run_all(self, tasks: Iterator[Task]) -> None:
-        """Run all tasks."""
+    async def run_all(self, tasks: Iterator[Task | None]) -> None:
+        """Run all tasks; where None comes, the next one may not start before another has ended."""
         running: dict[asyncio.Future[Results], Sequence[Task]] = {}
         suspects: list[Task] = []
         try:
@@ -74,10 +74,12 @@ class Dispatcher:
             for future in running:
                 future.cancel()
 
-    def _some(self, tasks: Iterator[Task]) -> Iterator[Task]:
+    def _some(self, tasks: Iterator[Task | None]) -> Iterator[Task]:
         """The next tasks, few enough that results lost by an interrupt are soon made again."""
         cells = 0
         for task in itertools.islice(tasks, self._chunk):
+            if task is None:
+                return
             yield task
             cells += len(task.cells)
             if cells >= _MAX_CELLS:

@@ -153,9 +153,7 @@ async def sweep(
         if reason not in get_args(StopReason):
             msg = f"again: {reason!r} is not a stop reason; expected some of {', '.join(get_args(StopReason))}"
             raise SettingError(msg)
-    if concurrency is not None and (not is_whole(concurrency) or concurrency < 1):
-        msg = f"concurrency={concurrency!r}: expected an integer >= 1"
-        raise SettingError(msg)
+    check_concurrency(concurrency)
     shown = check_watcher(progress)
     names = _Names.of(plan, job)
     left = partial(_unfinished, plan, names, job, reuse_prefixes=reuse_prefixes)
@@ -163,6 +161,13 @@ async def sweep(
         Work(job, names, plan.about, left), store=store, executor=executor, concurrency=concurrency, again=again,
         shown=shown,
     )  # fmt: skip
+
+
+def check_concurrency(concurrency: object) -> None:
+    """Raise `SettingError` unless a value of `concurrency=` is None or an integer of at least 1."""
+    if concurrency is not None and (not is_whole(concurrency) or concurrency < 1):
+        msg = f"concurrency={concurrency!r}: expected an integer >= 1"
+        raise SettingError(msg)
 
 
 class Names(Protocol):
@@ -181,13 +186,14 @@ class Work(NamedTuple):
         names: The key of each cell in order, and the id of its run.
         about: The facts of the sweep, as JSON values.
         unfinished: The tasks, from which of the cells are finished (None: none of them) and the store that has their
-            runs. It is iterated as workers become free.
+            runs. It is iterated as workers become free. Where it gives None, the next one may not start before another
+            has ended.
     """
 
     job: Job
     names: Names
     about: Mapping[str, Any]
-    unfinished: Callable[[Sequence[int] | None, Store | None], Iterator[Task]]
+    unfinished: Callable[[Sequence[int] | None, Store | None], Iterator[Task | None]]
 
 
 async def run_work(
@@ -423,7 +429,7 @@ class _Earlier:
 
 
 async def _work_through(
-    tasks: Iterator[Task],
+    tasks: Iterator[Task | None],
     job: Job,
     sink: _Sink,
     bar: Progress,
@@ -445,18 +451,24 @@ async def _work_through(
         await Dispatcher(job, pool, received, rows=sink.rows, chunk=chunk, ahead=ahead).run_all(tasks)
 
 
-async def _here(tasks: Iterator[Task], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:
+async def _here(tasks: Iterator[Task | None], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:
     """Run the tasks in this event loop."""
     yielded_at = time.perf_counter()
+    one_ended = asyncio.Event()
 
     async def do_some() -> None:
         nonlocal yielded_at
         for task in tasks:
+            if task is None:
+                one_ended.clear()
+                await one_ended.wait()
+                continue
             try:
                 async with aclosing(run_task(job, task, sink.step)) as made:
                     async for one in made:
                         sink.done(one)
                         bar.add(result_of(one.run))
+                        one_ended.set()
                         # Runs in virtual time may be too short to yield themselves, however many there are.
                         if time.perf_counter() - yielded_at > YIELD_EVERY_S:
                             await asyncio.sleep(0)

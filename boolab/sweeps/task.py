@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
@@ -21,7 +21,7 @@ from boolab.engine.options import Score, Setup
 from boolab.engine.record import close
 from boolab.engine.runner import drive, turn_of
 from boolab.engine.turn import Turn
-from boolab.errors import BoolabError, SettingError, describe
+from boolab.errors import BoolabError, SettingError, WorldError, describe
 from boolab.models.base import Model
 from boolab.sweeps.cells import Cell, Models, Planned, Task, model_of_cell
 from boolab.sweeps.progress import CellResult, result_of
@@ -92,12 +92,10 @@ class Job:
         """The prepared turn of a cell; `SettingError` if the cell is not accepted."""
         return turn_of(self.setup(cell, run_id), cell.task)
 
-    async def open(self, cell: Cell, run_id: str) -> Turn:
-        """The turn of a cell, with all that it needs to begin."""
-        return self.turn(cell, run_id)
-
-    def close(self, turn: Turn) -> None:
-        """Release what `open` made for a turn that has ended."""
+    @asynccontextmanager
+    async def opened(self, cell: Cell, run_id: str) -> AsyncIterator[Turn]:
+        """The turn of a cell, with all that it needs to begin, which is released once the turn has ended."""
+        yield self.turn(cell, run_id)
 
 
 async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) -> AsyncGenerator[Done, None]:
@@ -119,11 +117,11 @@ async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) ->
     if base is not None:
         turn = job.turn(first.cell, first.run_id)
     else:
-        turn = await job.open(first.cell, first.run_id)
         try:
-            base = await run(first, turn)
-        finally:
-            job.close(turn)
+            async with job.opened(first.cell, first.run_id) as turn:
+                base = await run(first, turn)
+        except WorldError as error:  # of this cell alone: the others may have their files
+            turn, base = job.turn(first.cell, first.run_id), lost(job, first, BoolabError(str(error)))
         yield Done(first, base)
     async with aclosing(derived(turn, base, others, job.setup)) as cuts:
         async for planned, cut in cuts:
@@ -195,7 +193,11 @@ def _rows(one: Done) -> Sequence[Record]:
 
 
 def lost(job: Job, planned: Planned, error: Exception) -> Run:
-    """The record of a cell that could not be run: it ends with that error before its first step."""
-    turn = job.turn(planned.cell, planned.run_id)
+    """The record of a cell that could not be run: it ends with that error before its first step, and has no score."""
+    turn = replace(job, score=_no_score).turn(planned.cell, planned.run_id)
     run = close(turn, turn.fail(error))
     return replace(run, duration_ms=None, success=None)
+
+
+def _no_score(_run: Run) -> None:
+    return None

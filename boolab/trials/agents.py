@@ -11,10 +11,14 @@ from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError, near
 from boolab.harness.policy import DEFAULT
 from boolab.harness.presets import get_policy, policies
+from boolab.trials.change import Change
 
 UNNAMED_POLICY: Final = "boocode"
 """The policy of branches where the record names none."""
 _COUNTERS: Final = {"max_steps": "steps", "tool_budget": "tool_calls", "doom_loop": "repeat_streak"}
+
+
+_LIMITS: Final = {**_COUNTERS, "max_tokens": "tokens", "max_cost": "cost", "max_time": "seconds"}
 
 
 def agents_by_name(given: Agent | Mapping[str, Agent] | None, runs: Iterable[Run]) -> dict[str, Agent]:
@@ -78,3 +82,27 @@ def agent_on_record(run: Run) -> Agent:
     }
     agent = Agent(run.agent or "agent", policy=policy, **fields)
     return replace(agent, policy=policy.vary(budgets=budgets)) if budgets else agent
+
+
+def is_as_before(run: Run, change: Change, agents: Mapping[str, Agent]) -> bool:
+    """Whether a run was made under just what the change sets, so that the change leaves it as it was.
+
+    Args:
+        run: The run.
+        change: What is tried.
+        agents: The caller's agents by their names on record.
+    """
+    given = agents.get(run.agent)
+    on_record = run.source == "boolab" or all(_LIMITS[axis] in run.limits for axis in change.settings)
+    if change.rule is not None or (given is None and not on_record):
+        return False
+    agent = agent_on_record(run) if given is None else given
+    try:
+        return _conditions(change.agent(agent)) == _conditions(agent)
+    except SettingError:  # the policy has no such limit
+        return False
+
+
+def _conditions(agent: Agent) -> tuple[object, ...]:
+    policy = get_policy(agent.policy)
+    return policy, policy.effective(agent.settings)

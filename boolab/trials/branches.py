@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
@@ -15,18 +15,18 @@ from boolab.engine.keep import kept_after
 from boolab.engine.options import Setup
 from boolab.engine.turn import Turn
 from boolab.errors import SettingError, StoreError
-from boolab.frames.costs import micro_cost
 from boolab.harness.presets import get_policy
 from boolab.models.base import Model
 from boolab.parallel.executors import Executor
 from boolab.rules.catalog import max_cost
-from boolab.rules.stop import StopRule
 from boolab.sweeps.cells import Planned, Task
 from boolab.sweeps.driver import Work, run_work
 from boolab.sweeps.fingerprints import digest, fingerprint
 from boolab.sweeps.task import Job
+from boolab.trials.cells import BranchCell, cost_before
 from boolab.trials.replayed_tools import ReplayedTools
 from boolab.trials.spending import Spending
+from boolab.worlds.own_folder import own_folder, remove_leftovers
 from boolab.worlds.protocol import World
 
 if TYPE_CHECKING:
@@ -36,32 +36,6 @@ BranchModel: TypeAlias = Model | Callable[[Run], Model]
 """A model, or a function from the run that is continued to the model that continues it."""
 AGAIN: Final = ("error", "aborted")
 """How a branch ends that shows nothing about the change: it is run again."""
-
-
-@dataclass(frozen=True, slots=True)
-class BranchCell:
-    """One branch of a trial.
-
-    Attributes:
-        run: The run on record.
-        at: How many of its steps are kept.
-        agent: Who continues, under the change.
-        rule: The stop rule in place of all limits; None where the agent's limits hold.
-    """
-
-    run: Run
-    at: int
-    agent: Agent
-    rule: StopRule | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def seed(self) -> int:
-        """The run's own seed, so that a simulated agent continues as it would have; else one from its id."""
-        return int(digest("branch", self.run.run_id)[:12], 16) if self.run.seed is None else self.run.seed
-
-    def __str__(self) -> str:
-        return f"the branch of run {self.run.run_id} after step {self.at}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +63,15 @@ class BranchJob(Job):
         """
         return _counting_cost(branch_turn(cell.run, cell.at, self.setup_of(cell, run_id)), cell)
 
-    async def open(self, cell: Any, run_id: str) -> Turn:  # noqa: ANN401 - as above
+    @asynccontextmanager
+    async def opened(self, cell: Any, run_id: str) -> AsyncIterator[Turn]:  # noqa: ANN401 - as above
         turn = self.turn(cell, run_id)
         if self.world is None:
-            return turn
-        return _counting_cost(await turn_in_folder(turn, cell.run, cell.at, self.world), cell)
-
-    def close(self, turn: Turn) -> None:
-        world = turn.plan.options.world
-        if world is not None and world is not self.world:
-            world.discard()
+            yield turn
+            return
+        with own_folder(run_id) as folder:
+            own = await turn_in_folder(turn, cell.run, cell.at, self.world, folder=folder)
+            yield _counting_cost(own, cell)
 
     def setup_of(self, cell: BranchCell, run_id: str | None = None) -> Setup:
         """The options of a branch.
@@ -145,23 +118,6 @@ def _model_of(model: object, run: Run) -> Model | None:
     return cast("Model", cast("Callable[[Run], object]", model)(run))
 
 
-def cost_before(run: Run, at: int) -> int:
-    """What the first steps of a run count as in limits on cost, in micro-dollars.
-
-    Where the record does not have their costs, they count as 0, so that a limit is one on the cost of the branch. A
-    whole run that a limit on cost stopped counts as that limit.
-
-    Args:
-        run: The run.
-        at: How many first steps.
-    """
-    known = micro_cost(run, at)
-    if known is not None:
-        return known
-    limit = run.limits.get("cost")
-    return limit if limit is not None and at == run.n_steps and run.stop.reason == "cost_budget" else 0
-
-
 def _counting_cost(turn: Turn, cell: BranchCell) -> Turn:
     """The turn, with a counter of cost that is known: no limit on an unknown one would stop it."""
     if turn.ladder.counters["cost"] is None:
@@ -174,6 +130,7 @@ async def run_branches(
     job: BranchJob,
     *,
     ids: Sequence[str],
+    n: int,
     store: str | Path | None,
     executor: Executor | None,
     concurrency: int | None,
@@ -183,15 +140,16 @@ async def run_branches(
     """Run branches in their order, as far as the maximum goes.
 
     Args:
-        cells: The branches.
+        cells: All branches of the trial.
         job: What they share.
         ids: Their ids.
+        n: How many of them are to be run.
         store: Where they are kept.
         executor: As for `sweep`.
         concurrency: As for `sweep`.
         spending: Counts what they cost, and shows the progress.
-        finished: Those that exist already, by the id of the run on record; it gets the new ones, also if an interrupt
-            or an error ends the trial early.
+        finished: Those that exist already, by the id of the run on record; it gets all of the store and the new ones,
+            also if an interrupt or an error ends the trial early.
 
     Raises:
         SettingError: if a branch is not accepted.
@@ -199,23 +157,25 @@ async def run_branches(
     again = () if job.replay_tools else AGAIN  # the record will not have the missing result another time either
     records = {run_id: cell.run.run_id for cell, run_id in zip(cells, ids, strict=True)}
     known = () if store is not None else {run.run_id for run in finished.values() if run.stop.reason not in again}
+    wanted = list(zip(cells, ids, strict=True))[:n]
 
-    def unfinished(before: Sequence[int] | None, _store: Store | None) -> Iterator[Task]:
-        for place, (cell, run_id) in enumerate(zip(cells, ids, strict=True)):
+    def unfinished(before: Sequence[int] | None, _store: Store | None) -> Iterator[Task | None]:
+        for place, (cell, run_id) in enumerate(wanted):
             if run_id in known or (before is not None and before[place]):
                 continue
-            if not spending.may_start():
-                return
+            while not spending.may_start():
+                if not spending.under_way:
+                    return
+                yield None  # those under way may cost less than they may
             yield Task((Planned(place, cast("Any", cell), run_id),))
 
-    for cell, run_id in zip(cells, ids, strict=True):  # what is missing is named before anything is spent
-        job.turn(cell, run_id)
-        if job.world is not None:
-            kept_after(cell.run, cell.at)
-    names = [(digest("branch", cell.run.run_id, cell.at), run_id) for cell, run_id in zip(cells, ids, strict=True)]
+    _check(wanted, job)
+    if job.world is not None:
+        remove_leftovers(set(ids))
+    names = [(run_id, run_id) for _, run_id in wanted]  # so that no branch replaces that of another trial
     about = {
         "trial": True,
-        "agents": sorted({cell.agent.name for cell in cells}),
+        "agents": sorted({cell.agent.name for cell, _ in wanted}),
         "tasks": [],
         "models": [],
         "grid": {},
@@ -233,6 +193,18 @@ async def run_branches(
         raise
     finally:
         finished.update((records[run.run_id], run) for run in found if run.run_id in records)
+
+
+def _check(wanted: Iterable[tuple[BranchCell, str]], job: BranchJob) -> None:
+    """Raise `SettingError` for the first branch that is not accepted, before anything is spent."""
+    for cell, run_id in wanted:
+        try:
+            job.turn(cell, run_id)
+            if job.world is not None:
+                kept_after(cell.run, cell.at)
+        except SettingError as error:
+            msg = f"{cell}: {error}"
+            raise SettingError(msg) from error
 
 
 def _kept(
@@ -273,7 +245,7 @@ def branch_ids(cells: Sequence[BranchCell], job: BranchJob) -> list[str]:
         cells: The branches.
         job: What they share.
     """
-    shared = fingerprint((job.tools, job.score, str(job.root), job.cost_limit, job.replay_tools))
+    shared = fingerprint((job.tools, job.score, str(job.root), job.cost_limit, job.replay_tools, job.world))
     one = None if callable(job.model) and not hasattr(job.model, "respond") else fingerprint(job.model)
     known: dict[int, str] = {}
     ids = []
@@ -286,19 +258,30 @@ def branch_ids(cells: Sequence[BranchCell], job: BranchJob) -> list[str]:
     return ids
 
 
-def check_model(model: object, agents: Mapping[str, Agent]) -> None:
+def check_model(model: object, cells: Iterable[BranchCell]) -> None:
     """Raise `SettingError` if nothing answers in branches.
 
     Args:
         model: The model of the trial.
-        agents: The agents of the runs.
+        cells: The branches.
     """
     if model is not None and not (hasattr(model, "respond") or callable(model)):
         msg = f"model={model!r}: expected a model, or a function from a run to its model"
         raise SettingError(msg)
-    if model is None and not (agents and all(hasattr(agent.model, "respond") for agent in agents.values())):
+    if model is None and not all(hasattr(cell.agent.model, "respond") for cell in cells):
         msg = (
             "branches need a model: expected model=, such as bl.OpenAIModel(...), or for a rehearsal without a key "
             "bl.SimulatedModel(bl.fit_profile(runs).profile)"
         )
         raise SettingError(msg)
+
+
+def is_simulated(job: BranchJob, cell: BranchCell) -> bool:
+    """Whether a simulated model answers in a branch, so that it is a rehearsal.
+
+    Args:
+        job: What all branches share.
+        cell: The branch.
+    """
+    model = _model_of(job.model, cell.run)
+    return hasattr(cell.agent.model if model is None else model, "profile")

@@ -11,6 +11,7 @@ lower end of an interval counts it as the worst that it can be, the upper end as
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -19,12 +20,13 @@ import pandas as pd
 
 from boolab.core.types import MICRO, Run
 from boolab.frames.costs import micro_cost, own_cost
-from boolab.stats.finite_totals import total_sequence
+from boolab.stats.finite_totals import TotalSequence, total_sequence
 from boolab.stats.intervals import Array, Interval
 from boolab.trials.openings import Opening, success_of
 
 MEASURES: Final = ("gain", "extra_steps", "extra_cost_usd")
-_BROKEN: Final = frozenset({"error", "aborted", "paused"})
+BROKEN: Final = frozenset({"error", "aborted", "paused"})
+"""How a branch ends that broke off."""
 
 
 class OpenTask(NamedTuple):
@@ -59,17 +61,17 @@ class Looks(NamedTuple):
     Attributes:
         frame: A row for each look, after each task: `tasks`, `branches`, and for each measure that is bounded its
             estimate for all open runs, with `_low` and `_high`. The first row is before any branch.
-        unknown: How many branches have an outcome that is not known.
-        beyond: How many branches went beyond a stated maximum.
-        unlabelled: How many of these ended, and have no label.
-        done: The tasks that count.
+        unknown: How many branches have an outcome that is not known, by why (see `unknown_because`).
+        error: What broke off the first branch that did; "" if none did.
+        beyond: How many values went beyond a stated maximum.
+        done: How many tasks count.
         gains: The gain of each task that counts, at least and at most.
     """
 
     frame: pd.DataFrame
-    unknown: int
+    unknown: Counter[str]
+    error: str
     beyond: int
-    unlabelled: int
     done: int
     gains: tuple[Spread, ...]
 
@@ -100,13 +102,13 @@ def looks_of(
     labelled: bool,
     confidence: float,
 ) -> Looks:
-    """What the finished branches say at each look.
+    """What the finished branches show at each look.
 
     Args:
         tasks: All open tasks, in the order of the trial.
         branches: By the id of the run on record, its branch.
         limits: What bounds a branch.
-        labelled: Whether labels, and not the ends of runs, say what a success is.
+        labelled: Whether labels, and not the ends of runs, determine what a success is.
         confidence: Of the intervals.
     """
     done = 0
@@ -115,7 +117,11 @@ def looks_of(
     complete = tasks[:done]
     counts = np.cumsum([0, *(len(task.openings) for task in complete)])
     columns: dict[str, object] = {"tasks": range(done + 1), "branches": counts}
-    unknown = beyond = unlabelled = 0
+    counted = [(one, branches[one.run.run_id]) for task in complete for one in task.openings]
+    unknown = Counter(unknown_because(one, branch, limits, labelled=labelled) for one, branch in counted)
+    del unknown[""]
+    error = next((str(branch.error) for _, branch in counted if branch.stop.reason in BROKEN and branch.error), "")
+    beyond = 0
     gains: list[Spread] = []
     for name in MEASURES:
         bounds = [_sum(_range(name, one, limits) for one in task.openings) for task in tasks]
@@ -124,9 +130,6 @@ def looks_of(
         found: list[Spread] = []
         for task in complete:
             parts = [_value(name, one, branches[one.run.run_id], limits, labelled=labelled) for one in task.openings]
-            if name == "gain":
-                unknown += sum(part.low < part.high for part, _ in parts)
-                unlabelled += sum(_is_unlabelled(branches[one.run.run_id], labelled=labelled) for one in task.openings)
             beyond += sum(over for _, over in parts)
             found.append(Spread(sum(part.low for part, _ in parts), sum(part.high for part, _ in parts)))
         gains = found if name == "gain" else gains
@@ -135,21 +138,50 @@ def looks_of(
         sequence = total_sequence(
             low, high, least=least, most=most, confidence=confidence, whole=name != "extra_cost_usd"
         )
-        columns[name] = _projected(low, high, len(tasks))
+        columns[name] = _projected(low, high, sequence, len(tasks))
         columns[f"{name}_low"], columns[f"{name}_high"] = sequence
     frame = pd.DataFrame(columns).astype({name: "Float64" for name in columns if name not in ("tasks", "branches")})
-    return Looks(frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown, beyond, unlabelled, done, tuple(gains))
+    return Looks(frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown, error, beyond, done, tuple(gains))
 
 
-def _is_unlabelled(branch: Run, *, labelled: bool) -> bool:
-    """Whether a branch ended, and only a label is missing."""
-    return success_of(branch, labelled=labelled) is None and branch.stop.reason not in _BROKEN
+def unknown_because(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> str:
+    """Why it is not known what a branch made of a success.
+
+    Args:
+        one: What is known of the run.
+        branch: Its branch.
+        limits: What bounds a branch.
+        labelled: Whether labels, and not the ends of runs, determine what a success is.
+
+    Returns:
+        `broke off`, `no label` (of the branch), `cost_limit` (reached without a success), or `no label on record`; ""
+        where it is known.
+    """
+    success = success_of(branch, labelled=labelled)
+    if branch.stop.reason in BROKEN:
+        return "broke off"
+    if success is None:
+        return "no label"
+    if branch.stop.reason == "cost_budget" and limits.cost is not None and not success:
+        return "cost_limit"
+    return "no label on record" if one.success is None else ""
 
 
-def _projected(low: Array, high: Array, size: int) -> list[float | None]:
-    """The total of all tasks, if the others are on average like those so far; None before the first."""
+def known_success(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> bool | None:
+    """Whether a branch is a success; None where it is not known what it made of one. Arguments as for the reason."""
+    unknown = unknown_because(one, branch, limits, labelled=labelled)
+    return None if unknown else success_of(branch, labelled=labelled)
+
+
+def _projected(low: Array, high: Array, sequence: TotalSequence, size: int) -> list[float | None]:
+    """The total of all tasks, if the others are on average like those so far, within its interval.
+
+    None before the first task. Tasks may have more open runs than others, so that the mean of a few of them may be more
+    than all of them together can have.
+    """
     middle = (np.cumsum(low) + np.cumsum(high)) / 2
-    return [None, *(middle / np.arange(1, len(middle) + 1) * size).tolist()]
+    seen = np.arange(1, len(middle) + 1)
+    return [None, *np.clip(middle / seen * size, sequence.low[1:], sequence.high[1:]).tolist()]
 
 
 def _sum(parts: object) -> Spread | None:
@@ -212,9 +244,8 @@ def _value(measure: str, one: Opening, branch: Run, limits: Limits, *, labelled:
 
 
 def _gain(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> Spread:
-    success = success_of(branch, labelled=labelled)
-    own_limit = branch.stop.reason == "cost_budget" and limits.cost is not None
-    if one.success is None or success is None or branch.stop.reason in _BROKEN or (own_limit and not success):
+    success = known_success(one, branch, limits, labelled=labelled)
+    if one.success is None or success is None:
         return Spread(one.low, one.high)
     gain = int(success) - int(one.success)
     return Spread(gain, gain)

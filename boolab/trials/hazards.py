@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from boolab.core.axes import AXES
 from boolab.core.endings import terminated
+from boolab.core.text import count
 from boolab.core.types import MICRO, Run
 from boolab.frames.runs import used_by
 from boolab.stats.intervals import Array, ClusterBootstrap, Interval, clopper_pearson, percentiles
@@ -37,6 +38,13 @@ AMOUNTS: Final[Mapping[str, Callable[[Run], int | None]]] = {
 UNITS: Final = {"max_cost": MICRO, "max_time": 1000}
 """How many of these whole numbers the unit of a limit has."""
 
+_AMOUNT: Final = {
+    "max_tokens": "a known number of tokens in each request",
+    "max_cost": "a known cost of each request (bl.priced computes it at list prices)",
+    "max_time": "a known duration",
+}
+"""What a run may lack; a record always has its steps and calls."""
+
 
 class Hazards(NamedTuple):
     """What longer runs suggest.
@@ -48,6 +56,7 @@ class Hazards(NamedTuple):
         longer: How many runs on record continued from where an open one stopped, at most.
         reach: The smallest amount beyond which no run is on record, where that is below the new limit; else None.
         why: Why there is no estimate; "" if there is one.
+        left_out: Which runs are left out, in words, because the record lacks what their estimate needs; "" for none.
     """
 
     gain: float | None
@@ -56,12 +65,15 @@ class Hazards(NamedTuple):
     longer: int
     reach: float | None
     why: str
+    left_out: str = ""
 
 
 def hazards_of(
     openings: Sequence[Opening], settings: Mapping[str, Any], groups: Sequence[object], confidence: float
 ) -> Hazards:
     """What the longer runs on record suggest for the open ones.
+
+    Runs of which the record does not have the amount or the label are left out, and named.
 
     Args:
         openings: What is known of each run.
@@ -73,16 +85,31 @@ def hazards_of(
     if axis not in AMOUNTS:
         return _nothing("Longer runs say something about one limit on steps, calls, tokens, cost or time alone.")
     amounts = [AMOUNTS[axis](one.run) for one in openings]
-    known = [place for place, one in enumerate(openings) if amounts[place] is not None and one.success is not None]
-    if len(known) < len(openings):
-        return _nothing(f"The record does not give the {AXES[axis].unit} or the success of each run.")
-    used = np.array(amounts, dtype=np.int64)
+    left_out = _left_out(axis, [amount is None for amount in amounts], [one.success is None for one in openings])
+    known = [
+        (one, amount, group)
+        for one, amount, group in zip(openings, amounts, groups, strict=True)
+        if amount is not None and one.success is not None
+    ]
+    if not known:
+        return _nothing(f"No run on record can be used: {left_out}.")
+    some, used, kinds = zip(*known, strict=True)
     new = settings[axis]
     limit = np.iinfo(np.int64).max if new is None else round(new * UNITS.get(axis, 1))
-    bootstrap = ClusterBootstrap([one.cluster for one in openings], repetitions=_REPETITIONS)
-    pool = _Pool(openings, used, groups, bootstrap)
-    open_places = [place for place, one in enumerate(openings) if one.outcome == "open"]
-    return pool.estimate(open_places, limit, axis, confidence)
+    bootstrap = ClusterBootstrap([one.cluster for one in some], repetitions=_REPETITIONS)
+    pool = _Pool(some, np.array(used, dtype=np.int64), kinds, bootstrap)
+    found = pool.estimate([place for place, one in enumerate(some) if one.outcome == "open"], limit, axis, confidence)
+    return found._replace(left_out=left_out)
+
+
+def _left_out(axis: str, without_amount: Sequence[bool], without_label: Sequence[bool]) -> str:
+    """How many runs lack what, and what to do; "" if none does."""
+    n, m = sum(without_amount), sum(without_label)
+    parts = [
+        f"{count(n, 'run')} without {_AMOUNT[axis]}" if n else "",
+        f"{count(m, 'run')} without a label (set Run.success)" if m else "",
+    ]
+    return " and ".join(filter(None, parts))
 
 
 class _Pool:

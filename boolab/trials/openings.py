@@ -22,6 +22,7 @@ from boolab.frames.dtypes import is_missing
 from boolab.frames.runs import with_subagents
 from boolab.harness.policy import DEFAULT, Policy
 from boolab.harness.presets import get_policy, policies
+from boolab.trials.agents import is_as_before
 from boolab.trials.change import REASONS, Change
 
 Outcome: TypeAlias = Literal["unchanged", "truncated", "open", "unknown"]
@@ -70,7 +71,12 @@ def openings_of(
     """
     rows = {run.run_id: row for group in _by_policy(runs, agents) for run, row in _evaluated(*group, change, below)}
     labelled = any(run.success is not None for run in runs)
-    return [_opening(run, rows[run.run_id], change, harness_of(run, agents), labelled=labelled) for run in runs]
+    return [
+        Opening(run, "unchanged", run.n_steps, success_of(run, labelled=labelled), 0, 0)
+        if is_as_before(run, change, agents)
+        else _opening(run, rows[run.run_id], change, harness_of(run, agents), labelled=labelled)
+        for run in runs
+    ]
 
 
 def success_of(run: Run, *, labelled: bool) -> bool | None:
@@ -90,7 +96,17 @@ class Harness(NamedTuple):
         policy = self.policy
         if policy is None:
             return False
-        return policy.last_step.reminder != "none" or policy.last_step.action != "tools" or policy.cap.kind == "soft"
+        return policy.last_step.reminder != "none" or policy.last_step.action != "tools" or self.is_soft
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether its cap gives the model a message, and the turn continues."""
+        return self.policy is not None and self.policy.cap.kind == "soft"
+
+    @property
+    def informs_after_cap(self) -> bool:
+        """Whether the request from which the model may learn of the cap is the one beyond it."""
+        return self.policy is not None and (self.policy.last_step.action == "grace" or not self.policy.last_step.in_cap)
 
 
 def harness_of(run: Run, agents: Mapping[str, Agent]) -> Harness:
@@ -132,8 +148,7 @@ def steps_before_cap(run: Run, harness: Harness) -> int:
     if policy is not None and policy.last_step.reminder != "none":
         return 0
     if policy is not None and cap is not None and harness.informs:
-        beyond = policy.last_step.action == "grace" or not policy.last_step.in_cap
-        kept = min(kept, cap if beyond else cap - 1)
+        kept = min(kept, cap if harness.informs_after_cap else cap - 1)
     while kept and kept == run.n_steps and _cannot_continue(run):
         kept -= 1
     return kept
@@ -234,7 +249,10 @@ def _outcome(run: Run, row: _Row, change: Change, harness: Harness) -> tuple[Out
         single = run.steps[-1].turn == 1 if run.steps else True
         return ("open", min(int(step), before)) if single and not is_missing(step) else ("unknown", 0)
     if found["outcome"] == "truncated":
-        return ("open", before) if informed and before < int(found["stop_step"]) else ("truncated", 0)
+        stop = int(found["stop_step"])
+        if harness.is_soft and [*change.settings] == ["max_steps"]:  # such a cap stops no run: it informs the model
+            return "open", min(before, stop if harness.informs_after_cap else stop - 1)
+        return ("open", before) if informed and before < stop else ("truncated", 0)
     if informed:
         return "open", before
     reason = _reason(run, harness)

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import pandas as pd
 
 from boolab.core.text import NO_MATH, aligned, count, money, percent, wrapped
+from boolab.errors import SettingError
 from boolab.stats.finding import escaped
 from boolab.stats.intervals import Interval
 from boolab.trials.forecast import Forecast
@@ -18,6 +19,14 @@ from boolab.trials.hazards import Hazards
 
 WIDTH: Final = 0.05
 """How wide the interval of the gain may be, as a share of all runs, by default."""
+
+
+def check_width(width: object) -> float:
+    """Return a share of all runs; `SettingError` if it is no number above 0."""
+    if not isinstance(width, int | float) or isinstance(width, bool) or not 0 < width < math.inf:
+        msg = f"width={width!r}: expected a share of all runs above 0, such as 0.05"
+        raise SettingError(msg)
+    return float(width)
 
 
 class Estimate(NamedTuple):
@@ -88,15 +97,15 @@ class TrialResult:
         n_open: How many there can be.
         n_unknown: How many of those that count have an outcome that is not known.
         n_beyond: How many values went beyond their stated maximum: the interval of the cost is too low then.
-        spent: The dollars of all branches, as far as they are known.
+        spent: The dollars of all branches; one whose cost is not known counts as `cost_limit`.
         effects: The results of the change, for successes and for failures on record.
         forecast: How many branches an interval of some width, in successes, is likely to take in all.
         confidence: Of each interval.
         simulated: Whether a simulated model answers in branches, so that they are a rehearsal.
         looks: A row after each task: the gain and the extra use so far, with their intervals.
-        runs: A row for each run: what the record knows, and its branch.
+        runs: A row for each run: what the record knows, its branch, and why its outcome is `unknown`.
         notes: What limits the answer.
-        budget_stopped: Whether the maximum cost kept branches from being run.
+        budget_stopped: Whether what is left of the maximum cost does not cover one more branch.
         settings: The values that are tried, by axis; empty if a policy or a stop rule is tried.
     """
 
@@ -153,8 +162,11 @@ class TrialResult:
 
         Args:
             width: How wide it may be, as a share of all runs.
+
+        Raises:
+            SettingError: if the width is no number above 0.
         """
-        return self.gain.width <= width * self.n_runs + 1e-9
+        return self.gain.width <= check_width(width) * self.n_runs + 1e-9
 
     @property
     def evidence(self) -> pd.DataFrame:
@@ -166,7 +178,10 @@ class TrialResult:
         if h.gain is not None and h.interval is not None:
             low, high = h.interval.low + self.other.low, h.interval.high + self.other.high
             middle = h.gain + (self.other.low + self.other.high) / 2
-            what = f"{h.covered:,} of {self.n_open:,} open runs would continue like the {h.longer:,} that went further"
+            longer = "run" if h.longer == 1 else f"{h.longer:,}"
+            what = (
+                f"{h.covered:,} of {count(self.n_open, 'open run')} would continue like the {longer} that went further"
+            )
             rows.append(("hazards", middle, low, high, what))
         else:
             rows.append(("hazards", None, None, None, h.why))
@@ -190,12 +205,17 @@ class TrialResult:
         if not self.n_open:
             if self.bounds.low == self.bounds.high == 0:
                 return f"The record answers this: {change} changes no outcome {base}."
+            if self.bounds.high > 0:
+                return (
+                    f"The record does not answer this, and no branch can: {change} changes the number of {what} by "
+                    f"{_signed_span(*self.bounds)} {base}."
+                )
             lost = _span(-self.bounds.high, -self.bounds.low)
             return f"The record answers this, and no branch can add to it: {change} loses {lost} {what} {base}."
         if not self.n_branches:
             return (
-                f"The record does not answer this: under {change} the outcome of {self.n_open:,} runs is open, and the "
-                f"number of {what} changes by {_signed_span(*self.bounds)} {base}."
+                f"The record does not answer this: under {change} the outcome of {count(self.n_open, 'run')} is open, "
+                f"and the number of {what} changes by {_signed_span(*self.bounds)} {base}."
             )
         low, high = self.gain.low, self.gain.high
         sure = "" if low == high else f", at {100 * self.confidence:.4g}% confidence"
@@ -218,7 +238,8 @@ class TrialResult:
             return f"Additional successes cost nothing: the change also saves {self.unit}."
         own = self.recorded_per_success
         recorded = "" if own is None else f"; on record a success costs {self._amount(own)}"
-        return f"An additional success costs {span}{recorded}."
+        where = " in the open runs" if self.other != (0, 0) else ""
+        return f"An additional success{where} costs {span}{recorded}."
 
     def _amount(self, amount: float) -> str:
         return money(amount) if self.unit == "dollars" else count(round(amount), "step")
@@ -251,12 +272,14 @@ class TrialResult:
         if more is None:
             return ""
         share = "" if self.n_branches else f" ({100 * more.width / self.n_runs:.3g}% of the runs)"
+        stop = " max_cost does not cover one more branch." if self.budget_stopped else ""
+        width = f"{math.floor(more.width + 1e-9):,} {self.success}{share}"  # an interval ends at whole numbers
         if more.branches == 0:
-            return f"The interval is at most {more.width:,.0f} {self.success}{share} wide before any branch."
-        narrow = f"likely to narrow the interval to a width of {more.width:,.0f} {self.success}{share}"
-        stop = " The stated maximum cost is reached." if self.budget_stopped else ""
+            return f"The interval is at most {width} wide before any branch.{stop}"
+        narrow = f"likely to narrow the interval to a width of {width}"
         if more.branches is None:
-            return f"Even all {self.n_open:,} branches are not {narrow}.{stop}"
+            every = "the only branch is" if self.n_open == 1 else f"all {self.n_open:,} branches are"
+            return f"Even {every} not {narrow}.{stop}"
         left = more.branches - self.n_branches
         each = self.spent / self.n_branches if self.n_branches and self.spent else None
         price = "" if each is None else f", for about {money(each * left)},"

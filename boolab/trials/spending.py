@@ -70,7 +70,7 @@ class Spending:
     """Counts what the branches of a trial cost while they run, and shows it beside the progress.
 
     It is the watcher of a sweep. `may_start` keeps the total within the maximum: each branch under way counts with the
-    most that it may cost.
+    most that it may cost. Once it has ended, it counts with what it cost, so that another may fit.
 
     Args:
         ids: Of all branches of the trial.
@@ -92,21 +92,23 @@ class Spending:
         self.unknown: set[str] = set() if before is None else set(before.unknown)
         """The ids of the branches that report no cost."""
         self.stopped = False
+        """Whether not even one more branch fits."""
         self._ids = ids
         self._maximum = maximum
         self._limit = cost_limit or 0.0
-        self._under_way = 0
+        self.under_way = 0
+        """How many branches have started, and not ended."""
         self._find: Callable[[str], Sequence[Run]] = lambda _run_id: ()
         self._watcher: Watcher | None = (_CostBar(self) if shown else None) if isinstance(shown, bool) else shown
 
     def may_start(self) -> bool:
         """Whether one more branch fits; it counts as started then."""
         if self._maximum is not None:
-            most = self.spent + (self._under_way + 1) * self._limit
+            most = self.spent + (self.under_way + 1) * self._limit
             if most > self._maximum * (1 + _ROUNDING):
-                self.stopped = True
+                self.stopped = not self.under_way
                 return False
-        self._under_way += 1
+        self.under_way += 1
         return True
 
     def begin(self, begun: Begun) -> None:
@@ -127,7 +129,7 @@ class Spending:
         Args:
             result: Its result.
         """
-        self._under_way -= 1
+        self.under_way -= 1
         found = self._find(result.run_id)
         if found:
             self.count(found)

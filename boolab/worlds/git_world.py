@@ -96,6 +96,16 @@ class GitWorld:
         return self._root
 
     @property
+    def into(self) -> Path | None:
+        """Where `branch` puts the files; None for a new temporary folder each time."""
+        return self._into
+
+    @property
+    def fingerprint(self) -> tuple[object, ...]:
+        """What distinguishes it from others: see `boolab.sweeps.fingerprints`."""
+        return str(self._root), self._include, self._max_bytes
+
+    @property
     def incomplete(self) -> str:
         """What is missing in a folder that was restored, and what to do; "" for nothing."""
         return self._incomplete
@@ -115,11 +125,12 @@ class GitWorld:
         """
         return GitKeeper(self, run_id, None if before is None else _commit_of(before))
 
-    def restored(self, kept: Mapping[str, Any]) -> GitWorld:
+    def restored(self, kept: Mapping[str, Any], folder: Path | None = None) -> GitWorld:
         """Check out the files that were kept after a step, into a folder of their own; `branch` calls this.
 
         Args:
             kept: The payload of the event `world` of that step.
+            folder: An empty folder for them; by default `into`, or a new temporary one.
 
         Returns:
             A world whose `root` is that folder.
@@ -136,9 +147,9 @@ class GitWorld:
         world = GitWorld.__new__(GitWorld)
         vars(world).update(vars(self))
         world._source, world._into = self, None  # noqa: SLF001 - it is one of this class
-        if self._into is not None:
+        if folder is None and self._into is not None:
             self._free(self._into, str(self._into))  # another branch may have filled it since
-        made = self._into or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
+        made = folder or self._into or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
         world._root = made  # noqa: SLF001
         with _undone_on_error(world.discard, made):
             made.mkdir(parents=True, exist_ok=True)

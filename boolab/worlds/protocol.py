@@ -56,11 +56,12 @@ class World(Protocol):
         """
         ...
 
-    def restored(self, kept: Mapping[str, Any]) -> World:
+    def restored(self, kept: Mapping[str, Any], folder: Path | None = None) -> World:
         """A world of its own that is in a state that was kept. This one stays as it is.
 
         Args:
             kept: What a record holds of the state.
+            folder: An empty folder that becomes its root; by default a new one.
 
         Raises:
             WorldError: if it cannot be restored.

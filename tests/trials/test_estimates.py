@@ -95,10 +95,12 @@ def test_a_task_counts_only_when_it_and_all_before_it_are_complete() -> None:
 def test_a_branch_that_broke_off_counts_as_the_worst_and_as_the_best() -> None:
     branches = of_first(9)
     some = TASKS[2].openings[0]
-    branches[some.run.run_id] = replace(branches[some.run.run_id], stop=bl.run_sync(
-        agent(), "t", model=bl.ScriptedModel([{"error": {"status": 400}}])).stop)  # fmt: skip
+    broken = bl.run_sync(agent(), "t", model=bl.ScriptedModel([{"error": {"status": 400}}]))
+    branches[some.run.run_id] = replace(branches[some.run.run_id], stop=broken.stop, error=broken.error)
     found, exact = looks(branches), looks(of_first(9))
-    assert (found.unknown, exact.unknown) == (1, 0)
+    assert found.unknown == {"broke off": 1}
+    assert not exact.unknown
+    assert found.error == broken.error != ""
     assert (found.frame["gain_low"] <= exact.frame["gain_low"]).all()
     assert (found.frame["gain_high"] >= exact.frame["gain_high"]).all()
 

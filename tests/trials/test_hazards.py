@@ -89,6 +89,27 @@ def test_runs_of_another_group_are_not_taken_as_alike() -> None:
     assert found(runs, LOOSE, groups).gain is None
 
 
+def test_runs_that_lack_a_label_or_a_cost_are_left_out_and_named() -> None:
+    long = [replace(run, run_id=f"long {run.run_id}") for run in recorded(9, MODEL, who=agent(None))]
+    runs = [*recorded(20, MODEL), *long]
+    some = [replace(run, success=None) if place in (3, 7) else run for place, run in enumerate(runs)]
+    got, expected = found(some, LOOSE), found([run for place, run in enumerate(runs) if place not in (3, 7)], LOOSE)
+    assert got.left_out == "2 runs without a label (set Run.success)"
+    assert got._replace(left_out="") == expected
+    assert expected.gain is not None
+
+
+def test_hazards_of_a_cost_that_is_not_on_record_name_what_is_missing() -> None:
+    silent = bl.SimulatedModel(profile(tokens=None, price=None))
+    runs = recorded(6, silent)
+    got = hazards_of(openings_of(runs, change_of({"max_cost": 0.5}), {}), {"max_cost": 0.5}, [""] * 6, 0.95)
+    assert got.gain is None
+    assert got.why == (
+        "No run on record can be used: 6 runs without a known cost of each request (bl.priced computes it at list "
+        "prices)."
+    )
+
+
 def test_two_limits_at_once_have_no_hazards() -> None:
     runs = recorded(9, MODEL)
     change = {"max_steps": LOOSE, "tool_budget": 9}

@@ -73,6 +73,33 @@ def test_a_branch_is_the_undisturbed_run_under_any_setting_or_the_record_bounds_
             assert content(continued(one, change, who, model)) == content(run)
 
 
+@pytest.mark.parametrize("name", CAPPED)
+def test_a_cap_that_is_the_runs_own_changes_nothing_in_each_preset(name: str) -> None:
+    who = bl.Agent("a", policy=name, max_steps=5)
+    runs = [bl.run_sync(who, "t", model=CODER, seed=seed) for seed in range(2)]
+    for one in opened(runs, {"max_steps": 5}, {"a": who}):
+        assert (one.outcome, one.low, one.high) == ("unchanged", 0, 0)
+
+
+def test_settings_that_are_those_on_record_change_nothing() -> None:
+    runs = recorded(20, MODEL, who=agent(tool_budget=9))
+    for change in ({"max_steps": TIGHT}, {"tool_budget": 9}, {"max_steps": TIGHT, "tool_budget": 9}):
+        assert {one.outcome for one in opened(runs, change)} == {"unchanged"}
+    assert {one.outcome for one in opened(runs, {"max_steps": TIGHT, "tool_budget": 5})} > {"truncated"}
+
+
+def test_a_tighter_cap_that_only_informs_the_model_truncates_no_run() -> None:
+    """The same with the agent and by the record alone, which has the ceiling and not the cap."""
+    who, tighter = (bl.Agent("a", policy="opencode_v1", max_steps=cap) for cap in (9, 5))
+    for seed in range(6):
+        run = bl.run_sync(who, "t", model=CODER, seed=seed)
+        whole = bl.run_sync(tighter, "t", model=CODER, seed=seed)
+        for agents in ({"a": who}, {}):
+            (one,) = opened([run], {"max_steps": 5}, agents)
+            assert (one.outcome, one.at) == ("open", 4)
+            assert content(continued(one, {"max_steps": 5}, who, CODER)) == content(whole)
+
+
 def test_a_rule_replaces_all_limits() -> None:
     runs = recorded(20, MODEL)
     found = opened(runs, bl.max_steps(LOOSE))

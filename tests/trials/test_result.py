@@ -72,15 +72,34 @@ def test_a_change_that_adds_successes_and_saves_steps_has_no_price() -> None:
     assert shown == "Additional successes cost nothing: the change also saves steps."
 
 
+def test_a_single_run_is_not_several() -> None:
+    one = replace(BEFORE, n_open=1, forecast=lambda width: Forecast(width, None, None))
+    assert "the outcome of 1 run is open" in one.sentences[0]
+    assert one.sentences[-1].startswith("Even the only branch is not likely to narrow")
+
+
+def test_what_no_branch_can_find_is_not_called_an_answer() -> None:
+    assert after(n_open=0, bounds=Interval(-3.0, 5.0)).sentences[0] == (
+        "The record does not answer this, and no branch can: a step cap of 24 changes the number of successes by -3 to "
+        "+5 (on record: 20 of 40 runs)."
+    )
+    assert "loses 2 to 3 successes" in after(n_open=0, bounds=Interval(-3.0, -2.0)).sentences[0]
+
+
+def test_the_price_is_one_of_the_open_runs_where_others_change_too() -> None:
+    found = after(per_success=Estimate(3.0, 1.0, 8.0), extra_cost=None, other=Interval(-2.0, -1.0)).sentences[1]
+    assert found.startswith("An additional success in the open runs costs about 3 steps")
+
+
 def test_what_more_it_takes_has_its_price() -> None:
-    assert "About 7 more branches, for about $1.40, are likely to narrow the interval to a width of 4 successes." in (
+    assert "About 7 more branches, for about $1.40, are likely to narrow the interval to a width of 3 successes." in (
         after().sentences
     )
     one = after(forecast=lambda width: Forecast(width, 11, 9), spent=0.0)
     assert one.sentences[-1].startswith("About 1 more branch is likely")
     none = after(forecast=lambda width: Forecast(width, None, None), budget_stopped=True)
-    assert none.sentences[-1].startswith("Even all 34 branches are not likely to narrow the interval to a width of 4")
-    assert none.sentences[-1].endswith("successes. The stated maximum cost is reached.")
+    assert none.sentences[-1].startswith("Even all 34 branches are not likely to narrow the interval to a width of 3")
+    assert none.sentences[-1].endswith("successes. max_cost does not cover one more branch.")
 
 
 def test_a_change_that_reaches_both_kinds_of_runs_names_the_share_that_it_needs() -> None:

@@ -20,6 +20,10 @@ from tests.support.model_server import Gate
 from tests.support.served_trials import COST, TIGHT, Billing, ByTask, child, facts, go, plan_of, recorded
 from tests.support.sweeping import die_at, size
 
+ELSEWHERE: Final[list[Any]] = [
+    pytest.param({"concurrency": 8}, id="many at once"),
+    pytest.param({"executor": "processes"}, id="processes", marks=pytest.mark.slow),
+]
 LIMIT: Final = 5 * COST
 ONCE: Final = {"retry": bl.models.Retry(attempts=1)}
 AT_ONCE: Final = 4
@@ -72,6 +76,17 @@ def test_what_many_killed_processes_had_spent_counts_towards_the_maximum(
     tmp_path: Path, book: Path, billing: Billing, seed: int
 ) -> None:
     killed_and_run_again(tmp_path, book, billing, 4, random.Random(seed))  # noqa: S311 - moments, no secret
+
+
+@pytest.mark.parametrize("options", ELSEWHERE)
+def test_branches_that_cost_less_than_they_may_make_room_for_others(
+    book: Path, billing: Billing, options: dict[str, Any]
+) -> None:
+    """Three fit while none has ended; each costs four, and so six fit in the end."""
+    plan = plan_of(recorded(book, 12), model(billing), cost_limit=10 * COST, max_cost=30 * COST)
+    found = go(plan, **options)
+    assert (found.n_branches, found.budget_stopped) == (6, True)
+    assert found.spent == pytest.approx(24 * COST)
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])

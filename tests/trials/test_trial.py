@@ -50,7 +50,7 @@ def test_branches_come_in_whole_tasks_and_are_not_run_twice() -> None:
     ids = [run.run_id for run in trial.branches]
     tasks = {run.task for run in trial.branches}
     assert 5 <= first.n_branches <= 7
-    assert sum(one.outcome == "open" and one.cluster in tasks for one in trial._openings) == first.n_branches
+    assert sum(one.outcome == "open" and one.cluster in tasks for one in trial.design.openings) == first.n_branches
     again = go(trial, 5)
     assert numbers(again) == numbers(first)
     more = go(trial, 12)
@@ -79,6 +79,36 @@ def test_a_result_can_be_had_at_any_look_and_the_interval_only_narrows() -> None
     assert trial.enough(0.05)
 
 
+def test_a_store_keeps_the_branches_of_several_trials(tmp_path: Path) -> None:
+    """Of another cap, of another model: none replaces those of another, which were paid for."""
+    store = tmp_path / "trial.db"
+    other = bl.SimulatedModel(profile(hazard=0.2))
+    variants: list[dict[str, Any]] = [{}, {"change": {"max_steps": 12}}, {"model": other}]
+    first = [go(plan(store=store, **options)) for options in variants]
+    written = bl.runs_df(bl.stored_runs(store))["run_id"].tolist()
+    assert len(written) == sum(found.n_branches for found in first)
+    for options, before in zip(variants, first, strict=True):
+        again = go(plan(store=store, **options), 1)
+        assert numbers(again) == numbers(before)
+        assert again.spent == pytest.approx(before.spent)
+        assert again.to_half == before.to_half
+    assert sorted(bl.runs_df(bl.stored_runs(store))["run_id"]) == sorted(written)
+
+
+def test_the_estimate_lies_within_its_interval() -> None:
+    """The first task has many open runs, so that its mean is more than all tasks can have."""
+    stopped = [run for run in RUNS if run.stop.reason == "step_cap" and not run.success]
+    runs = [replace(run, task="many" if place < 8 else run.run_id) for place, run in enumerate(stopped)]
+    for seed in range(9):
+        found = go(plan(runs, seed=seed, score=lambda _run: True), 1)
+        assert found.gain.value is not None
+        assert found.gain.low <= found.gain.value <= found.gain.high
+        looks = found.looks.iloc[1:]
+        assert (looks["gain_low"] <= looks["gain"]).all()
+        assert (looks["gain"] <= looks["gain_high"]).all()
+        assert looks["gain"].iloc[-1] == found.gain.value
+
+
 def test_the_maximum_cost_is_never_exceeded_and_is_named() -> None:
     whole = go(plan())
     for share in (0.3, 0.6):
@@ -86,7 +116,7 @@ def test_the_maximum_cost_is_never_exceeded_and_is_named() -> None:
         assert 0 < found.spent <= share * whole.spent
         assert found.budget_stopped
         assert found.n_branches < whole.n_branches
-        assert "The stated maximum cost is reached." in str(found)
+        assert "max_cost does not cover one more branch." in re.sub(r"\s+", " ", str(found))
 
 
 def test_what_was_spent_before_counts_towards_the_maximum(tmp_path: Path) -> None:
@@ -192,9 +222,9 @@ def test_calls_are_answered_from_the_record_until_they_differ() -> None:
         for n in range(3)
     ]  # fmt: skip
     options: dict[str, Any] = {"replay_tools": True, "cost_limit": None, "agent": four, "score": lambda _run: True}
-    same = go(plan(runs, {"max_steps": 4}, model=looks(*["grep"] * 6), **options))
+    same = go(plan(runs, {"max_steps": 3}, model=looks(*["grep"] * 6), **options))
     assert same.n_unknown == 0
-    assert same.runs["branch_steps"].tolist() == [4, 4, 4]
+    assert same.runs["branch_steps"].tolist() == [3, 3, 3]
     trial = plan(runs, {"max_steps": 9}, model=looks("grep", "find", "grep"), **options)
     other = go(trial)
     assert (other.n_unknown, other.n_branches) == (3, 3)
@@ -238,11 +268,27 @@ def test_a_branch_has_the_files_of_its_step_in_a_folder_of_its_own(tmp_path: Pat
         ({"agent": {"b": agent()}}, "the record names an agent 'a'"),
         ({"change": {"max_turns": 5}}, "there is no setting 'max_turns'"),
         ({"runs": []}, "there are no runs"),
+        ({"runs": [RUNS[0], replace(RUNS[1], run_id="")]}, "1 of 2 runs have no run_id"),
+        ({"runs": [*RUNS, RUNS[3]]}, "2 runs have the run_id 'run 003': pass each run once"),
+        ({"max_cost": 0.5, "cost_limit": 1.0}, "max_cost=0.5 is less than cost_limit=1.0"),
+        ({"pool": "modle"}, "runs have no column 'modle'; did you mean 'model'?"),
+        ({"seed": "first"}, "seed='first': expected an integer"),
     ],
 )
 def test_what_is_not_accepted_is_named_before_anything_runs(options: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingError, match=re.escape(words)):
         plan(**options)
+
+
+def test_what_is_not_accepted_of_a_run_or_a_width_is_named() -> None:
+    for options, words in (({"concurrency": 0}, "concurrency=0"), ({"max_cost": 0.5}, "is less than cost_limit=1.0")):
+        with pytest.raises(SettingError, match=words):
+            go(plan(), 3, **options)
+    for width in (0, "wide", float("nan")):
+        with pytest.raises(SettingError, match="expected a share of all runs"):
+            plan().enough(width)  # type: ignore[arg-type]
+        with pytest.raises(SettingError, match="expected a share of all runs"):
+            plan().forecast(width)  # type: ignore[arg-type]
 
 
 def test_without_a_model_the_plan_is_there_and_running_says_what_is_missing() -> None:
@@ -286,10 +332,11 @@ def test_a_run_that_waits_for_its_user_has_no_branch_and_is_counted() -> None:
     """A conversation with a simulated user: a text of the agent is not its end."""
     runs = bl.load_dataset("atlas/tau-airline")
     trial = plan(runs, {"max_steps": 60}, cost_limit=None)
-    waiting = [one for one in trial._openings if one.why == "user"]
+    waiting = [one for one in trial.design.openings if one.why == "user"]
     assert waiting
     assert all(not one.run.steps[one.at - 1].response.tool_calls for one in waiting)
-    assert f"{len(waiting)} wait for a message of their user" in str(trial)
+    assert len(waiting) == 1
+    assert "; 1 waits for a message of its user, which a branch does not have." in trial.result.notes[0]
     found = go(trial)
     assert found.n_branches == found.n_open == trial.outcomes["open"]
     assert found.gain.width == sum(one.high - one.low for one in waiting)
@@ -299,10 +346,11 @@ def test_a_branch_without_a_label_asks_for_a_score() -> None:
     unlabelled = bl.SimulatedModel(profile(success=None))
     found = go(plan(model=unlabelled))
     assert found.n_unknown == found.n_branches
-    assert f"{found.n_branches} branches ended without a label: pass score=." in " ".join(found.notes)
+    assert f"is unknown: {found.n_branches} ended without a label (pass score=)." in " ".join(found.notes)
 
 
 def test_the_answer_of_a_simulated_model_says_so_and_that_of_another_does_not() -> None:
     assert "if the agent is like the simulated one" in go(plan(), 6).sentences[0]
+    assert "if the agent is like the simulated one" in go(plan(model=lambda _run: MODEL), 6).sentences[0]
     scripted = bl.ScriptedModel([{"tool_calls": [call("look")], "repeat": 30}, "Done."], tools={"look": "x"})
     assert "simulated" not in str(go(plan(model=scripted, score=lambda run: run.n_steps % 2 == 0), 6))

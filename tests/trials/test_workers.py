@@ -1,6 +1,9 @@
 """Branches on other processes: with a server, with a world, and what cannot be sent there."""
 
+import os
 import re
+import signal
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +13,12 @@ import pytest
 
 import boolab as bl
 from boolab.errors import SettingError
+from boolab.trials.branches import branch_ids
 from boolab.trials.trial import Trial
+from boolab.worlds.own_folder import own_folder
 from tests.support.git_worlds import edit_tool, editor, files_of, repository, write
 from tests.support.served_trials import ByTask, facts, go, plan_of, recorded, script
+from tests.support.sweeping import forks
 
 ELSEWHERE: list[Any] = [
     pytest.param({"concurrency": 8}, id="many at once"),
@@ -63,6 +69,65 @@ def test_a_branch_on_another_process_has_the_files_of_its_step(tmp_path: Path) -
     assert files_of(tmp_path / "work") == before
 
 
+def test_the_folder_of_a_killed_branch_is_removed_by_the_next_run_of_its_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    plan, _ = in_a_world(tmp_path / "work")
+    (run_id,) = branch_ids(plan.design.cells, plan.design.job)
+    dead = forks.Process(target=killed_in, args=(run_id,))
+    dead.start()
+    dead.join()
+    assert [path.suffix for path in sorted(place.glob("boolab-branch-*"))] == ["", ".lock"]
+    go(plan)
+    assert plan.result.n_unknown == 0
+    assert list(place.glob("boolab-*")) == []
+
+
+def killed_in(run_id: str) -> None:
+    """What a process does that is killed while it makes a branch."""
+    with own_folder(run_id):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_world_is_a_part_of_what_a_branch_is(tmp_path: Path) -> None:
+    plan, world = in_a_world(tmp_path / "work")
+    other = bl.GitWorld(repository(tmp_path / "other"))
+    ids = [
+        branch_ids(plan.design.cells, replace(plan.design.job, world=one))
+        for one in (world, bl.GitWorld(tmp_path / "work"), other, bl.GitWorld(tmp_path / "work", max_file_mb=1), None)
+    ]
+    assert ids[0] == ids[1]
+    assert len({one for (one,) in ids}) == 4
+
+
+def test_a_run_whose_files_are_gone_is_unknown_and_the_others_are_branched(tmp_path: Path) -> None:
+    plan, world = in_a_world(tmp_path / "work")
+    (run,) = (cell.run for cell in plan.design.cells)
+    gone = {"commit": "0" * 40}
+    events = tuple(
+        event._replace(payload={**event.payload, **gone}) if event.kind == "world" else event for event in run.events
+    )
+    lost = replace(run, run_id="lost", events=events)
+    job = plan.design.job
+    options: dict[str, Any] = {"tools": job.tools, "score": job.score, "model": job.model, "world": world}
+    both = bl.trial([run, lost], {"max_steps": 9}, agent=bl.Agent("a", max_steps=2, policy="naive"), **options)
+    found = go(both)
+    assert (found.n_branches, found.n_unknown, found.effects.recovered) == (2, 1, 1)
+    assert dict(found.runs.set_index("run_id")["unknown"].dropna()) == {"lost": "broke off"}
+    assert any("1 broke off (the first: " in note and "0000 is not in" in note for note in found.notes)
+
+
+def test_a_world_with_one_folder_for_all_branches_is_refused(tmp_path: Path) -> None:
+    plan, _ = in_a_world(tmp_path / "work")
+    runs = [cell.run for cell in plan.design.cells]
+    with pytest.raises(SettingError, match="into= names one folder, and each branch gets one of its own"):
+        bl.trial(runs, {"max_steps": 9}, world=bl.GitWorld(tmp_path / "work", into=tmp_path / "one"))
+
+
 class Locked(bl.GitWorld):
     """A world that cannot be sent."""
 
@@ -86,7 +151,7 @@ def test_what_cannot_be_sent_is_named(tmp_path: Path) -> None:
     plan, _ = in_a_world(tmp_path / "other", score=lambda _run: lock.locked())
     with pytest.raises(SettingError, match="^score cannot be sent to a worker"):
         go(plan, executor="processes")
-    runs = [cell.run for cell in plan._cells]
+    runs = [cell.run for cell in plan.design.cells]
     bare: dict[str, Any] = {"agent": bl.Agent("a", max_steps=2, policy="naive"), "model": bl.ScriptedModel(["Done."])}
     plan = bl.trial(runs, {"max_steps": 9}, world=Locked(tmp_path / "other"), **bare)
     with pytest.raises(SettingError, match="^world cannot be sent to a worker"):

@@ -1,0 +1,175 @@
+"""The design of a trial: all that is fixed before its first branch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from boolab.agents.agent import Agent
+from boolab.core.types import Run
+from boolab.engine.branch import TurnEndedError, branch_turn
+from boolab.errors import SettingError, near
+from boolab.frames.tables import columns_of_runs
+from boolab.models.scripted import ScriptedModel
+from boolab.stats.intervals import Interval
+from boolab.trials.agents import agent_on_record
+from boolab.trials.branches import BranchJob
+from boolab.trials.cells import BranchCell, most_steps
+from boolab.trials.change import Change
+from boolab.trials.estimates import Limits, OpenTask, tasks_in_order
+from boolab.trials.hazards import Hazards, hazards_of
+from boolab.trials.openings import Opening, openings_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """What a trial does, and what the record knows of it; no branch changes it.
+
+    Attributes:
+        change: What is tried.
+        agents: The caller's agents by their names on record.
+        job: What all branches share.
+        openings: What is known of each run, in their order.
+        tasks: The open tasks, in the one random order of the trial.
+        hazards: What longer runs on record suggest.
+        labelled: Whether labels, and not the ends of runs, determine what a success is.
+        confidence: Of each interval.
+        n_left_out: How many runs of subagents were left out.
+    """
+
+    change: Change
+    agents: Mapping[str, Agent]
+    job: BranchJob
+    openings: Sequence[Opening]
+    tasks: Sequence[OpenTask]
+    hazards: Hazards
+    labelled: bool
+    confidence: float
+    n_left_out: int
+
+    @cached_property
+    def order(self) -> list[Opening]:
+        """The open runs, in the order in which they are branched."""
+        return [one for task in self.tasks for one in task.openings]
+
+    @cached_property
+    def cells(self) -> list[BranchCell]:
+        """Their branches, in the same order."""
+        return [_cell(one, self.change, self.agents) for one in self.order]
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The most steps and dollars that a branch may have."""
+        caps = [most_steps(cell) for cell in self.cells]
+        return Limits(None if None in caps else max(filter(None, caps), default=None), self.job.cost_limit)
+
+    @cached_property
+    def others(self) -> Interval:
+        """The bounds of the gain of runs that no branch is about."""
+        others = [one for one in self.openings if one.outcome != "open"]
+        return Interval(sum(one.low for one in others), sum(one.high for one in others))
+
+    @cached_property
+    def bounds(self) -> Interval:
+        """The bounds of the gain of all runs, by the record alone."""
+        return Interval(*(sum(getattr(one, end) for one in self.openings) for end in ("low", "high")))
+
+    def prefix(self, wanted: int) -> int:
+        """How many branches the first tasks have that together have at least so many.
+
+        Args:
+            wanted: How many branches there are to be.
+        """
+        size = 0
+        for task in self.tasks:
+            if size >= wanted:
+                break
+            size += len(task.openings)
+        return size
+
+
+def design_of(
+    runs: Sequence[Run],
+    change: Change,
+    *,
+    agents: Mapping[str, Agent],
+    job: BranchJob,
+    below: Sequence[Run],
+    seed: int,
+    pool: str | None,
+    confidence: float,
+) -> Design:
+    """Look at what the record knows of a change, and draw the order of its open tasks.
+
+    Args:
+        runs: The runs, but for those of subagents.
+        change: What is tried.
+        agents: The caller's agents by their names on record.
+        job: What all branches share.
+        below: The runs of subagents.
+        seed: Of the order.
+        pool: The column whose values hazards keep apart.
+        confidence: Of each interval.
+
+    Raises:
+        SettingError: if runs have no id, or the same one, or there is no such column.
+    """
+    _check_ids(runs)
+    groups = _groups(runs, pool)
+    openings = [_with_user(one, change, agents, job) for one in openings_of(runs, change, agents, below)]
+    return Design(
+        change=change,
+        agents=agents,
+        job=job,
+        openings=openings,
+        tasks=tasks_in_order(openings, seed),
+        hazards=hazards_of(openings, change.settings, groups, confidence),
+        labelled=any(run.success is not None for run in runs),
+        confidence=confidence,
+        n_left_out=len(below),
+    )
+
+
+def _check_ids(runs: Sequence[Run]) -> None:
+    """Raise `SettingError` unless each run has an id of its own: branches are named by them."""
+    missing = sum(not run.run_id for run in runs)
+    if missing:
+        msg = (
+            f"{missing:,} of {len(runs):,} runs have no run_id, which branches are named by: give each run its own, "
+            "such as dataclasses.replace(run, run_id=f'run {n}')"
+        )
+        raise SettingError(msg)
+    (run_id, n), *_ = Counter(run.run_id for run in runs).most_common(1)
+    if n > 1:
+        msg = f"{n:,} runs have the run_id {run_id!r}: pass each run once, and give each a run_id of its own"
+        raise SettingError(msg)
+
+
+def _groups(runs: Sequence[Run], pool: str | None) -> Sequence[object]:
+    if pool is None:
+        return [""] * len(runs)
+    table = columns_of_runs(list(runs), {pool})
+    if pool not in table:
+        msg = f"pool: runs have no column {pool!r}{near(str(pool), list(table.columns), 'columns')}"
+        raise SettingError(msg)
+    groups: list[object] = table[pool].tolist()
+    return groups
+
+
+def _cell(one: Opening, change: Change, agents: Mapping[str, Agent]) -> BranchCell:
+    agent = agents.get(one.run.agent) or agent_on_record(one.run)
+    return BranchCell(one.run, one.at, change.agent(agent), change.rule, dict(change.settings))
+
+
+def _with_user(one: Opening, change: Change, agents: Mapping[str, Agent], job: BranchJob) -> Opening:
+    """What is known of a run; its outcome is unknown if it waits for a user, whom a branch does not have."""
+    if one.outcome != "open" or not one.at or one.run.steps[one.at - 1].response.tool_calls:
+        return one
+    setup = job.setup_of(_cell(one, change, agents))._replace(model=ScriptedModel([]), world=None)
+    try:
+        branch_turn(one.run, one.at, setup)
+    except TurnEndedError:
+        return one._replace(outcome="unknown", why="user")
+    return one
