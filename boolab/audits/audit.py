@@ -22,7 +22,7 @@ from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing, well
 from boolab.frames.runs import Runs, as_runs
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
-from boolab.logs.list_prices import needs_prices, prices_of
+from boolab.logs.list_prices import price_notes
 from boolab.logs.load import Reader, each_log
 from boolab.stats.finding import Finding
 
@@ -164,20 +164,10 @@ def audit_files(
     runs: list[Run] = []
     rows: list[Row] = []
     never: dict[tuple[str, str, float], str] = {}
-    notes: tuple[str, ...] = ()
-    files = list(files)
-    every = [run for _, part in files for run in part]
-    if needs_prices(every):
-        prices = prices_of(every)
-        every, notes = prices.runs, prices.notes()
-    costed = iter(every)
-    near: list[Declared] = []
     for path, part in files:
         around = found_near(folders_of(path), seen) if auto and path is not None else []
         declared = [*given, *(one for one in around if not _given(one, given))]
-        near += (one for one in around if one not in near)
-        for _ in part:
-            run = next(costed)
+        for run in part:
             runs.append(run)
             of_run = rows_of(run, declared, harness, scope, log=auto)
             rows += of_run
@@ -185,9 +175,9 @@ def audit_files(
     binding = binding_of(rows, never)
     frame = _frame(rows)
     words = Words(runs, rows, binding, unmatched(given, runs, harness))
-    shown = _shown(frame)
-    return Audit("Limits, declared and counted", frame, tuple(words.sentences()), (*words.notes(), *notes), shown,
-                 binding=binding)  # fmt: skip
+    notes = (*words.notes(), *price_notes(runs))
+    title, sentences = "Limits, declared and counted", tuple(words.sentences())
+    return Audit(title, frame, sentences, notes, _shown(frame), binding=binding)
 
 
 def _given(one: Declared, given: Sequence[Declared]) -> bool:

@@ -185,7 +185,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the file, and print the account of it."""
     out = Path(args.out).expanduser()
-    logs = each_log(args.logs, format=args.format, since=since_time(args), limit=args.limit)
+    # What is kept is what the logs have: a price is computed when the file is read.
+    logs = each_log(args.logs, format=args.format, since=since_time(args), limit=args.limit, prices=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files holds them
         account = written(out, lambda: import_logs(logs, out, "facts" if args.facts else "everything"))

@@ -172,7 +172,7 @@ class Fleet:
         format: The format of the logs, if it is not to be detected.
         idle_s: How many seconds after its last change a log is one of a running agent.
         since: Logs that were changed at this time (seconds since 1970) or later are read at the beginning, too.
-        prices: Whether costs that logs lack are filled in at list prices.
+        prices: Whether costs that logs lack are computed at list prices; see `load_runs`.
         now: The clock: seconds since 1970.
     """
 

@@ -47,7 +47,7 @@ class RuleState:
     Args:
         rule: The rule; None counts alone.
         scope: Whether counters start anew with each turn, or never.
-        prices: Whether costs that the log lacks are filled in at list prices; see `boolab.logs.list_prices`.
+        prices: Whether costs that the log lacks are computed at list prices; see `load_runs`.
 
     Attributes:
         fired: Where the rule was true first: in each turn, or (scope "run") in the run.

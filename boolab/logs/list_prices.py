@@ -14,6 +14,7 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
+from boolab.core.text import count
 from boolab.core.types import Run, Step, Usage
 from boolab.frames.runs import Runs, as_runs
 from boolab.models.remote.pricing import installed, list_price, require
@@ -25,7 +26,7 @@ _NAMED: Final = 3  # models in a note
 
 
 class Prices(NamedTuple):
-    """Runs with costs, and where the costs are from.
+    """Runs with costs.
 
     Attributes:
         runs: The runs.
@@ -37,30 +38,12 @@ class Prices(NamedTuple):
     n_priced: int
     unpriced: Mapping[str, int]
 
-    def notes(self) -> tuple[str, ...]:
-        """Where the costs are from, as sentences for a report."""
-        content = []
-        if self.n_priced:
-            steps = f"{self.n_priced:,} step{'' if self.n_priced == 1 else 's'}"
-            content.append(
-                f"Cost of {steps}: from tokens at list prices of genai-prices {version('genai-prices')}, not from the "
-                "log. A subscription or a discount is not in it."
-            )
-        if self.unpriced:
-            names = [*self.unpriced]
-            more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-            n = sum(self.unpriced.values())
-            content.append(
-                f"No list price is known of {', '.join(names[:_NAMED])}{more}, so the cost of {n:,} "
-                f"step{' is' if n == 1 else 's is'} not known."
-            )
-        return tuple(content)
-
 
 def priced(runs: Runs) -> list[Run]:
     """Fill in the cost of steps at list prices, if their log has tokens and the model but no cost.
 
-    This is for logs of Claude Code and of Codex; other runs stay as they are. Tokens that were read from the provider's
+    `load_runs` and `read_logs` do so by default; this is for other runs, such as those of a store. It is for logs of
+    Claude Code and of Codex; other runs stay as they are. Tokens that were read from the provider's
     cache, or written to it, have their own prices. A cost in the log stays. If the model's price is not known, the
     cost stays unknown.
 
@@ -86,6 +69,32 @@ def priced(runs: Runs) -> list[Run]:
 def needs_prices(runs: Sequence[Run]) -> bool:
     """Whether there are steps that the price table might price."""
     return any(run.source in PROVIDERS and _lacks(step.response.usage) for run in runs for step in run.steps)
+
+
+def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Where the costs of runs are from whose logs have none, as sentences for a report."""
+    mine = [run for run in runs if run.source in PROVIDERS]
+    if mine and not installed():
+        missing = "Dollars need the list prices of the package genai-prices: pip install 'boolab[prices]'."
+        return (missing,) if needs_prices(mine) else ()
+    n_priced = sum(step.response.usage.cost is not None for run in mine for step in run.steps)
+    left_out, unpriced = prices_of(mine)[1:]
+    notes = []
+    if n_priced:
+        notes.append(
+            f"Cost of {count(n_priced, 'step')}: from tokens at list prices of genai-prices {version('genai-prices')}, "
+            "not from the log. A subscription or a discount is not in it."
+        )
+    if left_out:
+        notes.append(f"The cost of {count(left_out, 'step')} is left out, though list prices of the models are known.")
+    if unpriced:
+        names, n = [*unpriced], sum(unpriced.values())
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        notes.append(
+            f"No list price is known of {', '.join(names[:_NAMED])}{more}, so the cost of {count(n, 'step')} is not "
+            "known."
+        )
+    return tuple(notes)
 
 
 def prices_of(runs: Sequence[Run]) -> Prices:

@@ -28,6 +28,7 @@ from boolab.io.files import no_file
 from boolab.io.json_input import Damage, Warn
 from boolab.io.packed import DamagedFile, unpacked
 from boolab.logs.fields import Head
+from boolab.logs.list_prices import needs_prices, prices_of
 from boolab.logs.shipped import atlas_files
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Reading:
         return f"<Reading: {len(self.runs)} runs of {len(self.files)} files, {skipped} skipped, {warned} warnings>"
 
 
-def load_runs(paths: Paths, format: str | Reader | None = None) -> list[Run]:
+def load_runs(paths: Paths, format: str | Reader | None = None, *, prices: bool = True) -> list[Run]:
     """Read logs of agents, of any of the formats in `docs/formats.md`, and what `save_runs` wrote.
 
     Args:
@@ -157,6 +158,8 @@ def load_runs(paths: Paths, format: str | Reader | None = None) -> list[Run]:
             `load_dataset`.
         format: The name of the format, or your own reader; by default the format is detected. Only this reader is then
             tried, and in a folder only files with its `SUFFIXES` are read.
+        prices: Whether costs that logs of Claude Code and Codex lack are computed from tokens at list prices, if
+            `boolab[prices]` is installed; see `priced`.
 
     Returns:
         The runs. What cannot be read is a `ReadWarning` with path and line; `read_logs` gives a table of it.
@@ -174,7 +177,7 @@ def load_runs(paths: Paths, format: str | Reader | None = None) -> list[Run]:
         ...     [run.task for run in bl.load_runs(folder)]
         ['Hello']
     """
-    return list(read_logs(paths, format=format).runs)
+    return list(read_logs(paths, format=format, prices=prices).runs)
 
 
 def read_logs(
@@ -184,6 +187,7 @@ def read_logs(
     since: datetime | None = None,
     limit: int | None = None,
     progress: bool = True,
+    prices: bool = True,
 ) -> Reading:
     """Read logs, and record what happened to each file.
 
@@ -193,6 +197,7 @@ def read_logs(
         since: Only files that were changed at this time or later.
         limit: At most so many logs, the newest first.
         progress: Show a progress bar on a terminal if it takes longer than two seconds.
+        prices: Whether costs that logs lack are computed at list prices; see `load_runs`.
 
     Returns:
         The runs and a row for each file, in the order of their paths; the newest first if there is a `limit`.
@@ -212,7 +217,7 @@ def read_logs(
         (<Reading: 1 runs of 1 files, 0 skipped, 0 warnings>, 'openai_chat')
     """
     rows, runs = [], []
-    for row, new in each_log(paths, format=format, since=since, limit=limit, progress=progress):
+    for row, new in each_log(paths, format=format, since=since, limit=limit, progress=progress, prices=prices):
         rows.append(row)
         runs += new
     return Reading(tuple(runs), tuple(rows))
@@ -225,6 +230,7 @@ def each_log(
     since: datetime | None = None,
     limit: int | None = None,
     progress: bool = True,
+    prices: bool = True,
 ) -> Iterator[tuple[FileRow, list[Run]]]:
     """The same as `read_logs`, one file after the other: its row, and its runs."""
     known, wanted = _choose(format)
@@ -246,7 +252,7 @@ def each_log(
                     note = _warn(f"{row.path}: run {run.run_id} is in {home} too")
                     row = row._replace(warnings=(*row.warnings, note))
             taken += row.skipped is None
-            yield row, new
+            yield row, prices_of(new).runs if prices and needs_prices(new) else new
             advance(file.stat.st_size)
 
 

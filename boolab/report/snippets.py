@@ -11,8 +11,6 @@ from boolab.agents.setting import Setting, as_front_matter, identity_arguments
 from boolab.core.axes import AXES, SETTINGS
 from boolab.counterfactuals.scopes import scopes_of
 from boolab.frames.dtypes import is_missing
-from boolab.logs.list_prices import needs_prices
-from boolab.models.remote.pricing import installed
 from boolab.report.study import Study
 
 MIN_RANGE: Final = 3  # fewer values are written one by one
@@ -87,6 +85,7 @@ def python(study: Study, sources: Sources) -> str:
     arguments += [f"grid={_grid(grid)}"] if grid else []
     lines = ["import boolab as bl"]
     only = [f"format={sources.format!r}"] if sources.format else []
+    only += [] if question.prices else ["prices=False"]
     if sources.since or sources.limit:
         if sources.since:
             lines.append("from datetime import datetime")
@@ -100,8 +99,6 @@ def python(study: Study, sources: Sources) -> str:
         lines += [f"key, labels = labels_of({question.labels!r})", "runs = bl.label(runs, labels, key=key)"]
     if question.success == "ended":
         lines.append("runs = bl.label(runs, lambda run: None)  # labels are left out")
-    if question.prices and installed() and needs_prices(study.reading.runs):
-        lines.append("runs = bl.priced(runs)  # at list prices, where the logs have no cost")
     if study.found.frame.empty:
         lines.append("# No limit can be recommended: see above why.")
     else:

@@ -26,9 +26,7 @@ from boolab.frames.labels import label, labels_of
 from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df, tools_called
 from boolab.harness.presets import get_policy
-from boolab.logs.list_prices import needs_prices, prices_of
 from boolab.logs.load import Reading, read_logs
-from boolab.models.remote.pricing import installed
 from boolab.report.limit_rows import Row, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.units import Unit, turns_as_units
@@ -62,7 +60,7 @@ class Question:
         success: "label", "ended", or None for labels where there are any.
         labels: A file of labels.
         pooled: Whether several agents are taken together, if `by` is empty.
-        prices: Whether costs that logs lack are filled in at list prices: see `boolab.logs.list_prices`.
+        prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
     """
 
     grid: Mapping[str, Sequence[Any]] | None = None
@@ -314,7 +312,8 @@ def study_of(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files has them
-        reading = read_logs(list(logs), format=format, since=since, limit=limit, progress=progress)
+        how: dict[str, Any] = {"format": format, "since": since, "limit": limit, "progress": progress}
+        reading = read_logs(list(logs), **how, prices=question.prices)
     if not reading.runs:
         raise SettingError(_why_no_run(reading))
     runs = list(reading.runs)
@@ -323,19 +322,7 @@ def study_of(
         runs = label(runs, labels, key=key)
     if question.success == "ended":
         runs = [replace(run, success=None) for run in runs]
-    notes: tuple[str, ...] = ()
-    if question.prices and needs_prices(runs):
-        runs, notes = _with_prices(runs)
-    study = study_of_runs(runs, question, reading, progress=progress)
-    return replace(study, found=replace(study.found, notes=(*study.found.notes, *notes)))
-
-
-def _with_prices(runs: list[Run]) -> tuple[list[Run], tuple[str, ...]]:
-    """The runs with costs at list prices where the package is there, and the notes on it."""
-    if not installed():
-        return runs, ("Dollars need the list prices of the package genai-prices: pip install 'boolab[prices]'.",)
-    found = prices_of(runs)
-    return found.runs, found.notes()
+    return study_of_runs(runs, question, reading, progress=progress)
 
 
 def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, progress: bool = False) -> Study:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -25,8 +26,10 @@ from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError, near
 from boolab.exports.values import Export, Limits
 from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, well_formed_cell
+from boolab.frames.runs import as_runs
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
+from boolab.logs.list_prices import price_notes
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
@@ -333,6 +336,8 @@ def recommend(
     if harness is not None:
         check_policy(harness, tested)
     detectors = settings_of(tested, harness, identity).detectors()
+    if not isinstance(recorded, str | Path | pd.DataFrame):
+        recorded = as_runs(recorded)
     runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys, harness)))
     kin = runs.kin()
     if harness is not None and kin is not None and kin.calls:
@@ -354,7 +359,7 @@ def recommend(
         title=f"What to set to keep {level(keep)} of the successes, at {level(confidence)} confidence",
         frame=frame,
         sentences=tuple(sentence for group in groups for sentence in advice.group(group)),
-        notes=tuple(advice.notes(groups)),
+        notes=(*advice.notes(groups), *(price_notes(recorded) if isinstance(recorded, list) else ())),
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
         counted=_counted(runs, scope, harness, identity),

@@ -69,7 +69,7 @@ def samples() -> dict[str, list[bl.Run]]:
         for place in (OWN, Path(folder)):
             for row in bl.read_logs(place).files:
                 if row.format is not None and row.skipped is None:
-                    found[row.format] += bl.read_logs(row.path).runs
+                    found[row.format] += bl.read_logs(row.path, prices=False).runs
     return found
 
 

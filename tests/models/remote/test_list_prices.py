@@ -70,18 +70,20 @@ def test_each_kind_of_token_has_its_own_price_and_each_response_that_of_its_own_
         (SONNET, usage(100, 1_000, 2_000, 3_000, 70)),
         ("a-model-of-mine", usage(100, 0, 0, 0, 70)),
     )
-    runs = bl.load_runs(log)
+    runs = bl.load_runs(log, prices=False)
     assert costs(runs) == [None] * 4
     opus = 5 * 1_000 + 0.5 * 100_000 + 6.25 * 3_000 + 10 * 40_000 + 25 * 500  # dollars for a million tokens
     sonnet = 3 * 100 + 0.3 * 1_000 + 3.75 * 2_000 + 6 * 3_000 + 15 * 70
     assert costs(bl.priced(runs)) == [round(opus), 5 * 10 + 25 * 20, round(sonnet), None]
+    assert costs(bl.load_runs(log)) == costs(bl.priced(runs)) == costs(list(bl.read_logs(log).runs))
     assert bl.runs_df(bl.priced(runs))["cost_usd"].isna().tolist() == [True]
     assert costs(runs) == [None] * 4  # the records stay as they are
     found = prices_of(runs)
     assert (found.n_priced, dict(found.unpriced)) == (3, {"a-model-of-mine": 1})
     for name in ("runs.jsonl", "runs.parquet"):
         bl.save_runs(runs, tmp_path / name)
-        assert bl.load_runs(tmp_path / name) == runs
+        assert bl.load_runs(tmp_path / name, prices=False) == runs
+        assert bl.load_runs(tmp_path / name) == bl.priced(runs)
     with Store(tmp_path / "runs.db") as store:
         store.add(runs[0])
     assert costs(bl.priced(tmp_path / "runs.db")) == costs(bl.priced(runs))
@@ -131,7 +133,7 @@ def each_usage(path: Path) -> Iterator[tuple[str, genai_prices.Usage]]:
 @pytest.mark.parametrize("name", ["tool_heavy", "short"])
 def test_a_real_session_of_claude_code_costs_what_its_lines_say(name: str) -> None:
     path = LOGS / "claude-code" / "spotter" / f"{name}.jsonl"
-    runs = bl.priced(bl.load_runs(path))
+    runs = bl.load_runs(path)
     expected = [genai_prices.calc_price(used, model, provider_id="anthropic").total_price
                 for model, used in each_usage(path)]  # fmt: skip
     assert costs(runs) == [round(price * MICRO) for price in expected]
@@ -140,7 +142,7 @@ def test_a_real_session_of_claude_code_costs_what_its_lines_say(name: str) -> No
 @pytest.mark.skipif(not LOGS.exists(), reason="the sample logs (shared/data) are not beside this checkout")
 def test_a_real_session_of_codex_costs_what_its_reports_say() -> None:
     for path in sorted((LOGS / "agtrace").rglob("*.jsonl")):
-        (run, *_) = bl.priced(bl.load_runs(path)) if "token_count" in path.read_text() else [None]
+        (run, *_) = bl.load_runs(path) if "token_count" in path.read_text() else [None]
         if run is None or run.source != "codex" or not run.model:
             continue
         for step in run.steps:
@@ -158,7 +160,7 @@ def test_a_real_session_of_codex_costs_what_its_reports_say() -> None:
 
 
 def test_a_cost_on_record_and_runs_of_other_sources_stay_as_they_are(tmp_path: Path) -> None:
-    (run,) = bl.load_runs(claude_log(tmp_path / "s.jsonl", (OPUS, usage(10, 0, 0, 0, 20))))
+    (run,) = bl.load_runs(claude_log(tmp_path / "s.jsonl", (OPUS, usage(10, 0, 0, 0, 20))), prices=False)
     (step,) = run.steps
     told = step._replace(response=step.response._replace(usage=step.response.usage._replace(cost=7)))
     for other in (replace(run, steps=(told,)), replace(run, source="openai_chat"), replace(run, source="")):
@@ -187,8 +189,18 @@ def test_whatif_says_dollars_where_they_came_from_and_how_much_was_cached(
     off = json.loads(said(capsys, "whatif", log, "--json", "--no-prices"))
     assert off["recommendation"]["groups"][0]["objective"] == "tokens"
     # The same runs give the same answer by hand.
-    by_hand = bl.recommend(bl.priced(bl.load_runs(log)))
+    by_hand = bl.recommend(bl.load_runs(log))
     assert by_hand["spent"].tolist() == [row["spent"] for row in shown["recommendation"]["groups"]]
+    assert by_hand["objective"].tolist() == ["cost"]
+    assert any(note.startswith(marked) for note in by_hand.notes)
+    assert any(note.startswith(marked) for note in bl.audit(log).notes)
+    without = bl.recommend(bl.load_runs(log, prices=False))
+    assert without["objective"].tolist() == ["tokens"]
+    assert "The cost of 4 steps is left out, though list prices of the models are known." in without.notes
+    # What was imported has no prices of its own.
+    assert main(["import", str(log), "-o", str(tmp_path / "kept.jsonl")]) == 0
+    assert costs(bl.load_runs(tmp_path / "kept.jsonl", prices=False)) == [None] * 4
+    assert bl.load_runs(tmp_path / "kept.jsonl") == bl.load_runs(log)
     monkeypatch.setattr(pricing, "_PACKAGE", "no_such_package")
     text = said(capsys, "whatif", log)
     assert "tokens saved" in text
