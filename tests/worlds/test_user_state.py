@@ -1,12 +1,14 @@
 """Whatever happens to a run, the user's repository stays as it was: byte for byte, and usable."""
 
 import asyncio
+import contextlib
+import ctypes
 import os
 import random
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,7 @@ edited(bl.GitWorld(sys.argv[1]), [edit(number) for number in range(200)])
 """
 
 
+@pytest.mark.usefixtures("_adopts_orphans")
 @pytest.mark.parametrize("seed", first(1, range(30)))
 def test_a_run_that_is_killed_leaves_a_sound_repository_and_no_lock(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a moment
@@ -98,6 +101,7 @@ def test_a_run_that_is_killed_leaves_a_sound_repository_and_no_lock(tmp_path: Pa
             process.wait(chance.uniform(0, 0.15))
         os.killpg(process.pid, signal.SIGKILL)  # git too
     assert process.returncode == -signal.SIGKILL
+    orphans_end(process.pid)
     assert_sound(root, before)
     (killed,) = bl.GitWorld(root).kept()
     for commit in git(root, "rev-list", f"refs/boolab/{killed}").decode().split():
@@ -108,6 +112,25 @@ def test_a_run_that_is_killed_leaves_a_sound_repository_and_no_lock(tmp_path: Pa
     assert [path.name for path in (root / ".git").rglob("*.lock")] == []
     assert list((root / ".git/boolab/runs").iterdir()) == []
     assert files_after(bl.GitWorld(root), run, 2) == files_of(root)
+
+
+@pytest.fixture
+def _adopts_orphans() -> Iterator[None]:
+    """Children of a child that died become children of this process, so that it can wait for them."""
+    if sys.platform != "linux":
+        yield
+        return
+    prctl, set_child_subreaper = ctypes.CDLL(None).prctl, 36
+    prctl(set_child_subreaper, 1)
+    yield
+    prctl(set_child_subreaper, 0)
+
+
+def orphans_end(group: int) -> None:
+    """Wait for killed processes of a group: a child that is about to become git still holds the lock of the run."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-group, 0)
 
 
 def assert_sound(root: Path, before: Files) -> None:

@@ -121,7 +121,7 @@ def test_what_was_rewound_over_stands_where_the_rewinding_led_to() -> None:
 
 def test_many_rewinds_and_calls_of_one_id_take_no_longer_each() -> None:
     builder = RunBuilder("x")
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(20_000):
         builder.add_message("user", "go", opens_turn=True)
         builder.add_call(builder.add_response(), "c", "look", {})
@@ -130,4 +130,4 @@ def test_many_rewinds_and_calls_of_one_id_take_no_longer_each() -> None:
     for kept in range(20_000, 0, -1):
         builder.rewind_to(kept)
     assert [step.results for step in builder.build("r").steps] == [(None,)]
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

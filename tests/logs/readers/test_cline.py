@@ -172,7 +172,7 @@ def test_the_model_is_taken_from_the_manifest_where_messages_do_not_say(tmp_path
 
 def test_tags_without_an_end_do_not_take_long(tmp_path: Path) -> None:
     many = "<read_file>" + "".join(f"<a{i}>" for i in range(100_000))
-    start = time.perf_counter()
+    start = time.process_time()
     (run,) = load_runs(task(tmp_path, "<task>x</task>", many))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 10
     assert run.n_steps == 1
