@@ -23,7 +23,7 @@ MORE: Final = f"""
     examples:
       boolab export boolab --max-steps 56 --doom-loop 5
       boolab export boolab --max-steps 56 --agent coder --write
-      boolab export boolab atlas/tau-airline --keep 0.9
+      boolab export boolab atlas/tau-airline
 
     docs/howto/set_it_in_my_harness.md has for each target what is set where, how the harness counts it, and what it
     cannot express.

@@ -24,7 +24,7 @@ MORE: Final = """
 
     examples:
       boolab whatif ~/.claude/projects --since 30d
-      boolab whatif atlas/swebench-verified --keep 0.9
+      boolab whatif atlas/swebench-verified
       boolab whatif runs/*.json --scope run --max-steps 1:200 --doom-loop 2,3,4,5
       boolab whatif runs.jsonl --labels labels.csv --keep 0.9 --by agent
       boolab whatif datasets/runs --exempt wait_for_build --json

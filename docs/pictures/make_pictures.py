@@ -45,7 +45,7 @@ class Picture(NamedTuple):
 def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
     """Draw the plots: caps on real runs for the README, caps and a long run of the simulated agent for the tutorial."""
     real = bl.load_dataset("atlas/swebench-verified")
-    found = bl.recommend(real, keep=0.9)
+    found = bl.recommend(real)
     table = bl.counterfactual(real, grid={"max_steps": range(1, 91)}, aggregate=True)
     figure = Figure(figsize=(9, 4), layout="constrained")
     bl.plots.plot_caps(table, recommended=int(found.setting["max_steps"]), ax=figure.add_subplot())
@@ -78,9 +78,10 @@ def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
     """The widgets, each with something to tell."""
     by_id = {run.run_id: run for run in runs}
     replay = bl.Replay(by_id["coder-044"], step=38, policies=["boocode", "openhands", "gemini_cli", "claude_code"])
-    lab = bl.CapLab(runs, keep=0.9, exempt=POLLS)
+    lab = bl.CapLab(runs, exempt=POLLS)
     lab.setting = {"max_steps": 18, "doom_loop": 5}
-    table = bl.counterfactual(runs, grid={"max_steps": range(8, 65, 8), "doom_loop": range(2, 9)}, aggregate=True)
+    grid = {"max_steps": range(8, 65, 8), "doom_loop": range(2, 9)}
+    table = bl.counterfactual(runs, grid=grid, exempt=POLLS, aggregate=True)
     script = data_path("datasets") / "scripts" / "polling.yaml"
     view = bl.SweepView()
     asyncio.run(sweep(view))
@@ -88,7 +89,7 @@ def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
         Picture("replay.png", replay),
         Picture("replay_dark.png", replay, theme="dark"),
         Picture("caplab.png", lab, height=887),
-        Picture("heatmap.png", bl.Heatmap(table, runs, keep=0.9), choose_a_cell, height=678),
+        Picture("heatmap.png", bl.Heatmap(table, runs, exempt=POLLS), choose_a_cell, height=730),
         Picture("compare.png", bl.Compare("boocode", "claude_code", script=script)),
         Picture("sweep.png", view, choose_a_setting),
     ]

@@ -132,7 +132,7 @@ def test_on_public_runs_it_prints_the_numbers_of_the_reference() -> None:
     """They were counted on the first of four trials."""
     public = recordings()[0]
     trial = [run for run in public.runs if run.run_id.endswith("/0")]
-    text = findings_of([public._replace(runs=trial, keep=0.95)]).text
+    text = findings_of([public._replace(runs=trial)]).text
     for limit, kept, steps in (
         ("step cap 5", "3-10 of 21", "392"),
         ("step cap 15", "17-18 of 21", "81"),

@@ -127,6 +127,6 @@ def test_a_pdf_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) ->
 def test_the_demo_gives_the_answer_and_two_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "-o", str(tmp_path)]) == 0
     shown = capsys.readouterr()
-    assert "Set a step cap of 19: on record it keeps 82-83 of 84 successes" in " ".join(shown.out.split())
+    assert "Set a step cap of 22: on record it keeps 84 of 84 successes" in " ".join(shown.out.split())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["caps.png", "heatmap.png"]
     assert shown.err.endswith("Next: boolab doctor\n")

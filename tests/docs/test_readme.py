@@ -63,10 +63,10 @@ def test_its_code_runs_and_finds_the_setting_of_the_table(monkeypatch: pytest.Mo
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
     printed = run_cell(block.code, names)
-    assert "a cap of 19" in README
-    assert names["found"].setting["max_steps"] == 19
+    assert "a cap of 22" in README
+    assert names["found"].setting["max_steps"] == 22
     assert not names["found"].better_off()
-    assert '"recursion_limit": 38' in printed
+    assert '"recursion_limit": 44' in printed
 
 
 def test_its_settings_are_those_that_are_exported() -> None:
@@ -75,7 +75,7 @@ def test_its_settings_are_those_that_are_exported() -> None:
     assert len(rows) == 6
     for title, setting in rows:
         (target,) = (name for name in TARGETS if target_of(name).title.endswith(title))
-        assert setting in str(export(target, Limits(max_steps=19))), title
+        assert setting in str(export(target, Limits(max_steps=22))), title
 
 
 def test_the_smallest_number_of_successes_is_that_of_the_theory() -> None:

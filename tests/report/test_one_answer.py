@@ -112,10 +112,10 @@ def test_the_tour_shows_what_is_recommended() -> None:
     names: dict[str, Any] = {"bl": bl, "runs": bl.load_dataset(PUBLIC)}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(code, names)  # noqa: S102 - what it shows is what is tested
-    said = of_groups(printed("whatif", PUBLIC, "--keep", "0.9", "--json"))
-    assert f"boolab whatif {PUBLIC} --keep 0.9" in TOUR.read_text("utf-8")
+    said = of_groups(printed("whatif", PUBLIC, "--json"))
+    assert f"`boolab whatif {PUBLIC}`" in TOUR.read_text("utf-8")
     assert said == {axis: names["found"].setting[axis] for axis in LIMITS}
-    assert bl.CapLab(names["runs"], keep=0.9).recommended["setting"] == said
+    assert bl.CapLab(names["runs"]).recommended["setting"] == said
 
 
 def test_a_tool_that_polls_is_exempt_everywhere() -> None:

@@ -43,19 +43,17 @@ class Recording(NamedTuple):
         name: The name of the recording.
         runs: The runs.
         scope: Whether limits count through a run, or from zero in each turn.
-        keep: The share of successes to keep.
         identity: What makes two calls the same.
     """
 
     name: str
     runs: Sequence[Run]
     scope: Scope
-    keep: float = 0.95
     identity: Identities | None = None
 
     def recommend(self) -> Recommendation:
         """The recommended setting."""
-        return recommend(self.runs, self.keep, scope=self.scope, identity=self.identity)
+        return recommend(self.runs, scope=self.scope, identity=self.identity)
 
 
 class Findings(NamedTuple):
@@ -74,7 +72,7 @@ class Findings(NamedTuple):
 
 def public_recording() -> Recording:
     """Public runs that were recorded."""
-    return Recording(f"{PUBLIC}, gpt-4o (public runs)", load_dataset(PUBLIC), "run", 0.9)
+    return Recording(f"{PUBLIC}, gpt-4o (public runs)", load_dataset(PUBLIC), "run")
 
 
 def recordings() -> list[Recording]:
@@ -83,7 +81,7 @@ def recordings() -> list[Recording]:
     simulated = load_runs(data_path("datasets") / "runs")
     return [
         public_recording(),
-        Recording("datasets/runs, a simulated agent (synthetic)", simulated, "turn", 0.9, polls),
+        Recording("datasets/runs, a simulated agent (synthetic)", simulated, "turn", polls),
     ]
 
 
@@ -162,6 +160,6 @@ def figures_of(recording: Recording, found: Recommendation) -> dict[str, Callabl
     cap = chosen.get("max_steps")
     return {
         "caps.png": lambda ax: plot_caps(caps, recommended=cap, ax=ax),
-        "heatmap.png": lambda ax: plot_heatmap(pairs, keep=recording.keep, ax=ax),
+        "heatmap.png": lambda ax: plot_heatmap(pairs, keep=float(found["keep"].iloc[0]), ax=ax),
         "survival.png": lambda ax: plot_survival(survival(recording.runs, scope=recording.scope), ax=ax),
     }
