@@ -94,15 +94,10 @@ def plot_trial(result: TrialResult | Trial, *, title: str | None = style.AUTO, a
 
 
 def _title(found: TrialResult) -> str:
-    change = found.change[:1].upper() + found.change[1:]
-    low, high = found.gain.low, found.gain.high
-    if not found.n_branches:
-        return f"{change} adds {_number(low)} to {_number(high)} {found.success}, as far as the record shows"
-    if low > 0:
-        return f"{change} adds at least {low:,.0f} {found.success}, at most {high:,.0f}"
-    if high < 0:
-        return f"{change} loses at least {-high:,.0f} {found.success}, at most {-low:,.0f}"
-    return f"Not yet decided: {found.change} adds {_number(low)} to {_number(high)} {found.success}"
+    if found.n_branches:
+        return found.claim.replace("by -", "by \N{MINUS SIGN}").replace("to -", "to \N{MINUS SIGN}")
+    change, (_, low, high) = found.change[:1].upper() + found.change[1:], found.gain
+    return f"{change} adds {_number(low)} to {_number(high)} {found.success}, as far as the record shows"
 
 
 def _number(value: float) -> str:

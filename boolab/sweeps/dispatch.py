@@ -34,14 +34,25 @@ class Dispatcher:
     The tasks of a worker that died are run again, one at a time and with nothing beside them: so the cell that kills
     its worker is found, and no other suffers. A cell that kills three workers is an `error`. Where all workers are
     gone, as in a user's own pool that broke, the sweep ends with `WorkerDied`. With `rows`, runs come back as rows for
-    a store.
+    a store. `sending` is called before tasks are sent.
     """
 
-    def __init__(self, job: Job, pool: Pool, received: Received, *, rows: bool, chunk: int, ahead: int) -> None:
+    def __init__(
+        self,
+        job: Job,
+        pool: Pool,
+        received: Received,
+        *,
+        sending: Callable[[Sequence[Task]], object],
+        rows: bool,
+        chunk: int,
+        ahead: int,
+    ) -> None:
         self._job = job
         self._load = packed(job)
         self._pool = pool
         self._received = received
+        self._sending = sending
         self._rows = rows
         self._chunk = chunk
         self._ahead = ahead
@@ -86,7 +97,9 @@ class Dispatcher:
                 return
 
     def _submit(self, chunk: Sequence[Task]) -> asyncio.Future[Results]:
-        return asyncio.wrap_future(self._pool.submit(work, self._load, packed(self._job, chunk), self._rows))
+        load = packed(self._job, chunk)
+        self._sending(chunk)
+        return asyncio.wrap_future(self._pool.submit(work, self._load, load, self._rows))
 
     def _take(self, results: Results) -> None:
         for place, what, result in results:
@@ -102,5 +115,5 @@ class Dispatcher:
             else:
                 return
         for planned in task.cells if task.base is None else task.cells[1:]:
-            run = lost(self._job, planned, why)
+            run = lost(self._job, planned, why, sent=True)
             self._received(planned.place, run, result_of(run))

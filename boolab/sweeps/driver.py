@@ -26,7 +26,7 @@ from boolab.sweeps.dispatch import Dispatcher
 from boolab.sweeps.fingerprints import fingerprint
 from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, result_of
 from boolab.sweeps.reuse import groups
-from boolab.sweeps.task import Done, Job, run_task
+from boolab.sweeps.task import SENT, Done, Job, run_task
 from boolab.tools.tool import ToolSpec, as_tools
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ async def run_work(
         for place, reason in opened.finished(number, again):
             before[place] = 1
             reasons[reason] += 1
-        written = _Written(opened, names)
+        written = _Written(opened, names, job)
         earlier = _Earlier(store, number, names, before)
         begun = Begun(len(names), about, reasons, earlier, Path(store), partial(finished_run, store))
         with Progress(begun, shown) as bar:
@@ -327,6 +327,9 @@ class _Sink:
     rows = False
     """Whether it takes those of other processes as rows."""
 
+    def sending(self, tasks: Sequence[Task]) -> None:
+        """Tasks are about to be sent to another process."""
+
     def step(self, planned: Planned, turn: Turn) -> None:
         """A run in real time has made a step."""
 
@@ -377,15 +380,22 @@ class _Kept(_Sink):
 class _Written(_Sink):
     """Writes the runs into a store."""
 
-    rows = True
-
-    def __init__(self, store: Store, names: Names) -> None:
+    def __init__(self, store: Store, names: Names, job: Job) -> None:
         from boolab.store.rows import records_of
 
         self._store = store
         self._names = names
+        self._job = job
+        self._records_start = job.records_start and not job.never_waits
+        self.rows = not self._records_start
         self._records_of = records_of
         self._begun: set[str] = set()  # the runs that are written step by step
+
+    def sending(self, tasks: Sequence[Task]) -> None:
+        for planned in (one for task in tasks for one in task.cells) if self._records_start else ():
+            turn = self._job.turn(planned.cell, planned.run_id)
+            turn.record.note("fault", what=SENT)
+            self.step(planned, turn)
 
     def step(self, planned: Planned, turn: Turn) -> None:
         self._begun.add(planned.run_id)
@@ -399,6 +409,9 @@ class _Written(_Sink):
             self._store.put(self._records_of(one.run, one.base), key)
 
     def received(self, place: int, what: Run | Sequence[Record]) -> None:
+        if isinstance(what, Run) and what.run_id in self._begun:
+            self._store.finish(what, self._names[place][0])
+            return
         records = self._records_of(what) if isinstance(what, Run) else what
         self._store.put(records, self._names[place][0])
 
@@ -447,8 +460,15 @@ async def _work_through(
 
     with open_pool(executor) as pool:
         ahead = concurrency or _AHEAD * pool.size
-        chunk = max(1, min(_CHUNK, (bar.total - bar.done) // (2 * ahead)))
-        await Dispatcher(job, pool, received, rows=sink.rows, chunk=chunk, ahead=ahead).run_all(tasks)
+        chunk = (
+            1
+            if job.records_start and not job.never_waits
+            else max(1, min(_CHUNK, (bar.total - bar.done) // (2 * ahead)))
+        )
+        dispatcher = Dispatcher(
+            job, pool, received, sending=sink.sending, rows=sink.rows, chunk=chunk, ahead=ahead
+        )  # fmt: skip
+        await dispatcher.run_all(tasks)
 
 
 async def _here(tasks: Iterator[Task | None], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:

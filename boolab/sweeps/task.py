@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 
 import cloudpickle
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 
 AfterStep: TypeAlias = Callable[[Planned, Turn], object]
+
+
+SENT: Final = "it was sent to another process, which did not return it: its steps are not known"
+"""The fault on record of a run that was begun in another process; the whole run replaces that record."""
 
 
 class Done(NamedTuple):
@@ -192,9 +196,14 @@ def _rows(one: Done) -> Sequence[Record]:
     return records_of(one.run, one.base)
 
 
-def lost(job: Job, planned: Planned, error: Exception) -> Run:
-    """The record of a cell that could not be run: it ends with that error before its first step, and has no score."""
+def lost(job: Job, planned: Planned, error: Exception, *, sent: bool = False) -> Run:
+    """The record of a cell that could not be run: it ends with that error before its first step, and has no score.
+
+    If it was `sent` to another process, it may have made steps there.
+    """
     turn = replace(job, score=_no_score).turn(planned.cell, planned.run_id)
+    if sent and job.records_start:
+        turn.record.note("fault", what=SENT)
     run = close(turn, turn.fail(error))
     return replace(run, duration_ms=None, success=None)
 

@@ -199,36 +199,49 @@ class TrialResult:
         """The answer in a few sentences."""
         return tuple(filter(None, (self._verdict(), self._price(), self._next(), self._rule())))
 
-    def _verdict(self) -> str:
+    @property
+    def claim(self) -> str:
+        """The answer without what it rests on."""
         change, what = self.change, self.success
-        base = f"(on record: {self.successes:,} of {count(self.n_runs, 'run')})"
+        _, low, high = self.gain
         if not self.n_open:
             if self.bounds.low == self.bounds.high == 0:
-                return f"The record answers this: {change} changes no outcome {base}."
+                return f"The record answers this: {change} changes no outcome"
             if self.bounds.high > 0:
+                by = _signed_span(*self.bounds)
                 return (
-                    f"The record does not answer this, and no branch can: {change} changes the number of {what} by "
-                    f"{_signed_span(*self.bounds)} {base}."
+                    f"The record does not answer this, and no branch can: {change} changes the number of {what} by {by}"
                 )
-            lost = _span(-self.bounds.high, -self.bounds.low)
-            return f"The record answers this, and no branch can add to it: {change} loses {lost} {what} {base}."
+            lost = self._counted(-self.bounds.high, -self.bounds.low)
+            return f"The record answers this, and no branch can add to it: {change} loses {lost}"
         if not self.n_branches:
             return (
                 f"The record does not answer this: under {change} the outcome of {count(self.n_open, 'run')} is open, "
-                f"and the number of {what} changes by {_signed_span(*self.bounds)} {base}."
+                f"and the number of {what} changes by {_signed_span(*self.bounds)}"
             )
+        if low > 0:
+            return f"{_capital(change)} adds {self._counted(low, high)}"
+        if high < 0:
+            return f"{_capital(change)} loses {self._counted(-high, -low)}"
+        if low == 0 == high:
+            return f"{_capital(change)} leaves the number of {what} as it is"
+        if high == 0:
+            return f"{_capital(change)} adds no {what}, and may lose up to {-low:,.0f}"
+        return f"Not yet decided: {change} changes the number of {what} by {_signed_span(low, high)}"
+
+    def _verdict(self) -> str:
+        base = f"(on record: {self.successes:,} of {count(self.n_runs, 'run')})"
+        if not self.n_branches or not self.n_open:
+            return f"{self.claim} {base}."
         low, high = self.gain.low, self.gain.high
         sure = "" if low == high else f", at {100 * self.confidence:.4g}% confidence"
         sure += ", if the agent is like the simulated one" if self.simulated else ""
-        if low > 0:
-            return f"{_capital(change)} adds {_span(low, high)} {what} {base}{sure}."
-        if high < 0:
-            return f"{_capital(change)} loses {_span(-high, -low)} {what} {base}{sure}."
-        if low == 0 == high:
-            return f"{_capital(change)} leaves the number of {what} as it is {base}."
-        if high == 0:
-            return f"{_capital(change)} adds no {what}, and may lose up to {-low:,.0f} {base}{sure}."
-        return f"Not yet decided: {change} changes the number of {what} by {_signed_span(low, high)} {base}{sure}."
+        return f"{self.claim} {base}{sure}."
+
+    def _counted(self, low: float, high: float) -> str:
+        """A number of successes, or from one to another."""
+        span, one = _span(low, high), "success" if self.success == "successes" else "run that ends by itself"
+        return f"{span} {one if span == '1' else self.success}"
 
     def _price(self) -> str:
         span = self.price
@@ -273,7 +286,8 @@ class TrialResult:
             return ""
         share = "" if self.n_branches else f" ({100 * more.width / self.n_runs:.3g}% of the runs)"
         stop = " max_cost does not cover one more branch." if self.budget_stopped else ""
-        width = f"{math.floor(more.width + 1e-9):,} {self.success}{share}"  # an interval ends at whole numbers
+        whole = math.floor(more.width + 1e-9)  # an interval ends at whole numbers
+        width = f"{self._counted(whole, whole)}{share}"
         if more.branches == 0:
             return f"The interval is at most {width} wide before any branch.{stop}"
         narrow = f"likely to narrow the interval to a width of {width}"
@@ -296,10 +310,12 @@ class TrialResult:
         failing = found.failures / (found.failures + found.successes)
         r, d = found.recovered / found.failures, found.lost / found.successes
         failures, successes = count(found.failures, "failure"), count(found.successes, "success", "successes")
+        became = "1 became a success" if found.recovered == 1 else f"{found.recovered:,} became successes"
+        lost = "1 was lost" if found.lost == 1 else f"{found.lost:,} were lost"
         return (
-            f"Of {failures} on record that were continued, {found.recovered:,} became successes (r = {r:.2f}); of "
-            f"{successes}, {found.lost:,} were lost (d = {d:.2f}). The change gains more than it loses where more than "
-            f"d / (r + d) = {percent(threshold)} of the runs that it reaches fail; here {percent(failing)} did."
+            f"Of {failures} that {'was' if found.failures == 1 else 'were'} continued, {became} (r = {r:.2f}); "
+            f"of {successes}, {lost} (d = {d:.2f}). The change gains more than it loses where more than d / (r + d) = "
+            f"{percent(threshold)} of the runs that it reaches fail; here {percent(failing)} did."
         )
 
     @property

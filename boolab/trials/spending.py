@@ -12,6 +12,7 @@ from boolab.frames.costs import own_part
 from boolab.frames.runs import used_by
 from boolab.store.select import INTERRUPTED
 from boolab.sweeps.progress import Bar, Begun, CellResult, Watcher
+from boolab.sweeps.task import SENT
 
 _ROUNDING: Final = 1e-12
 
@@ -33,7 +34,7 @@ def charge_of(attempt: Sequence[Run], limit: float) -> Charge:
 
     A request that failed before any output costs nothing. A request that was under way when the branch was interrupted
     counts as much as the most expensive one of the branch: its response is not on record. Where the cost of another
-    request is not known, the attempt counts as the limit.
+    request is not known, the attempt counts as the limit; so does one in another process that ended before it returned.
 
     Args:
         attempt: The record of the attempt, then those of its subagents that it does not hold itself.
@@ -49,7 +50,9 @@ def charge_of(attempt: Sequence[Run], limit: float) -> Charge:
     own = own_part(branch)
     costs = [_cost_of(step) for step in own.steps]
     expensive = max((step.response.usage.cost or 0 for step in branch.steps), default=0) or None
-    if branch.error == INTERRUPTED:  # the process ended: a request may have come after the last step on record
+    if branch.error and any(event.payload.get("what") == SENT for event in branch.events):
+        costs.append(None)
+    elif branch.error == INTERRUPTED:  # the process ended: a request may have come after the last step on record
         costs.append(expensive)
     elif branch.stop.reason == "aborted" and own.steps and own.steps[-1].response.usage.cost is None:
         costs[-1] = expensive

@@ -20,6 +20,7 @@ from boolab.frames.runs import Runs, as_runs
 from boolab.io.checks import is_whole
 from boolab.parallel.executors import Executor
 from boolab.stats.intervals import check_confidence
+from boolab.store.connection import path_of
 from boolab.sweeps.driver import check_concurrency
 from boolab.sweeps.progress import Watcher, check_watcher
 from boolab.tools.tool import ToolSpec, as_tools
@@ -108,6 +109,7 @@ def trial(
     if not own:
         msg = "there are no runs to try a change on" if not listed else "all runs are those of subagents"
         raise SettingError(msg)
+    _check_branches(runs, own, store)
     _check_size(n)
     _check_costs(cost_limit, max_cost)
     if not is_whole(seed):
@@ -140,6 +142,24 @@ def trial(
         confidence=check_confidence(confidence),
     )
     return Trial(design, n=n, store=store, max_cost=max_cost)
+
+
+def _check_branches(given: Runs, runs: Sequence[Run], store: str | Path | None) -> None:
+    """Raise `SettingError` if branches are among the runs on record, or would come among them."""
+    origin = given if isinstance(given, str | Path) else getattr(given, "path", None)
+    if store is not None and origin is not None and path_of(store).absolute() == path_of(origin).absolute():
+        msg = f"store={str(store)!r} holds the runs on record, and branches would be among them: name another file"
+        raise SettingError(msg)
+    ids = {run.run_id for run in runs}
+    branches = [
+        run for run in runs if any(kind == "branch" and facts["run_id"] in ids for _, kind, facts in run.events)
+    ]
+    if branches:
+        one = f"1 of {len(runs):,} runs is a branch" if len(branches) == 1 else (
+            f"{len(branches):,} of {len(runs):,} runs are branches"
+        )  # fmt: skip
+        msg = f"{one} of others among them, such as {branches[0].run_id}: pass the runs on record alone"
+        raise SettingError(msg)
 
 
 def _check_size(n: object) -> None:
@@ -234,8 +254,9 @@ class Trial:
         may look at the result at any time and stop or go further: the intervals allow for it. An interrupt keeps the
         finished branches, in `result` too.
 
-        All attempts at branches count as spent, also those that were interrupted or are run again. With a store this
-        holds for a process that was killed, but with an executor, which returns only whole branches.
+        All attempts at branches count as spent, also those that were interrupted or are run again; with a store, also
+        those of a process that was killed. An executor returns only whole branches, so that each one that was sent and
+        did not return counts as `cost_limit`.
 
         Args:
             n: How many branches there are to be in all; by default those of the plan.

@@ -42,6 +42,8 @@ def after(**fields: Any) -> TrialResult:
             0,
             "A step cap of 24 adds no successes, and may lose up to 3 (on record: 20 of 40 runs), at 95% confidence.",
         ),
+        (1, 1, "A step cap of 24 adds 1 success (on record: 20 of 40 runs)."),
+        (-1, -1, "A step cap of 24 loses 1 success (on record: 20 of 40 runs)."),
         (0, 0, "A step cap of 24 leaves the number of successes as it is (on record: 20 of 40 runs)."),
         (-1, 5, "Not yet decided: a step cap of 24 changes the number of successes by -1 to +5 (on record: "),
         (0, 5, "Not yet decided: a step cap of 24 changes the number of successes by 0 to +5 (on record: "),
@@ -104,5 +106,14 @@ def test_what_more_it_takes_has_its_price() -> None:
 
 def test_a_change_that_reaches_both_kinds_of_runs_names_the_share_that_it_needs() -> None:
     last = after(effects=Effects(failures=40, recovered=12, successes=10, lost=2)).sentences[-1]
-    assert "12 became successes (r = 0.30); of 10 successes, 2 were lost (d = 0.20)" in last
+    assert last.startswith(
+        "Of 40 failures that were continued, 12 became successes (r = 0.30); of 10 successes, 2 were "
+    )
     assert "where more than d / (r + d) = 40% of the runs that it reaches fail; here 80% did." in last
+
+
+def test_one_of_a_kind_is_one() -> None:
+    last = after(effects=Effects(failures=1, recovered=1, successes=4, lost=1)).sentences[-1]
+    assert last.startswith(
+        "Of 1 failure that was continued, 1 became a success (r = 1.00); of 4 successes, 1 was lost ("
+    )

@@ -6,19 +6,23 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 import boolab as bl
+from boolab.errors import WorkerDied
+from boolab.sweeps.cells import Planned
+from boolab.sweeps.task import lost
 from boolab.trials.result import TrialResult
+from boolab.trials.spending import Charge, charge_of
 from boolab.trials.trial import Trial
 from tests.support.helpers import call
 from tests.support.model_server import Gate
 from tests.support.served_trials import COST, TIGHT, Billing, ByTask, child, facts, go, plan_of, recorded
-from tests.support.sweeping import die_at, size
+from tests.support.sweeping import die_at, forks, size
 
 ELSEWHERE: Final[list[Any]] = [
     pytest.param({"concurrency": 8}, id="many at once"),
@@ -68,6 +72,45 @@ def test_what_a_killed_process_had_spent_counts_towards_the_maximum(
     tmp_path: Path, book: Path, billing: Billing
 ) -> None:
     killed_and_run_again(tmp_path, book, billing, 1, random.Random(3))  # noqa: S311 - a moment, no secret
+
+
+def test_a_branch_whose_worker_died_counts_as_its_limit(book: Path, billing: Billing) -> None:
+    plan = plan_of(recorded(book, 1), model(billing), cost_limit=LIMIT)
+    (cell,) = plan.design.cells
+    planned = Planned(0, cell, "a1")  # type: ignore[arg-type] # a branch in place of a cell
+    died = lost(plan.design.job, planned, WorkerDied("it died"), sent=True)
+    assert charge_of([died], LIMIT) == Charge(LIMIT, is_known=False)
+    assert charge_of([lost(plan.design.job, planned, WorkerDied("it died"))], LIMIT) == Charge(0.0)
+
+
+def on_workers(runs: Sequence[bl.Run], model: ByTask, store: Path) -> None:
+    """What a process does that sends branches to others."""
+    go(plan_of(runs, model, store=store, cost_limit=LIMIT), executor="processes")
+
+
+@pytest.mark.slow
+def test_branches_that_were_sent_to_workers_by_a_killed_process_count_as_their_limit(
+    tmp_path: Path, book: Path, billing: Billing
+) -> None:
+    runs, store = recorded(book, 12), tmp_path / "trial.db"
+    billing.held, billing.held_from = Gate(), 9
+    process = forks.Process(target=on_workers, args=(runs, model(billing), store))
+    process.start()
+    billing.server.wait_for(11)  # some branches are finished, and both workers wait
+    process.kill()
+    process.join()
+    billed = billing.billed
+    billing.held.open()
+    billing.held = None
+    written = bl.runs_df(bl.stored_runs(store, states=["finished", "interrupted", "running"]))
+    sent = int((written["stop_reason"] == "aborted").sum())
+    assert 2 <= sent <= 8
+    plan = plan_of(runs, model(billing), store=store, cost_limit=LIMIT)
+    found = go(plan, max_cost=1000.0)
+    assert found.n_branches == 12
+    assert found.spent == pytest.approx(12 * 4 * COST + sent * LIMIT)
+    assert billed * COST < found.spent
+    assert f"{sent} branches report no cost, and count as cost_limit in what is spent." in found.notes
 
 
 @pytest.mark.slow

@@ -291,6 +291,20 @@ def test_what_is_not_accepted_of_a_run_or_a_width_is_named() -> None:
             plan().forecast(width)  # type: ignore[arg-type]
 
 
+def test_branches_are_never_among_the_runs_on_record(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    with bl.Store(store) as opened:
+        opened.add(RUNS)
+    for given in (store, str(store), bl.stored_runs(store)):
+        with pytest.raises(SettingError, match="holds the runs on record, and branches would be among them"):
+            bl.trial(given, CHANGE, model=MODEL, store=store)
+    trial = plan()
+    go(trial, 3)
+    with pytest.raises(SettingError, match=f"of {40 + len(trial.branches)} runs are branches of others among them"):
+        plan([*RUNS, *trial.branches])
+    assert plan(trial.branches, {"max_steps": 30}).result.n_runs == len(trial.branches)
+
+
 def test_without_a_model_the_plan_is_there_and_running_says_what_is_missing() -> None:
     trial = plan(model=None)
     assert trial.outcomes["open"] > 0

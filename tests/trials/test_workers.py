@@ -78,7 +78,7 @@ def test_the_folder_of_a_killed_branch_is_removed_by_the_next_run_of_its_trial(
     monkeypatch.setattr(tempfile, "tempdir", None)
     plan, _ = in_a_world(tmp_path / "work")
     (run_id,) = branch_ids(plan.design.cells, plan.design.job)
-    dead = forks.Process(target=killed_in, args=(run_id,))
+    dead = forks.Process(target=killed_in, args=(run_id, str(place)))
     dead.start()
     dead.join()
     assert [path.suffix for path in sorted(place.glob("boolab-branch-*"))] == ["", ".lock"]
@@ -87,8 +87,9 @@ def test_the_folder_of_a_killed_branch_is_removed_by_the_next_run_of_its_trial(
     assert list(place.glob("boolab-*")) == []
 
 
-def killed_in(run_id: str) -> None:
+def killed_in(run_id: str, place: str) -> None:
     """What a process does that is killed while it makes a branch."""
+    tempfile.tempdir = place
     with own_folder(run_id):
         os.kill(os.getpid(), signal.SIGKILL)
 
