@@ -40,7 +40,7 @@ UNITS: Final = {"max_cost": MICRO, "max_time": 1000}
 
 _AMOUNT: Final = {
     "max_tokens": "a known number of tokens in each request",
-    "max_cost": "a known cost of each request (bl.priced computes it at list prices)",
+    "max_cost": "a known cost of each request (bl.priced computes it for logs of Claude Code and Codex)",
     "max_time": "a known duration",
 }
 """What a run may lack; a record always has its steps and calls."""

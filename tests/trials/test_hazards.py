@@ -105,8 +105,8 @@ def test_hazards_of_a_cost_that_is_not_on_record_name_what_is_missing() -> None:
     got = hazards_of(openings_of(runs, change_of({"max_cost": 0.5}), {}), {"max_cost": 0.5}, [""] * 6, 0.95)
     assert got.gain is None
     assert got.why == (
-        "No run on record can be used: 6 runs without a known cost of each request (bl.priced computes it at list "
-        "prices)."
+        "No run on record can be used: 6 runs without a known cost of each request (bl.priced computes it for logs of "
+        "Claude Code and Codex)."
     )
 
 
