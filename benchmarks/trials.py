@@ -45,7 +45,10 @@ def _by_step(early: float, late: float) -> list[dict[str, float]]:
     return [{"from_step": 1, "probability": early}, {"from_step": CAP + 1, "probability": late}]
 
 
-INFORMED: Final = bl.policies["naive"].vary(name="informed", last_step={"reminder": "turns_left"})
+INFORMED: Final = bl.policies["naive"].vary(
+    name="informed", cap={"max_steps": CAP}, last_step={"reminder": "turns_left"}
+)
+"""The same cap as on record, of which the model is informed in each request."""
 WORLDS: Final = (
     World("no gain", {"finished": _by_step(0.7, 0.0), "cut": 0.0}, {"max_steps": 40}, {}),
     World("small gain", {"finished": _by_step(0.7, 0.1), "cut": 0.0}, {"max_steps": 40}, {}),

@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -130,6 +131,18 @@ class Git:
             self._cancelled = True
             if self._running is not None:
                 self._running.kill()
+
+
+@contextmanager
+def undone_on_error(undo: Callable[[], None], place: Path) -> Iterator[None]:
+    """Undo what was begun if an error follows; one of the file system becomes a `WorldError`."""
+    try:
+        yield
+    except BaseException as error:
+        undo()
+        if isinstance(error, OSError):
+            raise WorldError(f"{str(place)!r} cannot be written: {error.strerror}") from error
+        raise
 
 
 def names(printed: bytes) -> list[bytes]:

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import re
 import shutil
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from boolab.core.types import Run
 from boolab.errors import SettingError, WorldError
-from boolab.worlds.git_command import GitFailedError, joined, shown
-from boolab.worlds.repository import REFS, name_of, ref_of, repository_of
-from boolab.worlds.scan import (
-    all_folders,
-    bare_folders,
-    existing,
-    force_removed,
-    ignored_names,
-    nested,
-    parents,
-    refuse,
-    repositories_in,
-    scan,
-)
+from boolab.worlds.git_command import GitFailedError, shown, undone_on_error
+from boolab.worlds.git_keeper import GitKeeper
+from boolab.worlds.git_note import note_in
+from boolab.worlds.repository import REFS, name_of, repository_of
 
 _MIB: Final = 2**20
-_ATTEMPTS: Final = 3
-"""How often a snapshot is tried: files may vanish while git reads them, if another process works in the folder."""
 _SHOWN: Final = 10
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -123,7 +107,15 @@ class GitWorld:
         Raises:
             WorldError: if the folder is gone, or holds other repositories, or git cannot write.
         """
-        return GitKeeper(self, run_id, None if before is None else _commit_of(before))
+        return GitKeeper(
+            self._root,
+            self._repository,
+            run_id,
+            None if before is None else _commit_of(before),
+            origin=self._root if self._source is None else self._source.root,
+            include=self._include,
+            max_bytes=self._max_bytes,
+        )
 
     def restored(self, kept: Mapping[str, Any], folder: Path | None = None) -> GitWorld:
         """Check out the files that were kept after a step, into a folder of their own; `branch` calls this.
@@ -151,7 +143,7 @@ class GitWorld:
             self._free(self._into, str(self._into))  # another branch may have filled it since
         made = folder or self._into or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
         world._root = made  # noqa: SLF001
-        with _undone_on_error(world.discard, made):
+        with undone_on_error(world.discard, made):
             made.mkdir(parents=True, exist_ok=True)
             world._incomplete = self._check_out(commit, made)  # noqa: SLF001
         return world
@@ -222,7 +214,7 @@ class GitWorld:
                     "kept in another repository"
                 )
                 raise WorldError(msg) from error
-            note = _note_of(git("cat-file", "commit", commit))
+            note = note_in(git("cat-file", "commit", commit))
             git("read-tree", commit)
             git("checkout-index", "--all", "--quiet")
         for name in note.get("folders", ()):
@@ -245,160 +237,6 @@ class GitWorld:
         return folder
 
 
-class GitKeeper:
-    """Makes the snapshots of one run; see `boolab.worlds.protocol.Keeper`."""
-
-    def __init__(self, world: GitWorld, run_id: str, before: str | None) -> None:
-        self._world = world
-        self._root = root = world.root
-        self._repository = repository = world._repository  # noqa: SLF001 - a world and its keepers are one thing
-        self._run_id, self._ref = run_id, ref_of(run_id)
-        self._latest = before
-        self._note = ""
-        self._tree = ""
-        self._first = True
-        self._folders: set[bytes] = set()
-        self._busy = threading.Lock()
-        origin = world if world._source is None else world._source  # noqa: SLF001
-        if not root.is_dir():
-            raise WorldError(f"the folder {str(root)!r} is gone")
-        repository.prepare()
-        self._own = repository.own / "runs" / name_of(run_id)
-        self._lock: IO[bytes] | None = None
-        with _undone_on_error(self.close, self._own):
-            self._take_folder()
-            (self._own / "excludes").write_bytes(repository.excludes(origin.root))
-            self._git = repository.git_in(root, self._own / "index", self._own / "excludes")
-            tracked = repository.tracked_and_ignored(origin.root)
-            self._include = [*world._include, *tracked]  # noqa: SLF001
-            refuse(root, repositories_in(self._git))
-
-    def _take_folder(self) -> None:
-        """Make the run's own folder, with a lock that ends with this process, and remove those of dead ones."""
-        with self._repository.locked():
-            self._repository.remove_leftovers()
-            self._own.mkdir(parents=True, exist_ok=True)
-            lock = (self._own / "lock").open("wb")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                lock.close()
-                raise WorldError(
-                    f"the run {self._run_id!r} is being kept already: each run needs an id of its own"
-                ) from error
-            self._lock = lock
-
-    def snapshot(self) -> Mapping[str, Any]:
-        """Keep the files as they are now.
-
-        Returns:
-            The `commit`; how many files were `changed` since the snapshot before; those that were `left_out`; at the
-            first, how many files and folders are `ignored`; for a branch, its `folder`.
-
-        Raises:
-            WorldError: if that failed.
-        """
-        with self._busy:
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    return self._snapshot()
-                except GitFailedError as error:
-                    if not self._root.is_dir():
-                        raise WorldError(f"the folder {str(self._root)!r} is gone") from error
-                    if attempt == _ATTEMPTS:
-                        raise
-            raise AssertionError
-
-    def cancel(self) -> None:
-        """Kill the git command under way."""
-        self._git.cancel()
-
-    def close(self) -> None:
-        """Remove the index of the run; what was kept stays."""
-        with self._busy:
-            if self._lock is not None:
-                shutil.rmtree(self._own, ignore_errors=True)
-                self._lock.close()
-                self._lock = None
-
-    def _snapshot(self) -> dict[str, Any]:
-        git, root = self._git, self._root
-        (self._own / "index.lock").unlink(missing_ok=True)  # of a command that failed
-        if not root.is_dir():
-            raise WorldError(f"the folder {str(root)!r} is gone")
-        refuse(root, nested(root, self._folders))
-        found = scan(git, root, self._include, self._world._max_bytes)  # noqa: SLF001
-        facts: dict[str, Any] = {}
-        if self._first:
-            ignored = [name for name in ignored_names(git) if not _is_among(name, self._include)]
-            facts |= {"ignored": len(ignored), "ignored_names": [shown(name) for name in ignored[:_SHOWN]]}
-        force_removed(git, list(found.left_out))
-        bare = found.bare_folders
-        if found.changed:
-            self._add(list(found.left_out))
-            self._folders |= parents(found.changed)
-            if found.new_folders:
-                bare = bare_folders(git)
-        folders = all_folders(git, root, bare)
-        note = _note(folders, found.left_out)
-        tree = git("write-tree").decode().strip()
-        if self._latest is None or (tree, note) != (self._tree, self._note):
-            self._commit(tree, note)
-        self._tree, self._note, self._first = tree, note, False
-        facts = {"commit": self._latest, "changed": len(found.changed), **facts}
-        if found.left_out:
-            facts["left_out"] = {shown(name): why for name, why in sorted(found.left_out.items())}
-        if self._world._source is not None:  # noqa: SLF001
-            facts["folder"] = str(root)
-        return facts
-
-    def _add(self, left_out: list[bytes]) -> None:
-        """Put all changes into the index: what is new, changed or gone, but for what is left out."""
-        excluded = [b":(exclude,literal)" + name for name in left_out]
-        paths = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        self._git("add", "--all", *paths, given=joined([b".", *excluded]))
-        wanted = existing(self._root, self._include)
-        if wanted:
-            literal = [b":(literal)" + name for name in wanted]
-            self._git("add", "--all", "--force", *paths, given=joined([*literal, *excluded]))
-
-    def _commit(self, tree: str, note: str) -> None:
-        """Add a commit to the run's chain, and point its ref to it."""
-        after = () if self._latest is None else ("-p", self._latest)
-        text = f"boolab {self._run_id}\n\n{note}\n".encode("utf-8", "backslashreplace")
-        commit = self._git("commit-tree", tree, *after, given=text).decode().strip()
-        self._repository.set_ref(self._git, self._ref, commit)
-        self._latest = commit
-
-
-@contextmanager
-def _undone_on_error(undo: Callable[[], None], place: Path) -> Iterator[None]:
-    """Undo what was begun if an error follows; one of the file system becomes a `WorldError`."""
-    try:
-        yield
-    except BaseException as error:
-        undo()
-        if isinstance(error, OSError):
-            raise WorldError(f"{str(place)!r} cannot be written: {error.strerror}") from error
-        raise
-
-
-def _note(folders: Iterable[bytes], left_out: Mapping[bytes, str]) -> str:
-    """What a tree does not hold of a state, for the text of its commit: JSON, of ASCII alone."""
-    listed = {os.fsdecode(name): why for name, why in sorted(left_out.items())}
-    return json.dumps({"folders": [os.fsdecode(name) for name in folders], "left_out": listed})
-
-
-def _note_of(commit: bytes) -> dict[str, Any]:
-    """The note in a commit; empty if the commit has none."""
-    with suppress(ValueError):
-        note = json.loads(commit.rstrip().rsplit(b"\n", 1)[-1])
-        folders, left_out = note["folders"], note["left_out"]
-        if isinstance(folders, list) and isinstance(left_out, dict) and all(isinstance(name, str) for name in folders):
-            return {"folders": folders, "left_out": left_out}
-    return {}
-
-
 def _commit_of(payload: Mapping[str, Any]) -> str | None:
     """The commit in what a record holds; a recording is untrusted input."""
     commit = payload.get("commit")
@@ -414,10 +252,6 @@ def _make_folder(root: Path, name: str) -> None:
             return
         if not place.is_dir():
             place.mkdir()
-
-
-def _is_among(name: bytes, include: Iterable[bytes]) -> bool:
-    return any(name.rstrip(b"/") == one.rstrip(b"/") for one in include)
 
 
 def _readable(name: str) -> str:

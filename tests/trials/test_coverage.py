@@ -17,3 +17,9 @@ def test_the_interval_holds_the_truth_at_every_look_as_often_as_promised(world: 
         truth = looks["gain_low"].iloc[-1]
         covered += bool(((looks["gain_low"] <= truth) & (truth <= looks["gain_high"])).all())
     assert clopper_pearson(covered, TRIALS).high >= 0.95
+
+
+@pytest.mark.parametrize(("place", "sign"), [(0, 0), (1, 1), (2, 1), (3, -1)], ids=[world.name for world in WORLDS])
+def test_each_world_has_the_gain_that_its_name_promises(place: int, sign: int) -> None:
+    gain = float(tried(WORLDS[place], 0).gain.low)
+    assert (gain > 0) - (gain < 0) == sign
