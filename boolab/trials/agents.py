@@ -18,7 +18,9 @@ UNNAMED_POLICY: Final = "boocode"
 _COUNTERS: Final = {"max_steps": "steps", "tool_budget": "tool_calls", "doom_loop": "repeat_streak"}
 
 
-_LIMITS: Final = {**_COUNTERS, "max_tokens": "tokens", "max_cost": "cost", "max_time": "seconds"}
+_LIMITS: Final = {**_COUNTERS, "max_tokens": "tokens", "max_cost": "cost", "max_time": "elapsed"}
+_BUDGETS: Final = (("tokens", "tokens", 1), ("cost", "cost", MICRO), ("seconds", "elapsed", 1000))
+"""Fields of `Budgets`, their counters on record, and how many of what these count is one."""
 
 
 def agents_by_name(given: Agent | Mapping[str, Agent] | None, runs: Iterable[Run]) -> dict[str, Agent]:
@@ -74,11 +76,10 @@ def agent_on_record(run: Run) -> Agent:
             fields[name] = DEFAULT if known and not complete else None
     if fields.get("max_steps") == policy.cap.ceiling:
         fields["max_steps"] = None if policy.cap.max_steps is None else DEFAULT
-    cost, tokens = run.limits.get("cost"), run.limits.get("tokens")
     budgets = {
-        name: value
-        for name, value in (("cost", None if cost is None else cost / MICRO), ("tokens", tokens))
-        if value is not None
+        name: run.limits[counter] / unit if unit > 1 else run.limits[counter]
+        for name, counter, unit in _BUDGETS
+        if counter in run.limits
     }
     agent = Agent(run.agent or "agent", policy=policy, **fields)
     return replace(agent, policy=policy.vary(budgets=budgets)) if budgets else agent

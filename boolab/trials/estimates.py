@@ -162,9 +162,14 @@ def unknown_because(one: Opening, branch: Run, limits: Limits, *, labelled: bool
         return "broke off"
     if success is None:
         return "no label"
-    if branch.stop.reason == "cost_budget" and limits.cost is not None and not success:
+    if _is_cut_short(branch, limits) and not success:
         return "cost_limit"
     return "no label on record" if one.success is None else ""
+
+
+def _is_cut_short(branch: Run, limits: Limits) -> bool:
+    """Whether a branch would have continued under the change: it broke off, or the trial's own limit stopped it."""
+    return branch.stop.reason in BROKEN or (branch.stop.reason == "cost_budget" and limits.cost is not None)
 
 
 def known_success(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> bool | None:
@@ -240,7 +245,8 @@ def _value(measure: str, one: Opening, branch: Run, limits: Limits, *, labelled:
             return bounds, False
         added = cost
     value = min(max(added, bounds.low), bounds.high)
-    return Spread(value, value), added > bounds.high + 1e-9
+    most = bounds.high if _is_cut_short(branch, limits) else value
+    return Spread(value, most), added > bounds.high + 1e-9
 
 
 def _gain(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> Spread:

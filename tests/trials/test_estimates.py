@@ -101,6 +101,9 @@ def test_a_branch_that_broke_off_counts_as_the_worst_and_as_the_best() -> None:
     assert found.unknown == {"broke off": 1}
     assert not exact.unknown
     assert found.error == broken.error != ""
+    for name in ("extra_steps", "extra_cost_usd"):  # it would have gone on
+        assert found.frame[f"{name}_low"].iloc[-1] == exact.frame[f"{name}_low"].iloc[-1]
+        assert found.frame[f"{name}_high"].iloc[-1] > exact.frame[f"{name}_high"].iloc[-1]
     assert (found.frame["gain_low"] <= exact.frame["gain_low"]).all()
     assert (found.frame["gain_high"] >= exact.frame["gain_high"]).all()
 

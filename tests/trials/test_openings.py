@@ -8,6 +8,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import SettingError
+from boolab.trials.agents import agent_on_record
 from boolab.trials.change import change_of
 from boolab.trials.openings import Opening, openings_of
 from tests.support.cases import first
@@ -221,3 +222,13 @@ def test_a_run_that_broke_off_where_its_declared_cap_is_was_stopped_by_it() -> N
     assert {one.outcome for one in opened(runs, {"max_steps": LOOSE})} == {"unchanged"}
     assert {one.outcome for one in opened(runs, {"max_steps": LOOSE}, {"a": agent()})} == {"open"}
     assert {one.outcome for one in opened(runs, {"max_steps": LOOSE}, {"a": agent(TIGHT + 1)})} == {"unchanged"}
+
+
+def test_an_agent_on_record_has_all_limits_of_the_record() -> None:
+    policy = bl.policies["naive"].vary(budgets={"seconds": 300, "tokens": 90_000, "cost": 2.5})
+    run = bl.run_sync(agent(policy=policy), "t", model=MODEL, seed=0)
+    again = bl.run_sync(agent_on_record(run), "t", model=MODEL, seed=0)
+    assert again.limits == run.limits
+    assert set(run.limits) == {"steps", "tokens", "cost", "elapsed"}
+    for change in ({"max_time": 300}, {"max_tokens": 90_000, "max_cost": 2.5}):
+        assert [one.outcome for one in opened([run], change)] == ["unchanged"]
