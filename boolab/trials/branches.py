@@ -36,6 +36,8 @@ BranchModel: TypeAlias = Model | Callable[[Run], Model]
 """A model, or a function from the run that is continued to the model that continues it."""
 AGAIN: Final = ("error", "aborted")
 """How a branch ends that shows nothing about the change: it is run again."""
+_SHOWN: Final = 5
+"""How many names of tools an error has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +201,26 @@ def _check(wanted: Iterable[tuple[BranchCell, str]], job: BranchJob) -> None:
     """Raise `SettingError` for the first branch that is not accepted, before anything is spent."""
     for cell, run_id in wanted:
         try:
-            job.turn(cell, run_id)
+            _check_tools(job.turn(cell, run_id), cell.run)
             if job.world is not None:
                 kept_after(cell.run, cell.at)
         except SettingError as error:
             msg = f"{cell}: {error}"
             raise SettingError(msg) from error
+
+
+def _check_tools(turn: Turn, run: Run) -> None:
+    """Raise `SettingError` if a run called tools and its branch has none at all: the model could only write text."""
+    called = list(dict.fromkeys(call.name for step in run.steps for call in step.response.tool_calls))
+    replies = getattr(turn.plan.model, "replies_to", lambda _name: False)
+    if not called or turn.plan.tools or turn.plan.text_only or any(map(replies, called)):
+        return
+    shown = ", ".join(called[:_SHOWN]) + (f" and {len(called) - _SHOWN} more" if called[_SHOWN:] else "")
+    msg = (
+        f"the run called {shown}, and the branch has no tools: pass tools=, an agent= that has them, or "
+        "replay_tools=True"
+    )
+    raise SettingError(msg)
 
 
 def _kept(

@@ -15,7 +15,7 @@ from boolab.frames.costs import micro_cost
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from tests.support.git_worlds import edit_tool, editor, files_of, repository, write
-from tests.support.helpers import call
+from tests.support.helpers import call, look
 from tests.support.trial_cases import LOOSE, agent, profile, recorded, undisturbed
 
 MODEL = bl.SimulatedModel(profile())
@@ -289,6 +289,15 @@ def test_what_is_not_accepted_of_a_run_or_a_width_is_named() -> None:
             plan().enough(width)  # type: ignore[arg-type]
         with pytest.raises(SettingError, match="expected a share of all runs"):
             plan().forecast(width)  # type: ignore[arg-type]
+
+
+def test_branches_without_the_tools_of_the_record_are_refused_before_anything_is_spent() -> None:
+    runs = [replace(bl.run_sync(agent(2), f"t{n}", model=looks("grep", "find", "ls")), success=False) for n in range(2)]
+    bare = bl.ScriptedModel(["Done."])
+    with pytest.raises(SettingError, match="the run called grep, find, and the branch has no tools: pass tools="):
+        go(plan(runs, {"max_steps": 9}, model=bare))
+    for options in ({"tools": [look]}, {"replay_tools": True}, {"agent": agent(2, tools=(look,))}):
+        assert go(plan(runs, {"max_steps": 9}, **{"model": bare, "score": bool, **options})).n_branches == 2
 
 
 def test_branches_are_never_among_the_runs_on_record(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from boolab.trials.branches import branch_ids
 from boolab.trials.trial import Trial
 from boolab.worlds.own_folder import own_folder
 from tests.support.git_worlds import edit_tool, editor, files_of, repository, write
+from tests.support.helpers import look
 from tests.support.served_trials import ByTask, facts, go, plan_of, recorded, script
 from tests.support.sweeping import forks
 
@@ -153,12 +154,12 @@ def test_what_cannot_be_sent_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="^score cannot be sent to a worker"):
         go(plan, executor="processes")
     runs = [cell.run for cell in plan.design.cells]
-    bare: dict[str, Any] = {"agent": bl.Agent("a", max_steps=2, policy="naive"), "model": bl.ScriptedModel(["Done."])}
-    plan = bl.trial(runs, {"max_steps": 9}, world=Locked(tmp_path / "other"), **bare)
+    bare: dict[str, Any] = {"agent": bl.Agent("a", max_steps=2, policy="naive"), "tools": [look]}
+    plan = bl.trial(runs, {"max_steps": 9}, world=Locked(tmp_path / "other"), model=bl.ScriptedModel(["Done."]), **bare)
     with pytest.raises(SettingError, match="^world cannot be sent to a worker"):
         go(plan, executor="processes")
     keyed = bl.OpenAIModel("mock", base_url="http://127.0.0.1:9/v1", api_key="sk-secret")
-    plan = bl.trial(runs, {"max_steps": 9}, agent=bare["agent"], model=keyed)
+    plan = bl.trial(runs, {"max_steps": 9}, model=keyed, **bare)
     with pytest.raises(SettingError, match="has a secret.*a function, which makes the model in the worker") as refused:
         go(plan, executor="processes")
     assert "sk-secret" not in str(refused.value)
