@@ -256,4 +256,5 @@ def saved_in_words(saved: Mapping[str, Any]) -> str:
     share = f" ({percent(saved['share'])})"
     if saved["measure"] == "cost":
         return f"${saved['saved']:,.2f} of ${saved['of']:,.2f}{share}"
-    return f"{saved['saved']:,.0f} of {saved['of']:,.0f} {saved['label']}{share}"
+    label = saved["label"].removesuffix("s") if saved["of"] == 1 else saved["label"]
+    return f"{saved['saved']:,.0f} of {saved['of']:,.0f} {label}{share}"

@@ -244,11 +244,16 @@ def _cells(line: dict[str, Any]) -> list[str]:
     did = str(line.get("did", ""))
     about = f"after step {line['step']} by {line['rule']}" if "rule" in line and "step" in line else ""
     if did == "finished":
-        about = f"after {line.get('steps')} steps and {line.get('tool_calls')} calls"
+        about = f"after {_counted(line, 'steps', 'step')} and {_counted(line, 'tool_calls', 'call')}"
     elif did == "failed":
         about = str(line.get("error", ""))
     who = f"{str(line.get('session') or '')[:8]} {line.get('agent') or ''}".strip()
     return [flat(cell) for cell in (at, who, _DID.get(did, did), about)]
+
+
+def _counted(line: dict[str, Any], key: str, noun: str) -> str:
+    value = line.get(key)
+    return count(value, noun) if isinstance(value, int) else f"? {noun}s"
 
 
 def _seconds(text: str) -> float:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TextIO
 from boolab.cli.program import program
 from boolab.cli.terminal import Sheet, is_terminal
 from boolab.core.events import DURING_STEP
-from boolab.core.text import duration, flat, printable
+from boolab.core.text import count, duration, flat, printable
 from boolab.core.transcript import ending, folded, happenings, limit_in_words, result_in_words, stop_place, usage
 from boolab.core.types import Event, Run, Step, Usage
 
@@ -269,11 +269,15 @@ def status_line(
         f"step {step}{_of(limits, 'steps')}",
         doing,
         f"{spent} of ${limits['cost'] / 1_000_000:,.2f}" if "cost" in limits else spent,
-        f"{progress.get('tool_calls') or 0}{_of(limits, 'tool_calls')} calls",
+        _calls(progress.get("tool_calls") or 0, limits),
         usage(tokens) + _of(limits, "tokens"),
         f"{int(seconds)} s{time_limit}",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _calls(n: int, limits: Mapping[str, int]) -> str:
+    return f"{n} of {count(limits['tool_calls'], 'call')}" if "tool_calls" in limits else count(n, "call")
 
 
 def _of(limits: Mapping[str, int], counter: str) -> str:

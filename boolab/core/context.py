@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, overload
 
+from boolab.core.text import count
 from boolab.core.types import Message, Reasoning, Sentinel, Text, ToolCall, ToolResult
 
 CHARS_PER_TOKEN: Final = 4
@@ -70,7 +71,7 @@ class Context(Sequence[Message]):
         return self._history.whole if isinstance(self._history, Context) else self._history
 
     def __repr__(self) -> str:
-        return f"<Context of {len(self)} messages>"
+        return f"<Context of {count(len(self), 'message')}>"
 
 
 def estimated_tokens(messages: Iterable[Message]) -> int:

@@ -179,6 +179,16 @@ def count(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
+def count_span(low: int, high: int, noun: str, plural: str = "") -> str:
+    """A number of things with its bounds; see `count`.
+
+    Example:
+        >>> count_span(1, 1, "run"), count_span(1, 1200, "run")
+        ('1 run', '1-1,200 runs')
+    """
+    return count(low, noun, plural) if low == high else f"{span(low, high)} {plural or f'{noun}s'}"
+
+
 def all_of(n: int, noun: str) -> str:
     """The beginning of a title about all of them.
 

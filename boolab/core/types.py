@@ -26,7 +26,7 @@ from typing import (
     overload,
 )
 
-from boolab.core.text import flat
+from boolab.core.text import count, flat
 
 JSON: TypeAlias = Any
 """A JSON value, or what should be one: text of a log, a file or a provider, to be checked before it is used."""
@@ -434,7 +434,7 @@ class History(Sequence[Message]):
         return len(self._look())
 
     def __repr__(self) -> str:
-        return f"<History of {len(self)} messages>"
+        return f"<History of {count(len(self), 'message')}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -595,7 +595,7 @@ class Run:
         where = "" if self.stop.rule is None else f" {stop_place(self)}"
         return (
             f"<Run {flat(self.run_id[:8])} {flat(self.agent or 'no agent')}/{flat(self.policy)}: "
-            f"{self.stop.reason}{where}, {self.n_steps} steps, {self.n_tool_calls} calls>"
+            f"{self.stop.reason}{where}, {count(self.n_steps, 'step')}, {count(self.n_tool_calls, 'call')}>"
         )
 
 

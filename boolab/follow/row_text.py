@@ -67,6 +67,7 @@ def limit_text(limit: Limit) -> str:
     if limit.counter.startswith("repeat_streak"):
         return f"streak {'unknown' if limit.value is None else limit.value} of {limit.threshold}"
     write, unit = _UNITS.get(limit.counter, (_PLAIN[0], reason_of(limit.reason)))
+    unit = unit.removesuffix("s") if limit.threshold == 1 else unit
     value = "unknown" if limit.value is None else write(limit.value)
     return f"{value} of {write(limit.threshold)} {unit}".rstrip()
 

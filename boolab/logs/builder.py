@@ -149,7 +149,7 @@ class RunBuilder:
         >>> builder.add_result("c1", "a.py", is_error=None)
         True
         >>> builder.build("session-1")
-        <Run session- no agent/some_format: aborted, 1 steps, 1 calls>
+        <Run session- no agent/some_format: aborted, 1 step, 1 call>
     """
 
     def __init__(self, source: str, damage: Damage | None = None, *, truncated: bool | None = None) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, cast, 
 
 import boolab.logs.readers as package
 from boolab.core.gc_pause import without_collection
+from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.errors import ReadWarning, RunFormatError, SettingError, near
 from boolab.io.files import no_file
@@ -146,7 +147,8 @@ class Reading:
     def __repr__(self) -> str:
         skipped = sum(row.skipped is not None for row in self.files)
         warned = sum(len(row.warnings) for row in self.files)
-        return f"<Reading: {len(self.runs)} runs of {len(self.files)} files, {skipped} skipped, {warned} warnings>"
+        read = count(len(self.runs), "run")
+        return f"<Reading: {read} of {count(len(self.files), 'file')}, {skipped} skipped, {count(warned, 'warning')}>"
 
 
 def load_runs(paths: Paths, format: str | Reader | None = None, *, prices: bool = True) -> list[Run]:
@@ -214,7 +216,7 @@ def read_logs(
         ...     size = Path(f"{folder}/chat.jsonl").write_text(line)
         ...     reading = bl.read_logs(folder)
         >>> reading, reading.files[0].format
-        (<Reading: 1 runs of 1 files, 0 skipped, 0 warnings>, 'openai_chat')
+        (<Reading: 1 run of 1 file, 0 skipped, 0 warnings>, 'openai_chat')
     """
     rows, runs = [], []
     for row, new in each_log(paths, format=format, since=since, limit=limit, progress=progress, prices=prices):

@@ -51,6 +51,7 @@ from pydantic import (
 )
 
 from boolab.core.context import Context
+from boolab.core.text import count
 from boolab.core.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
 from boolab.io.safe_regex import Pattern, compiled
@@ -292,7 +293,7 @@ class ScriptedModel(LocalModel):
         return self._ends[-1]
 
     def __repr__(self) -> str:
-        size = "a function" if self._next else "forever" if len(self) == FOREVER else f"{len(self)} responses"
+        size = "a function" if self._next else "forever" if len(self) == FOREVER else count(len(self), "response")
         return f"<ScriptedModel {self.name}: {size}>"
 
     @property
@@ -330,7 +331,7 @@ class ScriptedModel(LocalModel):
         if self._conditional:
             return self._find_conditional(request)
         if index >= self._ends[-1]:
-            msg = f"the script {self.name} holds {len(self)} responses; response {index + 1} was asked for"
+            msg = f"the script {self.name} holds {count(len(self), 'response')}; response {index + 1} was asked for"
             raise ScriptExhausted(msg)
         return self._items[index if self._single else bisect.bisect_right(self._ends, index) - 1]
 

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from boolab.core.text import count, level, percent, shorten, span
+from boolab.core.text import count, count_span, level, percent, shorten
 from boolab.plots import palette, style
 from boolab.plots._beside import draw_beside, lines_beside, notes_beside, saved_at, title_beside
 from boolab.plots._frames import check_columns, floats, frame_of, missing
@@ -369,7 +369,10 @@ def _title(part: _Part, keep: float | None, best: int | None, lines: Sequence[Li
             return f"{len(part.front):,} of {count(len(part.rows), 'setting')} are on the front"
         return f"None of {count(len(part.rows), 'setting')} keeps {level(keep)} of {count(n, 'success', 'successes')}"
     row = part.front.iloc[best]
-    saved, kept = percent(float(row["saved_share"])), f"{int(row['kept_lower']):,} of {n:,} successes"
+    saved, kept = (
+        percent(float(row["saved_share"])),
+        f"{int(row['kept_lower']):,} of {count(n, 'success', 'successes')}",
+    )
     return f"{shorten(str(row['rule']), _NAME)} saves {saved} of steps and keeps {kept}"
 
 
@@ -390,7 +393,7 @@ def _notes(parts: Sequence[_Part], keep: float | None) -> Iterable[str]:
     runs = [int(part.rows["n_runs"].iloc[0]) for part in parts]
     tasks = [int(part.rows["n_tasks"].iloc[0]) for part in parts]
     each = " each" if len(parts) > 1 else ""
-    yield f"{span(min(runs), max(runs))} runs of {span(min(tasks), max(tasks))} tasks{each}."
+    yield f"{count_span(min(runs), max(runs), 'run')} of {count_span(min(tasks), max(tasks), 'task')}{each}."
     levels = {float(one) for part in parts for one in part.rows.get("confidence", pd.Series([])).dropna().unique()}
     if any(len(part.band) for part in parts):
         held = f"{level(levels.pop())} of" if len(levels) == 1 else "most of"

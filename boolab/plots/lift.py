@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from boolab.core.text import count, shorten, span
+from boolab.core.text import count, count_span, shorten
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import floats, frame_of, missing
@@ -154,7 +154,7 @@ def _title(rows: pd.DataFrame, rule: str) -> str:
 
 def _notes(frame: pd.DataFrame, rows: pd.DataFrame) -> Iterable[str]:
     runs = rows["n_runs"].dropna()
-    each = f" of {span(int(runs.min()), int(runs.max()))} runs" if len(runs) else ""
+    each = f" of {count_span(int(runs.min()), int(runs.max()), 'run')}" if len(runs) else ""
     yield f"{count(len(rows), 'group')}{each}."
     levels = frame["confidence"].dropna().unique().tolist() if "confidence" in frame else []
     yield f"Bands: {100 * levels[0]:.4g}% intervals of precision." if len(levels) == 1 else ""

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from boolab.core.text import count, percent, shorten, span
+from boolab.core.text import count, count_span, percent, shorten, span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import floats, frame_of, missing
@@ -212,7 +212,7 @@ def _notes(parts: Sequence[_Part]) -> Iterable[str]:
     rows = pd.concat([part.rows for part in parts])
     runs, positive = rows["n_runs"].dropna(), rows["n_positive"].dropna()
     if len(runs):
-        yield f"{span(int(runs.min()), int(runs.max()))} runs{' per group' if len(parts) > 1 else ''}."
+        yield f"{count_span(int(runs.min()), int(runs.max()), 'run')}{' per group' if len(parts) > 1 else ''}."
     if len(positive):
         yield f"To find: {span(int(positive.min()), int(positive.max()))} {_kind(rows)}."
     yield "Numbers: thresholds. Ring: recall less rate of false alarms is largest. Dashed: base rate."

@@ -223,7 +223,9 @@ def _lost(row: Mapping[str, Any]) -> str:
     base = row.get("successes")
     if base is None and str(row.get("positive_is", "")).startswith("failed"):
         base = row["n_runs"] - row["n_positive"]
-    return f"lost {span(low, high)}" + ("" if base is None or pd.isna(base) else f" of {int(base):,} successes")
+    return f"lost {span(low, high)}" + (
+        "" if base is None or pd.isna(base) else f" of {count(int(base), 'success', 'successes')}"
+    )
 
 
 def _saved(row: Mapping[str, Any]) -> str:

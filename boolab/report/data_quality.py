@@ -110,7 +110,8 @@ class Quality:
     def why_skipped(self) -> str:
         """The reasons, the most frequent first."""
         reasons = [f"{reason} ({n:,})" if n > 1 or len(self.reasons) > 1 else reason for reason, n in self.reasons]
-        more = f"; and {len(reasons) - MAX_REASONS} further reasons" if len(reasons) > MAX_REASONS else ""
+        further = len(reasons) - MAX_REASONS
+        more = f"; and {count(further, 'further reason')}" if further > 0 else ""
         return "; ".join(reasons[:MAX_REASONS]) + more
 
     def why_unexecuted(self) -> str:
@@ -141,7 +142,8 @@ class Quality:
             yield f"The source does not record: {'; '.join(f'{gap.field}{gap.so}' for gap in whole)}."
         for gap in self.gaps:
             if gap.lacking < gap.of:
-                yield f"{gap.lacking:,} of {count(gap.of, gap.noun)} lack {gap.field}{gap.so}."
+                lack = "lacks" if gap.lacking == 1 else "lack"
+                yield f"{gap.lacking:,} of {count(gap.of, gap.noun)} {lack} {gap.field}{gap.so}."
 
 
 _Lacks = Sequence[tuple[str, Callable[[Any], bool], str]]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from boolab.core.surrogates import whole_response, whole_result
+from boolab.core.text import count
 from boolab.core.types import UNKNOWN_USAGE, Response, ToolCall, ToolResult, Usage
 from boolab.errors import SettingError, near
 
@@ -63,7 +64,8 @@ def results_of(results: Sequence[GivenResult], response: Response) -> tuple[Tool
     """
     calls = response.tool_calls
     if isinstance(results, str) or len(results) != len(calls):
-        given = repr(results)[:80] if isinstance(results, str) else f"{len(results)} results for {len(calls)} calls"
+        numbers = f"{count(len(results), 'result')} for {count(len(calls), 'call')}"
+        given = repr(results)[:80] if isinstance(results, str) else numbers
         msg = f"Monitor.after: {given}: expected a list with one result for each call, None for one that was not run"
         raise SettingError(msg)
     return tuple(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, overload
 
 from boolab.core.run_tree import homes_of
+from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.store.connection import path_of, reading
@@ -155,7 +156,7 @@ class StoredRuns(Sequence[Run]):
 
     def __repr__(self) -> str:
         which = "" if self.sweep is None else f" of sweep {self.sweep}"
-        return f"<StoredRuns {self.path.name}: {len(self):,} runs{which}>"
+        return f"<StoredRuns {self.path.name}: {count(len(self), 'run')}{which}>"
 
 
 def stored_runs(
@@ -187,7 +188,7 @@ def stored_runs(
         ...     with bl.Store(f"{folder}/runs.db") as store:
         ...         store.add(run)
         ...     bl.stored_runs(f"{folder}/runs.db")
-        <StoredRuns runs.db: 1 runs>
+        <StoredRuns runs.db: 1 run>
     """
     wanted = (states,) if isinstance(states, str) else tuple(states)
     for state in wanted:

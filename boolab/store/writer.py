@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from boolab.core.run_tree import descendants, each_with_subagents
+from boolab.core.text import count
 from boolab.core.types import Run, Step
 from boolab.errors import StoreError
 from boolab.store import sweep_plans
@@ -236,7 +237,8 @@ class Store:
         except StoreError as error:
             lost = len(self._waiting)
             self._new_batch()
-            raise StoreError(f"{error.message}. {lost} runs that waited were not written", path=self.path) from error
+            msg = f"{error.message}. {count(lost, 'run')} that waited {'was' if lost == 1 else 'were'} not written"
+            raise StoreError(msg, path=self.path) from error
         except Exception:  # not a keyboard interrupt: then the runs stay in the batch
             self._new_batch()
             raise

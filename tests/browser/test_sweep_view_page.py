@@ -118,7 +118,7 @@ def test_a_sweep_that_is_done_begins_with_its_verdict_and_folds_equal_settings(p
     view.end(None)
     page = page_of(view)
     expect(page.locator(".verdict")).to_have_text(
-        "Most successes: step cap 6, 1 of 1 runs for 6.0 steps a run. Settings that take less have no success."
+        "Most successes: step cap 6, 1 of 1 run for 6.0 steps a run. Settings that take less have no success."
     )
     rows = page.locator("tr.setting")
     expect(rows).to_have_count(2)

@@ -1,6 +1,7 @@
 """What the commands say about logs: whatif, report, doctor."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -320,7 +321,8 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_it_works_as_a_command(log: str, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     command = [sys.executable, "-m", "boolab", "report", log, "--scope", "run", "-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = {**os.environ, "PATH": str(Path(sys.executable).parent)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=found)
     assert (done.returncode, done.stderr) == (0, f"Next: boolab audit {log}\n")
     assert out.read_text().startswith("<!doctype html>")
 

@@ -62,7 +62,7 @@ def test_a_folder_gives_the_runs_of_all_logs_in_it_and_one_bad_file_stops_nothin
     assert rows["package.json"].warnings == ()
     assert rows["bad.json"].skipped is not None
     assert rows["one.jsonl"].bytes == (folder / "projects/-a/one.jsonl").stat().st_size
-    assert repr(reading) == "<Reading: 3 runs of 5 files, 2 skipped, 1 warnings>"
+    assert repr(reading) == "<Reading: 3 runs of 5 files, 2 skipped, 1 warning>"
 
 
 def test_the_account_is_a_frame(folder: Path) -> None:

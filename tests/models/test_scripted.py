@@ -269,7 +269,7 @@ def test_a_summary_is_not_an_item() -> None:
 
 
 def test_the_repr_is_short() -> None:
-    assert repr(bl.ScriptedModel(["x"])) == "<ScriptedModel scripted: 1 responses>"
+    assert repr(bl.ScriptedModel(["x"])) == "<ScriptedModel scripted: 1 response>"
     assert repr(bl.ScriptedModel([{"repeat": "forever"}])) == "<ScriptedModel scripted: forever>"
     assert bl.run_sync(None, "go", model=bl.ScriptedModel(["x"]), tools=TOOLS).n_steps == 1
 

@@ -74,7 +74,7 @@ def test_calls_and_results_come_in_several_forms() -> None:
     [
         (["look"], ["x"], None, "the call 'look': expected a pair"),
         ([{"arguments": {}}], ["x"], None, "with its name"),
-        (LOOK, [], None, "0 results for 1 calls: expected a list with one result for each call"),
+        (LOOK, [], None, "0 results for 1 call: expected a list with one result for each call"),
         (LOOK, "x", None, "'x': expected a list"),
         (LOOK, [7], None, "the result 7: expected a text"),
         (LOOK, ["x"], {"input_token": 3}, "usage has no 'input_token'; did you mean 'input_tokens'?"),

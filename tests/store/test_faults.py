@@ -333,7 +333,7 @@ def test_a_store_that_is_gone_while_it_is_written_is_noticed_at_the_next_commit(
             store.add(run)
         else:
             store.step(run)
-    assert ("1 runs that waited were not written" in str(raised.value)) == (way != "step")
+    assert ("1 run that waited was not written" in str(raised.value)) == (way != "step")
     store.close()
     if what is not Path.unlink:
         assert [one.run_id for one in bl.stored_runs(path.with_name("elsewhere.db"))] == ["before"]

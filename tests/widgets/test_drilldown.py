@@ -82,5 +82,5 @@ def test_what_cannot_be_opened_is_refused(chosen: dict[str, Any]) -> None:
     heatmap = bl.Heatmap(
         bl.counterfactual(made, grid={"max_steps": [2, None], "tool_budget": [2, None]}, aggregate=True), made
     )
-    with pytest.raises(bl.SettingError, match=r"expected \{'run': run_id, 'step': n\} with one of the 1 runs here"):
+    with pytest.raises(bl.SettingError, match=r"expected \{'run': run_id, 'step': n\} with the one run here"):
         heatmap.opened = chosen

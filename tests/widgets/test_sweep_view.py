@@ -306,7 +306,7 @@ def test_runs_of_no_sweep_are_shown_without_a_plan(tmp_path: Path) -> None:
         store.add(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
     view = bl.SweepView(tmp_path / "runs.db")
     assert (view.data["done"], view.data["total"]) == (1, None)
-    assert repr(view) == "SweepView(sweep: 1 runs in runs.db, snapshot)"
+    assert repr(view) == "SweepView(sweep: 1 run in runs.db, snapshot)"
     with pytest.raises(bl.errors.StoreError):
         bl.SweepView(tmp_path / "none.db")
 

@@ -81,7 +81,7 @@ def test_a_row_opens_its_run_in_replay(log: Path, view: WatchView) -> None:
     assert view.replay is not None
     assert (view.replay.run.run_id, view.replay.step) == ("s1", 2)
     assert view.replay.run == bl.load_runs(log)[0]
-    with pytest.raises(SettingError, match="one of the 1 runs"):
+    with pytest.raises(SettingError, match="the one run"):
         view.opened = {"run": "other", "step": 1}
 
 

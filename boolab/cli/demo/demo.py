@@ -259,7 +259,7 @@ def _one_limit_at_a_time(measured: Measured) -> _Section:
     body = _table(table, ["limit"], ["dropped", "steps", "tokens", "cost"])
     hollow = frame[(frame["stop_reason"] == "finished") & (frame["n_dropped"] > 0)]
     notes = [
-        wrap(f"Finished is not done: {count} of these {policy} runs report 'finished' and have dropped tool calls.")
+        wrap(f"Finished is not done: of these {policy} runs, {count} reported 'finished' and had dropped tool calls.")
         for policy, count in hollow["policy"].value_counts().items()
     ]
     return _Section("One limit at a time", "\n\n".join([paragraphs(text), body, *notes, _cut_short(measured.grid)]))

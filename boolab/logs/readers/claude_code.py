@@ -47,6 +47,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from boolab.core.finish_reasons import finish_reason
+from boolab.core.text import count
 from boolab.core.types import Run, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import (
@@ -552,7 +553,7 @@ class _Chain:
                     branch.builder.add_subagent(reply, call.id, *started[call.id])
         for owner, call_id, limit in self.endings:
             if limit is not None and call_id in callers:
-                what = f"the subagent {owner} was stopped at its limit of {limit:,} turns: its result is partial"
+                what = f"the subagent {owner} was stopped at its limit of {count(limit, 'turn')}: its result is partial"
                 branch.builder.add_step_event(callers[call_id], "fault", what=what)
 
 

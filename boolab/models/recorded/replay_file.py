@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from boolab.core.text import count
 from boolab.core.types import Message, Reasoning, Response, Text, ToolCall, ToolResult
 from boolab.errors import ModelError, ScriptExhausted
 from boolab.models.base import Emit, Request
@@ -50,9 +51,13 @@ class _Replay:
         known = next((n for n, link in enumerate(links) if link.id not in self._recording.messages), len(links))
         last = links[known - 1].id if known else FIRST
         expected = next((link for link in self._recording.messages.values() if link.after == last), None)
-        beginning = f"its first {known} messages are known" if known else "its first message is not known"
+        beginning = (
+            f"its first {known} messages are known"
+            if known > 1
+            else f"its first message is {'' if known else 'not '}known"
+        )
         if known == len(links):
-            return f"all of its {known} messages are known, but the recording has no request after them"
+            return f"each of its {count(known, 'message')} is known, but the recording has no request after them"
         difference = Difference.between(known + 1, expected and expected.message, links[known].message)
         return f"{beginning}{'' if expected else ', and none follows them'}; {difference}"
 

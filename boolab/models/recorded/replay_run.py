@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from boolab.core.text import count
 from boolab.core.types import Compacted, Response, Run, ToolCall, ToolResult
 from boolab.errors import ModelError, ScriptExhausted
 from boolab.models.base import Emit, Request
@@ -41,7 +42,7 @@ class RunReplay:
         if request.purpose != "step":
             return await self._aside(request)
         if request.index >= self._run.n_steps:
-            msg = f"the recording ends after {self._run.n_steps} responses ({self._run.stop_reason})"
+            msg = f"the recording ends after {count(self._run.n_steps, 'response')} ({self._run.stop_reason})"
             raise ScriptExhausted(msg)
         step = self._run.steps[request.index]
         await request.clock.sleep((step.model_ms or 0) / 1000)
@@ -63,7 +64,7 @@ class RunReplay:
         compacted, wrap_up = self._compactions.get(request.index), self._wrap_ups.get(request.index)
         aside = compacted if request.purpose == "compaction" else wrap_up
         if aside is None or not aside.asked:
-            msg = f"the recording has no {request.purpose} after {request.index} responses"
+            msg = f"the recording has no {request.purpose} after {count(request.index, 'response')}"
             raise ScriptExhausted(msg)
         pause_ms = aside.duration_ms or 0 if isinstance(aside, Compacted) else self._pause_ms(request.index)
         await request.clock.sleep(pause_ms / 1000)

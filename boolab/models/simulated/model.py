@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from boolab.core.clock import Clock, VirtualClock
 from boolab.core.context import Context, estimated_tokens
+from boolab.core.text import count
 from boolab.core.types import History, Message, Response, Run, Step, StepStart, ToolCall, ToolResult
 from boolab.models.base import Emit, LocalModel, Request
 from boolab.models.simulated.profile import Profile, Reminder
@@ -116,7 +117,7 @@ class SimulatedModel(LocalModel):
         return cls(Profile.load(path), seed)
 
     def __repr__(self) -> str:
-        return f"<SimulatedModel {self.name}: {len(self.own_tools)} tools, seed {self.seed}>"
+        return f"<SimulatedModel {self.name}: {count(len(self.own_tools), 'tool')}, seed {self.seed}>"
 
     def __reduce__(self) -> tuple[type[SimulatedModel], tuple[Profile, int, str]]:
         return SimulatedModel, (self.profile, self.seed, self.name)

@@ -29,6 +29,7 @@ from pydantic import (
     model_validator,
 )
 
+from boolab.core.text import count
 from boolab.errors import ProfileError
 from boolab.io.resources import data_path
 from boolab.io.yaml_loader import Document, read_document
@@ -571,7 +572,7 @@ class Profile(_Strict):
         return f"profile {self.name}"
 
     def __repr__(self) -> str:
-        return f"<Profile {self.name}: {len(self.tools)} tools, {self.digest[:8]}>"
+        return f"<Profile {self.name}: {count(len(self.tools), 'tool')}, {self.digest[:8]}>"
 
 
 def normalised(shares: Mapping[K, float]) -> dict[K, float]:

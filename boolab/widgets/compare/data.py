@@ -165,7 +165,7 @@ def compare_text(data: Mapping[str, Any]) -> str:
     if data["differences"] and data["differences"]["of"] == "agents":
         lines += [f"{row['name']}: {row['a']} | {row['b']}" for row in data["differences"]["rows"]]
     same = sum(s["n_a"] for s in data["stretches"] if s["kind"] == "same")
-    lines.append(f"{same:,} steps are the same.")
+    lines.append(f"{count(same, 'step')} {'is' if same == 1 else 'are'} the same.")
     rows = [[row["name"], *(row[column] or "?" for column in ("a", "b", "difference"))] for row in data["table"]]
     lines += [f"  {line}" for line in aligned(rows)]
     return "\n".join([*lines, *data["notes"]])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from boolab.agents.agent import Agent
+from boolab.core.text import count
 from boolab.core.types import Run, Stop
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
@@ -212,7 +213,7 @@ def _of_recording(
         what = f"only the recording continues; {name} would not." if n < len(run.steps) else "both end before it."
         continues = f"makes step {n + 1:,}" if n < len(run.steps) else recorded.stop
         divergence = DivergentStep(n + 1, what, *((continues, end) if first else (end, continues)))
-        unknown = f"What it would have achieved with {n:,} steps is unknown."
+        unknown = f"What it would have achieved with {count(n, 'step')} is unknown."
         notes = (f"{name} is not run: its side is what the recording shows about it. {unknown}",)
     sides = (recorded, would) if first else (would, recorded)
     return sides, divergence, notes

@@ -74,7 +74,7 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
 
     def _openable(self) -> str:
         """Which runs can be opened, for an error."""
-        return f"one of the {len(self._by_id):,} runs here"
+        return "the one run here" if len(self._by_id) == 1 else f"one of the {len(self._by_id):,} runs here"
 
     @traitlets.validate("opened")
     def _known(self, proposal: dict[str, Any]) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from boolab.core.text import clean, clip
+from boolab.core.text import clean, clip, count
 from boolab.core.transcript import WIDTH
 from boolab.core.types import Response, Run, Step
 from boolab.frames.dtypes import well_formed
@@ -85,7 +85,8 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     last = 0
     for number in shown:
         if number > last + 1:
-            yield f"      {number - last - 1:,} steps are left out"
+            left = number - last - 1
+            yield f"      {count(left, 'step')} {'is' if left == 1 else 'are'} left out"
         if number in opens:
             yield _line(opens[number])
         yield f"{number:4}. {_step_line(steps[number - 1])}"

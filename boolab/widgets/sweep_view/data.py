@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.axes import AXES
+from boolab.core.text import count
 from boolab.errors import describe
 from boolab.frames.dtypes import NO_LIMIT
 from boolab.plots.palette import STOP_LOOKS
@@ -280,12 +281,12 @@ class Board:
         else:
             yield "Successes with their 95% interval, for which runs of one task count as a cluster."
             if labelled < self._done:
-                yield f"{self._done - labelled:,} runs without a label are left out there."
+                yield f"Left out there: {count(self._done - labelled, 'run')} without a label."
         priced = sum(row.priced for row in rows)
         if not priced:
             yield "The cost of no run is known."
         elif priced < self._done:
-            yield f"Costs are means over the {priced:,} runs whose cost is known."
+            yield f"Costs are means over {count(priced, 'run')} whose cost is known."
         if n_rows > ROWS:
             yield f"The first {ROWS} of {n_rows:,} settings; runs_df has all."
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from boolab.core.text import count
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -47,7 +49,8 @@ def verdict_of(outcomes: Sequence[Outcome]) -> str:
     best = max(outcomes, key=lambda one: (one.share, -one.spent))
     if best.share == 0:
         return f"No setting has a success; the least is spent with {min(outcomes, key=lambda one: one.spent).name}."
-    head = f"Most successes: {best.name}, {best.successes:,} of {best.labelled:,} runs for {best.spent_text()} a run."
+    share = f"{best.successes:,} of {count(best.labelled, 'run')}"
+    head = f"Most successes: {best.name}, {share} for {best.spent_text()} a run."
     less = [one for one in outcomes if one.spent < best.spent]
     if not less:
         return f"{head} No other setting takes less."

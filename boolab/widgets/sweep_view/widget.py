@@ -169,15 +169,18 @@ class SweepView(OpensRuns):
 
     def _title(self) -> str:
         data = self.data
-        of = "" if data["total"] is None else f" of {data['total']:,}"
+        done = count(data["done"], "run")
+        done = done if data["total"] is None else f"{data['done']:,} of {count(data['total'], 'run')}"
         where = f" in {Path(data['store']).name}" if data["store"] else ""
-        return f"sweep: {data['done']:,}{of} runs{where}, {data['state']}"
+        return f"sweep: {done}{where}, {data['state']}"
 
     def _text(self) -> str:
         data = self.data
         lines = [", ".join(f"{one['n']:,} {one['reason']}" for one in data["reasons"])]
         for name, row in settings_of(data):
-            share = f", {row['successes']:,} of {row['labelled']:,} successes" if row["labelled"] else ""
+            share = (
+                f", {row['successes']:,} of {count(row['labelled'], 'success', 'successes')}" if row["labelled"] else ""
+            )
             lines.append(f"{name}: {count(row['runs'], 'run')}{share}, {row['steps']:.1f} steps on average")
         lines += [f"{one['runs']:,} failed: {one['error']}" for one in data["failures"]]
         return "\n".join(filter(None, [*lines, *data["notes"]]))

@@ -91,7 +91,7 @@ def test_a_script_that_is_used_up_ends_the_run_with_its_reason(model_on: Callabl
     with bl.models.MockServer(SCRIPT[:1]) as server:
         ended = run(model_on(server))
     assert ended.stop_reason == "error"
-    assert "the script mock holds 1 responses; response 2 was asked for" in str(ended.error)
+    assert "the script mock holds 1 response; response 2 was asked for" in str(ended.error)
 
 
 @both
