@@ -341,7 +341,7 @@ class _Page:
         return {
             "key": axis,
             "title": f"{name[0].upper()}{name[1:]}",
-            "meaning": f"A {name} stops a run {AXES[axis].meaning}.",
+            "meaning": f"A {name} stops a {self.study.noun} {AXES[axis].meaning}.",
             "figure": self._figure(lambda ax: self._draw_caps(axis, ax), caption, panels=len(shown) > MAX_GROUPS)
             if drawn
             else Markup(),

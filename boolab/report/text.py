@@ -149,7 +149,7 @@ def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
         rows = all_rows if full else few_of(all_rows)
         who = f" for {shorten(group)}" if group else ""
         table = _table(study, axis, rows, [row for _, others in groups for row in others])
-        yield wrapped(f"{name.capitalize()}{who}: stops a run {AXES[axis].meaning}") + f"\n{table}"
+        yield wrapped(f"{name.capitalize()}{who}: stops a {study.noun} {AXES[axis].meaning}") + f"\n{table}"
     if len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
 

@@ -16,7 +16,7 @@ from boolab.counterfactuals.step_table import LABEL
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import Found
 from boolab.stats.recommend.fixed_sequence import JOINT
-from boolab.stats.recommend.wording import Advice, Group, joined, plain_name, plural_of, successes_of, used_in
+from boolab.stats.recommend.wording import Advice, Group, joined, plain_name, plural_of, used_in
 from boolab.stats.trade import Trade
 from boolab.stats.units import group_noun, short_names
 
@@ -71,7 +71,7 @@ def _limits(group: Group) -> str:
 
 def _kept_and_saved(advice: Advice, group: Group, *, several: bool = False) -> str:
     question, sums = advice.question, group.sums
-    what = successes_of(group.choice.successes) if _labelled(advice) else _proxies(advice, group)
+    what = advice.successes(group.choice.successes)
     return (
         f"{'keep' if several else 'keeps'} {span(sums['kept_lower'], sums['kept_upper'])} of {what} (at least "
         f"{level(question.keep)} of future ones, with {level(question.confidence)} confidence) and "
@@ -95,8 +95,8 @@ def _no_limit(advice: Advice, group: Group) -> str:
     like = ", in tasks like these" if choice.tasks < choice.successes else ""
     if choice.paths[0].tests.may_lose < 0:
         return (
-            f"Set no limit yet: {successes_of(choice.successes)} on record {_are(choice.successes)} too few to show "
-            f"that one is sure {shown}; {choice.missing:,} more are needed, of which it loses none{like}."
+            f"Set no limit yet: {advice.successes(choice.successes)} on record {_are(choice.successes)} too few to "
+            f"show that one is sure {shown}; {choice.missing:,} more are needed, of which it loses none{like}."
         )
     return f"Set no limit yet. {advice.nothing_qualifies(group)}"
 
@@ -107,11 +107,6 @@ def _are(n: int) -> str:
 
 def _labelled(advice: Advice) -> bool:
     return advice.success_by == LABEL
-
-
-def _proxies(advice: Advice, group: Group) -> str:
-    n = group.choice.successes
-    return f"{count(n, advice.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
 
 
 def _labels(advice: Advice) -> str:
@@ -219,7 +214,7 @@ def _lacks(advice: Advice, group: Group) -> str:
     choice = group.choice
     if choice.qualifies:
         return f"none would have saved any {plural_of(advice.question.measure)}"
-    what = successes_of(choice.successes) if _labelled(advice) else _proxies(advice, group)
+    what = advice.successes(choice.successes)
     return f"{what}, {f'{choice.missing:,} more needed' if choice.missing else 'none is sure'}"
 
 

@@ -82,7 +82,8 @@ class Advice:
         self.question = question
         self.success_by = units.success_by
         self._objective = objective
-        self.noun = "turn" if units.success_by == TURN_PROXY else "run"
+        # Where each run is one turn, it is called a run, as in the tables beside.
+        self.noun = "turn" if units.success_by == TURN_PROXY and units.n_runs > runs.n_runs else "run"
         self._scope = scope
 
     def notes(self, groups: Sequence[Group]) -> Iterator[str]:
@@ -91,7 +92,7 @@ class Advice:
         calls = int(runs.used["tool_calls"].sum())
         tasks = units.runs["task"].replace("", pd.NA).nunique() if "task" in units.runs else 0
         of = f" of {count(tasks, 'task')}" if tasks else ", tasks not named"
-        turns = f" ({count(units.n_runs, 'turn')})" if self.noun == "turn" and units.n_runs != runs.n_runs else ""
+        turns = f" ({count(units.n_runs, 'turn')})" if self.noun == "turn" else ""
         size = f"{count(runs.n_steps, 'step')}, {count(calls, 'tool call')}"
         yield f"Data: {count(runs.n_runs, 'run')}{turns}{of}; {size}."
         yield self._what_a_success_is()
@@ -166,6 +167,12 @@ class Advice:
             f"{what}s of one task are not independent. Their dependence is measured: the effective sample size is the "
             "number of independent successes that hold as much information."
         )
+
+    def successes(self, n: int) -> str:
+        """A number of successes; by a proxy, what is counted as such."""
+        if self.success_by == LABEL:
+            return successes_of(n)
+        return f"{count(n, self.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
 
     def _what_a_success_is(self) -> str:
         roots = is_root(self._units)
@@ -253,7 +260,7 @@ class Advice:
 
     def _rests(self, choice: Choice, found: Found) -> str:
         """The number of successes, and the effective sample size where they are dependent."""
-        successes = successes_of(choice.successes)
+        successes = self.successes(choice.successes)
         if choice.tasks < choice.successes:
             successes += f" in {count(choice.tasks, 'task')}"
             if self.question.dependence != "same_tasks":
@@ -296,7 +303,7 @@ class Advice:
         some = f"; {folds['chosen']} of {FOLDS} parts were enough to choose" if folds["chosen"] < FOLDS else ""
         return (
             f"Cross-validated (chosen on four fifths of the tasks, tested on the other fifth, five times{some}), such "
-            f"settings kept {folds['kept_lower']:,} of {successes_of(group.choice.successes)}{saved}."
+            f"settings kept {folds['kept_lower']:,} of {self.successes(group.choice.successes)}{saved}."
         )
 
     def not_tested(self, group: Group) -> str:
@@ -380,7 +387,7 @@ class Advice:
         if not parts:
             return ""
         each = ", each by itself," if len(parts) > 1 else ""
-        return f"On this record {joined(parts)}{each} would have lost no success and stopped other runs."
+        return f"On this record {joined(parts)}{each} would have lost no success and stopped other {self.noun}s."
 
     def _above(self, name: str, least: int) -> int | None:
         """The tightest value of an axis, of those in the grid if there is one, that is no less."""

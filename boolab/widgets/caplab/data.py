@@ -17,7 +17,7 @@ from boolab.core.types import Identities, Run
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.scopes import check_scope
-from boolab.counterfactuals.step_table import Ledger
+from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, Ledger
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
@@ -194,7 +194,7 @@ class CapTables:
         limits = {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
         return none | {
             "setting": limits if row["qualifies"] else None,
-            "reason": None if row["qualifies"] else _why_none(row),
+            "reason": None if row["qualifies"] else _why_none(row, len(runs)),
             "tasks": int(row["tasks"]),
             "more_needed": int(row["more_needed"]),
             "sentences": [clean(one) for one in found.sentences if not self.roots or _is_about(one, setting)],
@@ -229,10 +229,15 @@ def _where(setting: Setting) -> Hashable:
     return identity_words(setting.identity), setting.scope, setting.agent
 
 
-def _why_none(row: pd.Series[Any]) -> str:
-    """Why nothing is recommended, in a few words."""
+def _why_none(row: pd.Series[Any], n_runs: int) -> str:
+    """Why nothing is recommended for so many runs, in a few words."""
     n = int(row["more_needed"])
-    return f"needs {count(n, 'more success', 'more successes')}" if n else "no limit qualifies"
+    if not n:
+        return "no limit qualifies"
+    if row["success_by"] == LABEL:
+        return f"needs {count(n, 'more success', 'more successes')}"
+    noun = "turn" if row["success_by"] == TURN_PROXY and row["n_units"] > n_runs else "run"
+    return f"needs {count(n, f'more {noun}')} that {'ends by itself' if n == 1 else 'end by themselves'}"
 
 
 def _known_to(runs: Iterable[Run], identity: Identities) -> Identities:

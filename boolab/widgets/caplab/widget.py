@@ -350,7 +350,7 @@ class CapLab(OpensRuns):
         found = self._tables.found(self._setting)
         tried = self._of_table(table, self._setting.agent)["trial"]
         lines = [
-            f"Setting: {in_words(self._tables.named(self._setting))}.",
+            f"Setting: {in_words(self._tables.named(self._setting))}",
             f"Kept: {kept_in_words(answer['kept'])} {table.base['success']}.",
             *(f"Saved: {saved_in_words(saved)}." for saved in answer["saved"]),
             f"Stopped: {count(stopped['n'], 'run')}, {stopped['succeeded']} of them {table.base['success']}.",
