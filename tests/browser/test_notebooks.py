@@ -17,6 +17,10 @@ SCREEN: Final = (1280, 800)
 WIDE_SCREEN: Final = (1600, 1000)
 SCREENS: Final = 12
 """How long a notebook is at most, run, in screens of that size."""
+ANSWER: Final = 70
+"""How much of the answer is at least on the first screen, in pixels: a heading and a row, or three lines."""
+STATUS_BAR: Final = 24
+"""The height of JupyterLab's, in pixels."""
 _LENGTH: Final = """async () => {
   const list = window.jupyterapp.shell.currentWidget.content;
   let length = 0;
@@ -46,7 +50,12 @@ def test_a_notebook_runs_in_jupyterlab(lab: Lab, path: Path) -> None:
     lab.ask(f"__import__('sys').path.insert(0, {str(ROOT)!r})")
     lab.run_all()
     expect(lab.notebook.get_by_text("Error displaying widget")).to_have_count(0)
-    expect(lab.notebook.locator(".jp-OutputArea-output").first).not_to_have_text("")  # the answer
+    answer = lab.notebook.locator(".jp-OutputArea-output").first
+    expect(answer).not_to_have_text("")
+    lab.cell(0)
+    box = answer.bounding_box()
+    assert box is not None
+    assert box["y"] + min(box["height"], ANSWER) < SCREEN[1] - STATUS_BAR, "the answer is below the first screen"
     _all_cells_are_readable(lab)
     assert lab.page.evaluate(_LENGTH) / SCREEN[1] <= SCREENS
     lab.command("docmanager:save")
