@@ -13,7 +13,7 @@ from boolab.frames.tables import runs_df
 from boolab.plots import style
 from boolab.plots._bars import draw_bars, label_ends, label_inside
 from boolab.plots._frames import Data, columns_of, cross, groups_of, sample, stop_reasons, table_of, unknown_reasons
-from boolab.plots.palette import STOP_LOOKS, UNKNOWN
+from boolab.plots.palette import STOP_LOOKS, UNKNOWN, Look
 
 _UNEQUAL: Final = 10
 """Where a group has so many times the runs of another, bars of counts would leave nothing of the other."""
@@ -37,7 +37,12 @@ _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 def plot_stop_reasons(
-    data: Data, *, by: str | Sequence[str] | None = None, title: str | None = style.AUTO, ax: Axes | None = None
+    data: Data,
+    *,
+    by: str | Sequence[str] | None = None,
+    looks: Mapping[str, Look] | None = None,
+    title: str | None = style.AUTO,
+    ax: Axes | None = None,
 ) -> Axes:
     """Why runs end: a bar for each group, divided by stop reason.
 
@@ -48,6 +53,7 @@ def plot_stop_reasons(
         data: A run, runs, or a frame like `runs_df`.
         by: A column of that frame, or several, "agent" by default; or "policy", a setting that was swept, ... Runs
             without a value are one group, "no name" or "no limit", which comes last.
+        looks: By stop reason, a look in place of boolab's own, as in `style.STOP_LOOKS`.
         title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
@@ -70,17 +76,18 @@ def plot_stop_reasons(
         return style.empty_axes(ax, "no runs")
     reasons = stop_reasons(runs)
     groups = groups_of(runs, keys)
-    counts = cross(groups.rows, reasons, STOP_LOOKS)
+    look_of = {**STOP_LOOKS, **(looks or {})}
+    counts = cross(groups.rows, reasons, look_of)
     ax = style.rows_axes(ax, groups.labels, reasons)
     in_shares = max(groups.sizes) > _UNEQUAL * min(groups.sizes)
     if in_shares:
         counts = counts.div(groups.sizes, axis=0) * 100
-    label_inside(ax, draw_bars(ax, counts, STOP_LOOKS), STOP_LOOKS, "{:.0f}%" if in_shares else "{:,.0f}")
+    label_inside(ax, draw_bars(ax, counts, look_of), look_of, "{:.0f}%" if in_shares else "{:,.0f}")
     label_ends(ax, counts, [f"{size:,}" for size in groups.sizes])
     if in_shares:
         ax.set_xticks(range(0, 101, 20))
     notes = [sample(runs), unknown_reasons(reasons), groups.note]
-    key = style.key_of(ax, reasons, STOP_LOOKS)
+    key = style.key_of(ax, reasons, look_of)
     return style.finish(
         ax,
         title=style.chosen(title, _title(reasons)),

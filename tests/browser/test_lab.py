@@ -255,7 +255,7 @@ def test_an_agents_file_is_edited_in_its_form_and_changes_in_that_line_only(book
     form.locator("button.boolab-undo").click()
     expect(form.locator(".boolab-field-tools input")).to_have_value("list_files, read_file, search_text")
     save.click()
-    expect(form.get_by_role("status")).to_have_text("saved")
+    expect(form.get_by_role("status")).to_have_text("refactorer is valid and saved.")
     after = path.read_bytes().splitlines(keepends=True)
     changed = [new for old, new in zip(before, after, strict=True) if old != new]
     assert changed == [b"max_steps: 57\n"]

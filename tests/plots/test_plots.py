@@ -26,7 +26,7 @@ from boolab.frames.tables import calls_df, runs_df
 from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
 from boolab.plots._bars import _Inside
 from boolab.plots._bins import bins_of
-from boolab.plots.palette import CALL_LOOKS, KEPT, STOP_LOOKS, UNKNOWN
+from boolab.plots.palette import CALL_LOOKS, KEPT, STOP_LOOKS, UNKNOWN, Look
 from tests.support.cases import first
 from tests.support.helpers import call, distinct, play, steps
 
@@ -444,7 +444,7 @@ def test_many_runs_are_a_histogram_of_shares_on_each_row(ax: Axes) -> None:
 @pytest.mark.parametrize(
     ("n_steps", "expected"),
     [
-        ([1, 1, 5, 6], "The median run takes 1 step (agent=a) to 5.5 (agent=b)"),
+        ([1, 1, 5, 6], "The median run takes 1 step (a) to 5.5 (b)"),
         ([2, 4, 3, 3], "The median run takes 3 steps with each agent"),
         ([1, 1, 1, 1], "The median run takes 1 step with each agent"),
     ],
@@ -659,3 +659,11 @@ def test_labels_at_the_ends_of_bars_stay_within_the_axes(ax: Axes) -> None:
     draw(ax)
     labels = [text for text in ax.texts if isinstance(text, Annotation) and text.get_gid() == "end"]
     assert max(Text.get_window_extent(label).x1 for label in labels) <= ax.get_window_extent().x1 + 1
+
+
+def test_a_stop_reason_can_have_another_look(ax: Axes) -> None:
+    grey = Look("#a7b0bb", "#667281")
+    plot_stop_reasons(frame(["finished", "step_cap"]), looks={"finished": grey}, ax=ax)
+    bars = [one for one in ax.containers if isinstance(one, BarContainer)]
+    fills = {one.get_label(): one.patches[0].get_facecolor() for one in bars}
+    assert fills == {"finished": to_rgba(grey.fill), "step_cap": to_rgba(STOP_LOOKS["step_cap"].fill)}

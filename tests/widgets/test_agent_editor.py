@@ -108,7 +108,7 @@ def test_hostile_text_in_a_file_is_no_markup(path: Path) -> None:
     path.write_bytes(b"---\nname: a\n<img src=x onerror=alert(1)>: <script>\n---\n")
     editor = AgentEditor(path)
     editor.fields["max_steps"].value = "<img src=x onerror=alert(1)>"
-    shown = editor.status.value + "".join(one.value for one in editor._message_of.values())
+    shown = editor.verdict.value + "".join(one.value for one in editor._message_of.values())
     assert "is not accepted" in shown
     assert "<img" not in shown
     assert "<script" not in shown
@@ -166,3 +166,24 @@ def test_menus_have_the_names_that_are_known_and_add_to_a_field(tmp_path: Path) 
     assert (agent.tools, agent.model) == (("list_files", "my_own"), "another")
     assert editor.fields["model"].options == ("small", "large", "another")
     assert "my_own" in editor.menus["exempt"].options
+
+
+def test_the_first_line_says_what_is_valid_what_has_changed_and_what_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("---\nname: coder\nmax_steps: 5\n---\nGo.\n")
+    editor = AgentEditor(path)
+    shown = '<span role="status">{}</span>'.format
+    assert editor.verdict.value == shown("coder is valid and saved.")
+    editor.fields["max_steps"].value = "7"
+    editor.fields["prompt"].value = "Go on."
+    assert editor.verdict.value == shown("coder is valid. Not saved yet: step cap 5 → 7, prompt.")
+    editor.fields["doom_loop"].value = "many"
+    assert editor.verdict.value == shown("✕ coder cannot be saved: doom-loop threshold is not valid.")
+    editor.fields["doom_loop"].value = ""
+    editor.save()
+    assert editor.verdict.value == shown("coder is valid and saved.")
+    assert "coder is valid and saved." in editor.to_html()
+    path.write_text("changed by another program")
+    editor.fields["max_steps"].value = "9"
+    editor.save_button.click()
+    assert editor.verdict.value.startswith('<span role="status">✕ Not saved: ')

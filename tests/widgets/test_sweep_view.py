@@ -1,6 +1,7 @@
 """The view of a sweep: what it counts is what `runs_df` says of the runs."""
 
 import asyncio
+import io
 import itertools
 import json
 from collections.abc import Sequence
@@ -11,8 +12,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image, ImageColor
 
 import boolab as bl
+from boolab.core.colours import LIGHT
 from boolab.core.types import StopReason
 from boolab.stats.estimates import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
@@ -338,6 +341,15 @@ def test_it_is_a_text_and_a_picture_where_no_javascript_runs() -> None:
     data: Any = part.data
     assert data["still"]
     assert json.dumps(data, allow_nan=False)
+
+
+def test_blue_is_a_success_also_in_the_picture() -> None:
+    view = bl.SweepView()
+    swept(SOLO, "go", bl.ScriptedModel(["Done."]), progress=view)
+    with Image.open(io.BytesIO(view._picture())) as image:
+        colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 24) or ()}
+    assert ImageColor.getrgb(LIGHT["idle"]) in colours
+    assert ImageColor.getrgb(LIGHT["kept"]) not in colours
 
 
 class Output:

@@ -5,6 +5,7 @@ function render({ model, el }) {
   put(el, root);
   return withData(model, root, (data) => {
     fill(root,
+      data.verdict ? h("p", { class: data.verdict.startsWith("✕") ? "verdict wrong" : "verdict" }, visible(data.verdict)) : null,
       data.title ? h("h3", {}, visible(data.title)) : null,
       h("div", { class: "boolab-columns" },
         data.fields.length ? h("dl", {}, data.fields.map((field) => [

@@ -12,7 +12,7 @@ from typing import Any, Final
 import ipywidgets
 
 from boolab.agents.agent import Agent, AgentFileWarning, agents_of, policy_of
-from boolab.agents.edit import FIELDS, AgentText, Value, agents_in, with_field, with_prompt, without_field
+from boolab.agents.edit import FIELDS, Value, agents_in, with_field, with_prompt, without_field
 from boolab.agents.effective_limits import limits_of
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean
@@ -21,6 +21,7 @@ from boolab.io.files import replacing
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
 from boolab.widgets.agent_editor.menus import LISTS, menus_of, names_in
+from boolab.widgets.agent_editor.verdict import changes_of, label_of, shown_value, verdict_of
 from boolab.widgets.replay.line_diff import diff_of
 
 HELP: Final[Mapping[str, str]] = {
@@ -48,8 +49,6 @@ HINTS: Final = {
     "temperature": "empty: the model's own",
 }
 """What an empty field shows: as much as has room in it. `HELP` is beside the pointer."""
-_LABELS: Final = {"identity": "equal calls", "exempt": "exempt tools"}
-"""What fields are called whose keys are no plain words."""
 _APPLYING: Final = {
     "tools": "all that are given to the run",
     "model": "the caller chooses",
@@ -57,6 +56,8 @@ _APPLYING: Final = {
     "temperature": "the model's own applies",
 }
 """What holds where a file does not set a field."""
+_HEADLESS: Final[Mapping[str, Any]] = {"title": "", "verdict": "", "fields": []}
+"""What is drawn of a live form: its head and its fields are controls of their own."""
 _WIDE: Final = {"description_width": "140px"}
 
 
@@ -65,7 +66,7 @@ class _Form(View, module="agent_editor"):
 
 
 class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
-    """An agent file as a form: a control for each key, messages below them; what saving changes, and the limits.
+    """An agent file as a form: whether it is valid and saved, a control for each key, what saving changes, the limits.
 
     An edit changes only the lines of its field in the file's text. Comments, the order of keys, quotes, line ends,
     other agents and unknown keys stay as they are, byte for byte.
@@ -106,8 +107,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.menus: dict[str, ipywidgets.Dropdown] = {name: self._menu(name) for name in LISTS}
         self.agent_choice = ipywidgets.Dropdown(description="agent", style=_WIDE)
         self.agent_choice.observe(self._choose, "value")
-        self._under = _Form({"title": "", "fields": [], "policy": "", "limits": [], "extra": [], "diff": []})
-        self.status = ipywidgets.HTML()
+        self._under = _Form({**_HEADLESS, "policy": "", "limits": [], "extra": [], "diff": []})
+        self.verdict = ipywidgets.HTML()
         self.save_button = ipywidgets.Button(description="save", button_style="primary", tooltip="Write the file")
         self.reload_button = ipywidgets.Button(description="reload", tooltip="Read the file again, dropping changes")
         self.undo_button = ipywidgets.Button(description="undo", tooltip="Take back the last edit")
@@ -118,10 +119,10 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         buttons_of = {"save": self.save_button, "undo": self.undo_button, "reload": self.reload_button}
         for name, one in (*buttons_of.items(), ("agent", self.agent_choice)):
             one.add_class(f"boolab-{name}").layout.width = "auto"
-        buttons = ipywidgets.HBox([*buttons_of.values(), self.status.add_class("boolab-status")])
+        buttons = ipywidgets.HBox([*buttons_of.values()])
         form = ipywidgets.VBox([self.agent_choice, *map(self._row, self.fields)])
         columns = ipywidgets.HBox([form, ipywidgets.VBox([buttons, self._under])])
-        super().__init__([columns])
+        super().__init__([self.verdict.add_class("boolab-verdict"), columns])
         self.add_class("boolab-agent_editor").add_class("boolab-whole")
         columns.add_class("boolab-columns")
         self._fill()
@@ -321,10 +322,10 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             shown.value = f'<span role="alert" class="boolab-message">{"✕ " if text else ""}{text}</span>'
         self._fill_menus()
         self._show_defaults()
-        self._under.show({"title": "", "fields": [], **self._results()})
+        self._under.show({**_HEADLESS, **self._results()})
         self.save_button.disabled = bool(messages) or not self.changed
         self.undo_button.disabled = not self._before
-        self._set_status("not saved yet" if self.changed else "saved" if not messages else "", messages.get("", ""))
+        self._show_verdict(self._verdict())
 
     def _fill_menus(self) -> None:
         menus = menus_of(agents_in(self.text), *self._given)
@@ -351,15 +352,21 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         values = {name: limits[label_of(name)] for name in SETTINGS if label_of(name) in limits}
         return {**_APPLYING, **values, "policy": f"{policy} applies", "identity": f"as policy {policy} compares them"}
 
-    def _set_status(self, *texts: str) -> None:
-        text = html.escape(clean(" ".join(filter(None, texts))))
-        self.status.value = f'<span role="status">{text}</span>'
+    def _verdict(self) -> str:
+        """What is valid, changed and saved."""
+        agent, messages = agents_in(self.text)[self.place], self.messages
+        name = str(agent.data.get("name", self.path.stem))
+        changed = changes_of(self._on_disk.decode("utf-8"), self.text, self.place)
+        return " ".join(filter(None, [verdict_of(name, messages, changed), messages.get("", "")]))
+
+    def _show_verdict(self, text: str) -> None:
+        self.verdict.value = f'<span role="status">{html.escape(clean(text))}</span>'
 
     def _try_saving(self) -> None:
         try:
             self.save()
         except AgentFileError as error:
-            self._set_status(str(error))
+            self._show_verdict(f"✕ Not saved: {error}")
 
     def _title(self) -> str:
         return f"{self.path.name}{', changed' if self.changed else ''}"
@@ -369,7 +376,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         lines = [
             f"{row['label']}: {row['value']}" + (f"  <- {row['message']}" if row["message"] else "") for row in data
         ]
-        return "\n".join([*lines, *self.effective])
+        return "\n".join([self._verdict(), *lines, *self.effective])
 
     def _form(self) -> list[dict[str, str]]:
         messages, applying = self.messages, self._applying()
@@ -386,7 +393,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         ]
 
     def _parts(self) -> list[Part]:
-        return [Part("agent_editor", {"title": self._title(), "fields": self._form(), **self._results()})]
+        head = {"title": self._title(), "verdict": self._verdict(), "fields": self._form()}
+        return [Part("agent_editor", head | self._results())]
 
     def _results(self) -> dict[str, Any]:
         """What results from the fields: the policy and its limits, the unknown keys, and what saving changes."""
@@ -395,24 +403,6 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         agent = self._agent()
         policy = "" if agent is None else str(policy_of(agent))
         return {"policy": policy, "limits": self.effective, "extra": extra, "diff": [line._asdict() for line in diff]}
-
-
-def label_of(field: str) -> str:
-    """What a field is called.
-
-    Example:
-        >>> label_of("max_steps"), label_of("name"), label_of("exempt")
-        ('step cap', 'name', 'exempt tools')
-    """
-    return AXES[field].label if field in AXES else _LABELS.get(field, field.replace("_", " "))
-
-
-def shown_value(agent: AgentText, field: str) -> str:
-    """The text that a field's control shows; empty if the file does not have the field."""
-    value = agent.data.get(agent.key_of(field))
-    if value is None:
-        return ""
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def typed_value(field: str, typed: str) -> Value:

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Mapping
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.text import count, span, whole_percent
+from boolab.core.text import span, whole_percent
+from boolab.frames.dtypes import is_missing
 from boolab.plots._frames import capital
 from boolab.plots._grid import setting, spent_and_saved
 from boolab.plots._grid_cells import Square
@@ -53,8 +54,7 @@ def verdict_of(square: Square, best: Mapping[Hashable, object] | None, x: str, y
     upper = facts.get("kept_upper", lower)
     kept = span(lower, lower if pd.isna(upper) else int(upper))  # type: ignore[call-overload]
     saves = spent_and_saved("steps", facts)
-    which = "" if enough == 1 else f": the most of the {count(enough, 'setting')} that keep {share}"
-    return f"{capital(_named(facts, x, y))} keeps {kept} of {successes} and {saves}{which}"
+    return f"{capital(_named(facts, x, y))} keeps {kept} of {successes}, {saves}"
 
 
 def _known(square: Square) -> pd.DataFrame | None:
@@ -68,4 +68,6 @@ def _known(square: Square) -> pd.DataFrame | None:
 
 
 def _named(row: Mapping[str, object] | pd.Series, x: str, y: str) -> str:
-    return " with ".join(setting(name, row[name]) for name in (x, y))
+    """The limits that a setting has: it is a title, which has one line in a cell of a notebook."""
+    limits = [setting(name, row[name]) for name in (x, y) if not is_missing(row[name])]
+    return " with ".join(limits) if len(limits) > 1 else f"{limits[0]} alone" if limits else "no limit"

@@ -210,6 +210,8 @@ class SweepView(OpensRuns):
             return b""
         import pandas as pd
 
+        from boolab.core.colours import LIGHT
+        from boolab.plots.palette import Look
         from boolab.plots.stop_reasons import plot_stop_reasons
 
         table = pd.DataFrame(
@@ -217,7 +219,9 @@ class SweepView(OpensRuns):
             columns=["setting", "stop_reason"],
         )
         size = (7.2, max(2.2, 1.4 + 0.34 * len(names)))
-        return png_of(lambda figure: plot_stop_reasons(table, by="setting", ax=figure.subplots()), size)
+        # As in the table that is drawn live: blue is a success, and a run that has finished may be a failure.
+        looks = {"finished": Look(LIGHT["idle"], LIGHT["ink3"])}
+        return png_of(lambda figure: plot_stop_reasons(table, by="setting", looks=looks, ax=figure.subplots()), size)
 
 
 def _reader_of(store: str | Path) -> Callable[[str], Sequence[Run]]:

@@ -1,0 +1,85 @@
+"""The first line of AgentEditor: whether the agent is valid, what has changed, and whether it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from boolab.agents.edit import FIELDS, AgentText, agents_in
+from boolab.core.axes import AXES
+from boolab.core.text import clean, count, shorten
+
+MAX_NAMED = 3
+"""How many changed fields are named; of more, only how many there are."""
+_LABELS = {"identity": "equal calls", "exempt": "exempt tools"}
+"""What fields are called whose keys are no plain words."""
+
+
+def verdict_of(agent: str, messages: Mapping[str, str], changed: Sequence[str]) -> str:
+    """What is valid, what has changed, and what is saved, in a sentence or two.
+
+    Args:
+        agent: The agent's name.
+        messages: What is wrong, by key; "" for the file.
+        changed: What has changed since the file was read or saved, in words.
+
+    Example:
+        >>> verdict_of("coder", {}, []), verdict_of("coder", {}, ["step cap 5 \u2192 57"])
+        ('coder is valid and saved.', 'coder is valid. Not saved yet: step cap 5 \u2192 57.')
+        >>> verdict_of("coder", {"max_steps": "'many' is not accepted"}, [])
+        '\u2715 coder cannot be saved: step cap is not valid.'
+    """
+    name = clean(shorten(agent)) or "This agent"
+    if messages:
+        wrong = [label_of(field) if field else "the file" for field in messages]
+        return f"✕ {name} cannot be saved: {_listed(wrong)} {'is' if len(wrong) == 1 else 'are'} not valid."
+    if not changed:
+        return f"{name} is valid and saved."
+    named = ", ".join(changed) if len(changed) <= MAX_NAMED else count(len(changed), "field")
+    return f"{name} is valid. Not saved yet: {named}."
+
+
+def changes_of(before: str, after: str, place: int) -> list[str]:
+    r"""What differs between two texts of a file, field by field: those of the agent that is shown are not named.
+
+    Example:
+        >>> changes_of("---\nname: a\nmax_steps: 5\n---\nGo.", "---\nname: a\nmax_steps: 7\n---\nGo!", 0)
+        ['step cap 5 → 7', 'prompt']
+    """
+    old, new = agents_in(before), agents_in(after)
+    found = []
+    for number, (one, other) in enumerate(zip(old, new, strict=False)):
+        whose = "" if number == place else f"{clean(shorten(str(other.data.get('name', number + 1))))}: "
+        found += [f"{whose}{text}" for text in _changed_fields(one, other)]
+    return found if found or before == after else ["the text of the file"]
+
+
+def _changed_fields(old: AgentText, new: AgentText) -> Iterable[str]:
+    for field in FIELDS:
+        was, is_now = (shown_value(one, field) for one in (old, new))
+        if was != is_now:
+            short = field in AXES
+            yield f"{label_of(field)} {was or 'not set'} → {is_now or 'not set'}" if short else label_of(field)
+    if old.prompt != new.prompt:
+        yield "prompt"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def label_of(field: str) -> str:
+    """What a field is called.
+
+    Example:
+        >>> label_of("max_steps"), label_of("name"), label_of("exempt")
+        ('step cap', 'name', 'exempt tools')
+    """
+    return AXES[field].label if field in AXES else _LABELS.get(field, field.replace("_", " "))
+
+
+def shown_value(agent: AgentText, field: str) -> str:
+    """The text that a field's control shows; empty if the file does not have the field."""
+    value = agent.data.get(agent.key_of(field))
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
