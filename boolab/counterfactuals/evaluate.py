@@ -34,6 +34,7 @@ from boolab.counterfactuals.step_files import Partition, has_labels, homes_in, p
 from boolab.counterfactuals.step_table import Ledger
 from boolab.counterfactuals.tables import BATCH_ROWS, added, finished, pieces, rows_of, sums_of
 from boolab.errors import SettingError
+from boolab.frames.data_set import of_set
 from boolab.harness.policy import Policy
 from boolab.harness.presets import identity_under
 from boolab.parallel.executors import Executor, in_order, open_pool
@@ -191,12 +192,12 @@ def counterfactual(
     whole = _joined(parts, question, aggregate=aggregate)
     question.check_agents(agents)
     if not aggregate:
-        return whole.table
+        return of_set(whole.table, recorded)
     frame = whole.table
     if question.rules:  # groups that come late come last, so that these are in the rows' order: the grid, rule by rule
         places = pd.Categorical(frame["rule"], categories=[str(rule) for rule in question.rules]).codes
         frame = frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
-    return finished(frame, question.keys, whole.success_by)
+    return of_set(finished(frame, question.keys, whole.success_by), recorded)
 
 
 def _reading(question: Question) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import NO_NAME, count, shorten
 from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
+from boolab.frames.data_set import SET, set_of
 from boolab.frames.dtypes import NO_LIMIT, Cells, well_formed
 from boolab.frames.runs import Runs
 from boolab.io.checks import is_whole
@@ -22,13 +23,18 @@ from boolab.stats.finding import Finding
 
 def sample(runs: pd.DataFrame) -> str:
     """For a note: the runs that a figure is drawn from."""
-    sets = runs["set"].dropna().unique().tolist() if "set" in runs else []
-    parts = [*([shorten(str(sets[0]))] if len(sets) == 1 else []), count(len(runs), "run")]
+    parts = [count(len(runs), "run")]
     for name in ("agent", "task"):
         if name in runs:
             n = runs.loc[runs[name] != "", name].nunique()
             parts += [count(n, name)] if n else []
-    return f"{', '.join(parts)}."
+    return after_set(runs, f"{', '.join(parts)}.")
+
+
+def after_set(frame: pd.DataFrame, text: str) -> str:
+    """For a note: a text about the sample, after the name of the data set, if the frame is of one."""
+    name = str(frame.attrs.get(SET, "")) or set_of(frame)
+    return f"{shorten(name)}, {text}" if name else text
 
 
 def missing(n: int, noun: str, what: str) -> str:

@@ -12,7 +12,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import NO_NAME, count, shorten
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, axis_value, is_missing
-from boolab.plots._frames import check_columns, missing
+from boolab.plots._frames import after_set, check_columns, missing
 from boolab.plots.palette import GROUP_LOOKS
 
 
@@ -213,11 +213,12 @@ def words_of(rows: pd.DataFrame) -> Words:
     return Words(f"success by {name}", f"successes by {name}", f"successes kept, by {name}")
 
 
-def sample_of(parts: Sequence[tuple[str, pd.DataFrame]], words: Words) -> Iterator[str]:
-    """For a note: what a slice is drawn from, and what is missing in it, where that is worst."""
+def sample_of(frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], words: Words) -> Iterator[str]:
+    """For a note: what the parts of a frame are drawn from, and what is missing in them, where that is worst."""
     runs = sum(_first(part, "n_runs") for _, part in parts)
     if "n_runs" in parts[0][1]:
-        yield f"{count(runs, 'run')}, {words.number(sum(_first(part, 'successes') for _, part in parts))}."
+        successes = words.number(sum(_first(part, "successes") for _, part in parts))
+        yield after_set(frame, f"{count(runs, 'run')}, {successes}.")
     for name, what in (
         ("n_censored", "censored: stopped by the harness's own limit"),
         ("n_not_identified", "not identified: a turn was stopped inside a session"),

@@ -116,7 +116,7 @@ def square_of(
     good = laid_out(_enough(rows, keep)) == 1 if keep is not None else None
     empty = _why_empty(rows, measure, value, words, cells)
     title = "" if empty else _title(rows, measure, good, keep, marked, value, words, (x, y))
-    sample = sample_of([("", rows)], words) if "successes" in rows else ()
+    sample = sample_of(rows, [("", rows)], words) if "successes" in rows else ()
     notes = () if empty else (*sample, grid.note.strip(),
                               *_notes(cells, good, keep, marked, words))  # fmt: skip
     return Square(

@@ -115,7 +115,7 @@ def plot_caps(
     marked = [row_at(curve.rows if target and not is_missing(target[name]) else part, target) if target else None
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
     heading = style.chosen(title, _title(name, curves, marked, words, saved))
-    notes = [*sample_of(parts, words), grid.note.strip(), *_notes(curves, words, saved, name)]
+    notes = [*sample_of(table, parts, words), grid.note.strip(), *_notes(curves, words, saved, name)]
     if len(curves) > len(palette.GROUP_LOOKS):
 
         def alone(part: pd.DataFrame, panel: Axes) -> Axes:

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from boolab.core.text import count, percent, shorten, whole_percent
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._frames import check_top
+from boolab.plots._frames import after_set, check_top
 from boolab.plots._labels import stairs
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def plot_fit(
     for column in ("recorded", "simulated") if of == "success_steps" else ():
         if rows[column].isna().any():
             raise SettingError(f"of={of!r}: no {column} turn ended as a success: there is nothing to compare")
-    notes = [f"{count(fit.turns, 'turn')} on record.", f"Band: {100 * fit.confidence:.4g}% of as many simulated turns."]
+    sample = after_set(fit.bands, f"{count(fit.turns, 'turn')} on record.")
+    notes = [sample, f"Band: {100 * fit.confidence:.4g}% of as many simulated turns."]
     if of == "tools":
         rows = rows.sort_values("recorded", ascending=False, kind="stable").reset_index(drop=True)
         hidden = rows.iloc[top:]

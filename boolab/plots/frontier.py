@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from boolab.core.text import count, count_span, level, percent, shorten
 from boolab.plots import palette, style
 from boolab.plots._beside import draw_beside, lines_beside, notes_beside, saved_at, title_beside
-from boolab.plots._frames import check_columns, floats, frame_of, missing
+from boolab.plots._frames import after_set, check_columns, floats, frame_of, missing
 from boolab.plots._grid import by_group
 from boolab.plots._labels import Line
 from boolab.plots._panels import MAX_PANELS, draw_panels
@@ -393,7 +393,8 @@ def _notes(parts: Sequence[_Part], keep: float | None) -> Iterable[str]:
     runs = [int(part.rows["n_runs"].iloc[0]) for part in parts]
     tasks = [int(part.rows["n_tasks"].iloc[0]) for part in parts]
     each = " each" if len(parts) > 1 else ""
-    yield f"{count_span(min(runs), max(runs), 'run')} of {count_span(min(tasks), max(tasks), 'task')}{each}."
+    sample = f"{count_span(min(runs), max(runs), 'run')} of {count_span(min(tasks), max(tasks), 'task')}{each}."
+    yield after_set(parts[0].rows, sample)
     levels = {float(one) for part in parts for one in part.rows.get("confidence", pd.Series([])).dropna().unique()}
     if any(len(part.band) for part in parts):
         held = f"{level(levels.pop())} of" if len(levels) == 1 else "most of"

@@ -15,7 +15,7 @@ from matplotlib.patheffects import withStroke
 from boolab.core.text import count, count_span, percent, shorten, span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._frames import floats, frame_of, missing
+from boolab.plots._frames import after_set, floats, frame_of, missing
 from boolab.plots._grid import by_group
 from boolab.plots._panels import MAX_PANELS, draw_panels
 from boolab.plots.palette import GROUP_LOOKS
@@ -212,7 +212,8 @@ def _notes(parts: Sequence[_Part]) -> Iterable[str]:
     rows = pd.concat([part.rows for part in parts])
     runs, positive = rows["n_runs"].dropna(), rows["n_positive"].dropna()
     if len(runs):
-        yield f"{count_span(int(runs.min()), int(runs.max()), 'run')}{' per group' if len(parts) > 1 else ''}."
+        each = " per group" if len(parts) > 1 else ""
+        yield after_set(parts[0].rows, f"{count_span(int(runs.min()), int(runs.max()), 'run')}{each}.")
     if len(positive):
         yield f"To find: {span(int(positive.min()), int(positive.max()))} {_kind(rows)}."
     yield "Numbers: thresholds. Ring: recall less rate of false alarms is largest. Dashed: base rate."

@@ -15,7 +15,7 @@ from boolab.core.text import count, shorten, span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell
 from boolab.plots import style
-from boolab.plots._frames import floats, frame_of, missing, no_value
+from boolab.plots._frames import after_set, floats, frame_of, missing, no_value
 from boolab.plots._panels import MAX_PANELS, draw_panels
 from boolab.stats.finding import Finding
 
@@ -316,7 +316,7 @@ def _notes(rows: pd.DataFrame) -> Iterable[str]:
     runs, positive = rows["n_runs"].dropna(), rows["n_positive"].dropna()
     if len(runs):
         low, high = int(runs.min()), int(runs.max())
-        yield f"{span(low, high)} run{'' if high == 1 else 's'}{' per row' if low != high else ''}."
+        yield after_set(rows, f"{span(low, high)} run{'' if high == 1 else 's'}{' per row' if low != high else ''}.")
     kinds = rows["positive_is"].dropna().astype(str).unique().tolist() if "positive_is" in rows else []
     if len(positive):
         low, high = int(positive.min()), int(positive.max())

@@ -175,8 +175,9 @@ def _medians_title(medians: pd.Series[Any], labels: list[str], by: str) -> str:
     least, most = float(medians.min()), float(medians.max())
     if least == most:
         return f"The median run takes {_steps(least)} with each {by}"
-    what = "" if ", " in by else f"{by}="  # the values of several columns are long enough
-    low, high = (f"{what}{shorten(labels[row])}" for row in (medians.argmin(), medians.argmax()))
+    low, high = (shorten(labels[row]) for row in (medians.argmin(), medians.argmax()))
+    if low[:1].isdigit() or high[:1].isdigit():  # a number does not show of what it is
+        low, high = f"{by}={low}", f"{by}={high}"
     return f"The median run takes {_steps(least)} ({low}) to {number(most)} ({high})"
 
 

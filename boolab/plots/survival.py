@@ -13,7 +13,7 @@ from boolab.core.text import all_of, count, shorten, whole_percent
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs
 from boolab.plots import palette, style
-from boolab.plots._frames import Data, floats, frame_of
+from boolab.plots._frames import Data, after_set, floats, frame_of
 from boolab.plots._grid import UNITS, by_group
 from boolab.plots._labels import Line, label_lines, stairs
 from boolab.plots._panels import MAX_PANELS, draw_panels
@@ -258,7 +258,7 @@ def _notes(
     frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], what: str, *, incidence: bool, small: bool
 ) -> Iterable[str]:
     n, censored = sum(_size(part) for _, part in parts), int(frame["censored"].sum())
-    yield f"{count(n, what)}{f' in {len(parts)} groups' if len(parts) > 1 else ''}."
+    yield after_set(frame, f"{count(n, what)}{f' in {len(parts)} groups' if len(parts) > 1 else ''}.")
     if censored:
         counts = "it counts" if censored == 1 else "they count"
         yield f"{count(censored, what)} censored (strokes): {counts} as running until then."

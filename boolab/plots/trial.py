@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter
 
 from boolab.core.text import count
 from boolab.plots import palette, style
-from boolab.plots._frames import floats
+from boolab.plots._frames import after_set, floats
 from boolab.plots._labels import Line, label_lines
 from boolab.trials.result import TrialResult
 
@@ -105,7 +105,8 @@ def _number(value: float) -> str:
 
 
 def _notes(found: TrialResult) -> Iterator[str]:
-    yield f"{count(found.n_runs, 'run')}, {found.n_branches:,} of {found.n_open:,} open runs continued."
+    continued = f"{found.n_branches:,} of {found.n_open:,} open runs continued"
+    yield after_set(found.looks, f"{count(found.n_runs, 'run')}, {continued}.")
     if found.n_branches:
         yield f"Band: {100 * found.confidence:.4g}% at all looks together; only the order of the tasks is random."
     if found.hazards.gain is not None:

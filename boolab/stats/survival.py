@@ -20,6 +20,7 @@ import pandas as pd
 from boolab.core.text import all_of, count, level, percent
 from boolab.core.types import Run, Scope
 from boolab.errors import SettingError
+from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.frames.runs import as_runs
 from boolab.stats.finding import Finding, frame_of
@@ -116,7 +117,7 @@ def survival(
     words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", thing, confidence)
     return Finding(
         title=f"How many {thing}s a {words.noun} takes",
-        frame=frame_of(keys, [values for values, _ in rows], _COLUMNS, [row for _, row in rows]),
+        frame=of_set(frame_of(keys, [values for values, _ in rows], _COLUMNS, [row for _, row in rows]), data),
         sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
         notes=(
             *words.left_out(known, units),

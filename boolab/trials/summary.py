@@ -9,6 +9,7 @@ import pandas as pd
 
 from boolab.core.types import MICRO, Run
 from boolab.frames.costs import micro_cost
+from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, INT, TEXT, cells
 from boolab.stats.intervals import Interval
 from boolab.trials.design import Design
@@ -34,7 +35,7 @@ def summary_of(
         simulated: Whether a simulated model answers in them.
     """
     looks, others = _looks(design, branches, design.confidence), design.others
-    frame, last = looks.frame.copy(), looks.frame.iloc[-1]
+    frame, last = of_set(looks.frame.copy(), [one.run for one in design.openings]), looks.frame.iloc[-1]
     frame[["gain", "gain_low", "gain_high"]] += [sum(others) / 2, *others]
     total = frame.iloc[-1]
     extra = {name: _estimate(last, name) for name in (_STEPS, _COST) if name in looks.frame}

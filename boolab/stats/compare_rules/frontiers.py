@@ -14,6 +14,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent
 from boolab.core.types import Scope
 from boolab.counterfactuals.recordings import Recorded
+from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
 from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, judged_of
 from boolab.stats.compare_rules.pareto import Band, band_of, undominated
@@ -145,7 +146,7 @@ def frontier(
     parts = [(names, judged.rows(part.index.to_numpy())) for names, part in grouped(judged.units, keys)]
     with tqdm(parts, unit="group", disable=not progress, delay=1) as bar:
         groups = [_group(names, part, keys, confidence, seed) for names, part in bar]
-    frame = _frame(groups, keys, settings)
+    frame = of_set(_frame(groups, keys, settings), runs)
     names = [group.names for group in groups for _ in group.band.levels]
     shown = first_on_front(frame)
     return Frontier(

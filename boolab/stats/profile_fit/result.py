@@ -13,6 +13,7 @@ from boolab.core.types import Run
 from boolab.engine.abort import Abort
 from boolab.engine.runner import run, wait_for
 from boolab.errors import SettingError
+from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
 from boolab.models.simulated.model import SimulatedModel
 from boolab.models.simulated.profile import Profile
@@ -113,6 +114,7 @@ def fit_of(
     longest = max(len(turn.moves) for turn in recorded)  # beyond it there is nothing to compare with
     played = turns(play(profile, simulated, [turn.run.task for turn in recorded], longest), finish_tool)
     goodness, bands = compared(recorded, played, figures.confidence)
+    bands = of_set(bands, [turn.run for turn in recorded])
     rows = figures.rows
     intervals = {
         "parameter": cells([*rows], TEXT),

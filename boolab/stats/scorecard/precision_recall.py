@@ -18,6 +18,7 @@ from boolab.counterfactuals.rule_matrix import MAX_CELLS, stops_of_rules
 from boolab.counterfactuals.scopes import check_scope
 from boolab.counterfactuals.step_table import LABEL, Flags, Ints, Ledger
 from boolab.errors import SettingError
+from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.io.checks import whole
 from boolab.rules.stop import StopRule, Threshold
@@ -151,7 +152,7 @@ def precision_recall_df(
             head = {"detector": sweep.name, "threshold": threshold, "rule": str(sweep.rule)}
             rows.append(head | row | {"positive_is": truth.name, "confidence": confidence})
             groups.append(values)
-    return frame_of(keys, groups, _COLUMNS, rows)
+    return of_set(frame_of(keys, groups, _COLUMNS, rows), runs)
 
 
 class _Sweep(NamedTuple):

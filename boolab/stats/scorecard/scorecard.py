@@ -20,6 +20,7 @@ from boolab.counterfactuals.recordings import Recorded
 from boolab.counterfactuals.scopes import check_scope
 from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError
+from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.rules.learned.models import BILLION
 from boolab.rules.learned.rule import LearnedRule
@@ -172,7 +173,7 @@ def scorecard(
     groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(known, keys)]
     words = _Words(truth, scores, confidence)
     rows = [(group.keys, row) for group in groups for row in group.rows]
-    frame = frame_of(keys, [values for values, _ in rows], _COLUMNS, [row for _, row in rows])
+    frame = of_set(frame_of(keys, [values for values, _ in rows], _COLUMNS, [row for _, row in rows]), runs)
     return Finding(
         title=f"What {count(len(listed), 'stop rule')} would have caught, and at which cost",
         frame=frame,

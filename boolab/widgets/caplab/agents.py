@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from boolab.agents.setting import ALL
 from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Run
-
-SET: Final = "set"
-"""The entry of `Run.settings` that names the data set of a run."""
+from boolab.frames.data_set import SET
 
 
 class Group(NamedTuple):

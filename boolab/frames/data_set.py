@@ -1,0 +1,37 @@
+"""The name of the data set that a table is made of, kept with the table for the figures that are drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pandas as pd
+
+from boolab.core.types import Run
+
+SET: Final = "set"
+"""The entry of `Run.settings` that names the data set of a run, the column of it, and the attribute of a table."""
+
+
+def set_of(runs: object) -> str:
+    """The data set that all these runs, or rows, are of; empty if they name none, or several, or are not in memory.
+
+    Example:
+        >>> import boolab as bl
+        >>> set_of(bl.load_dataset("atlas/intercode-ctf")), set_of("runs.db")
+        ('intercode-ctf', '')
+    """
+    if isinstance(runs, pd.DataFrame):
+        names = set(runs[SET].dropna()) if SET in runs else set()
+    else:
+        several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
+        names = {one.settings.get(SET) if isinstance(one, Run) else None for one in several}
+    return str(names.pop() or "") if len(names) == 1 else ""
+
+
+def of_set(frame: pd.DataFrame, runs: object) -> pd.DataFrame:
+    """The frame, which is made of these runs; it has the name of their data set, if there is one, in `attrs`."""
+    name = set_of(runs)
+    if name:
+        frame.attrs[SET] = name
+    return frame
