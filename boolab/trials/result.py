@@ -212,7 +212,7 @@ class TrialResult:
                 return (
                     f"The record does not answer this, and no branch can: {change} changes the number of {what} by {by}"
                 )
-            lost = self._counted(-self.bounds.high, -self.bounds.low)
+            lost = self.counted(-self.bounds.high, -self.bounds.low)
             return f"The record answers this, and no branch can add to it: {change} loses {lost}"
         if not self.n_branches:
             return (
@@ -220,9 +220,9 @@ class TrialResult:
                 f"and the number of {what} changes by {_signed_span(*self.bounds)}"
             )
         if low > 0:
-            return f"{_capital(change)} adds {self._counted(low, high)}"
+            return f"{_capital(change)} adds {self.counted(low, high)}"
         if high < 0:
-            return f"{_capital(change)} loses {self._counted(-high, -low)}"
+            return f"{_capital(change)} loses {self.counted(-high, -low)}"
         if low == 0 == high:
             return f"{_capital(change)} leaves the number of {what} as it is"
         if high == 0:
@@ -238,8 +238,13 @@ class TrialResult:
         sure += ", if the agent is like the simulated one" if self.simulated else ""
         return f"{self.claim} {base}{sure}."
 
-    def _counted(self, low: float, high: float) -> str:
-        """A number of successes, or from one to another."""
+    def counted(self, low: float, high: float) -> str:
+        """A number of successes, or from one to another, in words.
+
+        Args:
+            low: The number.
+            high: The other, or the same.
+        """
         span, one = _span(low, high), "success" if self.success == "successes" else "run that ends by itself"
         return f"{span} {one if span == '1' else self.success}"
 
@@ -287,7 +292,7 @@ class TrialResult:
         share = "" if self.n_branches else f" ({100 * more.width / self.n_runs:.3g}% of the runs)"
         stop = " max_cost does not cover one more branch." if self.budget_stopped else ""
         whole = math.floor(more.width + 1e-9)  # an interval ends at whole numbers
-        width = f"{self._counted(whole, whole)}{share}"
+        width = f"{self.counted(whole, whole)}{share}"
         if more.branches == 0:
             return f"The interval is at most {width} wide before any branch.{stop}"
         narrow = f"likely to narrow the interval to a width of {width}"

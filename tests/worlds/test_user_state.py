@@ -235,9 +235,9 @@ def test_runs_in_one_folder_keep_what_is_there(tmp_path: Path) -> None:
 
         return make
 
-    edits = [[own(number, step) for step in range(4)] for number in range(5)]
+    edits = [[own(number, step) for step in range(4)] for number in range(3)]
     seen: list[list[Files]] = [[] for _ in edits]
-    runs = asyncio.run(together([bl.GitWorld(root)] * 5, edits, seen))
+    runs = asyncio.run(together([bl.GitWorld(root)] * 3, edits, seen))
     for number, run in enumerate(runs):
         assert not any("fault" in facts for facts in kept(run).values())
         for step in range(4):

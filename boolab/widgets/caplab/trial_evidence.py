@@ -118,7 +118,7 @@ class TrialEvidence:
             "Gray bar: bounds by the record alone.",
             "Diamond: hazards, if longer runs are alike." if found.hazards.gain is not None else "",
         ]
-        shares = f"Shares are of the {found.successes:,} {found.success} on record."
+        shares = f"Shares are of the {found.counted(found.successes, found.successes)} on record."
         return " ".join(filter(None, [*kinds, "Beyond the dotted line nothing is on record.", shares]))
 
     def _shares(self, row: dict[Any, Any]) -> dict[str, float | None]:
