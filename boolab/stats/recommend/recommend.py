@@ -207,9 +207,9 @@ class Recommendation(Finding):
         how = (
             "pass agent= (--agent in a terminal), one of them"
             if keys == ["agent"]
-            else "recommend one of them at a time"
+            else "give the runs of one of them alone"
         )
-        msg = f"there are {len(rows)} groups, each with a setting of its own ({', '.join(names)}): {how}"
+        msg = f"there are {len(rows)} groups, each with a setting of its own ({'; '.join(names)}): {how}"
         raise SettingError(msg)
 
     def _setting(self, place: int) -> dict[str, Any]:
