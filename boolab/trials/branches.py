@@ -138,6 +138,7 @@ async def run_branches(
     concurrency: int | None,
     spending: Spending,
     finished: dict[str, Run],
+    labelled: bool,
 ) -> None:
     """Run branches in their order, as far as the maximum goes.
 
@@ -152,6 +153,7 @@ async def run_branches(
         spending: Counts what they cost, and shows the progress.
         finished: Those that exist already, by the id of the run on record; it gets all of the store and the new ones,
             also if an interrupt or an error ends the trial early.
+        labelled: Whether runs on record have labels, so that branches need some.
 
     Raises:
         SettingError: if a branch is not accepted.
@@ -171,7 +173,7 @@ async def run_branches(
                 yield None  # those under way may cost less than they may
             yield Task((Planned(place, cast("Any", cell), run_id),))
 
-    _check(wanted, job)
+    _check(wanted, job, labelled=labelled)
     if job.world is not None:
         remove_leftovers(set(ids))
     names = [(run_id, run_id) for _, run_id in wanted]  # so that no branch replaces that of another trial
@@ -197,11 +199,14 @@ async def run_branches(
         finished.update((records[run.run_id], run) for run in found if run.run_id in records)
 
 
-def _check(wanted: Iterable[tuple[BranchCell, str]], job: BranchJob) -> None:
+def _check(wanted: Iterable[tuple[BranchCell, str]], job: BranchJob, *, labelled: bool) -> None:
     """Raise `SettingError` for the first branch that is not accepted, before anything is spent."""
     for cell, run_id in wanted:
         try:
-            _check_tools(job.turn(cell, run_id), cell.run)
+            turn = job.turn(cell, run_id)
+            _check_tools(turn, cell.run)
+            if labelled:
+                _check_score(turn)
             if job.world is not None:
                 kept_after(cell.run, cell.at)
         except SettingError as error:
@@ -221,6 +226,16 @@ def _check_tools(turn: Turn, run: Run) -> None:
         "replay_tools=True"
     )
     raise SettingError(msg)
+
+
+def _check_score(turn: Turn) -> None:
+    """Raise `SettingError` if nothing labels a branch."""
+    if turn.plan.options.score is None and getattr(turn.plan.model, "score", None) is None:
+        msg = (
+            "runs on record have labels, and the branch would have none, so that its outcome would be unknown: pass "
+            "score=, a function from a branch to whether it is a success"
+        )
+        raise SettingError(msg)
 
 
 def _kept(

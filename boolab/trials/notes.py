@@ -42,7 +42,8 @@ def notes_of(design: Design, looks: Looks, *, n_unknown_costs: int) -> Iterator[
         left_out = "1 is" if design.n_left_out == 1 else f"{design.n_left_out:,} are"
         yield f"Runs of subagents are not tried by themselves: {left_out} left out."
     if not design.labelled:
-        yield "No run has a label: a success is a run that ended by itself."
+        unused = " So score= is not used: label the runs (set Run.success)." if design.job.score is not None else ""
+        yield f"No run has a label: a success is a run that ended by itself.{unused}"
     unnamed = sum(not one.run.policy and one.run.agent not in design.agents for one in design.order)
     if unnamed:
         yield (

@@ -299,6 +299,7 @@ class Trial:
                 concurrency=concurrency,
                 spending=self._spending,
                 finished=self._branches,
+                labelled=design.labelled,
             )
         finally:  # also what was finished before an interrupt
             self.result = self._summary()

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from boolab.errors import WorldError
+
 _PREFIX: Final = "boolab-branch-"
 _LOCK: Final = ".lock"
 
@@ -27,7 +29,7 @@ def own_folder(owner: str) -> Iterator[Path]:
         owner: Whose it is: letters, digits and underscores.
 
     Raises:
-        OSError: if it cannot be made.
+        WorldError: if it cannot be made.
 
     Example:
         >>> with own_folder("a1") as folder:
@@ -37,10 +39,13 @@ def own_folder(owner: str) -> Iterator[Path]:
         >>> folder.exists()
         False
     """
-    lock, held = _new_lock(owner)
-    folder = lock.with_suffix("")
     try:
+        lock, held = _new_lock(owner)
+        folder = lock.with_suffix("")
         folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise WorldError(f"no folder can be made in {str(_place())!r}: {error.strerror}") from error
+    try:
         yield folder
     finally:
         _remove(folder, lock)

@@ -302,6 +302,18 @@ def test_branches_without_the_tools_of_the_record_are_refused_before_anything_is
         assert go(plan(runs, {"max_steps": 9}, **{"model": bare, "score": bool, **options})).n_branches == 2
 
 
+def test_branches_that_no_score_would_label_are_refused_before_anything_is_spent() -> None:
+    runs = [replace(bl.run_sync(agent(2), f"t{n}", model=looks("grep", "find", "ls")), success=False) for n in range(2)]
+    with pytest.raises(SettingError, match="runs on record have labels, and the branch would have none"):
+        go(plan(runs, {"max_steps": 9}, model=looks("grep")))
+    unlabelled = [replace(run, success=None) for run in runs]
+    found = go(plan(unlabelled, {"max_steps": 9}, model=looks("grep", "find", "ls"), score=lambda _run: False))
+    assert (found.gain.low, found.gain.high) == (2, 2)  # both end by themselves
+    assert "No run has a label: a success is a run that ended by itself. So score= is not used: label the runs" in (
+        " ".join(found.notes)
+    )
+
+
 def test_branches_are_never_among_the_runs_on_record(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
     with bl.Store(store) as opened:

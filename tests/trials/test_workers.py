@@ -154,7 +154,7 @@ def test_what_cannot_be_sent_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="^score cannot be sent to a worker"):
         go(plan, executor="processes")
     runs = [cell.run for cell in plan.design.cells]
-    bare: dict[str, Any] = {"agent": bl.Agent("a", max_steps=2, policy="naive"), "tools": [look]}
+    bare: dict[str, Any] = {"agent": bl.Agent("a", max_steps=2, policy="naive"), "tools": [look], "score": bool}
     plan = bl.trial(runs, {"max_steps": 9}, world=Locked(tmp_path / "other"), model=bl.ScriptedModel(["Done."]), **bare)
     with pytest.raises(SettingError, match="^world cannot be sent to a worker"):
         go(plan, executor="processes")

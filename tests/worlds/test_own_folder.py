@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from boolab.errors import WorldError
 from boolab.worlds.own_folder import own_folder, remove_leftovers
 from tests.support.project import ROOT
 
@@ -73,6 +74,12 @@ def test_nothing_that_a_link_leads_to_is_removed(place: Path, tmp_path_factory: 
     (place / "boolab-branch-a1-0123.lock").touch()
     remove_leftovers({"a1"})
     assert precious.read_text() == "x"
+
+
+def test_a_place_that_cannot_be_written_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(place / "gone"))
+    with pytest.raises(WorldError, match="no folder can be made in .*gone': No such file"), own_folder("a1"):
+        pass
 
 
 def test_an_error_removes_the_folder(place: Path) -> None:
