@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from boolab.core.axes import AXES
-from boolab.core.text import level, percent, shorten, span
+from boolab.core.text import count, level, percent, shorten, span
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.study import UNITS, Study, key_of
 from boolab.stats.trade import Trade
@@ -133,7 +133,8 @@ def _lacks(row: Mapping[Any, Any], study: Study) -> str:
     if is_missing(row["more_needed"]) or not row["more_needed"]:
         return "none is sure to keep enough"
     more = int(row["more_needed"])
-    return f"{more:,} more {study.success_noun(more)} needed"
+    what = count(more, f"more such {study.noun}") if study.proxy else count(more, "more success", "more successes")
+    return f"{what} needed"
 
 
 def _by_themselves(study: Study, whole: SummaryRow) -> Iterator[SummaryRow]:
