@@ -83,7 +83,9 @@ def hazards_of(
     """
     axis = next(iter(settings), "") if len(settings) == 1 else ""
     if axis not in AMOUNTS:
-        return _nothing("Longer runs say something about one limit on steps, calls, tokens, cost or time alone.")
+        return _nothing(
+            "Longer runs are evidence for a change of one limit alone: on steps, calls, tokens, cost or time."
+        )
     amounts = [AMOUNTS[axis](one.run) for one in openings]
     left_out = _left_out(axis, [amount is None for amount in amounts], [one.success is None for one in openings])
     known = [

@@ -15,10 +15,13 @@ from boolab.errors import SettingError, WorldError
 from boolab.worlds.git_command import GitFailedError, shown, undone_on_error
 from boolab.worlds.git_keeper import GitKeeper
 from boolab.worlds.git_note import note_in
+from boolab.worlds.own_folder import own_folder, remove_leftovers
 from boolab.worlds.repository import REFS, name_of, repository_of
 
 _MIB: Final = 2**20
 _SHOWN: Final = 10
+_CHECKOUT: Final = "checkout"
+"""The owner of the folder for the index of a checkout."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -204,8 +207,9 @@ class GitWorld:
 
     def _check_out(self, commit: str, folder: Path) -> str:
         """Write the files of a commit into an empty folder, and say what of the state is missing."""
-        with tempfile.TemporaryDirectory(prefix="boolab-index-") as own:
-            git = self._repository.git_in(folder, Path(own) / "index", Path(own) / "excludes")
+        remove_leftovers({_CHECKOUT})
+        with own_folder(_CHECKOUT) as own:
+            git = self._repository.git_in(folder, own / "index", own / "excludes")
             try:
                 git("cat-file", "-e", f"{commit}^{{commit}}")
             except GitFailedError as error:

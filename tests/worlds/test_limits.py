@@ -269,6 +269,18 @@ def test_the_into_folder_is_removed_again_if_the_branch_cannot_begin(tmp_path: P
     assert not (tmp_path / "branch").exists()
 
 
+def test_the_index_of_a_checkout_that_was_killed_is_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path / "r")
+    run = edited(bl.GitWorld(root), [write("x", "1")])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "boolab-branch-checkout-0123").mkdir()
+    (tmp_path / "boolab-branch-checkout-0123.lock").touch()
+    assert files_after(bl.GitWorld(root), run, 1) == files_of(root)
+    assert list(tmp_path.glob("boolab-*")) == []
+
+
 def test_a_folder_for_a_branch_that_cannot_be_made_costs_nothing_of_the_users_files(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     run = edited(bl.GitWorld(root), [write("x", "1")])
