@@ -47,10 +47,10 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 small, large, reader = sys.argv[1:4]
-read_logs(small, progress=False)
+read_logs(small, progress=False, prices=False)
 before = peak()
 start = time.perf_counter()
-reading = read_logs(large, progress=False)
+reading = read_logs(large, progress=False, prices=False)
 seconds = time.perf_counter() - start
 assert [(row.format, row.skipped, row.warnings) for row in reading.files] == [(reader, None, ())], reading.files
 print(json.dumps([seconds, peak() - before, len(reading.runs), sum(run.n_steps for run in reading.runs)]))

@@ -171,7 +171,7 @@ def long_log(folder: Path) -> None:
             if step == LONG_STEPS - 100:
                 break
     start = time.perf_counter()
-    bl.load_runs(path)
+    bl.load_runs(path, prices=False)
     whole = time.perf_counter() - start
     log = LogFile(path)
     log.update()
@@ -182,7 +182,7 @@ def long_log(folder: Path) -> None:
             start = time.perf_counter()
             log.update()
             times.append(1000 * (time.perf_counter() - start))
-    assert log.runs == bl.load_runs(path)
+    assert log.runs == bl.load_runs(path, prices=False)
     print(
         f"one log of {path.stat().st_size / 1e6:.0f} MB, {log.runs[0].n_steps:,} steps: load_runs {1000 * whole:.0f} ms"
     )

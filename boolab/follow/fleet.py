@@ -26,6 +26,7 @@ from boolab.follow.log_file import LogFile
 from boolab.follow.places import Place
 from boolab.follow.rule_state import Fired, RuleState
 from boolab.io.json_input import mapping, parse, text, whole_file
+from boolab.logs.list_prices import prices_of
 from boolab.logs.load import Reader
 from boolab.logs.sources import scope_of
 from boolab.rules.stop import StopRule, Threshold
@@ -298,7 +299,8 @@ class Fleet:
         """The run of an agent, as its log stands; None if there is none of this id."""
         for log in self._logs.values():
             if run_id in log.agents and log.file is not None:
-                return next((run for run in log.file.runs if run.run_id == run_id), None)
+                found = [run for run in log.file.runs if run.run_id == run_id][:1]
+                return next(iter(prices_of(found).runs if self._prices else found), None)
         return None
 
     def _home(self, path: str) -> str | None:

@@ -17,6 +17,12 @@ from tests.support.growing import claude_lines, codex_lines, encoded, openhands_
 NOW = 1_700_000_000.0  # what a test writes itself has the time of the system, which is later
 
 
+@pytest.fixture(autouse=True)
+def every_read_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a read takes longer than `FREE_S`, and the next one waits."""
+    monkeypatch.setattr("boolab.follow.fleet.FREE_S", float("inf"))
+
+
 def write(path: Path, lines: object, *, at: float = NOW) -> Path:
     """Write a log that was changed at a time."""
     path.parent.mkdir(parents=True, exist_ok=True)

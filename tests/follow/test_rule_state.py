@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.errors import ReadWarning
+from boolab.follow.fleet import Fleet
 from boolab.follow.log_file import LogFile
+from boolab.follow.places import places_of
 from boolab.follow.rule_state import Fired, RuleState
 from boolab.logs.sources import SourceScope, scope_of
 from boolab.rules.stop import StopRule
@@ -145,6 +147,10 @@ def test_list_prices_fill_in_costs_where_the_log_lacks_them(tmp_path: Path) -> N
     state.update(log.runs[0])
     assert first(state.fired) == (1, 1, "cost_budget")
     assert state.totals.cost == sum(step.response.usage.cost or 0 for step in bl.priced(log.runs)[0].steps)
+    for prices in (True, False):  # a run that is opened has the costs of its row
+        fleet = Fleet(places_of([tmp_path]), bl.max_cost(0.01), prices=prices)
+        fleet.look()
+        assert [fleet.run(row.run_id) for row in fleet.rows()] == bl.load_runs(path, prices=prices)
 
 
 @pytest.mark.slow
