@@ -265,7 +265,8 @@ def ratio_of(cost: Interval, gain: Interval) -> Interval:
         gain: The successes that they add.
 
     Returns:
-        The ends; infinite above where the gain may be 0, NaN where it cannot be above 0.
+        The ends; infinite above where the gain may be 0 and the branches may add some, NaN where the gain cannot be
+        above 0.
 
     Example:
         >>> ratio_of(Interval(10, 20), Interval(2, 5)), ratio_of(Interval(10, 20), Interval(0, 5)).high
@@ -274,5 +275,7 @@ def ratio_of(cost: Interval, gain: Interval) -> Interval:
     if gain.high <= 0:
         return Interval(float("nan"), float("nan"))
     low = cost.low / (gain.high if cost.low >= 0 else max(gain.low, 1e-300))
-    high = float("inf") if gain.low <= 0 else cost.high / (gain.low if cost.high >= 0 else gain.high)
-    return Interval(low if gain.low > 0 or cost.low >= 0 else float("-inf"), high)
+    most = float("inf") if gain.low <= 0 else cost.high / gain.low
+    return Interval(
+        low if gain.low > 0 or cost.low >= 0 else float("-inf"), cost.high / gain.high if cost.high <= 0 else most
+    )

@@ -272,10 +272,12 @@ class TrialResult:
         low, high = max(0.0, found.low), found.high
         if high <= 0:
             return _NOTHING
+        if math.isinf(high):
+            if low <= 0:
+                return "between nothing and any amount, because the gain may be 0"
+            return f"at least {say(low)}, without an upper bound, because the gain may be 0"
         if found.value is not None and found.value <= 0:
             return f"at most {say(high)}, and may cost nothing"
-        if math.isinf(high):
-            return f"at least {say(low)}, without an upper bound, because the gain may be 0"
         if say(low) == say(high):
             return say(low)
         ends = f"{say(low).removesuffix(' steps').removesuffix(' step')} to {say(high)}"

@@ -60,6 +60,11 @@ def test_the_verdict_is_one_plain_sentence_for_each_place_of_the_interval(low: i
         (Estimate(3.0, 3.0, 3.0), "An additional success costs 3 steps"),
         (Estimate(None, 1.0, 8.0), "An additional success costs 1 to 8 steps"),
         (Estimate(-2.0, -4.0, 5.0), "An additional success costs at most 5 steps, and may cost nothing"),
+        (
+            Estimate(-2.0, float("-inf"), float("inf")),
+            "costs between nothing and any amount, because the gain may be 0",
+        ),
+        (Estimate(3.0, 0.0, float("inf")), "costs between nothing and any amount, because the gain may be 0"),
         (Estimate(3.0, 2.0, float("inf")), "costs at least 2 steps, without an upper bound, because the gain may be 0"),
     ],
 )
