@@ -9,7 +9,7 @@ order is that of the runs, and in each run that of its prompt, its steps, what c
 |--------------------------------------------|------------------------------------------------------------------------|
 | run ids, `parent_run_id`                   | stay                                                                   |
 | agent, model, policy, source               | stay, if they are one line of at most 100 characters; else placeholder |
-| names of tools, words of settings and      | stay, if they are one word of ASCII letters, digits and a few signs,   |
+| names of tools, words of settings, scores, | stay, if they are one word of ASCII letters, digits and a few signs,   |
 | events, finish reasons, names of limits    | of at most 100 characters; else placeholder                            |
 | rules (`stop`, `shadow_stops`)             | stay, if each of their arguments is one word; else placeholder         |
 | task                                       | stays, if it is such a word and no message of the run; else `task N`   |
@@ -40,6 +40,7 @@ from boolab.core.types import (
     Reasoning,
     Response,
     Run,
+    Score,
     Sentinel,
     Step,
     StepStart,
@@ -149,6 +150,7 @@ class _Facts:
             synthesis=None if run.synthesis is None else self.text(run.synthesis),
             events=tuple(self._event(event, ids) for event in run.events),
             success=run.success,
+            scores=tuple(Score(self.word(name), self._value(value)) for name, value in run.scores),
             error=None if run.error is None else self.text(run.error),
             subagents=tuple(map(self.of_run, run.subagents)),
         )

@@ -17,6 +17,7 @@ from boolab.core.types import (
     Message,
     Response,
     Run,
+    Score,
     Step,
     Stop,
     Text,
@@ -131,6 +132,19 @@ def test_a_table_of_facts_has_the_columns_of_settings(tmp_path: Path) -> None:
     table = pd.read_parquet(tmp_path / "facts.parquet")
     assert set(table["effort"]) == {"low"}
     assert all(map(is_redacted, table["hint"]))
+
+
+def test_scores_stay_and_their_texts_if_they_are_one_word(tmp_path: Path) -> None:
+    run = replace(
+        play(steps("A B")), scores=(Score("reward", 0.6), Score("match", "C"), Score("judge", "a text of its own"))
+    )
+    (facts,) = facts_of(run)
+    assert facts.scores[:2] == run.scores[:2]
+    assert facts.scores[2].name == "judge"
+    assert facts.scores[2].value.startswith("<redacted text ")
+    bl.save_runs([run], tmp_path / "facts.jsonl", contents="facts")
+    (again,) = bl.load_runs(tmp_path / "facts.jsonl")
+    assert again.scores == facts.scores
 
 
 @pytest.mark.parametrize("rule", TEXT_RULES, ids=str)
