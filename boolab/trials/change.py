@@ -43,15 +43,15 @@ class Change:
         """What is tried, in words.
 
         Example:
-            >>> change_of({"max_steps": 100}).words, change_of("claude_code").words
-            ('a step cap of 100', 'the policy claude_code')
+            >>> change_of({"max_steps": 100}).words, change_of({"max_steps": None}).words
+            ('a step cap of 100', 'the removal of the step cap')
         """
         if self.policy is not None:
             return f"the policy {self.policy.name}"
         if self.rule is not None:
             return f"the rule {self.rule}"
         return " and ".join(
-            f"no {AXES[name].label}"
+            f"the removal of the {AXES[name].label}"
             if value is None
             else AXES[name].with_value(int(value) if value == int(value) else value)
             for name, value in self.settings.items()

@@ -122,6 +122,8 @@ def test_the_interval_after_each_task_is_that_of_bets_against_each_total(
         assert (result.gain.low, result.gain.high) == (low, max(low, high))
         assert len(result.looks) == n + 1
         assert [result.looks[name].iloc[-1] for name in ("gain_low", "gain_high")] == [low, max(low, high)]
+        assert result.gain.value is None or low <= result.gain.value <= max(low, high)
+    assert result.claim in " ".join(str(result).split())
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
