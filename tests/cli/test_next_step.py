@@ -92,9 +92,6 @@ def test_commands_run_as_they_are_printed_where_boolab_is_not_on_the_path(tmp_pa
     (tmp_path / ".venv").symlink_to(Path(sys.prefix))
     here = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     for start in ([".venv/bin/boolab"], [".venv/bin/python", "-m", "boolab"]):
-        done = subprocess.run([*start, "doctor"], cwd=tmp_path, env=here, capture_output=True, text=True, check=True)
-        shown = done.stdout.partition("Next: ")[2].strip()
-        assert shown == f"{shlex.join(start)} demo"
         done = subprocess.run(
             [*start, "export", "claude-code", "--doom-loop", "5"], cwd=tmp_path, env=here, capture_output=True,
             text=True, check=True,

@@ -30,13 +30,13 @@ def texts(turns: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple
 
 
 def test_where_a_run_has_several_turns_all_count_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for shown in texts(3, tmp_path, capsys):
+    told = texts(3, tmp_path, capsys)
+    for shown in told:
         assert "15 turns that ended by themselves" in shown
         assert "stops a turn after this many model responses" in shown
         assert not re.search(r"runs stopped|stops a run (after|once|when)|stopped other runs", shown)
-    shown = texts(3, tmp_path, capsys)[0]
-    assert "turns stopped" in shown
-    assert not re.search(r"\d runs that ended", shown)
+    assert "turns stopped" in told[0]
+    assert not re.search(r"\d runs that ended", told[0])
     runs = bl.load_runs(tmp_path / "chats.jsonl")
     assert re.fullmatch(r"needs \d+ more turns that end by themselves", bl.CapLab(runs).recommended["reason"])
 
