@@ -16,9 +16,8 @@ from boolab.trials.change import Change
 UNNAMED_POLICY: Final = "boocode"
 """The policy of branches where the record names none."""
 _COUNTERS: Final = {"max_steps": "steps", "tool_budget": "tool_calls", "doom_loop": "repeat_streak"}
-
-
 _LIMITS: Final = {**_COUNTERS, "max_tokens": "tokens", "max_cost": "cost", "max_time": "elapsed"}
+_UNITS: Final = {"max_cost": MICRO, "max_time": 1000}
 _BUDGETS: Final = (("tokens", "tokens", 1), ("cost", "cost", MICRO), ("seconds", "elapsed", 1000))
 """Fields of `Budgets`, their counters on record, and how many of what these count is one."""
 
@@ -94,14 +93,26 @@ def is_as_before(run: Run, change: Change, agents: Mapping[str, Agent]) -> bool:
         agents: The caller's agents by their names on record.
     """
     given = agents.get(run.agent)
-    on_record = run.source == "boolab" or all(_LIMITS[axis] in run.limits for axis in change.settings)
-    if change.rule is not None or (given is None and not on_record):
+    if change.rule is not None or (given is None and run.source != "boolab" and not change.settings):
         return False
     agent = agent_on_record(run) if given is None else given
+    if not all(_agrees(run, axis, value, agent) for axis, value in change.settings.items()):
+        return False
     try:
         return _conditions(change.agent(agent)) == _conditions(agent)
     except SettingError:  # the policy has no such limit
         return False
+
+
+def _agrees(run: Run, axis: str, value: float | None, agent: Agent) -> bool:
+    """Whether the record of a run has this limit, as far as the policy lets a record have it."""
+    cap = get_policy(agent.policy).cap
+    if axis == "max_steps" and (cap.kind != "hard" or cap.counts != "steps"):
+        return True  # the record has another number
+    recorded = run.limits.get(_LIMITS[axis])
+    if value is None or recorded is None:
+        return value is recorded and run.source == "boolab"
+    return recorded == round(value * _UNITS.get(axis, 1))
 
 
 def _conditions(agent: Agent) -> tuple[object, ...]:

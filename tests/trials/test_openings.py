@@ -89,6 +89,13 @@ def test_settings_that_are_those_on_record_change_nothing() -> None:
     assert {one.outcome for one in opened(runs, {"max_steps": TIGHT, "tool_budget": 5})} > {"truncated"}
 
 
+def test_an_agent_that_contradicts_the_record_does_not_make_a_change_none() -> None:
+    """The caller passed the agent of the change in place of that of the runs."""
+    runs = recorded(20, MODEL)
+    assert {one.outcome for one in opened(runs, {"max_steps": LOOSE}, {"a": agent(LOOSE)})} == {"open", "unchanged"}
+    assert {one.outcome for one in opened(runs, {"tool_budget": 3}, {"a": agent(tool_budget=3)})} > {"truncated"}
+
+
 def test_a_tighter_cap_that_only_informs_the_model_truncates_no_run() -> None:
     """The same with the agent and by the record alone, which has the ceiling and not the cap."""
     who, tighter = (bl.Agent("a", policy="opencode_v1", max_steps=cap) for cap in (9, 5))
