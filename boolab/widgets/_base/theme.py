@@ -11,12 +11,16 @@ _DARK = '[data-jp-theme-light="false"] .boolab, .boolab-page.dark .boolab'
 
 
 GREYS = {
-    "bg": "layout-color1", "surface": "layout-color2", "line": "border-color2",
-    "ink": "ui-font-color0", "ink2": "ui-font-color1",
+    "bg": "layout-color0", "line": "border-color2", "ink": "ui-font-color0", "ink2": "ui-font-color1",
 }  # fmt: skip
-"""The greys that a notebook has too, and the name of its own."""
-_MIXED = "color-mix(in srgb, var(--jp-ui-font-color0, {ink}) 64%, var(--jp-layout-color1, {bg}))"
-"""The palest text in a notebook: its own is too pale to be read on all of its grounds."""
+"""The greys that a notebook has too, and the name of its own. The ground is that of the notebook's cells."""
+MIXED = {
+    "ink3": "color-mix(in srgb, var(--jp-ui-font-color0, {ink}) 64%, var(--jp-layout-color0, {bg}))",
+    "surface": "color-mix(in srgb, var(--jp-layout-color2, {surface}) 50%, var(--jp-layout-color0, {bg}))",
+    "sunk": "color-mix(in srgb, var(--jp-layout-color2, {sunk}) 60%, var(--jp-layout-color0, {bg}))",
+}
+"""Those that are mixed: a notebook's palest text is too pale to be read on all of its grounds, and its greys for
+surfaces stand out more than what is on them."""
 
 
 def stylesheet() -> str:
@@ -35,8 +39,8 @@ def stylesheet() -> str:
 
 
 def _grey(name: str, colours: Mapping[str, str]) -> str:
-    if name == "ink3":
-        return _MIXED.format(**colours)
+    if name in MIXED:
+        return MIXED[name].format(**colours)
     return f"var(--jp-{GREYS[name]}, {colours[name]})" if name in GREYS else colours[name]
 
 
