@@ -57,6 +57,18 @@ def test_a_saved_notebook_shows_the_pages_of_its_widgets_without_a_kernel(lab: L
         assert as_it_is == anew != []
 
 
+def test_a_saved_view_has_the_theme_of_the_notebook(lab: Lab) -> None:
+    path = lab.write("themed.ipynb", CELLS[:2])
+    lab.open(path)
+    lab.run_all()
+    lab.open_again(path)
+    body = lab.cell(1).locator(".boolab-saved iframe").content_frame.locator("body")
+    for theme, ground in (("Dark", "rgb(18, 22, 27)"), ("Light", "rgb(255, 255, 255)")):
+        lab.theme(f"JupyterLab {theme}")
+        expect(body).to_have_css("background-color", ground)
+        expect(body.locator(".boolab-replay")).to_have_css("background-color", ground)
+
+
 def test_a_link_to_a_step_opens_the_saved_view_there(lab: Lab) -> None:
     path = lab.write("linked.ipynb", CELLS[:2])
     lab.open(path)

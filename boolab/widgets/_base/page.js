@@ -63,11 +63,12 @@ for (const model of models) {
   });
 }
 // In a frame of another page, such as the report: say how high this one is, so that it need not scroll by itself. That
-// page may say which step of which run its own address asks for: see saved_view.py.
+// page may say which theme it has, and which step of which run its own address asks for: see saved_view.py.
 if (parent !== window) {
   addEventListener("message", ({ source, data }) => {
     const step = source === parent && typeof data?.replay === "string" ? askedBy(data.replay) : null;
     if (step) for (const model of models) model.set("asked", step);
+    if (source === parent && typeof data?.dark === "boolean") document.body.classList.toggle("dark", data.dark);
   });
   new ResizeObserver(() => {
     const height = document.body.getBoundingClientRect().height;

@@ -35,6 +35,13 @@ if (!globalThis.boolabSaved) {{
       boolabSaved.unobserve(target);
     }}
   }});
+  const tellTheme = (page) => {{
+    const light = document.body.dataset.jpThemeLight;
+    if (light) page?.postMessage({{ dark: light === "false" }}, "*");
+  }};
+  new MutationObserver(() => {{
+    for (const frame of document.querySelectorAll(".boolab-saved iframe")) tellTheme(frame.contentWindow);
+  }}).observe(document.body, {{ attributeFilter: ["data-jp-theme-light"] }});
   addEventListener("message", ({{ source, data }}) => {{
     if (!Number.isFinite(data?.height)) return;
     for (const frame of document.querySelectorAll(".boolab-saved iframe")) {{
@@ -42,6 +49,7 @@ if (!globalThis.boolabSaved) {{
       frame.style.height = `${{Math.max({MIN_HEIGHT}, Math.min({MAX_HEIGHT}, Math.ceil(data.height)))}}px`;
       const opened = performance.getEntriesByType("navigation")[0]?.name ?? location.href;
       const replay = new URL(opened).searchParams.get("replay");
+      if (!frame.dataset.asked) tellTheme(source);
       if (replay && !frame.dataset.asked) source.postMessage({{ replay }}, "*");
       frame.dataset.asked = "true";
     }}
@@ -52,7 +60,8 @@ for (const frame of document.querySelectorAll(".boolab-saved iframe:not([srcdoc]
   boolabSaved.observe(frame);
 }}
 </script>"""
-"""Loads a frame when it comes into sight, makes it as high as its page reports, and passes on the step of a link."""
+"""Loads a frame when it comes into sight, makes it as high as its page reports, and passes on the notebook's theme and
+the step of a link."""
 _HOW: Final = "<p>A saved view, without Python. Run the cell to make it live.</p>"
 _TRUST: Final = '<p class="untrusted">To see it here, trust the notebook: this view of it has no frames.</p>'
 """For a front end that removes styles and frames from notebooks of others: the style hides it elsewhere."""
