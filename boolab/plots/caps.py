@@ -302,5 +302,5 @@ def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Ite
     off = curves[0].off
     if off is not None and not several and not pd.isna(off["successes"]):
         parts = [f"keeps {_kept(off)}", spent_and_saved(saved, off)]
-        yield f"{capital(setting(name, None))} {', '.join(filter(None, parts))}."
+        yield f"{capital(setting(name, None))}: {', '.join(filter(None, parts))}."
     yield "Counts on record."

@@ -115,7 +115,7 @@ async def sweep(
         repeats: How often each cell runs, each time with another seed.
         tools: As for `run`.
         root: As for `run`.
-        score: As for `run`; a simulated model has its own.
+        score: As for `run`; a simulated model has its own if its profile has `success`.
         concurrency: How many runs are active at once: 16 by default, but one of simulated models, which never wait.
             With an executor: how many chunks of tasks are sent at once, by default two for each worker.
         store: The file that holds the runs; it is created if it does not exist.

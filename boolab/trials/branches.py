@@ -230,10 +230,14 @@ def _check_tools(turn: Turn, run: Run) -> None:
 
 def _check_score(turn: Turn) -> None:
     """Raise `SettingError` if nothing labels a branch."""
-    if turn.plan.options.score is None and getattr(turn.plan.model, "score", None) is None:
+    model = turn.plan.model
+    profile = getattr(model, "profile", None)
+    undecided = profile is not None and profile.success is None
+    if turn.plan.options.score is None and (undecided or getattr(model, "score", None) is None):
+        why = " (the profile of the simulated model has no success)" if undecided else ""
         msg = (
-            "runs on record have labels, and the branch would have none, so that its outcome would be unknown: pass "
-            "score=, a function from a branch to whether it is a success"
+            f"runs on record have labels, and the branch would have none{why}, so that its outcome would be unknown: "
+            "pass score=, a function from a branch to whether it is a success"
         )
         raise SettingError(msg)
 

@@ -291,9 +291,9 @@ class TrialResult:
         more = self.to_half if self.n_branches else self.to_width
         if more is None:
             return ""
-        share = "" if self.n_branches else f" ({100 * more.width / self.n_runs:.3g}% of the runs)"
         stop = " max_cost does not cover one more branch." if self.budget_stopped else ""
         whole = math.floor(more.width + 1e-9)  # an interval ends at whole numbers
+        share = "" if self.n_branches else f" ({100 * whole / self.n_runs:.3g}% of the runs)"
         width = f"{self.counted(whole, whole)}{share}"
         if more.branches == 0:
             return f"The interval is at most {width} wide before any branch.{stop}"

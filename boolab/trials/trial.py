@@ -74,7 +74,7 @@ def trial(
             what it shows is not random.
         agent: The agent that made the runs, or agents by their name on record. By default one with the policy and the
             limits that each run has on record.
-        score: As for `run`; a simulated model has its own.
+        score: As for `run`; a simulated model has its own if its profile has `success`.
         root: As for `run`.
         replay_tools: Whether calls get their results from the record, as long as they are those on record; a branch
             that makes another call ends, and its outcome is unknown.

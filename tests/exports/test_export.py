@@ -110,9 +110,15 @@ def test_what_does_not_qualify_is_not_exported_and_the_reason_is_the_recommendat
         found(agent=["lead", "scout"], max_steps=[9, None]).export("boolab", "scout")
 
 
-@pytest.mark.parametrize(("keep", "less"), [(0.99, "keep=0.9, "), (0.95, "keep=0.9, "), (0.9, "keep=0.8, "), (0.5, "")])
-def test_a_share_that_is_proposed_is_less_than_the_one_that_was_asked_for(keep: float, less: str) -> None:
-    runs = [bl.run_sync(None, "x", model=bl.ScriptedModel(["Hi."])) for _ in range(3)]
+@pytest.mark.parametrize(
+    ("n", "keep", "less"),
+    [(29, 0.99, "keep=0.9, "), (29, 0.95, "keep=0.9, "), (29, 0.9, "keep=0.8, "), (29, 0.5, ""),
+     (28, 0.95, "keep=0.8, "), (9, 0.95, "keep=0.7, "), (8, 0.95, "")],
+)  # fmt: skip
+def test_a_share_that_is_proposed_is_less_than_was_asked_for_and_there_are_successes_enough_to_show_it(
+    n: int, keep: float, less: str
+) -> None:
+    runs = [bl.run_sync(None, "x", model=bl.ScriptedModel(["Hi."])) for _ in range(n)]
     with pytest.raises(SettingError, match="nothing can be exported") as refused:
         bl.recommend(runs, keep=keep).export("boolab")
     assert ("keep less" in str(refused.value)) is bool(less)

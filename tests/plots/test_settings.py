@@ -188,7 +188,7 @@ def test_the_title_says_from_which_value_nothing_is_lost(ax: Axes) -> None:
     assert title(ax) == "Step cap 20 keeps all 21 successes and saves 36 of 642 steps"
     assert note(ax) == (
         "50 runs, 21 successes. Band: from the least to the most that are kept, where that is not on record. "
-        "No step cap keeps 21 of 21, saves 0 of 642 steps. Counts on record."
+        "No step cap: keeps 21 of 21, saves 0 of 642 steps. Counts on record."
     )
 
 

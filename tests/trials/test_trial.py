@@ -379,9 +379,15 @@ def test_a_run_that_waits_for_its_user_has_no_branch_and_is_counted() -> None:
     assert found.gain.width == sum(one.high - one.low for one in waiting)
 
 
+def test_a_simulated_model_that_decides_no_success_is_refused_before_a_branch_runs() -> None:
+    trial = plan(model=bl.SimulatedModel(profile(success=None)))
+    with pytest.raises(SettingError, match=r"the profile of the simulated model has no success.*pass score="):
+        go(trial)
+    assert trial.branches == []
+
+
 def test_a_branch_without_a_label_asks_for_a_score() -> None:
-    unlabelled = bl.SimulatedModel(profile(success=None))
-    found = go(plan(model=unlabelled))
+    found = go(plan(score=lambda _run: None))
     assert found.n_unknown == found.n_branches
     assert f"is unknown: {found.n_branches} ended without a label (pass score=)." in " ".join(found.notes)
 

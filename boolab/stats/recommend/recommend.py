@@ -31,7 +31,7 @@ from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
 from boolab.logs.list_prices import price_notes
 from boolab.stats.finding import Finding
-from boolab.stats.intervals import check_confidence
+from boolab.stats.intervals import check_confidence, runs_needed
 from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
 from boolab.stats.recommend.family_units import family_units
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
@@ -222,9 +222,13 @@ class Recommendation(Finding):
 
     @property
     def _try(self) -> str:
-        """What to do where nothing is recommended; a smaller share to keep than the one that was asked for."""
-        asked = self.frame["keep"].min() if "keep" in self.frame and len(self.frame) else 1.0
-        less = next((share for share in _LESS if share < asked), None)
+        """What to do where nothing is recommended; a smaller share to keep if the successes can show it."""
+        less = None
+        if {"keep", "confidence", "successes"} <= {*self.frame} and len(self.frame):
+            worst = self.frame[["keep", "successes"]].min()
+            smaller = (share for share in _LESS if share < worst["keep"])
+            confidence = float(self.frame["confidence"].max())
+            less = next((share for share in smaller if runs_needed(share, confidence) <= worst["successes"]), None)
         keep = "" if less is None else f"keep less (keep={less}, --keep {less}), "
         return f"You can {keep}add runs, or give limits of your own (--max-steps 56)."
 

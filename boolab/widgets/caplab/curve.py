@@ -66,7 +66,7 @@ def title_of(curve: Curve, keep: float, advised: int | None = None, confidence: 
         return f"Under these other limits no cap keeps {level(keep)} of the {curve.success}"
     cap = tightest(curve, keep) if advised is None else advised
     if cap is None:
-        return f"No cap keeps {level(keep)} of the {curve.success}"
+        return f"No cap that stops a run keeps {level(keep)} of the {curve.success}"
     share = curve.shares[[*curve.caps].index(cap)]
     what = f"{level(keep)} of the {curve.success}"
     title = (

@@ -237,7 +237,7 @@ class CapTable:
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
             "title": title_of(curve, self.keep, advised, confidence),
             "note": note_of(curve, confidence, turns=self._turns(), proxy=self.ledger.success_by != LABEL),
-            "on_record": f"On record: {'no cap does' if cap is None else short_of({'max_steps': cap})}.",
+            "on_record": f"On record: {'no cap that stops a run' if cap is None else short_of({'max_steps': cap})}.",
             "tightest": cap,
             "tips": tips_of(curve),
             "frontier_title": frontier_title(curve) if curve.of else "",
