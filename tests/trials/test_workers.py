@@ -6,6 +6,7 @@ import signal
 import tempfile
 import threading
 from dataclasses import replace
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def test_a_branch_on_another_process_has_the_files_of_its_step(tmp_path: Path) -
 def test_the_folder_of_a_killed_branch_is_removed_by_the_next_run_of_its_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    forkserver.ensure_running()  # its socket is in the temporary folder of that time, and cannot have a long path
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))
