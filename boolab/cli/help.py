@@ -81,7 +81,10 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that names the command, or the value of an option, that was most likely meant."""
+    """A parser that names the command, the option or its value that was most likely meant; none may be abbreviated."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as argparse declares them
+        super().__init__(*args, **{"allow_abbrev": False, **options})
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse declares it
         known = [str(choice) for choice in action.choices or ()]

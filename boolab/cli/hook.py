@@ -51,7 +51,7 @@ _VERSION_TIMEOUT_S: Final = 20
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("harness", choices=["claude-code"], metavar="claude-code", help="the harness: claude-code")
+    parser.add_argument("harness", choices=["claude-code"], metavar="HARNESS", help="the harness: claude-code")
     what = parser.add_argument_group("what to do").add_mutually_exclusive_group()
     what.add_argument("--install", action="store_true", help="show the change of the settings, ask, and write it")
     what.add_argument("--remove", action="store_true", help="take the hook out of the settings, in the same way")

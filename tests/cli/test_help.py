@@ -53,6 +53,18 @@ def plain(text: str) -> str:
 
 
 @EVERY
+def test_an_abbreviated_option_is_not_accepted(parser: argparse.ArgumentParser) -> None:
+    assert not parser.allow_abbrev
+
+
+def test_an_abbreviated_option_is_refused_with_the_whole_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["whatif", "logs", "--max-step", "5"])
+    assert left.value.code == 2
+    assert "--max-step is not known; did you mean --max-steps?" in plain(capsys.readouterr().err)
+
+
+@EVERY
 def test_a_page_fits_a_terminal_and_breaks_no_word(parser: argparse.ArgumentParser) -> None:
     page = PAGES[parser.prog]
     assert [line for line in page.splitlines() if len(line) >= COLUMNS or line != line.rstrip()] == []

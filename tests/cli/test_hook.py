@@ -57,6 +57,13 @@ def test_a_file_that_the_install_made_is_removed_with_the_hook(home: Path, capsy
     assert "settings.json, which held nothing else" in capsys.readouterr().err
 
 
+def test_an_unknown_harness_is_told_the_known_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["hook", "claude"])
+    told = " ".join(capsys.readouterr().err.split())
+    assert "argument HARNESS: 'claude' is not known; did you mean claude-code?" in told
+
+
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("no", 1)])
 def test_it_asks_before_it_writes(answer: str, code: int, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
