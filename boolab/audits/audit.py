@@ -23,7 +23,7 @@ from boolab.frames.runs import Runs, as_runs
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
 from boolab.logs.list_prices import price_notes
-from boolab.logs.load import Reader, each_log
+from boolab.logs.load import Reader, each_log, why_no_log
 from boolab.stats.finding import Finding
 
 Logs: TypeAlias = Runs | Sequence[str | Path]
@@ -204,8 +204,7 @@ def _files(
                 found = True
                 yield Path(row.path), runs
         if not found:
-            msg = "no log was found: docs/formats.md lists the formats that are read (is --since too recent?)"
-            raise RunFormatError(msg)
+            raise RunFormatError(why_no_log(since))
     else:
         yield None, as_runs(listed)
 

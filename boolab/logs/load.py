@@ -40,6 +40,9 @@ Paths: TypeAlias = str | Path | Iterable[str | Path]
 HEAD: Final = 65_536
 """How many bytes at the beginning of a file its format is detected from."""
 
+MAX_SIMILAR: Final = 2
+"""So many formats are described in the error about a file of none."""
+
 _UNKNOWN: Final = "no reader recognises it"
 _PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, damage)"
 _STARS: Final = re.compile(r"\*\*+")
@@ -279,6 +282,17 @@ def read_file(reader: Reader, path: Path, warn: Warn) -> list[Run]:
     return runs
 
 
+def why_no_log(since: datetime | None) -> str:
+    """The error where paths lead to no log.
+
+    Example:
+        >>> why_no_log(None)
+        'no log was found: docs/formats.md lists the formats that are read'
+    """
+    recent = "" if since is None else " (is --since too recent?)"
+    return f"no log was found: docs/formats.md lists the formats that are read{recent}"
+
+
 @cache
 def log_suffixes() -> tuple[str, ...]:
     """The ends of the names of files that may be logs."""
@@ -469,8 +483,17 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
     if fitting:
         names = " and ".join(reader.NAME for reader in fitting)
         raise RunFormatError(f"it looks like {names}; choose one with format=", path=file.path, line=1)
-    looked = "; ".join(f"{reader.NAME}: {reader.LOOKED_FOR}" for reader in choice)
-    raise _Unrecognised(f"not a log of a known format. Looked for {looked}", path=file.path, line=1)
+    msg = f"not a log of a known format ({', '.join(reader.NAME for reader in choice)}){_similar(head, choice)}"
+    raise _Unrecognised(msg, path=file.path, line=1)
+
+
+def _similar(head: Head, choice: Sequence[Reader]) -> str:
+    """What the formats look like that name keys of the file's first object, those with most of them first."""
+    keys = [f'"{key}"' for key in head.first]
+    shared = {reader.NAME: sum(key in reader.LOOKED_FOR for key in keys) for reader in choice}
+    best = sorted((reader for reader in choice if shared[reader.NAME]), key=lambda reader: -shared[reader.NAME])
+    shown = [f"{reader.NAME} is {reader.LOOKED_FOR}" for reader in best[:MAX_SIMILAR]]
+    return f"; similar: {'; '.join(shown)}" if shown else ""
 
 
 def _first_bytes(file: BufferedReader) -> bytes:

@@ -97,12 +97,17 @@ def test_only_files_changed_since_and_the_newest_first(folder: Path) -> None:
     assert [Path(row.path).name for row in newest.files if row.skipped is None] == ["two.jsonl", "own.jsonl"]
 
 
-def test_the_one_file_that_was_named_is_refused_with_what_was_looked_for(folder: Path) -> None:
+def test_the_one_file_that_was_named_is_refused_with_the_formats_and_those_similar(folder: Path) -> None:
     with pytest.raises(RunFormatError, match=r"package\.json:1: not a log of a known format") as caught:
         load_runs(folder / "package.json")
     assert caught.value.line == 1
-    for name, reader in readers().items():
-        assert f"{name}: {reader.LOOKED_FOR}" in caught.value.message
+    assert caught.value.message == f"not a log of a known format ({', '.join(readers())})"
+    (folder / "package.json").write_text('{"info": {}, "messages": 3, "trajectory": 4}')
+    with pytest.raises(RunFormatError) as caught:
+        load_runs(folder / "package.json")
+    assert caught.value.message.partition("; similar: ")[2] == "; ".join(
+        f"{name} is {readers()[name].LOOKED_FOR}" for name in ("mini_swe_agent", "opencode")
+    )
     with pytest.raises(RunFormatError, match=r"bad\.json:1: not valid JSON"):
         load_runs(folder / "bad.json")
 
