@@ -117,7 +117,7 @@ def folders_of(log: Path) -> list[Path]:
             continue
         if folder.is_absolute() and folder not in named and _is_folder(folder):
             named[folder] = None
-    return [*named, log.absolute().parent]
+    return [*named, log.parent.resolve()]  # above `../logs` is not the current folder
 
 
 def _is_folder(path: Path) -> bool:

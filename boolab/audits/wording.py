@@ -49,10 +49,16 @@ class Words:
 
     def _exceeded(self) -> Iterator[str]:
         beyond = self._of("exceeded")
+        n = len({row.run_id for row in self.rows})
+        checked = len({row.run_id for row in self.rows if row.verdict != "unknown"})
+        partly = f"{checked:,} of {count(n, 'run')} with a limit can be checked." if checked < n else ""
         if not beyond:
-            n = len({row.run_id for row in self.rows})
-            whose = "The run with a limit did not go" if n == 1 else f"None of {count(n, 'run')} with a limit went"
-            yield f"{whose} beyond it."
+            if partly:
+                yield partly
+            which, limit = ("that can be checked", "its limit") if partly else ("with a limit", "it")
+            if checked:
+                whose = f"The run {which} did not go" if checked == 1 else f"None of {checked:,} runs {which} went"
+                yield f"{whose} beyond {limit}."
             return
         worst = max(beyond, key=lambda row: (row.counted or 0) / max(row.declared or 0, 1e-9))
         agent = f", by the agent {shorten(worst.agent)}" if worst.agent not in ("", worst.source) else ""
@@ -60,6 +66,8 @@ class Words:
         limit = f"{worst.limit} {figure(worst.declared or 0)}{agent}"
         yield f"{self._share(beyond)} went beyond a limit that was set: {largest} under {limit}."
         yield self._price(beyond)
+        if partly:
+            yield partly
 
     def _price(self, beyond: Sequence[Row]) -> str:
         """What the steps beyond limits cost. A run that went beyond several limits counts once, with the most steps."""

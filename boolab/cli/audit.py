@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import warnings
+from itertools import count as count_from
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from boolab.cli.arguments import FORMAT, HARNESS, LOGS, add_since, amount, since_time
 from boolab.cli.help import Command
+from boolab.cli.program import program
 from boolab.core.text import count
 from boolab.errors import ReadWarning
 
@@ -117,9 +121,17 @@ def run(args: argparse.Namespace) -> int:
         )
     if faults:
         problems = count(len(faults), "warning")
-        print(f"boolab: {problems} about the logs; 'boolab import' with the same paths lists them", file=sys.stderr)
+        print(f"boolab: {problems} about the logs; to list them: {_listing(args)}", file=sys.stderr)
     print(as_json(found) if args.json else found)
     return EXCEEDED if len(found.exceeded) else 0
+
+
+def _listing(args: argparse.Namespace) -> str:
+    """The command that reads the same logs and lists what is wrong with them; it replaces no file."""
+    out = next(name for n in count_from(1) if not Path(name := f"import{n if n > 1 else ''}.jsonl").exists())
+    more = ["--format", args.format] if args.format else []
+    more += ["--since", args.since[0]] if args.since else []
+    return f"{program()} import {shlex.join([*args.logs, *more, '-o', out, '--json'])}"
 
 
 def as_json(found: Audit) -> str:

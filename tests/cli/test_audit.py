@@ -1,10 +1,13 @@
 """`boolab audit`: sentences and a table, JSON, and an exit code that a pipeline can use."""
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import boolab as bl
 from boolab.audits.verdicts import VERDICTS
 from boolab.cli.audit import MORE, limit
 from boolab.cli.main import main
@@ -73,21 +76,70 @@ def test_the_table_names_the_runs(logs: str, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_problems_in_logs_are_counted_on_one_line(
-    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
     path = tmp_path / "session0.jsonl"
     path.write_text(path.read_text() + "\n{oops")
     assert main(["audit", logs]) == 0
-    assert capsys.readouterr().err == (
-        "boolab: 1 warning about the logs; 'boolab import' with the same paths lists them\n"
-        f"Next: boolab whatif {logs}\n"
-    )
+    told = capsys.readouterr().err
+    listing = f"import {logs} -o import.jsonl --json"
+    assert told == (f"boolab: 1 warning about the logs; to list them: boolab {listing}\nNext: boolab whatif {logs}\n")
+    assert main(shlex.split(listing)) == 0
+    warned = [one for row in json.loads(capsys.readouterr().out)["files"] for one in row["warnings"]]
+    assert len(warned) == 1
+    assert main(["audit", logs]) == 0
+    assert "-o import2.jsonl --json\n" in capsys.readouterr().err  # a file that is there is not replaced
 
 
 def test_a_limit_may_name_an_agent() -> None:
     assert limit("a.b.max_turns=1.5") == ("a.b", "max_turns", 1.5)
     name = "features.rollout_budget.limit_tokens"
     assert limit(f"{name}=9") == ("", name, 9)
+
+
+def test_the_current_folder_is_not_above_a_relative_path(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    (scratch / ".claude").mkdir(parents=True)
+    (scratch / ".claude" / "settings.local.json").write_text('{"env": {"CLAUDE_CODE_MAX_TURNS": "3"}}')
+    (tmp_path / "kept").mkdir()
+    for path in tmp_path.glob("*.jsonl"):
+        path.rename(tmp_path / "kept" / path.name)
+    monkeypatch.chdir(scratch)
+    assert main(["audit", "../kept"]) == 0
+    assert "No limit was declared for these 3 runs." in capsys.readouterr().out
+
+
+def test_runs_whose_limit_cannot_be_checked_are_not_said_to_keep_it(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", logs, "--limit", "max_budget_usd=5"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("0 of 3 runs with a limit can be checked.\n")
+    assert "went beyond" not in shown
+    path = tmp_path / "session0.jsonl"
+    path.write_text(path.read_text().replace('"s0"', '"other"'))
+    found = bl.audit(
+        [replace(run, agent="alone" if run.run_id == "other" else "more") for run in bl.load_runs(logs)],
+        {"alone": {"max_steps": 50}, "more": {"max_budget_usd": 5}},
+    )
+    assert found.sentences[:2] == (
+        "1 of 3 runs with a limit can be checked.",
+        "The run that can be checked did not go beyond its limit.",
+    )
+
+
+@pytest.mark.parametrize("command", ["audit", "whatif"])
+def test_since_is_named_only_where_it_was_given(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(tmp_path)]) == 1
+    assert "--since" not in capsys.readouterr().err
+    assert main([command, str(tmp_path), "--since", "30d"]) == 1
+    assert "(is --since too recent?)" in capsys.readouterr().err
 
 
 def test_the_help_has_all_verdicts() -> None:
