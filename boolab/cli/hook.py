@@ -139,15 +139,14 @@ def run(args: argparse.Namespace) -> int:
             if new == (old or ""):
                 print(f"boolab: no hook of boolab is in {printable(str(path))}", file=sys.stderr)
                 return 0
+            if new.strip() == "{}" and not path.is_symlink():
+                return _delete(path, yes=args.yes)
         else:
             _check_version()
             new = with_hook(old or "", command_of(options, shared=shared))
     except ConfigFileError as error:
         raise ConfigFileError(error.message, path=path, line=error.line) from error
     code = _write(path, old, new, yes=args.yes)
-    if code == 0 and options is None and new.strip() == "{}" and not path.is_symlink():
-        path.unlink()
-        print(f"boolab: removed {printable(str(path))}, which held nothing else", file=sys.stderr)
     if shared and code == 0 and options is not None:
         print(f"boolab: {_SHARED}", file=sys.stderr)
     if options is not None and "disableAllHooks" in new:
@@ -177,7 +176,7 @@ def _write(path: Path, old: str | None, new: str, *, yes: bool) -> int:
     lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
     print(f"Changes {printable(str(path))}: {count(added, 'line')} added, {removed:,} removed.\n\n{diff}")
-    if not (yes or _agreed()):
+    if not (yes or _agreed("Write it?")):
         print("boolab: nothing was written", file=sys.stderr)
         return 1
     replace_files(files)
@@ -185,12 +184,26 @@ def _write(path: Path, old: str | None, new: str, *, yes: bool) -> int:
     return 0
 
 
-def _agreed() -> bool:
+def _delete(path: Path, *, yes: bool) -> int:
+    """Delete settings that hold the hook alone, if the user agrees."""
+    name = printable(str(path))
+    if not (yes or _agreed(f"Remove {name}, which holds nothing but this hook?")):
+        print("boolab: nothing was removed", file=sys.stderr)
+        return 1
+    try:
+        path.unlink()
+    except OSError as error:
+        raise ConfigFileError(f"cannot be removed: {error.strerror}", path=path) from error
+    print(f"boolab: removed {name}, which held nothing but this hook", file=sys.stderr)
+    return 0
+
+
+def _agreed(question: str) -> bool:
     sys.stdout.flush()
     if not sys.stdin.isatty():
-        msg = "there is no terminal for the question: --yes writes it"
+        msg = "there is no terminal for the question: --yes answers it with yes"
         raise SettingError(msg)
-    return input("Write it? [y/N] ").strip().lower() in ("y", "yes")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _check_version() -> None:

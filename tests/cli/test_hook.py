@@ -52,9 +52,36 @@ def test_a_file_that_the_install_made_is_removed_with_the_hook(home: Path, capsy
     settings = home / ".claude/settings.json"
     assert main([*INSTALL, "--yes"]) == 0
     assert settings.exists()
+    capsys.readouterr()
     assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
     assert not settings.exists()
-    assert "settings.json, which held nothing else" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        f"boolab: removed {settings}, which held nothing but this hook",
+        "Next: boolab doctor",
+    ]
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("no", 1)])
+def test_it_asks_before_it_removes_the_file(
+    answer: str, code: int, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = home / ".claude/settings.json"
+    assert main([*INSTALL, "--yes"]) == 0
+    assert main(["hook", "claude-code", "--remove"]) == 1  # no terminal
+    assert "--yes answers it with yes" in capsys.readouterr().err
+    asked: list[str] = []
+
+    def reply(question: str) -> str:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", reply)
+    assert main(["hook", "claude-code", "--remove"]) == code
+    assert asked == [f"Remove {settings}, which holds nothing but this hook? [y/N] "]
+    assert settings.exists() is (code == 1)
 
 
 def test_an_unknown_harness_is_told_the_known_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +103,7 @@ def test_without_a_terminal_it_writes_nothing_unless_told_to(home: Path, capsys:
     assert main(INSTALL) == 1
     told = capsys.readouterr()
     assert "+++" in told.out
-    assert "--yes writes it" in told.err
+    assert "--yes answers it with yes" in told.err
     assert not (home / ".claude").exists()
 
 
