@@ -14,6 +14,7 @@ from typing import Final
 
 from boolab.cli.program import program
 from boolab.core.axes import AXES
+from boolab.errors import RunFormatError
 
 Words = Sequence[str]
 NO_VALUE: Final = ("--full", "--json", "--write")
@@ -69,6 +70,16 @@ def _question(args: argparse.Namespace, given: Words) -> list[str]:
     return _without(words, "--agent")
 
 
+def has_logs() -> bool:
+    """Whether there is a folder that `boolab watch` follows where no other is named."""
+    from boolab.follow.places import usual_places
+
+    try:
+        return bool(usual_places())
+    except RunFormatError:
+        return False
+
+
 def _import(args: argparse.Namespace, _: Words) -> list[str]:
     return ["whatif", args.out]
 
@@ -86,12 +97,17 @@ def _on_logs(command: str) -> Callable[[argparse.Namespace, Words], list[str]]:
     return step
 
 
-def _export(args: argparse.Namespace, _: Words) -> list[str]:
+def _export(args: argparse.Namespace, given: Words) -> list[str]:
     if args.logs:
-        return ["audit", *args.logs]
+        return _on_logs("audit")(args, given)
+    if not has_logs():
+        return ["demo"]
     limits = ((name, getattr(args, name)) for name in AXES)
     shown = [(name, values[0]) for name, values in limits if values and values[0] is not None]
-    return ["watch", *(word for name, value in shown for word in (f"--{name.replace('_', '-')}", f"{value}"))]
+    words = [word for name, value in shown for word in (f"--{name.replace('_', '-')}", f"{value}")]
+    words += ["--scope", args.scope] if args.scope != "auto" else []
+    words += ["--identity", args.identity] if args.identity else []
+    return ["watch", *words, *(word for tool in args.exempt for word in ("--exempt", tool))]
 
 
 def _hook(args: argparse.Namespace, _: Words) -> list[str]:

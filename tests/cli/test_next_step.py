@@ -47,6 +47,11 @@ def test_one_step_leads_to_the_next(
     ("words", "expected"),
     [
         (["export", "claude-code", "--max-steps", "56"], ["watch", "--max-steps", "56"]),
+        (
+            ["export", "claude-code", "--max-steps", "22", "--scope", "run", "--identity", "tool", "--exempt", "Wait"],
+            ["watch", "--max-steps", "22", "--scope", "run", "--identity", "tool", "--exempt", "Wait"],
+        ),
+        (["export", "boolab", LOGS, "--format", "atif"], ["audit", LOGS, "--format", "atif"]),
         (["export", "boolab", LOGS, "--keep", "0.9"], ["audit", LOGS]),
         (["watch", "logs", "--once"], ["whatif", "logs"]),
         (["hook", "claude-code", "--install", "--yes", "--settings", "s.json", "--max-steps", "9"], None),
@@ -63,9 +68,21 @@ def test_a_step_is_understood(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "logs").mkdir()
+    (tmp_path / ".claude/projects").mkdir(parents=True)
     found = step(capsys, *words)
     parsed(found)
     assert expected is None or found == expected
+
+
+def test_an_export_where_no_harness_keeps_logs_leads_to_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There `boolab watch` would end with an error."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert main(["watch", "--max-steps", "56", "--once"]) == 1
+    capsys.readouterr()
+    assert step(capsys, "export", "claude-code", "--max-steps", "56") == ["demo"]
 
 
 def test_there_is_none_after_an_error_or_with_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,6 +107,7 @@ def test_an_export_without_a_recommendation_leads_to_the_reason(
 def test_commands_run_as_they_are_printed_where_boolab_is_not_on_the_path(tmp_path: Path) -> None:
     """In a checkout it is in .venv/bin."""
     (tmp_path / ".venv").symlink_to(Path(sys.prefix))
+    (tmp_path / ".claude/projects").mkdir(parents=True)
     here = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     for start in ([".venv/bin/boolab"], [".venv/bin/python", "-m", "boolab"]):
         done = subprocess.run(
