@@ -40,10 +40,10 @@ _Result = TypeVar("_Result")
 # --- Values -----------------------------------------------------------------------------------------------------------
 
 
-def values_of(text: str, number: Callable[[str], float] = int, least: float = 0) -> list[Any]:
+def values_of(text: str, number: Callable[[str], float] = int, least: int = 1) -> list[Any]:
     """The values of an axis: `20`, `1:200`, `1:200:5`, `2,3,5`, `5,10,none`; None is off.
 
-    A range includes its end, if its steps reach it.
+    A range includes its end, if its steps reach it. Whole numbers are `least` or more, others above 0.
 
     Raises:
         ArgumentTypeError: if it is not understood; the message lists what is accepted.
@@ -54,17 +54,19 @@ def values_of(text: str, number: Callable[[str], float] = int, least: float = 0)
     """
     found: dict[Any, None] = {}
     for part in text.split(","):
-        for value in _part(part.strip().lower(), text, number):
+        for value in _part(part.strip().lower(), number):
             found[value] = None
             if len(found) > MAX_VALUES:
                 raise argparse.ArgumentTypeError(f"{text!r} has more than {MAX_VALUES:,} values")
     on = [value for value in found if value is not None]
-    if any(value < least for value in on):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected {least} or more")
+    if any(value < least if number is int else value <= 0 for value in on):
+        kind = f"whole numbers, {least} or more," if number is int else "numbers above 0"
+        forms = "ranges such as 20 or 1:200 or 1:200:5 or 2,3,5, and none for off"
+        raise argparse.ArgumentTypeError(f"{text!r} is not accepted; expected {kind} and {forms}")
     return [*on, *([None] if None in found else [])]
 
 
-def _part(part: str, text: str, number: Callable[[str], float]) -> Iterable[Any]:
+def _part(part: str, number: Callable[[str], float]) -> Iterable[Any]:
     if part in _OFF:
         return [None]
     meant = _RANGE.fullmatch(part)
@@ -78,14 +80,7 @@ def _part(part: str, text: str, number: Callable[[str], float]) -> Iterable[Any]
         value = number(part)
     except ValueError:
         value = -1
-    if not 0 <= value < float("inf"):
-        kind = "whole numbers" if number is int else "numbers"
-        msg = (
-            f"{text!r} is not understood; accepted: {kind} and ranges such as 20 or 1:200 or 1:200:5 or 2,3,5, and "
-            "none for off"
-        )
-        raise argparse.ArgumentTypeError(msg)
-    return [value]
+    return [value if 0 <= value < float("inf") else -1]  # -1 is never accepted
 
 
 def since_of(text: str, now: datetime | None = None) -> datetime:
@@ -236,7 +231,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     settings = parser.add_argument_group("settings to evaluate")
     for name, axis in AXES.items():
         usual = "those that matter" if name in SETTINGS else "not evaluated"
-        least = f", {axis.min_value} or more" if axis.min_value else ""
+        least = f", {axis.min_useful} or more" if axis.min_useful > 1 else ""
         unit = f" in {axis.unit}, such as 0.5" if axis.fractions else ""
         what = f"{axis.label}s{unit}{least}: stop {axis.meaning}"
         settings.add_argument(
@@ -321,7 +316,7 @@ def option_of(axis: str) -> str:
 
 def _axis_values(axis: Axis) -> Callable[[str], list[Any]]:
     """How the values of an axis are read."""
-    return lambda text: values_of(text, float if axis.fractions else int, axis.min_value)
+    return lambda text: values_of(text, float if axis.fractions else int, axis.min_useful)
 
 
 def study_from(args: argparse.Namespace) -> Study:

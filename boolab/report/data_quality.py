@@ -103,8 +103,9 @@ class Quality:
             yield self.why_unexecuted()
         yield from self.study.found.notes
         if self.cached is not None:
-            part, whole = self.cached
-            yield f"{whole:,} input tokens, {100 * part / whole:.1f}% of them cached, which cost less."
+            part, whole, known = self.cached
+            steps = count(known, "step")
+            yield f"{whole:,} input tokens in {steps}, {100 * part / whole:.1f}% of them cached, which cost less."
         yield from self.missing()
 
     def why_skipped(self) -> str:
@@ -126,12 +127,12 @@ class Quality:
         )
 
     @property
-    def cached(self) -> tuple[int, int] | None:
-        """The cached input tokens and all input tokens, over the steps that have both."""
+    def cached(self) -> tuple[int, int, int] | None:
+        """The cached input tokens and all input tokens, over the steps that have both; and how many these are."""
         usages = [step.response.usage for run in self.study.runs for step in run.steps]
         known = [(u.cached_tokens, u.input_tokens) for u in usages if None not in (u.cached_tokens, u.input_tokens)]
         part, whole = sum(cached or 0 for cached, _ in known), sum(entered or 0 for _, entered in known)
-        return (part, whole) if part else None
+        return (part, whole, len(known)) if part else None
 
     def missing(self) -> Iterator[str]:
         """What the source lacks."""
@@ -144,6 +145,21 @@ class Quality:
             if gap.lacking < gap.of:
                 lack = "lacks" if gap.lacking == 1 else "lack"
                 yield f"{gap.lacking:,} of {count(gap.of, gap.noun)} {lack} {gap.field}{gap.so}."
+        if measure in ("tokens", "cost"):
+            yield from self._counted_in(measure)
+
+    def _counted_in(self, measure: str) -> Iterator[str]:
+        """What the amounts that are shown as saved count, where other counts differ: not a unit with unknown steps."""
+        axis, frame = next(iter(self.study.margins.items()))
+        off = frame[frame[axis].isna()]
+        n, unknown = int(off["n_runs"].sum()), int(off[f"n_unknown_{measure}"].sum())
+        if unknown == n:
+            return
+        known = f"the {n - unknown:,} of {count(n, self.study.noun)} in which no step lacks"
+        if measure == "tokens" and (unknown or self.cached):
+            yield f"Tokens saved are input and output together{f', in {known} tokens' if unknown else ''}."
+        elif unknown:
+            yield f"Cost saved is that of {known} a cost."
 
 
 _Lacks = Sequence[tuple[str, Callable[[Any], bool], str]]

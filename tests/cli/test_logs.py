@@ -67,6 +67,18 @@ def test_other_values_are_refused_with_what_is_accepted(text: str) -> None:
         values_of(text)
 
 
+@pytest.mark.parametrize("command", ["whatif", "report", "export"])
+def test_a_cap_below_1_is_refused_with_the_least_one(
+    command: str, log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in ("-1", "0"):
+        with pytest.raises(SystemExit):
+            main([command, *(["boolab"] if command == "export" else []), log, "--max-steps", value])
+        assert f"'{value}' is not accepted; expected whole numbers, 1 or more, and" in " ".join(
+            capsys.readouterr().err.split()
+        )
+
+
 def test_dollars_need_not_be_whole() -> None:
     assert values_of("0.5,2", float) == [0.5, 2.0]
     with pytest.raises(ArgumentTypeError, match="accepted"):
@@ -89,7 +101,8 @@ def test_since_is_a_time_ago_or_a_date() -> None:
     [
         ["--max-steps", "5:1"], ["--max-steps", "x"], ["--doom-loop", "1:3"], ["--tool-budget", ""], ["--keep", "1.5"],
         ["--limit", "0"], ["--since", "soon"], ["--scope", "step"], ["-o", "table.txt"],
-        ["--identity", "same"], ["--max-cost", "-1"],
+        ["--identity", "same"], ["--max-cost", "-1"], ["--max-cost", "0"], ["--max-cost", "0:5"],
+        ["--max-steps", "0"], ["--tool-budget", "0:5"],
     ],
 )  # fmt: skip
 def test_what_an_option_does_not_accept_is_wrong_usage(
@@ -123,6 +136,30 @@ def test_no_logs_and_no_runs_are_told_in_one_line(tmp_path: Path, capsys: pytest
         shown = capsys.readouterr()
         assert shown.err.startswith("boolab: ")
         assert shown.err.count("\n") == 1
+
+
+def test_two_counts_of_tokens_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each step has 120 input tokens, 20 of them cached, and 10 output tokens."""
+    logs = write_sessions(tmp_path)
+    for path in sorted(logs.glob("*.jsonl")):
+        path.write_text(
+            path.read_text().replace('"input_tokens": 100', '"input_tokens": 100, "cache_read_input_tokens": 20')
+        )
+    whatif = ["whatif", str(logs), "--scope", "run", "--success", "ended", "--no-prices", "--max-steps", "1:9"]
+    assert main(whatif) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    steps = sum(run.n_steps for run in bl.load_runs(logs))
+    assert f"{120 * steps:,} input tokens in {steps} steps, 16.7% of them cached" in shown
+    assert "Tokens saved are input and output together. " in shown
+    assert f"of {130 * steps:,} (" in shown
+    last = logs / "session2.jsonl"
+    last.write_text(last.read_text().replace('"usage": {', '"unused": {', 1))
+    assert main(whatif) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    with_all = sum(run.n_steps for run in bl.load_runs(logs)[:2])
+    assert f"{120 * (steps - 1):,} input tokens in {steps - 1} steps" in shown
+    assert "together, in the 2 of 3 runs in which no step lacks tokens. " in shown
+    assert f"of {130 * with_all:,} (" in shown
 
 
 def test_whatif_gives_the_answer_first_then_each_limit_then_what_it_rests_on(

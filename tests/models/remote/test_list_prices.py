@@ -182,7 +182,7 @@ def test_whatif_says_dollars_where_they_came_from_and_how_much_was_cached(
     assert f"of ${total:,.2f}" in text
     marked = f"Cost of 4 steps: from tokens at list prices of genai-prices {version('genai-prices')}, not from the log."
     assert marked in text
-    assert "800,000 input tokens, 97.5% of them cached" in text
+    assert "800,000 input tokens in 4 steps, 97.5% of them cached" in text
     shown = json.loads(said(capsys, "whatif", log, "--json"))
     assert any(note.startswith(marked) for note in shown["data"]["notes"])
     assert shown["recommendation"]["groups"][0]["objective"] == "cost"
