@@ -249,6 +249,7 @@ def store_with_a_run(path: Path) -> None:
         store.put(records_of(replace(run, run_id="3f9a" + 28 * "0")), "a")
 
 
+@pytest.mark.slow
 @both
 def test_the_examples_of_run_run(speaks: Speaks, world: Path) -> None:
     shown = [line for line in examples("boolab run") if ("claude" in line) == (speaks.name == "anthropic")]

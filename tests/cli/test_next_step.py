@@ -104,6 +104,7 @@ def test_an_export_without_a_recommendation_leads_to_the_reason(
     assert words == ["whatif", log, "--keep", "0.99"]
 
 
+@pytest.mark.slow
 def test_commands_run_as_they_are_printed_where_boolab_is_not_on_the_path(tmp_path: Path) -> None:
     """In a checkout it is in .venv/bin."""
     (tmp_path / ".venv").symlink_to(Path(sys.prefix))

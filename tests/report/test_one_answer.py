@@ -104,6 +104,7 @@ def test_all_that_recommends_gives_one_setting(logs: str) -> None:
     assert lab.answer["kept"] == {"lower": row["kept_lower"], "upper": row["kept_upper"], "of": row["successes"]}
 
 
+@pytest.mark.slow
 def test_the_tour_shows_what_is_recommended() -> None:
     code = next(
         block for block in re.findall(r"```python\n(.*?)```", TOUR.read_text("utf-8"), re.DOTALL)
@@ -196,7 +197,11 @@ def test_a_setting_that_is_pasted_keeps_and_saves_what_stands_beside_it(setting:
 
 @pytest.mark.parametrize(
     ("identity", "grid"),
-    [(None, None), (POLLS, {"doom_loop": [4, 5, 6]}), pytest.param("tool", None, marks=pytest.mark.slow)],
+    [
+        pytest.param(None, None, marks=pytest.mark.slow),
+        (POLLS, {"doom_loop": [4, 5, 6]}),
+        pytest.param("tool", None, marks=pytest.mark.slow),
+    ],
 )
 def test_what_the_report_says_to_use_gives_its_numbers(logs: str, identity: Any, grid: Any, tmp_path: Path) -> None:
     if identity == POLLS and logs != DATASET:

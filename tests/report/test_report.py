@@ -251,7 +251,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+@pytest.mark.parametrize("stream", [Terminal, pytest.param(io.StringIO, marks=pytest.mark.slow)])
 def test_a_terminal_shows_how_far_the_page_is(
     stream: type[io.StringIO], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

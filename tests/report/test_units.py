@@ -29,6 +29,7 @@ def texts(turns: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple
     return shown, " ".join(page.split())
 
 
+@pytest.mark.slow
 def test_where_a_run_has_several_turns_all_count_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = texts(3, tmp_path, capsys)
     for shown in told:
