@@ -396,8 +396,8 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
 def _why_no_run(reading: Reading, since: datetime | None) -> str:
     if not reading.files:
         return why_no_log(since)
-    why = next((row.skipped for row in reading.files if row.skipped), "they are empty")
-    return f"there is no run in {count(len(reading.files), 'file')}: {why}"
+    why = next((f": {row.skipped}" for row in reading.files if row.skipped), "")
+    return f"there is no run in {count(len(reading.files), 'file')}{why}"
 
 
 def _searched(question: Question) -> dict[str, list[Any]] | None:

@@ -138,6 +138,12 @@ def test_no_logs_and_no_runs_are_told_in_one_line(tmp_path: Path, capsys: pytest
         assert shown.err.count("\n") == 1
 
 
+def test_a_file_of_another_format_is_not_said_to_be_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "other.json").write_text('{"what": "is this"}')
+    assert main(["whatif", str(tmp_path / "other.json"), "--format", "claude_code"]) == 1
+    assert capsys.readouterr().err == "boolab: there is no run in 1 file\n"
+
+
 def test_two_counts_of_tokens_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each step has 120 input tokens, 20 of them cached, and 10 output tokens."""
     logs = write_sessions(tmp_path)
