@@ -29,6 +29,9 @@ MAX_MAKERS: Final = 20  # agents that are listed
 MAX_NAME: Final = 20
 """So many characters of a name are in a row of a table, which has to fit 80 columns."""
 
+MAX_ASKED: Final = 20
+"""So many values of a limit that the reader asked for are shown whole."""
+
 
 def text(study: Study, *, full: bool = False) -> str:
     """What `boolab whatif` prints: the answer, how to set it, a table for each limit, and what that rests on.
@@ -146,7 +149,8 @@ def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
     name = AXES[axis].label
     groups = [(group, study.shown(axis, part, advice)) for group, part, advice in study.groups(axis)]
     for group, all_rows in groups[:MAX_GROUPS]:
-        rows = all_rows if full else few_of(all_rows)
+        asked = axis in (study.question.grid or {}) and len(all_rows) <= MAX_ASKED
+        rows = all_rows if full or asked else few_of(all_rows)
         who = f" for {shorten(group)}" if group else ""
         table = _table(study, axis, rows, [row for _, others in groups for row in others])
         yield wrapped(f"{name.capitalize()}{who}: stops a {study.noun} {AXES[axis].meaning}") + f"\n{table}"

@@ -190,6 +190,12 @@ def test_what_is_recommended_is_marked(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Set a step cap of" in shown
 
 
+def test_all_values_that_were_asked_for_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", str(ROOT / "datasets" / "runs"), "--max-steps", "1,2,3,4,5,6,7,8,9"]) == 0
+    lines = [line.split()[0] for line in capsys.readouterr().out.splitlines() if re.match(r" +\d+ ", line)]
+    assert lines[:9] == [*"123456789"]
+
+
 def test_thresholds_go_as_far_as_calls_repeat_and_the_recommended_one_has_its_row(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
