@@ -348,6 +348,7 @@ def test_a_store_is_the_same_wherever_the_process_goes(tmp_path: Path, monkeypat
     assert len(bl.stored_runs(tmp_path / "runs.db")) == 1
 
 
+@pytest.mark.slow
 def test_a_store_that_another_program_has_locked_is_refused(tmp_path: Path, sound: Path) -> None:
     """Such as a database browser in the middle of an edit."""
     path = tmp_path / "runs.db"

@@ -420,6 +420,7 @@ def test_readers_in_other_processes_read_while_a_writer_writes(path: Path) -> No
     assert ids(path)[-1] == "under way"
 
 
+@pytest.mark.slow
 def test_a_second_writer_in_the_same_process_is_told_so(path: Path) -> None:
     with Store(path) as store:
         with pytest.raises(StoreError, match=rf"by this very process \(pid {os.getpid()}\)"):

@@ -139,6 +139,7 @@ def test_a_ratio_lies_in_the_interval_of_its_parts(
         assert math.isinf(found.high) == (costs.high > 0)
 
 
+@pytest.mark.slow
 def test_a_forecast_is_about_as_many_branches_as_it_then_takes() -> None:
     """The truth has the share that the forecast assumes."""
     model = bl.SimulatedModel(profile(hazard=0.05))

@@ -76,8 +76,8 @@ def test_a_trial_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
     whole = plan_of(runs, model)
     go(whole)
     killed = 0
-    for _ in range(KILLS):
-        by_call = draw.random() < 0.5
+    for attempt in range(KILLS):
+        by_call = attempt == 0 or draw.random() < 0.5  # a fast machine may be ready before the first time is over
         die_at(book, size(book) // 40 + draw.randint(1, 30) if by_call else 0)
         process = child(runs, model, store, at_once=draw.choice([1, 4, 16]))
         process.join(None if by_call else draw.uniform(0.1, 1.5))

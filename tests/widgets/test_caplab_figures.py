@@ -41,6 +41,7 @@ def test_what_is_saved_of_all_tasks_is_what_is_saved(
     assert least is None or 0 <= least <= saved.sum() / whole.sum() + 1e-9
 
 
+@pytest.mark.slow
 def test_the_bound_of_what_is_saved_is_that_of_a_share_in_clusters() -> None:
     runs = bl.load_dataset("atlas/swebench-verified")
     lab = bl.CapLab(runs)
