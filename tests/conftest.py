@@ -24,7 +24,7 @@ sing()  # before any test module is imported: one might look at the environment 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--soak", type=int, default=40, help="how many seeded runs the fault-injecting server gets")
+    parser.addoption("--soak", type=int, default=100, help="how many seeded runs the fault-injecting server gets")
     parser.addoption("--cancel", action="store_true", help="cancel runs in all ways wherever they wait, not in a few")
     parser.addoption("--bombs", action="store_true", help="try the largest inputs: minutes, and gigabytes of disk")
     parser.addoption("--crash", type=int, default=20, help="how often sweeps are killed, half in each way to commit")

@@ -1,6 +1,6 @@
 """Runs on a server that fails in all the ways we know, by a seed: each ends, and nothing that was paid for is lost.
 
-`make test` plays 40 runs, `make soak` 1,000 (`--soak N`).
+`make test` plays 100 runs, `make soak` 1,000 (`--soak N`).
 """
 
 import asyncio
