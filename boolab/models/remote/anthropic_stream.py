@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
+from boolab.core.surrogates import whole_text
 from boolab.core.types import Response, ToolCall, Usage
 from boolab.models.base import RETRYABLE, Emit
 from boolab.models.remote.json_codec import Pieces, dumped, figure, micro_dollars, parsed_object, with_ids
@@ -271,8 +272,8 @@ def error_words(payload: Mapping[str, Any]) -> str:
     """The message of an error in any of the forms that servers use; "" if there is none."""
     error = payload.get("error")
     if not isinstance(error, dict):
-        return _word(error) or _word(payload.get("message")) or _word(payload.get("detail"))
-    return ": ".join(filter(None, (_word(error.get("type")), _word(error.get("message")))))
+        return whole_text(_word(error) or _word(payload.get("message")) or _word(payload.get("detail")))
+    return whole_text(": ".join(filter(None, (_word(error.get("type")), _word(error.get("message"))))))
 
 
 def _word(value: object) -> str:

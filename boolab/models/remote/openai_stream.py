@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
+from boolab.core.surrogates import whole_text
 from boolab.core.types import JSON, UNKNOWN_USAGE, Response, ToolCall, Usage
 from boolab.models.base import RETRYABLE, Emit
 from boolab.models.remote.json_codec import Pieces, dumped, figure, micro_dollars, parsed_object
@@ -267,14 +268,14 @@ def _status(code: object) -> int | None:
 def _message_of(error: object) -> str:
     """The readable message of an error."""
     if isinstance(error, str):
-        return error[:_MAX_MESSAGE_CHARS]
+        return whole_text(error[:_MAX_MESSAGE_CHARS])
     if not isinstance(error, dict):
         return ""
     message = next((error[key] for key in ("message", "detail", "msg", "error") if error.get(key)), "")
     text = message if isinstance(message, str) else dumped(message).decode()
     metadata = error.get("metadata")  # OpenRouter's place for the message of the provider behind it
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return (f"{text}: {raw}" if isinstance(raw, str) and raw else text)[:_MAX_MESSAGE_CHARS]
+    return whole_text((f"{text}: {raw}" if isinstance(raw, str) and raw else text)[:_MAX_MESSAGE_CHARS])
 
 
 def _texts_in(part: Mapping[str, Any]) -> str:

@@ -455,6 +455,7 @@ def test_the_words_of_an_error_are_found_in_any_form() -> None:
     assert wire.error_text(body("anthropic_error.txt")) == "rate_limit_error: This would exceed your rate limit."
     assert wire.error_text(b'{"error": "No."}') == wire.error_text(b'{"detail": "No."}') == "No."
     assert wire.error_text(b'{"message": "No."}') == "No."
+    assert wire.error_text(b'{"error": {"type": "a\\ud83d", "message": "b"}}') == "a\ufffd: b"  # found by make fuzz
     assert wire.error_text(b"<html>") == wire.error_text(b"") == wire.error_text(b'{"error": {"message": [1]}}') == ""
 
 

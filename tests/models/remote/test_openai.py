@@ -543,6 +543,8 @@ def test_a_body_that_is_no_response_is_a_fault_and_no_answer(body: bytes) -> Non
     [
         (b'{"error": {"message": "No such model.", "type": "x"}}', "No such model."),
         (b'{"error": "model not found"}', "model not found"),
+        (b'{"error": "model \\ud83d"}', "model \ufffd"),
+        (b'{"error": {"message": "No \\ud83d"}}', "No \ufffd"),
         (b'[{"error": {"code": 400, "message": "Missing thought_signature"}}]', "Missing thought_signature"),
         (b'{"detail": [{"loc": ["body"], "msg": "field required"}]}', '[{"loc":["body"],"msg":"field required"}]'),
         (b'{"object": "error", "message": "Too long."}', "Too long."),
