@@ -39,7 +39,9 @@ def test_a_new_user_finds_the_question_the_command_and_the_answer_on_the_first_s
         assert what in top
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "InterCode SQL")) for name in SETS]
+)
 def test_a_row_of_the_answer_is_what_the_runs_give(name: str) -> None:
     frame = bl.runs_df(runs := bl.load_dataset(f"atlas/{SETS[name]}"))
     caps = range(1, int(frame["n_steps"].max()) + 1)

@@ -234,7 +234,7 @@ def logs(place: Path) -> list[Run]:
 
 
 @pytest.mark.parametrize(
-    "place", ["own", "real", *[pytest.param(name, marks=pytest.mark.slow) for name in ("families", "runs")]]
+    "place", ["own", *[pytest.param(name, marks=pytest.mark.slow) for name in ("real", "families", "runs")]]
 )
 def test_facts_of_sample_logs_answer_as_the_logs_do(place: str, tmp_path: Path) -> None:
     folder = {"own": OWN, "real": FOLDER}.get(place, data_path("datasets") / place)

@@ -232,6 +232,7 @@ def test_a_recording_of_several_agents_keeps_them_apart_and_says_so(
     assert "Whose runs these are" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_limits_that_were_set_are_a_part_where_some_are_declared(tmp_path: Path) -> None:
     write_sessions(tmp_path)
     assert "The limits that were set" not in page_of(study(tmp_path))
@@ -251,7 +252,8 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("stream", [Terminal, pytest.param(io.StringIO, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
 def test_a_terminal_shows_how_far_the_page_is(
     stream: type[io.StringIO], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_the_runs_that_are_listed_are_those_that_the_setting_stops(several: Stud
         assert sum(cut.success is True for cut in cuts) == row.successes - row.kept[0]
 
 
+@pytest.mark.slow
 def test_caplab_in_the_report_recommends_what_the_report_does(several: Study) -> None:
     frame = several.found.frame
     qualifies = {key_of([row["agent"], row["set"]]): row["qualifies"] for row in frame.to_dict("records")}

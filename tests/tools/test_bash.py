@@ -135,6 +135,7 @@ def test_a_command_that_takes_too_long_is_killed_and_what_it_said_is_kept(mark: 
     assert left(mark) == []
 
 
+@pytest.mark.slow
 def test_a_command_that_stops_its_watcher_is_killed_all_the_same(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("boolab.tools.bash._SHUTDOWN_TIMEOUT_S", 1.0)
     told = give(f"echo begun; kill -STOP $PPID; sleep {mark}", timeout=0.5)

@@ -173,6 +173,7 @@ def some_to_recommend() -> list[bl.Run]:
     return runs_of(*(Told(("A B " * (1 + n // 10) + "-",), success=True, task=f"t{n}") for n in range(400)))
 
 
+@pytest.mark.slow
 def test_it_opens_on_the_tightest_cap_on_record_and_then_on_the_recommendation() -> None:
     runs = some_to_recommend()
     wanted = bl.recommend(runs).setting["max_steps"]
