@@ -60,7 +60,7 @@ def test_renamed_binary_deleted_and_executable_files_and_links_come_back(tmp_pat
 
 NAMES = [
     "a", "A", "b c", " ", "new\nline", "tab\t", "\udcff\udc80", "é", "e\u0301", "back\\slash", "-rf", "--", ":(glob)*",
-    "*", "?", "[ab]", "#x", "!x", "x ", "git~1", "con", ".gitmodules", ".gitattributes", "x.up", "x.u16", "日本", '"q"',
+    "*", "?", "[ab]", "#x", "!x", "x ", "git~1", "con", ".gitattributes", "x.up", "x.u16", "日本", '"q"',
 ]  # fmt: skip
 CONTENTS = [b"", b"a\r\nb\n", b"\r", b"$Id$ $Id: x $\n", b"\xff\xfeh\0", bytes(range(256)), b"abc\n", b"xyz\n"]
 NAME = st.sampled_from(NAMES)
@@ -129,6 +129,21 @@ def test_any_edits_come_back_byte_for_byte_at_every_step(edits: list[Edit], host
         now = users_own(root)
         assert {name: value for name, value in now.items() if not name.startswith(b"worktree/")} == outside
         assert not (Path(folder) / "hook-ran").exists()
+
+
+@pytest.mark.parametrize(("linked", "kinds"), [(False, ["world", "world"]), (True, ["world", "fault", "world"])])
+def test_a_file_gitmodules_is_kept_and_a_link_of_that_name_which_git_refuses_is_a_fault(
+    tmp_path: Path, linked: bool, kinds: list[str]
+) -> None:
+    root = repository(tmp_path / "r")
+
+    def edit(folder: Path) -> None:
+        path = folder / ".gitmodules"
+        path.symlink_to("a") if linked else path.write_bytes(b"")
+
+    run = edited(bl.GitWorld(root), [edit])
+    assert [event.kind for event in run.events] == kinds
+    assert run.stop_reason == "finished"
 
 
 def test_neither_settings_nor_attributes_nor_filters_change_a_byte(tmp_path: Path) -> None:
