@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.lab import Lab
+from tests.browser.test_lab import CELLS as WIDGETS
 from tests.support.project import ROOT
 
 pytestmark = pytest.mark.slow
@@ -22,39 +23,18 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 import boolab as bl
 from boolab.sweeps.progress import Begun, CellResult
-from tests.support.growing import claude_lines, encoded
 runs = bl.load_runs({str(ROOT / "datasets/runs")!r})[:50]
 longest = max(runs, key=lambda run: run.n_steps)
 """,
-    "Replay": "replay = bl.Replay(longest)\nreplay",
-    "CapLab": "lab = bl.CapLab(runs)\nlab",
-    "Heatmap": """
-grid = {"max_steps": [4, 8, 12, 16, None], "tool_budget": [6, 12, None]}
-heatmap = bl.Heatmap(bl.counterfactual(runs, grid=grid, aggregate=True, progress=False), runs)
-heatmap
-""",
+    **{name: WIDGETS[name] for name in ("Replay", "CapLab", "Heatmap", "Compare", "AgentEditor")},
     "SweepView": """
 view = bl.SweepView()
 view.begin(Begun(4, {"agents": ["a"], "tasks": ["go"], "grid": {"max_steps": [1, 2, 3, 4]}, "repeats": 1}))
 view
 """,
-    "Compare": "compared = bl.Compare(longest, min(runs, key=lambda run: run.n_steps))\ncompared",
-    "AgentEditor": """
-import shutil
-from pathlib import Path
-from boolab.io.resources import data_path
-editor = bl.AgentEditor(shutil.copy(data_path("agents") / "AGENTS.md", "AGENTS.md"))
-editor
-""",
-    "WatchView": """
-growing = [encoded(line) for line in claude_lines(4, same=True)]
-log = Path("growing.jsonl")
-log.write_bytes(b"".join(growing[:3]))
-watched = bl.watch(log, bl.doom_loop(3), prices=False)
-watched
-""",
+    "WatchView": WIDGETS["watch"],
     "card": "longest",
-    "figure": "bl.plots.plot_steps(runs).figure",
+    "figure": WIDGETS["figure"],
 }
 
 
