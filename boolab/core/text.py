@@ -189,6 +189,17 @@ def count_span(low: int, high: int, noun: str, plural: str = "") -> str:
     return count(low, noun, plural) if low == high else f"{span(low, high)} {plural or f'{noun}s'}"
 
 
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first names of a list, and how many more there are.
+
+    Example:
+        >>> first_of(["a", "b"], 2), first_of(["a", "b", "c"], 2)
+        ('a, b', 'a, b and 1 more')
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def all_of(n: int, noun: str) -> str:
     """The beginning of a title about all of them.
 

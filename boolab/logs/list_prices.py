@@ -14,7 +14,7 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
-from boolab.core.text import count
+from boolab.core.text import count, first_of
 from boolab.core.types import Run, Step, Usage
 from boolab.frames.runs import Runs, as_runs
 from boolab.models.remote.pricing import installed, list_price, require
@@ -88,12 +88,8 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     if left_out:
         notes.append(f"The cost of {count(left_out, 'step')} is left out, though list prices of the models are known.")
     if unpriced:
-        names, n = [*unpriced], sum(unpriced.values())
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        notes.append(
-            f"No list price is known of {', '.join(names[:_NAMED])}{more}, so the cost of {count(n, 'step')} is not "
-            "known."
-        )
+        named, steps = first_of([*unpriced], _NAMED), count(sum(unpriced.values()), "step")
+        notes.append(f"No list price is known of {named}, so the cost of {steps} is not known.")
     return tuple(notes)
 
 

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 
 from boolab.core.axes import AXES
 from boolab.core.colours import DARK, LIGHT
-from boolab.core.text import count, level, percent
+from boolab.core.text import count, first_of, level, percent
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
 from boolab.exports.command import as_command
@@ -274,8 +274,9 @@ class _Page:
         """Which groups have no CapLab on the page, with the command that adds them."""
         if not names:
             return None
-        named = ", ".join(names[:MAX_AGENTS]) + (f" and {len(names) - MAX_AGENTS:,} more" * (len(names) > MAX_AGENTS))
-        why = f"Left out to keep the page below {MAX_PAGE_MB} MB: {named}. This command adds them:"
+        why = (
+            f"Left out to keep the page below {MAX_PAGE_MB} MB: {first_of(names, MAX_AGENTS)}. This command adds them:"
+        )
         return why, self._command
 
     def _stopped(self, row: SummaryRow, place: int) -> str:

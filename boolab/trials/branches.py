@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
 from boolab.agents.agent import Agent
+from boolab.core.text import first_of
 from boolab.core.types import MICRO, Run
 from boolab.engine.branch import branch_turn, turn_in_folder
 from boolab.engine.keep import kept_after
@@ -220,9 +221,8 @@ def _check_tools(turn: Turn, run: Run) -> None:
     replies = getattr(turn.plan.model, "replies_to", lambda _name: False)
     if not called or turn.plan.tools or turn.plan.text_only or any(map(replies, called)):
         return
-    shown = ", ".join(called[:_SHOWN]) + (f" and {len(called) - _SHOWN} more" if called[_SHOWN:] else "")
     msg = (
-        f"the run called {shown}, and the branch has no tools: pass tools=, an agent= that has them, or "
+        f"the run called {first_of(called, _SHOWN)}, and the branch has no tools: pass tools=, an agent= that has them, or "
         "replay_tools=True"
     )
     raise SettingError(msg)
