@@ -222,8 +222,8 @@ def _check_tools(turn: Turn, run: Run) -> None:
     if not called or turn.plan.tools or turn.plan.text_only or any(map(replies, called)):
         return
     msg = (
-        f"the run called {first_of(called, _SHOWN)}, and the branch has no tools: pass tools=, an agent= that has them, or "
-        "replay_tools=True"
+        f"the run called {first_of(called, _SHOWN)}, and the branch has no tools: pass tools=, an agent= that has "
+        "them, or replay_tools=True"
     )
     raise SettingError(msg)
 
