@@ -44,8 +44,9 @@ browser: $(READY) ## run all tests of widgets in a real browser: keyboards, cont
 	.ci/chromium
 	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/browser
 
-properties: $(READY) ## try all properties on forty times as many random cases
-	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough
+properties: $(READY) ## try all properties on forty times as many cases, drawn at random
+	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough \
+		-o faulthandler_timeout=3600
 
 fuzz: $(READY) ## try 20,000 inputs on each of all that reads what strangers wrote, half of them led by coverage
 	$(BIN)/python -m pip install --quiet --editable '.[dev,fuzz]'

@@ -166,6 +166,8 @@ class Monitor:
     def before(self, calls: Iterable[GivenCall], usage: GivenUsage = None) -> Verdict:
         """Evaluate at a response, before its calls are executed. Nothing is counted: `after` does that.
 
+        A request that failed brings no response: then do not call this.
+
         Args:
             calls: The calls of the response; any that may not run are still among them.
             usage: What the response consumed, for limits on tokens and cost that hold at the response.

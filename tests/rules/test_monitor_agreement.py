@@ -59,6 +59,8 @@ def guarded(run: bl.Run, monitor: bl.Monitor, pickled_before: int | None = None)
             if monitor.verdict.action == "stop":
                 return _found(turn, monitor.verdict.stop)
             calls, usage = step.response.tool_calls, step.response.usage
+            if step.error and not calls:  # the request failed: there is no response to evaluate
+                return None
             verdict = monitor.before(calls, usage)
             if verdict.action == "stop":
                 return _found(turn, verdict.stop)
@@ -210,6 +212,18 @@ def test_a_monitor_with_the_limits_of_a_preset_stops_where_its_live_loop_does(na
             assert (again.stop_reason, again.stop_step) == (recording.stop_reason, recording.stop_step)
 
     holds()
+
+
+@pytest.mark.parametrize("cap", range(1, 6))
+def test_a_monitor_is_not_asked_about_a_request_that_failed(cap: int) -> None:
+    policy = bl.policies["langchain_agent"].vary(cap={"ceiling": None})
+    agent = bl.Agent("t", tools=TOOLBOX, policy=policy)
+    recording = play([{"tool_calls": [{"name": "look"}]}, {"error": {"status": 500}}], agent=agent, stop=NEVER)
+    again = live(recording, policy, {"max_steps": [cap]})
+    held = policy.effective({"max_steps": cap}, no_agent=False)
+    found = guarded(recording, bl.Monitor(policy.rule(held), at_response=policy.response_rule(held)))
+    stopped = (recording.stop_reason, recording.stop_step) if found is None else found[1:3]
+    assert (again.stop_reason, again.stop_step) == stopped
 
 
 def _stop_of(guard: Guard) -> bl.StopRule:
