@@ -52,12 +52,13 @@ class Grid(NamedTuple):
 
 
 class Words(NamedTuple):
-    """How what is kept is called: "success", or the proxy that stands for it."""
+    """How what is kept is called: "success", or the proxy that stands for it; and what is counted: runs or turns."""
 
     one: str
     several: str
     short: str
     proxy: bool = False
+    unit: str = "run"
 
     def number(self, n: int) -> str:
         """So many of them."""
@@ -208,7 +209,7 @@ def words_of(rows: pd.DataFrame) -> Words:
         noun = by[0].split()[0]
         several = f"{noun}s that ended by themselves"
         kept = f"{noun}s that ended by\nthemselves kept (proxy)"
-        return Words(f"{noun} that ended by itself (proxy)", f"{several} (proxy)", kept, proxy=True)
+        return Words(f"{noun} that ended by itself (proxy)", f"{several} (proxy)", kept, proxy=True, unit=noun)
     name = shorten(by[0])
     return Words(f"success by {name}", f"successes by {name}", f"successes kept, by {name}")
 
@@ -218,7 +219,7 @@ def sample_of(frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], wo
     runs = sum(_first(part, "n_runs") for _, part in parts)
     if "n_runs" in parts[0][1]:
         successes = words.number(sum(_first(part, "successes") for _, part in parts))
-        yield after_set(frame, f"{count(runs, 'run')}, {successes}.")
+        yield after_set(frame, f"{count(runs, words.unit)}, {successes}.")
     for name, what in (
         ("n_censored", "censored: stopped by the harness's own limit"),
         ("n_not_identified", "not identified: a turn was stopped inside a session"),
@@ -226,16 +227,16 @@ def sample_of(frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], wo
         ("successes_censored", "neither kept nor lost, because their recording ends first"),
     ):
         worst = sum(int(part[name].max()) for _, part in parts if name in part and part[name].notna().any())
-        noun = "run" if name.startswith("n_") else "success"
-        yield f"Up to {count(worst, noun, f'{noun}s' if noun == 'run' else 'successes')} {what}." if worst else ""
+        noun = words.unit if name.startswith("n_") else "success"
+        yield f"Up to {count(worst, noun, f'{noun}es' if noun == 'success' else '')} {what}." if worst else ""
 
 
-def left_out(part: pd.DataFrame, saved: str) -> str:
+def left_out(part: pd.DataFrame, saved: str, unit: str) -> str:
     """For a note: what a sum of what is saved leaves out."""
-    unit = saved.removesuffix("_usd")
-    name = f"n_unknown_{unit}"
+    measure = saved.removesuffix("_usd")
+    name = f"n_unknown_{measure}"
     worst = int(part[name].max()) if name in part and part[name].notna().any() else 0
-    return missing(worst, "run", f"of unknown {unit} left out of what is saved")
+    return missing(worst, unit, f"of unknown {measure} left out of what is saved")
 
 
 def _first(part: pd.DataFrame, name: str) -> int:

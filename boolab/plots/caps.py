@@ -298,7 +298,7 @@ def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Ite
     if all(np.isnan(curve.saved).all() for curve in curves):
         yield f"Not drawn: {UNITS[saved][1]} saved, which the source does not report."
     elif not several:
-        yield left_out(curves[0].rows, saved)
+        yield left_out(curves[0].rows, saved, words.unit)
     off = curves[0].off
     if off is not None and not several and not pd.isna(off["successes"]):
         parts = [f"keeps {_kept(off)}", spent_and_saved(saved, off)]

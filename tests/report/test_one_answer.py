@@ -104,6 +104,27 @@ def test_all_that_recommends_gives_one_setting(logs: str) -> None:
     assert lab.answer["kept"] == {"lower": row["kept_lower"], "upper": row["kept_upper"], "of": row["successes"]}
 
 
+def test_without_labels_each_turn_counts_by_itself_everywhere(tmp_path: Path) -> None:
+    words = ["A B C -", "A B C D E F -", "A -", "AB CD EF GH -"]
+    told = [Told(tuple(words[(n + turn) % 4] for turn in range(3))) for n in range(40)]
+    told += [Told(("A B -", "A B C D E F G " * (4 + n) + "-", "A -")) for n in range(2)]
+    runs, path = runs_of(*told), tmp_path / "sessions.jsonl"
+    bl.save_runs(runs, path)
+    found = bl.recommend(runs, keep=0.9, objective="steps")
+    row = found.frame.iloc[0]
+    assert row["n_units"] == row["successes"] == 3 * 42
+    (said,) = json.loads(printed("whatif", str(path), "--keep", "0.9", "--objective", "steps", "--json"))[
+        "recommendation"
+    ]["groups"]
+    lab = bl.CapLab(runs, keep=0.9, objective="steps")
+    lab.setting = lab.recommended["setting"]
+    assert lab.setting["max_steps"] is not None
+    kept = {"lower": said["kept_lower"], "upper": said["kept_upper"], "of": said["successes"]}
+    assert lab.answer["kept"] == kept == {"lower": row["kept_lower"], "upper": row["kept_upper"], "of": 3 * 42}
+    assert lab.answer["saved"][0]["saved"] == row["saved"]
+    assert f"of {lab.setting['max_steps']} keeps {kept['lower']} of 126 turns" in lab.answer["verdict"][0]
+
+
 @pytest.mark.slow
 def test_the_tour_shows_what_is_recommended() -> None:
     code = next(

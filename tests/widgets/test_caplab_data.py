@@ -20,6 +20,7 @@ from boolab.core.axes import SETTINGS
 from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError
 from boolab.harness.presets import policies
+from boolab.report.units import Unit, turns_as_units
 from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.store.rows import records_of
 from boolab.widgets.caplab.data import CapTables
@@ -38,6 +39,13 @@ def drawn(data: st.DataObject, tables: CapTables, setting: Setting) -> Setting:
     options = tables.at(setting).options
     limits: dict[str, Any] = {name: data.draw(st.sampled_from(options[name]), label=name) for name in SETTINGS}
     return setting._replace(**limits)
+
+
+def counted(runs: list[Run], scope: str) -> list[Unit]:
+    """What counts as one, as in the report: a run, or where no run has a label and each turn is limited, a turn."""
+    if scope == "run" or any(run.success is not None for run in runs):
+        return [Unit(run, of, None) for of, run in enumerate(runs)]
+    return [unit for of, run in enumerate(runs) for unit in turns_as_units(run, of)]
 
 
 def asked(runs: list[Run], setting: Setting, policy: str | None, **how: Any) -> pd.DataFrame:
@@ -60,7 +68,7 @@ def test_the_sums_of_a_setting_are_those_of_counterfactual(
     tables = CapTables(runs, Question(policy))
     setting = drawn(data, tables, Setting(identity=identity, scope=scope))
     mine = tables.at(setting).sums(setting.limits)
-    theirs = asked(runs, setting, policy, aggregate=True).iloc[0]
+    theirs = asked([unit.run for unit in counted(runs, scope)], setting, policy, aggregate=True).iloc[0]
     for name, value in mine.items():
         if name.startswith("unreported_"):
             continue  # what the upper end of what is saved is made of
@@ -86,18 +94,19 @@ def test_the_runs_that_are_cut_are_those_that_counterfactual_stops(
     tables = CapTables(runs, Question(policy))
     setting = drawn(data, tables, Setting(scope=scope))
     answer = tables.at(setting).answer(setting)
-    rows = {row["run"]: row for row in answer["rows"]}
-    table = asked(runs, setting, policy).set_index("run_id")
+    rows = {(row["run"], row["begins"]): row for row in answer["rows"]}
+    units = counted(runs, scope)
+    begins = [sum(step.turn < (unit.turn or 0) for step in runs[unit.of].steps) for unit in units]
+    table = asked([unit.run for unit in units], setting, policy).assign(_begins=begins, _unit=range(len(units)))
     stopped = table[table["outcome"].isin(["truncated", "not_identified", "unknown"])]
     assert answer["cut"]["n"] == len(rows) == len(stopped)
-    assert {*rows} == {*stopped.index}
-    for run_id, row in rows.items():
-        there = stopped.loc[run_id]
+    for _, there in stopped.iterrows():
+        row, unit = rows[there["run_id"], there["_begins"]], units[there["_unit"]]
         assert row["reason"] == there["stop_reason"]
-        run = next(run for run in runs if run.run_id == run_id)
-        before = sum(step.turn < there["stop_turn"] for step in run.steps) if scope == "turn" else 0
-        assert row["at"] == before + there["stop_step"]  # of the whole run: what Replay opens at
-        assert row["needed"] == there["steps"] + there["saved_steps"] == run.n_steps
+        before = sum(step.turn < there["stop_turn"] for step in unit.run.steps) if scope == "turn" else 0
+        at = before if unit.turn is None else 0
+        assert row["at"] == at + there["stop_step"]  # with what it begins after, what Replay opens at
+        assert row["needed"] == there["steps"] + there["saved_steps"] == unit.run.n_steps
         assert row["success"] == (None if there["success"] is pd.NA else bool(there["success"]))
         assert row["lost"] == bool(there["success"] is not pd.NA and there["success"] and there["kept_upper"] == 0)
     order = [(-1 if row["success"] is None else int(row["success"]), row["lost"]) for row in answer["rows"]]
@@ -108,7 +117,8 @@ def test_the_runs_that_are_cut_are_those_that_counterfactual_stops(
 @cases(15)
 def test_an_agents_numbers_are_those_of_its_group(runs: list[Run], scope: Any) -> None:
     tables = CapTables(runs, Question())
-    groups = bl.counterfactual(runs, grid={"max_steps": [2]}, scope=scope, by="agent", aggregate=True)
+    units = [unit.run for unit in counted(runs, scope)]
+    groups = bl.counterfactual(units, grid={"max_steps": [2]}, scope=scope, by="agent", aggregate=True)
     for agent, row in groups.set_index("agent").iterrows():
         setting = Setting(max_steps=2, scope=scope, agent=str(agent))
         if 2 not in tables.at(setting).options["max_steps"]:
@@ -116,6 +126,21 @@ def test_an_agents_numbers_are_those_of_its_group(runs: list[Run], scope: Any) -
         sums = tables.at(setting).sums(setting.limits)
         for name in ("n_runs", "successes", "kept_lower", "kept_upper", "n_step_cap", "saved_steps"):
             assert sums[name] == row[name], name
+
+
+@given(several(st.none()), st.sampled_from(["turn", "run"]), st.data())
+@cases(40)
+def test_without_labels_the_numbers_are_those_of_the_report(runs: list[Run], scope: Any, data: st.DataObject) -> None:
+    tables = CapTables(runs, Question(objective="steps"))
+    setting = drawn(data, tables, Setting(scope=scope))
+    table = tables.at(setting)
+    answer, units = table.answer(setting), counted(runs, scope)
+    theirs = asked([unit.run for unit in units], setting, None, aggregate=True).iloc[0]
+    assert answer["kept"] == {"lower": theirs["kept_lower"], "upper": theirs["kept_upper"], "of": theirs["successes"]}
+    assert answer["saved"][0]["saved"] == theirs["saved_steps"]
+    assert answer["cut"]["n"] == theirs["n_truncated"] + theirs["n_unknown"]
+    assert table.noun == ("turn" if len(units) > len(runs) else "run")
+    assert {end["reason"]: end["n"] for end in answer["ends"]}.get("interrupted", 0) <= len(units) - len(runs)
 
 
 @given(several(LABELS), st.data())
@@ -126,7 +151,7 @@ def test_the_curve_is_the_tally_of_all_caps(runs: list[Run], data: st.DataObject
     table = tables.at(setting)
     curve = table.answer(setting)["curve"]
     grid = {name: [value] for name, value in setting.limits.items()} | {"max_steps": table.options["max_steps"]}
-    rows = bl.counterfactual(runs, grid=grid, aggregate=True)
+    rows = bl.counterfactual([unit.run for unit in counted(runs, "turn")], grid=grid, aggregate=True)
     assert [None if cap is pd.NA else cap for cap in rows["max_steps"]] == table.options["max_steps"]
     for place, (_, row) in enumerate(rows.iterrows()):
         whole = row["steps"] + row["saved_steps"]
@@ -140,11 +165,11 @@ def test_all_runs_stand_in_the_figures_and_each_once(runs: list[Run], scope: Any
     setting = Setting(max_steps=1, scope=scope)
     table = CapTables(runs, Question()).at(setting)
     base, answer = table.base, table.answer(setting)
-    lengths = base["lengths"]
-    assert sum(sum(lengths[name]) for name in ("success", "failure", "unknown")) == len(runs) == base["runs"]
+    lengths, of = base["lengths"], len(counted(runs, scope))
+    assert sum(sum(lengths[name]) for name in ("success", "failure", "unknown")) == of == base["runs"]
     assert sum(map(sum, answer["cut_by_length"].values())) == answer["cut"]["n"]
     assert sum(answer["cut_by_length"]["success"]) == answer["cut"]["succeeded"]
-    assert sum(end["n"] for end in answer["ends"]) + answer["open"]["unknown"] == len(runs)
+    assert sum(end["n"] for end in answer["ends"]) + answer["open"]["unknown"] == of
 
 
 def labelled(n: int) -> list[Run]:
@@ -232,6 +257,23 @@ def test_an_agent_without_a_label_among_labelled_ones_gets_no_recommendation() -
     found = CapTables(runs, Question()).recommended(Setting(agent="other"))
     assert found["setting"] is None
     assert "No run of this agent has a label" in found["sentences"][0]
+
+
+@pytest.mark.parametrize("n", [0, 2, 3, 5])
+def test_savings_are_counted_in_what_recommend_counts_them_in(n: int) -> None:
+    runs = runs_of(*(Told(("A B C -",), success=True, cost=1000 if place < n else None) for place in range(5)))
+    table = CapTables(runs, Question()).at(Setting())
+    assert table.measure == bl.recommend(runs).frame["objective"].iloc[0] == ("cost" if n > 2 else "steps")
+    (said,) = [note for note in table.base["notes"] if "counted in steps" in note or "unknown cost" in note] or [""]
+    assert (
+        said
+        == {
+            0: "The source does not record cost: what is saved is counted in steps.",
+            2: "Only 8 of 20 steps have a known cost: what is saved is counted in steps.",
+            3: "2 runs of unknown cost left out of what is saved.",
+            5: "",
+        }[n]
+    )
 
 
 def test_without_labels_the_proxy_is_named() -> None:

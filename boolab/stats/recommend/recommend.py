@@ -7,7 +7,7 @@ choose the setting, and how runs that share a task count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -350,9 +350,8 @@ def recommend(
     if by is None and kin is not None and kin.calls and "agent" in runs.runs:
         keys = ["agent"]
     units = units_of_ledger(runs, success, keys)
-    parts = [part for _, part in _parts(units, keys) if part.n_steps]
-    reported = [name for name in units.used if all((part.used[name] >= 0).mean() >= MOSTLY for part in parts)]
-    measure = next(name for name in (objective, "tokens", "steps") if name in ("steps", *reported))
+    parts = [part for _, part in _parts(units, keys)]
+    measure = measure_of(parts, objective)
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
     for _, part in _parts(runs, keys):
         one_scope(sources_of(part.runs), scope)
@@ -415,6 +414,16 @@ def check_policy(policy: Policy, grid: Grid) -> None:
             "does not show what its limits would keep: expected a policy that the model does not notice, or none"
         )
         raise SettingError(msg)
+
+
+def measure_of(parts: Iterable[Ledger], objective: Objective) -> str:
+    """What savings are counted in: the objective; where fewer than half of a group's steps have it, tokens or steps."""
+    some = [part for part in parts if part.n_steps]
+    return next(
+        name
+        for name in (objective, "tokens", "steps")
+        if name == "steps" or all((part.used[name] >= 0).mean() >= MOSTLY for part in some)
+    )
 
 
 def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by: Sequence[str] = ()) -> Ledger:

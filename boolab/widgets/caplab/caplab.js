@@ -115,7 +115,7 @@ function render({ model, el }) {
       draw();
     },
     open(row) {
-      change(model, { opened: { run: row.run, step: Math.max(1, row.at) } });
+      change(model, { opened: { run: row.run, step: stepOf(row) } });
     },
     more() {
       change(model, { rows: model.get("rows") + 100 });
@@ -162,7 +162,8 @@ function render({ model, el }) {
     const focused = el.contains(document.activeElement) ? document.activeElement : null;
     const kept = focused && focused.type !== "range"; // the sliders stay, all else is drawn anew
     const again = kept && [...focused.classList].map((name) => `.${name}`).join("");
-    const row = focused?.closest("[data-run]")?.dataset.run;
+    const rowOf = (one) => JSON.stringify({ ...one?.closest("[data-run]")?.dataset });
+    const row = rowOf(focused);
     fill(agents, heading(data), agentTabs(data, act));
     fill(answer, verdict(data), numbers(data));
     fill(figure, chart(data, state.width, act));
@@ -181,7 +182,7 @@ function render({ model, el }) {
       data.grid ? h("p", {}, data.grid.note) : null));
     move();
     if (again) {
-      const same = [...el.querySelectorAll(again)].find((one) => !row || one.closest("[data-run]")?.dataset.run === row);
+      const same = [...el.querySelectorAll(again)].find((one) => rowOf(one) === row);
       same?.focus({ preventScroll: true });
     }
     clearTimeout(saying);

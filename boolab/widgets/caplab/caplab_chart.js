@@ -196,7 +196,7 @@ function bars({ base, answer }, x, foot) {
   });
   const sums = [success, failure, unknown].map((runs) => runs.reduce((sum, n) => sum + n, 0));
   const caption = [
-    `runs by length: ${successes(sums[0], base)} above`,
+    `${base.noun}s by length: ${successes(sums[0], base)} above`,
     `${base.proxy ? plural(sums[1], "other") : plural(sums[1], "failure")} below`, sums[2] ? `${count(sums[2])} without a label` : null, answer.cut.n ? "outlined: stopped" : null,
     base.longer ? `at the end ${count(base.longer)} of ${count(x.last)} steps or more` : null,
   ];
@@ -211,6 +211,6 @@ function successes(n, { proxy }) {
 // The figure in words, for those who do not see it.
 function summary({ base, answer, recommended, trial }) {
   const advice = recommended?.setting ? ` The recommended step cap is ${limitText(recommended.setting.max_steps)}.` : "";
-  const stopped = `It stops ${count(answer.cut.n)} of ${plural(base.runs, "run")}.`;
+  const stopped = `It stops ${count(answer.cut.n)} of ${plural(base.runs, base.noun)}.`;
   return `${answer.curve.title}. ${answer.verdict.join(" ")} ${stopped}${advice}${trial ? ` Trial: ${visible(trial.sentence)}` : ""}`;
 }

@@ -2,21 +2,26 @@
 
 // --- How the runs end ------------------------------------------------------------------------------------------------
 
+// What is no reason to stop, in words.
+const UNSTOPPED = {
+  censored: "censored: stopped by its own limit", interrupted: "interrupted: another turn follows", not_on_record: "not on record",
+};
+
 function ends({ base, answer }, open) {
   const bar = h("div", { class: "stops", role: "img", "aria-label": answer.ends.map(({ reason, n }) => `${n} ${reason}`).join(", ") });
   const key = h("ul", { class: "key" });
   for (const { reason, n } of answer.ends) {
-    const known = reason !== "censored";
+    const known = !Object.hasOwn(UNSTOPPED, reason);
     const fill = known ? `var(--stop-${reason})` : "var(--line)";
     const edge = known ? `var(--ink-${reason})` : "var(--ink3)";
     put(bar, h("span", { "data-reason": reason, title: `${reason} ${count(n)}`, style: { "flex-grow": n, background: fill, "--edge": edge } }));
     put(key, h("li", {}, h("i", { style: { background: fill, "--edge": edge }, "aria-hidden": "true" }),
-      reason === "censored" ? "censored: stopped by its own limit" : reason.replaceAll("_", " "), " ", h("b", {}, count(n))));
+      UNSTOPPED[reason] ?? reason.replaceAll("_", " "), " ", h("b", {}, count(n))));
   }
   const still = answer.open.not_identified
-    ? h("p", { class: "quiet" }, `${plural(answer.open.not_identified, "run")} stopped in a turn that others follow: the rest is unknown.`)
+    ? h("p", { class: "quiet" }, `${plural(answer.open.not_identified, base.noun)} stopped in a turn that others follow: the rest is unknown.`)
     : null;
-  return fold(open, "ends", { class: "ends" }, [h("b", {}, `How the ${plural(base.runs, "run")} end`), ` with ${answer.short}`], bar, key, still);
+  return fold(open, "ends", { class: "ends" }, [h("b", {}, `How the ${plural(base.runs, base.noun)} end`), ` with ${answer.short}`], bar, key, still);
 }
 
 // The main figure as a table, drawn when it is opened: a row for each cap, a column for each row of a tooltip.
@@ -42,13 +47,13 @@ function table(data, open, act) {
   const { base, answer } = data;
   const { cut, rows } = answer;
   if (answer.short === NO_LIMIT) {
-    return h("section", { class: "hint" }, h("h4", {}, "No run is stopped"),
-      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or set the recommendation: the runs that it stops are listed here, and each can be replayed."));
+    return h("section", { class: "hint" }, h("h4", {}, `No ${base.noun} is stopped`),
+      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or set the recommendation: what it stops is listed here, and can be replayed."));
   }
-  if (!cut.n) return h("section", {}, h("h4", {}, "This setting stops no run"));
+  if (!cut.n) return h("section", {}, h("h4", {}, `This setting stops no ${base.noun}`));
   const [won, rest] = [rows.filter(({ success }) => success), rows.filter(({ success }) => !success)];
-  const noun = base.proxy ? "run that had ended by itself" : "success";
-  const several = base.proxy ? "runs that had ended by themselves" : "successes";
+  const noun = base.proxy ? `${base.noun} that had ended by itself` : "success";
+  const several = base.proxy ? `${base.noun}s that had ended by themselves` : "successes";
   const title = cut.succeeded
     ? h("h4", {}, h("span", { class: "wrong" }, `\u2715 ${count(cut.succeeded)} ${cut.succeeded === 1 ? noun : several}`), " that this setting stops, longest first")
     : h("h4", {}, `This setting stops no ${noun}`);
@@ -58,13 +63,16 @@ function table(data, open, act) {
     ? h("p", { class: "quiet" }, `and ${count(n)} more`)
     : h("button", { class: "more", type: "button", onclick: act.more }, `+ ${plural(n, what)}`));
   const failures = others ? fold(open, "failures", { class: "failures", first: !won.length },
-    `${plural(others, cut.failed === others && !base.proxy ? "failure" : "other run")} that it stops, longest first`,
-    rest.length ? runTable(data, rest, "Other runs that the setting stops", act) : null, more(others - rest.length, "more run")) : null;
+    `${plural(others, cut.failed === others && !base.proxy ? "failure" : `other ${base.noun}`)} that it stops, longest first`,
+    rest.length ? runTable(data, rest, `Other ${base.noun}s that the setting stops`, act) : null, more(others - rest.length, `more ${base.noun}`)) : null;
   const missing = data.held && rows.some((row) => !data.held.includes(row.run));
   const elsewhere = missing ? h("p", { class: "quiet elsewhere" }, "Where Replay is missing, this page does not hold the run: open bl.CapLab(runs) in a notebook.") : null;
   return h("section", { class: "cut" }, title, won.length ? runTable(data, won, "Successes that the setting stops", act) : null,
-    more(hidden, "more run"), failures, elsewhere);
+    more(hidden, `more ${base.noun}`), failures, elsewhere);
 }
+
+// The step of the run at which it is stopped.
+const stepOf = ({ begins, at }) => begins + Math.max(1, at);
 
 const BAR = 150; // the width of the longest run
 
@@ -79,7 +87,7 @@ function runTable(data, rows, name, act) {
   const bar = ({ at, needed }) => h("svg", { class: "spent", width: BAR, height: 10, viewBox: `0 0 ${BAR} 10`, role: "img", "aria-label": `${count(at)} of ${plural(needed, "step")} spent` },
     h("rect", { class: "before", x: 0, y: 1, width: (BAR * Math.min(at, needed)) / most, height: 8 }),
     h("rect", { class: "after", x: (BAR * Math.min(at, needed)) / most, y: 1, width: Math.max(0, (BAR * (needed - at)) / most), height: 8 }));
-  const line = (row) => h("tr", { class: "run-row", "data-run": visible(row.run) },
+  const line = (row) => h("tr", { class: "run-row", "data-run": visible(row.run), "data-begins": row.begins },
     h("td", { class: "name", title: visible(row.run) }, visible(row.name)),
     agents ? h("td", { class: "name" }, visible(row.agent)) : null,
     h("td", { class: "number" }, count(row.needed)), h("td", {}, bar(row)),
@@ -88,7 +96,7 @@ function runTable(data, rows, name, act) {
     h("td", { class: "why" }, row.ended_by),
     h("td", {}, data.held && !data.held.includes(row.run)
       ? null
-      : h("button", { class: "link open", type: "button", "aria-label": `replay ${visible(row.run)} from step ${row.at}`, onclick: () => act.open(row) }, "Replay")));
+      : h("button", { class: "link open", type: "button", "aria-label": `replay ${visible(row.run)} from step ${stepOf(row)}`, onclick: () => act.open(row) }, "Replay")));
   return h("div", { class: "scroll" }, h("table", { "aria-label": name },
     h("thead", {}, h("tr", {}, heads.filter(Boolean).map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, rows.map(line))));
 }

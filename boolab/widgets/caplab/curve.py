@@ -24,6 +24,7 @@ class Curve:
         of: How many successes there are.
         measure: What is saved, in the plural, or "cost".
         success: What a success is, in the plural.
+        noun: What is stopped: "run" or "turn".
     """
 
     caps: Sequence[int | None]
@@ -36,6 +37,7 @@ class Curve:
     of: int
     measure: str
     success: str = "successes"
+    noun: str = "run"
 
     @property
     def shares(self) -> list[float | None]:
@@ -66,7 +68,7 @@ def title_of(curve: Curve, keep: float, advised: int | None = None, confidence: 
         return f"Under these other limits no cap keeps {level(keep)} of the {curve.success}"
     cap = tightest(curve, keep) if advised is None else advised
     if cap is None:
-        return f"No cap that stops a run keeps {level(keep)} of the {curve.success}"
+        return f"No cap that stops a {curve.noun} keeps {level(keep)} of the {curve.success}"
     share = curve.shares[[*curve.caps].index(cap)]
     what = f"{level(keep)} of the {curve.success}"
     title = (
@@ -77,21 +79,20 @@ def title_of(curve: Curve, keep: float, advised: int | None = None, confidence: 
     return title if share is None else f"{title}: it saves {percent(share) if share else 'none'} of the {curve.measure}"
 
 
-def note_of(curve: Curve, confidence: float, *, turns: bool, proxy: bool = False) -> str:
+def note_of(curve: Curve, confidence: float, *, turns: bool) -> str:
     """What is drawn, and on which data.
 
     Args:
         curve: The curve.
         confidence: The confidence of its lower bound.
         turns: Whether a cap is for each turn of a run.
-        proxy: Whether a success is a run that ended by itself.
     """
-    steps = "steps in the longest turn of a run" if turns else "steps"
+    of_turns = "steps in a turn" if curve.noun == "turn" else "steps in the longest turn of a run"
+    steps = of_turns if turns else "steps"
     most = " to the most that may be kept" if [*curve.upper] != [*curve.lower] else ""
     drawn = f"On record, by step cap ({steps}), the other limits as set."
     band = f" Band: lower bound, {level(confidence)} confidence{most}." if curve.of else ""
-    units = " Counted in runs; the report and the recommendation count each turn." if turns and proxy else ""
-    return f"{drawn}{band}{units}"
+    return f"{drawn}{band}"
 
 
 def tightest(curve: Curve, keep: float) -> int | None:
@@ -127,7 +128,7 @@ def _tip(curve: Curve, n: int, share: float | None) -> list[list[str]]:
     if share is not None:
         of = amounts(curve.saved[n], curve.whole[n], curve.measure)
         rows.append(["saved", of if curve.measure == "cost" else f"{of} {curve.measure}", percent(share)])
-    rows.append(["stopped", count(curve.stopped[n], "run"), ""])
+    rows.append(["stopped", count(curve.stopped[n], curve.noun), ""])
     trade = Trade(curve.saved[n], curve.of - curve.lower[n], curve.whole[n], curve.of, curve.measure)
     if trade.each is not None and share is not None:
         rows.append(["saved per lost success", trade.each, ""])

@@ -115,21 +115,22 @@ class CapTables:
 
     def _counted(self, setting: Setting) -> CapTable:
         of_all = self.ledger(setting)
+        kept = of_all.kept()
         values = {
-            name: values_of(name, _peak(of_all, counter), self._advised(setting, name))
+            name: values_of(name, _peak(kept, counter), self._advised(setting, name))
             for name, counter in self._counters(setting).items()
         }
         group = self.group(setting)
         which = np.zeros(of_all.n_runs, dtype=bool)
         which[[] if group is None else [*group.runs]] = True
-        ledger = of_all if group is None else of_all.take(which)
-        return CapTable(ledger, values, self.named(setting), self.question)
+        mine = of_all if group is None else of_all.take(which)
+        return CapTable(mine, values, self.named(setting), self.question)
 
     def ledger(self, setting: Setting) -> Ledger:
-        """All runs as columns, under a setting's identity and scope."""
+        """All runs as columns, as recorded, under a setting's identity and scope."""
         watched = settings_of({name: [2] for name in SETTINGS}, self.question.policy, setting.identity).detectors()
         key = (identity_words(setting.identity), setting.scope)
-        return _kept(self._ledgers, key, MAX_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope).kept())
+        return _kept(self._ledgers, key, MAX_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope))
 
     def _counters(self, setting: Setting) -> dict[str, str]:
         axes = settings_of({name: [2] for name in SETTINGS}, self.question.policy, setting.identity).axes

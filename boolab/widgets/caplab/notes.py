@@ -11,24 +11,29 @@ from boolab.counterfactuals.step_table import LABEL, Ledger
 MEASURES: Mapping[str, str] = {"cost": "cost", "tokens": "tokens", "tool_calls": "tool calls", "steps": "steps"}
 
 
-def notes_of(ledger: Ledger, sums: Mapping[str, int], measure: str, objective: str, *, turns: bool) -> Iterable[str]:
+def notes_of(
+    ledger: Ledger, sums: Mapping[str, int], measure: str, objective: str, *, n_runs: int, turns: bool
+) -> Iterable[str]:
     """What is to be known of the runs and of what is saved, a sentence each.
 
     Args:
-        ledger: The runs.
+        ledger: The runs, or their turns.
         sums: Their sums without any limit.
         measure: What savings are counted in.
         objective: What was asked for.
+        n_runs: How many runs they are of.
         turns: Whether a run has several turns that are limited by themselves.
     """
     n = ledger.n_runs
+    noun = "turn" if n > n_runs else "run"
     tasks = ledger.runs["task"].replace("", None).nunique()
-    yield f"{count(n, 'run')}, {count(int(tasks), 'task') if tasks else 'tasks not named'}."
+    of_turns = f" with {count(n, 'turn')}" if noun == "turn" else ""
+    yield f"{count(n_runs, 'run')}{of_turns}, {count(int(tasks), 'task') if tasks else 'tasks not named'}."
     if not n:
         return
     if ledger.success_by != LABEL:
         yield (
-            "No run has a label. A proxy stands in for success: the run ended by itself. The proxy does not show "
+            f"No run has a label. A proxy stands in for success: the {noun} ended by itself. The proxy does not show "
             "whether the work was good."
         )
     elif unlabelled := int((ledger.success < 0).sum()):
@@ -36,14 +41,19 @@ def notes_of(ledger: Ledger, sums: Mapping[str, int], measure: str, objective: s
     if cut := int((~ledger.terminated).sum()):
         won = int(((ledger.success == 1) & ~ledger.terminated).sum())
         yield (
-            f"{count(cut, 'run')} ended at a limit of the recording, or failed ({count(won, 'success', 'successes')} "
+            f"{count(cut, noun)} ended at a limit of the recording, {'were interrupted, ' if noun == 'turn' else ''}"
+            f"or failed ({count(won, 'success', 'successes')} "
             f"among them), and {'keeps its' if cut == 1 else 'keep their'} recorded outcome: a looser limit changes "
             "nothing here."
         )
     if measure != objective:
-        yield f"The source does not record {MEASURES[objective]}: what is saved is counted in {MEASURES[measure]}."
+        known = int((ledger.used[objective] >= 0).sum())
+        few = (
+            f"Only {known:,} of {count(ledger.n_steps, 'step')} have a known" if known else "The source does not record"
+        )
+        yield f"{few} {MEASURES[objective]}: what is saved is counted in {MEASURES[measure]}."
     elif left := sums.get(f"n_unknown_{measure}", 0):
-        yield f"{count(left, 'run')} of unknown {MEASURES[measure]} left out of what is saved."
+        yield f"{count(left, noun)} of unknown {MEASURES[measure]} left out of what is saved."
     if turns:
         yield (
             "Each turn is limited by itself, and later turns stand as recorded: what is saved of tokens and cost "

@@ -10,15 +10,18 @@ from boolab.stats.trade import Trade
 from boolab.widgets.caplab.curve import amounts, rounded_down
 
 
-def numbers_of(answer: Mapping[str, Any], trade: Trade, runs: int, confidence: float, *, proxy: bool) -> list[Number]:
+def numbers_of(
+    answer: Mapping[str, Any], trade: Trade, of: int, confidence: float, *, proxy: bool, noun: str = "run"
+) -> list[Number]:
     """What is kept, saved, stopped and traded, as texts.
 
     Args:
         answer: `kept`, `at_least`, `saved`, `saved_least` and `cut` of a setting.
         trade: What it saves for the successes that it may lose.
-        runs: How many runs there are.
+        of: How many runs or turns there are.
         confidence: The confidence of both bounds.
-        proxy: Whether a success is a run that ended by itself.
+        proxy: Whether a success is a run or turn that ended by itself.
+        noun: What is counted: "run" or "turn".
 
     Returns:
         For each: `key`, `label`, `value`, `of` (its base), `below` (its bound), `wrong` (what is lost).
@@ -27,7 +30,7 @@ def numbers_of(answer: Mapping[str, Any], trade: Trade, runs: int, confidence: f
     return [
         _kept(answer["kept"], answer["at_least"], sure, proxy=proxy),
         _saved(answer["saved"], answer["saved_least"], sure),
-        _stopped(answer["cut"], runs, proxy=proxy),
+        _stopped(answer["cut"], of, noun, proxy=proxy),
         _traded(answer["saved"][0]["label"], trade),
     ]
 
@@ -66,17 +69,17 @@ def _saved(saved: Sequence[Mapping[str, Any]], least: float | None, sure: str) -
     }
 
 
-def _stopped(cut: Mapping[str, int], runs: int, *, proxy: bool) -> Number:
+def _stopped(cut: Mapping[str, int], of: int, noun: str, *, proxy: bool) -> Number:
     lost = cut["succeeded"]
-    noun = count(lost, "run that had ended by itself", "runs that had ended by themselves") if proxy else ""
-    successes = noun or count(lost, "success", "successes")
-    failures = count(cut["failed"], "failure") if cut["failed"] else ""
-    none = f"no {'run that had ended by itself' if proxy else 'success'} is stopped"
+    ended = count(lost, f"{noun} that had ended by itself", f"{noun}s that had ended by themselves") if proxy else ""
+    successes = ended or count(lost, "success", "successes")
+    failures = count(cut["failed"], *(("other", "others") if proxy else ("failure",))) if cut["failed"] else ""
+    none = f"no {f'{noun} that had ended by itself' if proxy else 'success'} is stopped"
     return {
         "key": "cut",
-        "label": "Runs stopped",
+        "label": f"{noun.capitalize()}s stopped",
         "value": f"{cut['n']:,}",
-        "of": f"of {runs:,}",
+        "of": f"of {of:,}",
         "below": ", ".join(filter(None, [failures, "" if lost else none])),
         "wrong": successes if lost else "",
     }

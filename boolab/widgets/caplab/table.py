@@ -19,10 +19,10 @@ from boolab.core.types import MICRO
 from boolab.counterfactuals.aggregate import Sums, aggregate_of
 from boolab.counterfactuals.first_crossing import RANKS, UNDECIDED, Places
 from boolab.counterfactuals.grid import Settings, settings_of
-from boolab.counterfactuals.step_table import LABEL, Ints, Ledger
+from boolab.counterfactuals.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.stats.intervals import Array
-from boolab.stats.recommend.recommend import Objective
+from boolab.stats.recommend.recommend import measure_of
 from boolab.widgets.caplab.curve import Curve, frontier_title, note_of, tightest, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import how_to_set, short_of
 from boolab.widgets.caplab.notes import MEASURES, notes_of, skipped_values
@@ -44,7 +44,8 @@ class CapTable:
     """What settings would have done to runs, for one identity, scope and agent.
 
     Attributes:
-        ledger: The runs.
+        ledger: What is counted, as `recommend` counts it: the runs, or their turns (see `units_of_ledger`).
+        noun: What one of them is called: "run" or "turn".
         options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
         keep: The share of successes to keep, of which the title of the figure is.
         recommended: The recommended limits, of which the title is where they are those of the figure; None if none are
@@ -52,8 +53,10 @@ class CapTable:
         whole: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
-    def __init__(self, ledger: Ledger, values: Mapping[str, Values], where: Setting, question: Question) -> None:
-        self.ledger = ledger
+    def __init__(self, runs: Ledger, values: Mapping[str, Values], where: Setting, question: Question) -> None:
+        self.ledger = ledger = (runs.by_span() if runs.success_by == PROXY else runs).kept()
+        self.noun = "turn" if ledger.n_runs > runs.n_runs else "run"
+        self._n_runs = runs.n_runs
         self.options: dict[str, list[int | None]] = {name: [*one.listed, None] for name, one in values.items()}
         self.whole = {name: one.whole for name, one in values.items()}
         self._question = question
@@ -65,10 +68,12 @@ class CapTable:
         self._lengths: Ints = np.diff(ledger.first)
         self._names = {name: [*map(str, ledger.runs[name])] for name in ("run_id", "task", "agent")}
         self._prefix = _shared_prefix(self._names["task"])
+        self._turn = [*map(int, ledger.runs["turn"])] if self.noun == "turn" else None
+        self._begins = _begins(ledger) if self.noun == "turn" else np.zeros(ledger.n_runs, dtype=np.int64)
         self._extent = _extent(ledger, self._places)
         self.keep = question.keep
         self.recommended: Limits | None = None
-        self.measure = _measure(ledger, question.objective)
+        self.measure = measure_of([ledger], question.objective)
         weights = weights_of(ledger, self._places, self.measure)
         self._by_task = SavedByTask(ledger, self._settings, weights, self._first_stops)
         self._successes = int((ledger.success == 1).sum())
@@ -142,7 +147,9 @@ class CapTable:
             "verdict": verdict_of(setting, kept, saved[0], self._success, self.keep),
             **counted,
             "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
-            "numbers": numbers_of(counted, trade, self.ledger.n_runs, self._question.confidence, proxy=proxy),
+            "numbers": numbers_of(
+                counted, trade, self.ledger.n_runs, self._question.confidence, proxy=proxy, noun=self.noun
+            ),
             "ends": self._ends(sums),
             "open": {name: sums[f"n_{name}"] for name in ("not_identified", "unknown")},
             "cut_by_length": self._by_length(stops.stopped),
@@ -174,8 +181,10 @@ class CapTable:
         return _Stops(stopped, at, rank, lost, {axis.name: limits.get(axis.name) for axis in self._settings.axes})
 
     def _row(self, run: int, stops: _Stops) -> dict[str, Any]:
-        """A run that the setting stops."""
+        """A run that the setting stops, or a turn of one; `begins` is how many steps of the run are before it."""
         names, success = self._names, int(self.ledger.success[run])
+        name = names["task"][run].removeprefix(self._prefix) or names["run_id"][run]
+        reason = self.ledger.reason[run]
         undecided = stops.rank[run] == UNDECIDED
         axis = None if undecided else self._settings.axes[stops.rank[run]]
         return {
@@ -186,8 +195,9 @@ class CapTable:
             "limit": None if axis is None else stops.limits[axis.name],
             "at": int(stops.boundary[run]),
             "needed": int(self._lengths[run]),
-            "ended_by": ended_by(self.ledger.reason[run]),
-            "name": names["task"][run].removeprefix(self._prefix) or names["run_id"][run],
+            "ended_by": "interrupted" if reason is None and self._turn else ended_by(reason),
+            "name": name if self._turn is None else f"{name}, turn {self._turn[run]:,}",
+            "begins": int(self._begins[run]),
             "ended": bool(self.ledger.terminated[run]),
             "success": None if success < 0 else bool(success),
             "lost": bool(stops.lost[run]),
@@ -211,6 +221,8 @@ class CapTable:
         reasons = {name.removeprefix("n_"): sums[name] for name in sums if name.startswith("n_")}
         for name in ("runs", "unchanged", "truncated", "not_identified", "unknown_tokens", "unknown_cost"):
             reasons.pop(name)
+        others = sums["n_runs"] - sum(reasons.values())
+        reasons["interrupted" if self._turn else "not_on_record"] = others
         return [{"reason": name, "n": n} for name, n in reasons.items() if n]
 
     def _saved_least(self, limits: Limits) -> float | None:
@@ -236,8 +248,10 @@ class CapTable:
             "at_least": np.round(curve.at_least, 4).tolist(),
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
             "title": title_of(curve, self.keep, advised, confidence),
-            "note": note_of(curve, confidence, turns=self._turns(), proxy=self.ledger.success_by != LABEL),
-            "on_record": f"On record: {'no cap that stops a run' if cap is None else short_of({'max_steps': cap})}.",
+            "note": note_of(curve, confidence, turns=self._turns()),
+            "on_record": (
+                f"On record: {f'no cap that stops a {self.noun}' if cap is None else short_of({'max_steps': cap})}."
+            ),
             "tightest": cap,
             "tips": tips_of(curve),
             "frontier_title": frontier_title(curve) if curve.of else "",
@@ -271,6 +285,7 @@ class CapTable:
             of=self._successes,
             measure=MEASURES[self.measure],
             success=self._success,
+            noun=self.noun,
         )
 
     def _by_length(self, which: Any) -> dict[str, list[int]]:  # noqa: ANN401 - an array of flags
@@ -290,7 +305,8 @@ class CapTable:
         for name in ("cost", "saved_cost"):
             frame[f"{name}_usd"] = frame.pop(name) / MICRO
         frame["max_steps"] = pd.array(self.options["max_steps"], dtype="Int64")
-        return frame.assign(success_by=self.ledger.success_by)
+        own = LABEL if self.ledger.success_by == LABEL else TURN_PROXY if self.noun == "turn" else PROXY
+        return frame.assign(success_by=own)
 
     # --- What is the same for all settings ----------------------------------------------------------------------------
 
@@ -304,6 +320,7 @@ class CapTable:
         proxy = ledger.success_by != LABEL
         return {
             "runs": ledger.n_runs,
+            "noun": self.noun,
             "tasks": int(tasks),
             "proxy": proxy,
             "success": self._success,
@@ -330,16 +347,20 @@ class CapTable:
     @cached_property
     def _success(self) -> str:
         """What a success is, in the plural."""
-        return "successes" if self.ledger.success_by == LABEL else "runs that ended by themselves"
+        return "successes" if self.ledger.success_by == LABEL else f"{self.noun}s that ended by themselves"
 
     def _turns(self) -> bool:
-        """Whether a run has several turns, so that a cap is about the longest of them."""
-        return self._where.scope == "turn" and bool((self._places.last_turn > 0).any())
+        """Whether a run has several turns, each of which a cap limits."""
+        return self._where.scope == "turn" and (self.noun == "turn" or bool((self._places.last_turn > 0).any()))
 
     def _notes(self) -> list[str]:
         """What is to be known of the runs, of the sliders and of the policy."""
         sums = self.sums(dict.fromkeys(SETTINGS))
-        notes = [*notes_of(self.ledger, sums, self.measure, self._question.objective, turns=self._turns())]
+        notes = [
+            *notes_of(
+                self.ledger, sums, self.measure, self._question.objective, n_runs=self._n_runs, turns=self._turns()
+            )
+        ]
         if not self.ledger.n_runs:
             return notes
         notes += skipped_values(self.options, self.whole)
@@ -383,17 +404,15 @@ def ended_by(reason: str | None) -> str:
     return plain[reason] if reason in plain else f"its own {str(reason).replace('_', ' ')}"
 
 
+def _begins(turns: Ledger) -> Ints:
+    """How many steps of its run are before each turn."""
+    first = turns.first[:-1]
+    opens = ~turns.runs["run_id"].duplicated().to_numpy()
+    return first - np.maximum.accumulate(np.where(opens, first, 0))
+
+
 def _extent(ledger: Ledger, places: Places) -> Ints:
     """How many steps each run took in the longest of its scopes, which is what a cap limits."""
     extent = np.zeros(ledger.n_runs, dtype=np.int64)
     np.maximum.at(extent, places.run, ledger.counters["steps"])
     return extent
-
-
-def _measure(ledger: Ledger, objective: Objective) -> str:
-    """What savings are counted in: the objective, where the source records it; else the same as `recommend`."""
-    return next(
-        name
-        for name in (objective, "tokens", "steps")
-        if name == "steps" or not ledger.n_steps or bool((ledger.used[name] >= 0).any())
-    )

@@ -62,7 +62,8 @@ class CapLab(OpensRuns):
     What is kept, saved and stopped follows at once. It is counted from the recording, exactly; nothing is simulated. A
     success that a setting stops may or may not be kept, so the number of kept successes is given as two bounds. All of
     this holds for limits that the model cannot see. The numbers are those of `counterfactual(..., aggregate=True)`, the
-    recommended setting is that of `recommend`.
+    recommended setting is that of `recommend`. Where no run has a label, it counts turns as `recommend` does: each by
+    itself, because a cap starts again in each.
 
     It opens on the recommended setting. Until that is computed, and where nothing can be recommended, it shows the
     tightest cap that keeps enough successes on record, or no limit if none does.
@@ -79,8 +80,8 @@ class CapLab(OpensRuns):
         policy: Whose order of precedence, way to compare calls and further limits hold; None for boolab's own.
         keep: The share of successes that the recommended setting keeps, between 0 and 1.
         confidence: The confidence that it does, between 0 and 1.
-        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not record it, tokens,
-            or else steps.
+        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where fewer than half of the steps have it,
+            tokens, or else steps.
         success: What a success is: "label", "ended" (the proxy: the run ended by itself), or None for labels where
             there are any.
         scope: Whether counters start at zero in each turn ("turn") or continue ("run").
@@ -342,7 +343,7 @@ class CapLab(OpensRuns):
 
     def _title(self) -> str:
         base = self._tables.at(self._setting).base
-        return f"caps on {count(base['runs'], 'run')}"
+        return f"caps on {count(base['runs'], base['noun'])}"
 
     def _text(self) -> str:
         table, answer = self._tables.at(self._setting), self.answer
@@ -353,7 +354,7 @@ class CapLab(OpensRuns):
             f"Setting: {in_words(self._tables.named(self._setting))}",
             f"Kept: {kept_in_words(answer['kept'])} {table.base['success']}.",
             *(f"Saved: {saved_in_words(saved)}." for saved in answer["saved"]),
-            f"Stopped: {count(stopped['n'], 'run')}, {stopped['succeeded']} of them {table.base['success']}.",
+            f"Stopped: {count(stopped['n'], table.noun)}, {stopped['succeeded']} of them {table.base['success']}.",
             *([] if found is None else found["sentences"]),
             *([] if tried is None else [tried["sentence"]]),
             *table.base["notes"],
@@ -400,7 +401,7 @@ class CapLab(OpensRuns):
 
     def _runs(self) -> dict[str, Part]:
         rows = self._tables.at(self._setting).answer(self._setting, MAX_IN_PAGE)["rows"]
-        listed = tuple(row["run"] for row in rows)
+        listed = tuple(dict.fromkeys(row["run"] for row in rows))
         if self._replays is None or self._replays[0] != listed:  # a page needs them twice
             self._replays = listed, replay_parts(self._by_id[run_id] for run_id in listed)
         return self._replays[1]
