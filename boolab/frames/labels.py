@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from boolab.core.text import first_of
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, is_missing
@@ -129,9 +130,7 @@ def check_keys(labels: Mapping[Any, Any], present: Container[Any], key: str) -> 
     """Raise `SettingError` if there are labels for what is not there."""
     unknown = [name for name in labels if name not in present]
     if unknown:
-        named = ", ".join(repr(name) for name in unknown[:_NAMED])
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        raise SettingError(f"labels for a {key} that no run has: {named}{more}")
+        raise SettingError(f"labels for a {key} that no run has: {first_of([*map(repr, unknown)], _NAMED)}")
 
 
 def mapping_of(by: object) -> Mapping[Any, Any]:

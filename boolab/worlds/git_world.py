@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from boolab.core.text import first_of
 from boolab.core.types import Run
 from boolab.errors import SettingError, WorldError
 from boolab.worlds.git_command import GitFailedError, shown, undone_on_error
@@ -226,9 +227,8 @@ class GitWorld:
         left_out = note.get("left_out", {})
         if not left_out:
             return ""
-        listed = ", ".join(f"{_readable(name)} ({why})" for name, why in list(left_out.items())[:_SHOWN])
-        more = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
-        return f"{listed}{more} was not kept, and is missing in {folder}: max_file_mb= sets the largest file"
+        listed = first_of([f"{_readable(name)} ({why})" for name, why in left_out.items()], _SHOWN)
+        return f"{listed} was not kept, and is missing in {folder}: max_file_mb= sets the largest file"
 
     def _free(self, folder: Path, given: object) -> Path:
         """A folder for a branch, if it may be used."""

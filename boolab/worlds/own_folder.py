@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -39,17 +39,16 @@ def own_folder(owner: str) -> Iterator[Path]:
         >>> folder.exists()
         False
     """
-    try:
-        lock, held = _new_lock(owner)
-        folder = lock.with_suffix("")
-        folder.mkdir(mode=0o700)
-    except OSError as error:
-        raise WorldError(f"no folder can be made in {str(_place())!r}: {error.strerror}") from error
-    try:
+    with ExitStack() as at_end:
+        try:
+            lock, held = _new_lock(owner)
+            folder = lock.with_suffix("")
+            at_end.callback(os.close, held)
+            at_end.callback(_remove, folder, lock)
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise WorldError(f"no folder can be made in {str(_place())!r}: {error.strerror}") from error
         yield folder
-    finally:
-        _remove(folder, lock)
-        os.close(held)
 
 
 def remove_leftovers(owners: Collection[str]) -> None:

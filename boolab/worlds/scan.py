@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from boolab.core.text import first_of
 from boolab.errors import WorldError
 from boolab.worlds.git_command import Git, joined, names, shown
 
@@ -148,10 +149,9 @@ def refuse(root: Path, repositories: Sequence[bytes]) -> None:
     """Raise `WorldError` for repositories in the folder, by name."""
     if not repositories:
         return
-    listed = ", ".join(shown(name) for name in repositories[:_SHOWN])
-    more = f" and {len(repositories) - _SHOWN} more" if repositories[_SHOWN:] else ""
+    listed = first_of([shown(name) for name in repositories], _SHOWN)
     msg = (
-        f"{str(root)!r} holds other repositories or submodules, whose files its own does not keep: {listed}{more}. "
+        f"{str(root)!r} holds other repositories or submodules, whose files its own does not keep: {listed}. "
         "Add them to .gitignore, or choose a folder without them"
     )
     raise WorldError(msg)

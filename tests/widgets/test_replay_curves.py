@@ -51,6 +51,16 @@ def test_a_cost_with_a_limit_is_what_the_limit_counts() -> None:
     assert (curves(run)["cost"]["limit"], curves(run)["cost"]["values"]) == (2.0, [0.25, 0.75, 1.0])
 
 
+def test_a_sum_that_starts_at_zero_in_each_turn_says_so() -> None:
+    run = run_of([usage(10, 0.25), usage(20, 0.5), usage(30, 0.25), usage(40, 0.25)], stop=bl.max_cost(2))
+    assert curves(run)["cost"]["label"] == "cost"
+    turns = replace(run, steps=tuple(step._replace(turn=1 + (step.index > 2)) for step in run.steps))
+    cost = curves(turns)["cost"]
+    assert (cost["label"], cost["values"]) == ("cost (turn)", [0.25, 0.75, 0.25, 0.5])
+    whole = curves(replace(turns, limits={}))["cost"]
+    assert (whole["label"], whole["values"][-1]) == ("cost", 1.25)
+
+
 def timed(*times: int) -> bl.Run:
     run = run_of([usage(1)] * len(times))
     return replace(run, steps=tuple(step._replace(model_ms=ms) for step, ms in zip(run.steps, times, strict=True)))

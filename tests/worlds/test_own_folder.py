@@ -86,3 +86,16 @@ def test_an_error_removes_the_folder(place: Path) -> None:
     with pytest.raises(ZeroDivisionError), own_folder("a1"):
         1 / 0  # noqa: B018 - the error
     assert list(place.iterdir()) == []
+
+
+def test_where_no_folder_can_be_made_the_lock_is_given_back(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, mode: int = 0o777) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", full)
+        with pytest.raises(WorldError, match="No space left"), own_folder("a1"):
+            pass
+    assert list(place.iterdir()) == []
+    held = [one.readlink() for one in Path("/proc/self/fd").iterdir() if os.path.lexists(one)]
+    assert not [path for path in held if path.is_relative_to(place)]

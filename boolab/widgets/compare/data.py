@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
-from boolab.core.text import aligned, clean, clip, count
+from boolab.core.text import aligned, clean, clip, count, first_of
 from boolab.core.tool_kinds import Kind, kind_of
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.rules.call_identity import arguments_hash
@@ -266,8 +266,7 @@ def _step_in_words(step: Step) -> str:
     if step.error:
         return f"fails: {_line(step.error, _QUOTE)}"
     if labels:
-        more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
-        return f"calls {', '.join(labels[:MAX_NAMED])}{more}"
+        return f"calls {first_of(labels, MAX_NAMED)}"
     return f'writes "{_line(step.response.text, _QUOTE)}"' if step.response.text else "writes nothing"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import Any, Final
 
@@ -20,8 +20,8 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     """The curves of a run: each with `key`, `label`, `unit`, `limit` (None: not known) and `values` after each step.
 
     Cost and tokens are sums. Where the run's own limits hold, they are the counters that these read, which start at
-    zero in each turn; where none does, sums of the whole run. What fewer than two steps have on record has
-    no curve; None is unknown.
+    zero in each turn, and the label says so; where none does, sums of the whole run. What fewer than two steps have on
+    record has no curve; None is unknown.
 
     Args:
         run: The run.
@@ -55,7 +55,9 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 
 def _curve(key: str, unit: str, sums: Sequence[float | None], limited: Mapping[str, Any] | None) -> dict[str, Any]:
     limit, values = (None, list(sums)) if limited is None else (limited["limit"], limited["values"][1:])
-    return {"key": key, "label": key, "unit": unit, "limit": limit, "values": values}
+    known = [value for value in values if value is not None]
+    by_turn = any(after < before for before, after in pairwise(known))
+    return {"key": key, "label": f"{key} (turn)" if by_turn else key, "unit": unit, "limit": limit, "values": values}
 
 
 def _sums(values: Sequence[float | None]) -> list[float | None]:
