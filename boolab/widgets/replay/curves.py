@@ -20,8 +20,8 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     """The curves of a run: each with `key`, `label`, `unit`, `limit` (None: not known) and `values` after each step.
 
     Cost and tokens are sums. Where the run's own limits hold, they are the counters that these read, which start at
-    zero in each turn, and their label has "(turn)"; where none does, sums of the whole run. What fewer than two steps have on
-    record has no curve; None is unknown.
+    zero in each turn, and their label has "(turn)"; where none does, sums of the whole run. What fewer than two steps
+    have on record has no curve; None is unknown.
 
     Args:
         run: The run.
