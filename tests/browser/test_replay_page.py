@@ -439,6 +439,17 @@ def test_a_turn_narrows_all_to_itself_until_all_turns_are_wanted(opened: Opened)
     at(shown, 1)
 
 
+def test_a_page_that_opens_at_a_late_step_has_no_gap_in_its_outline(page_of: PageOf) -> None:
+    run = next(one for one in bl.load_runs(ROOT / "datasets/runs") if one.run_id == "coder-044")
+    policies = ["boocode", "openhands", "gemini_cli", "claude_code"]
+    shown = page_of(bl.Replay(run, step=38, policies=policies), width=1600, height=1000)
+    shown.locator(".outline .item[aria-current]").wait_for()
+    scroller = shown.locator(".outline .scroller")
+    first, seen = scroller.evaluate("""(e) => [
+      Math.min(...[...e.querySelectorAll(".rows > *")].map((row) => row.offsetTop)), e.scrollTop]""")
+    assert first <= seen
+
+
 def test_the_outline_is_walked_with_up_and_down(opened: Opened) -> None:
     shown = opened()
     shown.locator(".outline [data-first='3']").click()

@@ -47,6 +47,9 @@ function outlineOf(data, { onItem, onBetween, onTurn, openRun }) {
   });
   const sized = new ResizeObserver(([{ contentRect }]) => {
     height = contentRect.height || height;
+    // Before it was laid out, it did not scroll.
+    scroller.scrollTop = Math.min(top, rows.length * ROW - height);
+    top = scroller.scrollTop;
     show(shown);
   });
   sized.observe(scroller);
