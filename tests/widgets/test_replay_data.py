@@ -130,6 +130,21 @@ def test_a_stop_in_a_later_turn_stands_at_the_step_of_the_whole_run() -> None:
     assert [number for number, step in enumerate(data["steps"], 1) if "limit" in step["flags"]] == [4]
 
 
+def test_counters_of_a_benchmark_continue_through_the_messages_of_its_user() -> None:
+    look = [("look", '{"what": "x"}')]
+    limits = {"steps": 9}
+    run = made(look, "One.", look, look, "Two.", turns=[1, 1, 2, 2, 3], source="tau_bench", success=False, limits=limits)
+    for source, step in (("tau_bench", 4), ("claude_code", None)):
+        data = replay_data(replace(run, source=source), policies=[], rules=[bl.max_steps(4)])
+        assert data["marks"][1]["step"] == step
+        assert data["counts_by_turn"] == (step is None)
+    data = replay_data(run, policies=[], rules=[bl.max_steps(4)])
+    assert gauge(data, "steps")["values"] == [0, 1, 2, 3, 4, 5]
+    assert [call["streak"] for step in data["steps"] for call in step["calls"]] == [1, 2, 3]
+    assert data["header"]["verdict"]["loss"] == "and saved 1 step."
+    assert "Limits hold for the whole run." in data["notes"]
+
+
 def test_by_default_every_policy_has_a_mark_and_those_without_their_compaction_are_told() -> None:
     data = replay_data(play(distinct(2), policy="opencode_3631"))
     assert [mark["policy"] for mark in data["marks"]] == ["opencode_3631", *DEFAULT_POLICIES]
@@ -340,6 +355,16 @@ def test_what_a_log_gives_for_the_whole_run_is_in_the_head() -> None:
     shown = {one["name"]: one["value"] for one in data["header"]["kpis"]}
     assert shown == {"steps": "1", "tokens": "1.3M", "cost": "$4.03"}
     assert data["steps"][0]["events"][0]["text"] == "cost $4.03, input tokens 1.3M, output tokens 7,586"
+    assert data["notes"][:2] == [
+        "Not on record: times, limits.",
+        "On record for the whole run, not for each step: tokens and costs.",
+    ]
+
+
+def test_a_limit_of_cost_is_named_by_its_amount() -> None:
+    stop = Stop("cost_budget", 1, "exit_cost")
+    data = replay_data(made([("look", "{}")], stop=stop, limits={"cost": 4_000_000}), policies=[])
+    assert data["marks"][0]["limit"] == data["between"][-1]["name"] == "cost $4.00"
 
 
 # --- Subagents --------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def rows_between(run: Run, marks: Sequence[Mapping[str, Any]], children: Sequenc
         [(1, 'stop', 'The run ended here: finished after 1 step.')]
     """
     order = ("compaction", "subagent", "limit", "stop")
-    rows = [*_limits(run, marks), *_compactions(run), *_subagents(run, children), _stop(run)]
+    rows = [*_limits(run, marks), *_compactions(run), *_subagents(run, children), _stop(run, marks)]
     return sorted(rows, key=lambda row: (row["after"], order.index(row["kind"])))
 
 
@@ -113,11 +113,11 @@ def _compacted(kept_from: int) -> str:
     return f"Compaction: a summary took the place of all before step {kept_from:,}."
 
 
-def _stop(run: Run) -> dict[str, Any]:
+def _stop(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     rule = f", by {run.stop.rule}" if run.stop.rule else ""
     title = f"The run ended here: {run.stop_reason.replace('_', ' ')} {stop_place(run)}{rule}."
     last = run.wrap_up.text if run.wrap_up is not None else run.synthesis or ""
     sentinel = run.sentinel.text if run.sentinel is not None else ""
     details = "\n\n".join(dict.fromkeys(map(in_words, filter(None, (sentinel, last)))))  # each once: some are the same
-    name = run.stop.rule or run.stop_reason
+    name = next((mark["limit"] for mark in marks if mark["own"]), run.stop.rule or run.stop_reason)
     return _row("stop", run.n_steps, title, in_words(run.error or ""), name=name, details=details)

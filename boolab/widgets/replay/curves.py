@@ -19,9 +19,9 @@ _MAX_LABELLED: Final = 3
 def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The curves of a run: each with `key`, `label`, `unit`, `limit` (None: not known) and `values` after each step.
 
-    Cost and tokens are sums. Where the run's own limits hold, they are the counters that these read, which start at
-    zero in each turn, and their label has "(turn)"; where none does, sums of the whole run. What fewer than two steps
-    have on record has no curve; None is unknown.
+    Cost and tokens are sums. Where the run's own limits hold, they are the counters that these read, which may start
+    at zero in each turn: their label then has "(turn)". Where none does, they are sums of the whole run. What fewer
+    than two steps have on record has no curve; None is unknown.
 
     Args:
         run: The run.

@@ -29,8 +29,8 @@ from boolab.widgets.replay.code import code_of
 from boolab.widgets.replay.curves import curves_of, slow_steps
 from boolab.widgets.replay.edits import is_window
 from boolab.widgets.replay.events import moments_of
-from boolab.widgets.replay.gauges import gauges_of
-from boolab.widgets.replay.header import MIN_STREAK, header_of
+from boolab.widgets.replay.gauges import counts_by_turn, gauges_of
+from boolab.widgets.replay.header import MIN_STREAK, header_of, used_in
 from boolab.widgets.replay.outline import outline_of
 from boolab.widgets.replay.requests import requests_of
 from boolab.widgets.replay.subagents import Child, children_of
@@ -128,6 +128,7 @@ def _data(
         "unknown_errors": all(call["error"] is None for step in steps for call in step["calls"]),
         "duration_ms": run.duration_ms,
         "turns": turns,
+        "counts_by_turn": len(turns) > 1 and counts_by_turn(run),
         "steps": steps,
         "gauges": gauges,
         "curves": curves_of(run, gauges),
@@ -186,7 +187,7 @@ def _streaks(run: Run) -> list[list[int]]:
     """For each call of each step, how many in a row were the same up to it; 0 for one that never ran."""
     repeat = RepeatStreak(run.identity)
     streaks = []
-    for _, steps in _segments(run):
+    for _, steps in _segments(run) if counts_by_turn(run) else [(1, run.steps)]:
         state = repeat.start
         for step in steps:
             counts = []
@@ -364,10 +365,15 @@ def _notes(run: Run) -> Iterator[str]:
         "costs": sum(usage.cost is None for usage in usages),
     }
     nowhere = [name for name, missing in unknown.items() if n and missing == n]
+    tokens, dollars = used_in(run)
+    sums = [name for name, whole in (("tokens", tokens), ("costs", dollars)) if name in nowhere and whole is not None]
+    nowhere = [name for name in nowhere if name not in sums]
     nowhere += ["errors"] if errors and not any(errors) else []
     nowhere += [] if run.limits else ["limits"]
     if nowhere:
         yield f"Not on record: {', '.join(nowhere)}."
+    if sums:
+        yield f"On record for the whole run, not for each step: {' and '.join(sums)}."
     if n and not is_timed(run) and not unknown["times"]:
         yield "No time passed."
     for name, missing in unknown.items():
@@ -381,7 +387,7 @@ def _notes(run: Run) -> Iterator[str]:
     if any(is_redacted(call.arguments) for call in calls) or any(is_redacted(result.content) for result in results):
         yield "The texts are not on record: their sizes are shown, and which of them are equal is known."
     if run.limits and len({step.turn for step in run.steps}) > 1:
-        yield "Counters start at zero in each turn."
+        yield "Counters start at zero in each turn." if counts_by_turn(run) else "Limits hold for the whole run."
 
 
 def _marking_notes(marks: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from boolab.core.types import MICRO, Run
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.step_table import Ledger
+from boolab.logs.sources import scope_of
 from boolab.rules.detectors.streaks import ErrorStreak, RepeatStreak
 
 _GAUGES: Final = (  # key, label, unit
@@ -24,14 +25,29 @@ _GAUGES: Final = (  # key, label, unit
 _ALWAYS: Final = frozenset({"steps", "tool_calls", "repeat_streak", "tokens", "cost"})
 
 
+def counts_by_turn(run: Run) -> bool:
+    """Whether counters start at zero in each turn; in benchmarks they continue through the messages of a user.
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> counts_by_turn(run), counts_by_turn(replace(run, source="tau_bench"))
+        (True, False)
+    """
+    return scope_of(run.source) == "turn"
+
+
 def nameless(run: Run) -> Run:
-    """The run without its names, which no counter needs: no text column accepts the lone surrogates in some."""
-    nothing: dict[str, Any] = dict.fromkeys(("agent", "model", "policy", "task", "source"), "")
-    return replace(run, run_id="run", settings={}, **nothing)
+    """The run without its names, which no counter needs: no text column accepts the lone surrogates in some.
+
+    A source whose limits hold for the whole run stays: counters start again, or not, by it, and it is a known name.
+    """
+    nothing: dict[str, Any] = dict.fromkeys(("agent", "model", "policy", "task"), "")
+    return replace(run, run_id="run", settings={}, source="" if counts_by_turn(run) else run.source, **nothing)
 
 
 def gauges_of(run: Run, compared: Sequence[tuple[str, int, str]] = ()) -> list[dict[str, Any]]:
-    """The counters of a run after each of its steps, as its rules read them: they start at zero in each turn.
+    """The counters of a run after each of its steps, as its rules read them: see `counts_by_turn`.
 
     Args:
         run: The run.
@@ -64,8 +80,9 @@ def _measured(run: Run) -> Iterator[dict[str, Any]]:
         yield {"key": "context", "label": "context", "unit": "tokens", "limit": run.context_window, "by": "",
                "values": [0, *sent]}  # fmt: skip
     if took and None not in took:
-        turns = [[step.model_ms or 0 for step in steps] for _, steps in groupby(run.steps, lambda step: step.turn)]
-        total = [0, *chain.from_iterable(map(accumulate, turns))]
+        by_turn = counts_by_turn(run)
+        spans = groupby(run.steps, lambda step: step.turn if by_turn else 1)
+        total = [0, *chain.from_iterable(accumulate(step.model_ms or 0 for step in steps) for _, steps in spans)]
         yield {"key": "model_time", "label": "model time", "unit": "ms", "limit": None, "by": "",
                "values": total}  # fmt: skip
 

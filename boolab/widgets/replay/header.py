@@ -13,6 +13,7 @@ from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, Run
 from boolab.frames.runs import known_sum
 from boolab.widgets._base.amounts import dollars_of, tokens_of
+from boolab.widgets.replay.gauges import counts_by_turn
 from boolab.widgets.replay.unrecorded import shown
 
 MIN_STREAK: Final = 3
@@ -162,7 +163,7 @@ def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         return {"limit": "", "loss": _none(others)}
     first = stops[0]
     saved = _after(run, first["step"])
-    if len({step.turn for step in run.steps}) > 1:
+    if counts_by_turn(run) and len({step.turn for step in run.steps}) > 1:
         loss = "and what the user would have done then is not known."
     else:
         loss = f"and lost a success to save {saved}." if run.success else f"and saved {saved}."

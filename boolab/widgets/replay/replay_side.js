@@ -25,12 +25,11 @@ function gaugesOf(data) {
     };
     return { element, show };
   });
-  const perTurn = (data.turns ?? []).length > 1;
   const summary = h("summary");
   const sent = h("p");
   const request = h("details", { class: "request" }, summary, sent);
   const show = (n) => {
-    fill(heading, `${perTurn ? "This turn, after" : "Counters after"} step ${count(n)}`);
+    fill(heading, `${data.counts_by_turn ? "This turn, after" : "Counters after"} step ${count(n)}`);
     for (const one of gauges) one.show(n);
     fill(summary, `What was sent for step ${count(n)}`);
     fill(sent, data.requests[n - 1] ?? "");
@@ -70,7 +69,7 @@ function wouldOf(data, onStep) {
   const element = h(
     "div", { class: "would", role: "group", "aria-label": "Where each limit would have stopped this run" },
     h("h4", {}, "Where limits would have stopped it"), rows.filter((row) => row.mark.step !== null || few).map((row) => row.element),
-    !few && h("details", {}, h("summary", {}, `never: ${count(never.length)} others`), never.map((row) => row.element)),
+    !few && h("details", {}, h("summary", {}, `never: ${never.length < rows.length ? `${count(never.length)} others` : `all ${count(never.length)}`}`), never.map((row) => row.element)),
     h("p", { class: "quiet" }, "Valid for limits that the model cannot see."),
   );
   return { element, show };

@@ -85,12 +85,14 @@ def limits_of(
 
 
 def real_stop(run: Run) -> dict[str, Any]:
-    """The mark of the stop that is on record."""
+    """The mark of the stop that is on record; a limit of cost is named by its amount, not by the harness's own word."""
+    cost = run.limits.get("cost") if run.stop_reason == "cost_budget" else None
+    limit = limit_in_words("cost", cost) if cost else run.stop.rule or run.stop_reason
     return {
-        "label": run.stop.rule or run.stop_reason,
+        "label": limit,
         "policy": run.policy,
         "rule": run.stop.rule,
-        "limit": run.stop.rule or run.stop_reason,
+        "limit": limit,
         "reason": run.stop_reason,
         "outcome": None,
         "step": stop_boundary(run),
@@ -149,7 +151,7 @@ def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
     mark = {"outcome": row["outcome"], "own": False, "compacts": False}
     if not stops:
         return mark | {"reason": None, "step": None, "acts": None}
-    before = {turn: steps[0].index - 1 for turn, steps in turns_of(run) if steps}
+    before = {turn: steps[0].index - 1 for turn, steps in turns_of(run) if steps} if row["scope"] == "turn" else {}
     reason = row["stop_reason"] if isinstance(row["stop_reason"], str) else None
     step = before.get(row["stop_turn"], 0) + int(row["stop_step"])
     acts = "unknown" if row["outcome"] == "unknown" else "steps in" if reason is None else "stops"
