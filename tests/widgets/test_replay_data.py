@@ -133,7 +133,9 @@ def test_a_stop_in_a_later_turn_stands_at_the_step_of_the_whole_run() -> None:
 def test_counters_of_a_benchmark_continue_through_the_messages_of_its_user() -> None:
     look = [("look", '{"what": "x"}')]
     limits = {"steps": 9}
-    run = made(look, "One.", look, look, "Two.", turns=[1, 1, 2, 2, 3], source="tau_bench", success=False, limits=limits)
+    run = made(
+        look, "One.", look, look, "Two.", turns=[1, 1, 2, 2, 3], source="tau_bench", success=False, limits=limits
+    )
     for source, step in (("tau_bench", 4), ("claude_code", None)):
         data = replay_data(replace(run, source=source), policies=[], rules=[bl.max_steps(4)])
         assert data["marks"][1]["step"] == step
