@@ -211,8 +211,9 @@ def counted_by(setting: Setting) -> str:
         'Calls are repeats if they have the same tool. Limits hold for the whole run. The runs are those of agent a.'
     """
     scope = "Limits start at zero in each turn" if setting.scope == "turn" else "Limits hold for the whole run"
-    agent = "of all agents" if setting.agent == ALL else f"of agent {clean(setting.agent) or 'without a name'}"
-    return f"{_compared(setting.identity)} {scope}. The runs are those {agent}."
+    name = clean(setting.agent) or "without a name"
+    agent = "" if setting.agent == ALL else f" The runs are those of agent {name}."
+    return f"{_compared(setting.identity)} {scope}.{agent}"
 
 
 def _compared(identity: Identities) -> str:

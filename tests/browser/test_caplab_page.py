@@ -4,6 +4,7 @@ import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -71,6 +72,26 @@ def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: 
     expect(row).to_contain_text("doom loop 4")
     row.locator("button.open").press("Enter")
     expect(page.locator(".opened .step-number")).to_contain_text("step 4 of 7")
+
+
+@pytest.mark.parametrize("width", [1080, 1280, 1600])
+def test_the_button_of_each_stopped_run_is_in_view_at_every_width(page_of: PageOf, width: int) -> None:
+    page = page_of(stopped_in_turns(), width=width)
+    table = page.locator("section.cut .scroll").first
+    expect(table.locator("th")).to_have_count(7)
+    places = page.locator("section.cut .scroll").evaluate_all(
+        "(all) => all.map((one) => one.scrollWidth - one.clientWidth)"
+    )
+    assert {*places} == {0}
+
+
+@cache
+def stopped_in_turns() -> CapLab:
+    """Runs with long names that several limits stop, where some successes may be kept: a table with all columns."""
+    runs = bl.load_runs(data_path("datasets") / "runs")
+    shown = CapLab(runs, exempt=["wait_for_build"])
+    shown.setting = {"max_steps": 24, "doom_loop": 3}
+    return shown
 
 
 def test_how_to_set_it_follows_the_setting_and_each_harness_has_its_text_to_copy(page_of: PageOf) -> None:

@@ -201,7 +201,11 @@ function bars({ base, answer }, x, foot) {
     base.longer ? `at the end ${count(base.longer)} of ${count(x.last)} steps or more` : null,
   ];
   put(group, h("line", { class: "rule", x1: SIZE.left, x2: x.end, y1: zero, y2: zero }));
-  return [group, h("text", { class: "caption", x: x.end, y: foot - 7, "text-anchor": "end" }, caption.filter(Boolean).join(", "))];
+  const text = caption.filter(Boolean).join(", ");
+  const now = x(answer.setting.max_steps);
+  const wide = 6.4 * text.length;
+  const isLeft = now < x.end && now > x.end - wide && now > SIZE.left + wide; // of the line of the present cap
+  return [group, h("text", { class: "caption", x: isLeft ? SIZE.left : x.end, y: foot - 7, "text-anchor": isLeft ? "start" : "end" }, text)];
 }
 
 function successes(n, { proxy }) {

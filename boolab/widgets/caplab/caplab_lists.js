@@ -84,14 +84,14 @@ function runTable(data, rows, name, act) {
   const reasons = new Set(answer.rows.map(({ reason }) => reason)).size > 1 || answer.rows.some(({ reason }) => reason !== "step_cap");
   const heads = ["task", agents ? "agent" : null, h("span", { class: "number" }, "steps"),
     h("span", {}, "spent, ", h("span", { class: "saved" }, "saved")), reasons ? "stopped by" : null, unsure ? "success" : null, "ended on record", h("span", { class: "only-read" }, "replay")];
-  const bar = ({ at, needed }) => h("svg", { class: "spent", width: BAR, height: 10, viewBox: `0 0 ${BAR} 10`, role: "img", "aria-label": `${count(at)} of ${plural(needed, "step")} spent` },
+  const bar = ({ at, needed }) => h("svg", { class: "spent", width: BAR, height: 10, viewBox: `0 0 ${BAR} 10`, preserveAspectRatio: "none", role: "img", "aria-label": `${count(at)} of ${plural(needed, "step")} spent` },
     h("rect", { class: "before", x: 0, y: 1, width: (BAR * Math.min(at, needed)) / most, height: 8 }),
     h("rect", { class: "after", x: (BAR * Math.min(at, needed)) / most, y: 1, width: Math.max(0, (BAR * (needed - at)) / most), height: 8 }));
   const line = (row) => h("tr", { class: "run-row", "data-run": visible(row.run), "data-begins": row.begins },
     h("td", { class: "name", title: visible(row.run) }, visible(row.name)),
     agents ? h("td", { class: "name" }, visible(row.agent)) : null,
     h("td", { class: "number" }, count(row.needed)), h("td", {}, bar(row)),
-    reasons ? h("td", { class: "why" }, row.reason === "unknown" ? "an unknown counter" : `${row.reason.replaceAll("_", " ")}${row.limit === null ? "" : ` ${count(row.limit)}`}`) : null,
+    reasons ? h("td", { class: "why" }, row.reason === "unknown" ? "an unknown counter" : `${row.reason === "step_cap" ? "cap" : row.reason.replaceAll("_", " ")}${row.limit === null ? "" : ` ${count(row.limit)}`}`) : null,
     unsure ? h("td", { class: "why" }, row.lost ? h("span", { class: "wrong" }, "\u2715 lost") : "may be kept") : null,
     h("td", { class: "why" }, row.ended_by),
     h("td", {}, data.held && !data.held.includes(row.run)

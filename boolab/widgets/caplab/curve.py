@@ -79,18 +79,19 @@ def title_of(curve: Curve, keep: float, advised: int | None = None, confidence: 
     return title if share is None else f"{title}: it saves {percent(share) if share else 'none'} of the {curve.measure}"
 
 
-def note_of(curve: Curve, confidence: float, *, turns: bool) -> str:
+def note_of(curve: Curve, confidence: float, others: str = "", *, turns: bool) -> str:
     """What is drawn, and on which data.
 
     Args:
         curve: The curve.
         confidence: The confidence of its lower bound.
+        others: The other limits that are set, in a few words; empty if none is.
         turns: Whether a cap is for each turn of a run.
     """
     of_turns = "steps in a turn" if curve.noun == "turn" else "steps in the longest turn of a run"
     steps = of_turns if turns else "steps"
     most = " to the most that may be kept" if [*curve.upper] != [*curve.lower] else ""
-    drawn = f"On record, by step cap ({steps}), the other limits as set."
+    drawn = f"On record, by step cap ({steps}){f', with {others}' if others else ''}."
     band = f" Band: lower bound, {level(confidence)} confidence{most}." if curve.of else ""
     return f"{drawn}{band}"
 

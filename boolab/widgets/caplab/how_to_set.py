@@ -113,7 +113,7 @@ def _where(part: Part) -> str:
 
 
 def _way(name: str, title: str, where: str, text: str, given: Mapping[str, int]) -> dict[str, Any]:
-    line = " ".join(_lines_with(text, [str(value) for value in given.values()]))
+    line = "\n".join(_lines_with(text, [str(value) for value in given.values()]))
     short = short_of(given) if given or name in ("boolab", "python") else ""
     way = {"name": name, "title": title, "where": where, "text": text, "line": line, "short": short}
     return way | {"others": [], "notes": []}

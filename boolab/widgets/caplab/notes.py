@@ -39,10 +39,10 @@ def notes_of(
     elif unlabelled := int((ledger.success < 0).sum()):
         yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
     if cut := int((~ledger.terminated).sum()):
-        won = int(((ledger.success == 1) & ~ledger.terminated).sum())
+        won = count(int(((ledger.success == 1) & ~ledger.terminated).sum()), "success", "successes")
         yield (
             f"{count(cut, noun)} ended at a limit of the recording, {'were interrupted, ' if noun == 'turn' else ''}"
-            f"or failed ({count(won, 'success', 'successes')} "
+            f"or with an error ({won} "
             f"among them), and {'keeps its' if cut == 1 else 'keep their'} recorded outcome: a looser limit changes "
             "nothing here."
         )

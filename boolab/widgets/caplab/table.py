@@ -236,6 +236,7 @@ class CapTable:
         budget = self._at("tool_budget", limits["tool_budget"])
         curve, confidence = self._curve(limits), self._question.confidence
         cap, advised = tightest(curve, self.keep), self._advised(limits)
+        others = {name: limits[name] for name in SETTINGS[1:] if limits[name] is not None}
         loops = self._over((-1, budget, slice(None)), self.options["doom_loop"])
         shares = [
             {"value": value, "saved": share, "kept": kept / curve.of}
@@ -248,7 +249,7 @@ class CapTable:
             "at_least": np.round(curve.at_least, 4).tolist(),
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
             "title": title_of(curve, self.keep, advised, confidence),
-            "note": note_of(curve, confidence, turns=self._turns()),
+            "note": note_of(curve, confidence, short_of(others) if others else "", turns=self._turns()),
             "on_record": (
                 f"On record: {f'no cap that stops a {self.noun}' if cap is None else short_of({'max_steps': cap})}."
             ),
