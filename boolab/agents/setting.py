@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.core.axes import AXES, SETTINGS
-from boolab.core.text import clean, percent, span
+from boolab.core.text import clean, percent, rounded_down, span
 from boolab.core.types import Identities, Scope
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, policies
@@ -241,7 +241,7 @@ def kept_in_words(kept: Mapping[str, int]) -> str:
     lower, upper, base = kept["lower"], kept["upper"], kept["of"]
     if not base:
         return "none of none"
-    shares = list(dict.fromkeys([percent(lower / base), percent(upper / base)]))
+    shares = list(dict.fromkeys([rounded_down(lower / base), rounded_down(upper / base)]))
     return f"{span(lower, upper)} of {base:,} ({' to '.join(shares)})"
 
 

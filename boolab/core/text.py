@@ -258,6 +258,17 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if in_the_middle or share in (0, 1) else f"{share:.1%}"
 
 
+def rounded_down(share: float) -> str:
+    """A share that is kept, in percent with a decimal, never more than it is.
+
+    Example:
+        >>> rounded_down(0.9499), rounded_down(0.95), rounded_down(1)
+        ('94.9%', '95.0%', '100%')
+    """
+    tenths = int(share * 1000 + 1e-9)
+    return f"{tenths / 10:.1f}%" if tenths < 1000 else "100%"  # noqa: PLR2004 - all of it
+
+
 def whole_percent(part: float, base: float) -> str:
     """A share in whole percent: 100% only for all of it, and 0% only for nothing.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, product
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
 from boolab.core.axes import AXES
-from boolab.core.text import count, level, percent
+from boolab.core.text import count, level, percent, rounded_down
 from boolab.frames.dtypes import is_missing
 from boolab.report.study import MAX_GROUPS, UNITS, Study
 from boolab.report.summary import SummaryRow
@@ -140,14 +140,14 @@ def recommended_title(rows: Sequence[SummaryRow], unit: str, kept: str = "succes
     if not on:
         return ""
     which = "tightest limits that are safe" if on[0].is_poor else "recommended limits"
-    saved = _between([row.saved_share or 0 for row in on])
-    keep = _between([row.kept[0] / row.successes for row in on])
+    saved = _between(percent, [row.saved_share or 0 for row in on])
+    keep = _between(rounded_down, [row.kept[0] / row.successes for row in on])
     of = "the cost" if unit == "cost" else f"the {unit}"
     return f"The {which} save {saved} of {of} and keep {keep} of the {kept}"
 
 
-def _between(shares: Sequence[float]) -> str:
-    low, high = percent(min(shares)), percent(max(shares))
+def _between(words: Callable[[float], str], shares: Sequence[float]) -> str:
+    low, high = words(min(shares)), words(max(shares))
     return low if low == high else f"{low} to {high}"
 
 
@@ -166,7 +166,7 @@ def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str, kept: 
         return f"{least}, a {label} saves none of {of}"
     if len(curves) == 1:
         return f"{least}, a {label} of {int(best[0][0])} saves {percent(best[0][1])} of {of}"
-    between = _between([share for _, share in best] + [0.0] * (len(curves) - len(best)))
+    between = _between(percent, [share for _, share in best] + [0.0] * (len(curves) - len(best)))
     return f"{least}, a {label} saves {between} of {of} of {count(len(curves), 'group')}"
 
 
@@ -250,7 +250,7 @@ def _curve(curve: Curve, scale: _Scale) -> Iterator[Markup]:
     if curve.chosen:
         x, y = curve.chosen
         what = "the tightest that is safe" if curve.poor else "recommended"
-        name = f"{curve.name}, {what}: keeps {percent(y)} of the successes, saves {percent(x)}"
+        name = f"{curve.name}, {what}: keeps {rounded_down(y)} of the successes, saves {percent(x)}"
         yield Markup('<circle class="chosen{}" cx="{:.1f}" cy="{:.1f}" r="4.5"><title>{}</title></circle>').format(
             " poor" if curve.poor else "", scale.x(x), scale.y(max(y, scale.least)), name
         )

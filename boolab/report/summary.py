@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from boolab.core.axes import AXES
-from boolab.core.text import count, level, percent, shorten, span
+from boolab.core.text import count, level, rounded_down, shorten, span
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.study import UNITS, Study, key_of
 from boolab.stats.trade import Trade
@@ -189,5 +189,5 @@ def kept_note(row: SummaryRow, keep: float) -> str:
     """
     if not row.successes:
         return ""
-    share = percent(row.kept[0] / row.successes)
+    share = rounded_down(row.kept[0] / row.successes)
     return f"{share}, at least {level(keep)}" if row.is_on else share

@@ -292,7 +292,7 @@ def test_without_javascript_a_text_and_a_picture_stand_in() -> None:
     assert bundle["text/plain"].startswith(
         "CapLab(caps on 4 runs)\nSetting: step cap 3, no tool budget, no doom-loop threshold"
     )
-    assert "Kept: 1 of 3 (33%) successes." in bundle["text/plain"]
+    assert "Kept: 1 of 3 (33.3%) successes." in bundle["text/plain"]
     assert "<iframe" in bundle["text/html"]
     assert imread(io.BytesIO(lab._picture())).std() > 0
 

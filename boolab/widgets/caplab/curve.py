@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from boolab.core.text import count, level, money, percent, short_number
+from boolab.core.text import count, level, money, percent, rounded_down, short_number
 from boolab.stats.trade import Trade
 
 
@@ -134,17 +134,6 @@ def _tip(curve: Curve, n: int, share: float | None) -> list[list[str]]:
     if trade.each is not None and share is not None:
         rows.append(["saved per lost success", trade.each, ""])
     return rows
-
-
-def rounded_down(share: float) -> str:
-    """A share that is kept, in percent with a decimal, never more than it is.
-
-    Example:
-        >>> rounded_down(0.9499), rounded_down(0.95), rounded_down(1)
-        ('94.9%', '95.0%', '100%')
-    """
-    tenths = int(share * 1000 + 1e-9)
-    return f"{tenths / 10:.1f}%" if tenths < 1000 else "100%"  # noqa: PLR2004 - all of it
 
 
 def amounts(saved: float, whole: float, measure: str) -> str:

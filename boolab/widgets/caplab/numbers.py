@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boolab.core.text import count, level, percent
+from boolab.core.text import count, level, percent, rounded_down
 from boolab.stats.trade import Trade
-from boolab.widgets.caplab.curve import amounts, rounded_down
+from boolab.widgets.caplab.curve import amounts
 
 
 def numbers_of(

@@ -9,11 +9,10 @@ import numpy as np
 
 from boolab.agents.setting import Setting
 from boolab.core.axes import AXES
-from boolab.core.text import level, percent
+from boolab.core.text import level, percent, rounded_down
 from boolab.counterfactuals.step_table import Ledger
 from boolab.stats.intervals import Array, lower_bound
 from boolab.stats.trade import BETTER_OFF, Trade
-from boolab.widgets.caplab.curve import rounded_down
 
 
 def independent_successes(ledger: Ledger) -> int:
