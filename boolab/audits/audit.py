@@ -159,7 +159,8 @@ def audit_files(
         msg = f'limits: {limits!r} is not accepted; expected "auto", or a mapping such as {{"max_turns": 10}}'
         raise SettingError(msg)
     given = [] if isinstance(limits, str) else by_hand(limits)
-    given += [one for path in _paths(config) for one in declared_in(path)]
+    named = {path: declared_in(path) for path in _paths(config)}
+    given += [one for found in named.values() for one in found]
     seen: dict[Path, list[Declared]] = {}
     runs: list[Run] = []
     rows: list[Row] = []
@@ -175,7 +176,8 @@ def audit_files(
     binding = binding_of(rows, never)
     frame = _frame(rows)
     words = Words(runs, rows, binding, unmatched(given, runs, harness))
-    notes = (*words.notes(), *price_notes(runs))
+    without = [f"{path}: no limit is declared in it." for path, found in named.items() if not found]
+    notes = (*without, *words.notes(), *price_notes(runs))
     title, sentences = "Limits, declared and counted", tuple(words.sentences())
     return Audit(title, frame, sentences, notes, _shown(frame), binding=binding)
 

@@ -79,8 +79,7 @@ def declared_in(path: Path) -> list[Declared]:
             raise SettingError(msg)
         return found
     try:
-        read = _reader_of(path)
-        return list(read(path))
+        return list(_reader_of(path)(path))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SettingError(f"{path}: {why}") from error
@@ -120,6 +119,11 @@ def folders_of(log: Path) -> list[Path]:
     return [*named, log.parent.resolve()]  # above `../logs` is not the current folder
 
 
+def _is_named(folder: Path, name: str) -> bool:
+    """Whether a folder has this name, also where it is given as `.` or through a link."""
+    return name in (folder.name, folder.resolve().name)
+
+
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
@@ -130,12 +134,12 @@ def _is_folder(path: Path) -> bool:
 def _in_folder(folder: Path) -> Iterator[Declared]:
     for name in _AGENT_FOLDERS:
         home, inner = name.split("/")
-        inside = folder / inner if folder.name == home else folder / name
+        inside = folder / inner if _is_named(folder, home) else folder / name
         for file in sorted(inside.glob("*.md"))[:MAX_AGENTS] if _is_folder(inside) else ():
             yield from _tried(_agent_file, file)
     for name, read in _FILES.items():
         home, _, inner = name.rpartition("/")
-        file = folder / inner if home and folder.name == home else folder / name
+        file = folder / inner if home and _is_named(folder, home) else folder / name
         yield from _tried(read, file)
 
 
@@ -154,7 +158,7 @@ def _agent_file(path: Path) -> Iterator[Declared]:
 
     It is read line by line: real descriptions have colons, which YAML refuses and these harnesses accept.
     """
-    home = path.parent.parent.name
+    home = path.absolute().parent.parent.name
     source, keys = next((v for k, v in _AGENT_FOLDERS.items() if k.split("/")[0] == home), ("", ()))
     lines = read_file(path, MAX_BYTES).decode("utf-8-sig").splitlines()
     if not lines or lines[0].rstrip() != "---":
@@ -274,11 +278,11 @@ def _reader_of(path: Path) -> Callable[[Path], Iterator[Declared]]:
     if path.suffix in (".yaml", ".yml"):
         return _yaml
     if path.suffix == ".toml":
-        return _codex if path.parent.name == ".codex" or "rollout_budget" in _start(path) else _openhands
+        return _codex if _is_named(path.parent, ".codex") or "rollout_budget" in _start(path) else _openhands
     if path.suffix in (".json", ".jsonc"):
-        if path.parent.name == ".claude":
+        if _is_named(path.parent, ".claude"):
             return _claude
-        return _gemini if path.parent.name == ".gemini" or path.stem == "settings" else _opencode
+        return _gemini if _is_named(path.parent, ".gemini") or path.stem == "settings" else _opencode
     msg = "no configuration of a harness: expected an agent file (.md), or a .json, .jsonc, .toml or .yaml file"
     raise ValueError(msg)
 

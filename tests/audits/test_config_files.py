@@ -97,6 +97,24 @@ def test_a_folder_without_limits_and_a_path_that_is_not_there_are_errors(tmp_pat
         declared_in(tmp_path / "gone.json")
 
 
+def test_a_file_is_recognized_from_inside_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / ".claude/settings.json", '{"env": {"CLAUDE_CODE_MAX_TURNS": "3"}}')
+    written(tmp_path / ".claude/agents/e.md", AGENT.format("explore", "maxTurns: 10"))
+    monkeypatch.chdir(tmp_path / ".claude")
+    settings, agent = limits(Path("settings.json")), limits(Path("agents/e.md"))
+    assert settings == [("CLAUDE_CODE_MAX_TURNS", 3, None, "claude_code")]
+    assert agent == [("maxTurns", 10, "explore", "claude_code")]
+    assert sorted(limits(Path())) == sorted([*settings, *agent])
+    monkeypatch.chdir("agents")
+    assert limits(Path("e.md")) == agent
+
+
+def test_a_file_that_was_named_and_declares_no_limit_is_in_the_notes(tmp_path: Path) -> None:
+    config = written(tmp_path / "opencode.json", "{}")
+    logs = session(tmp_path / "logs", tmp_path / "gone", agent_calls=2)
+    assert bl.audit(logs, config=config).notes[0] == f"{config}: no limit is declared in it."
+
+
 def test_comments_that_do_not_end_take_no_time(tmp_path: Path) -> None:
     path = written(tmp_path / "opencode.json", "{" + "/*/" * 200_000 + "," * 200_000)
     start = time.process_time()
