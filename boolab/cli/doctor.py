@@ -57,7 +57,7 @@ def _next(there: Sequence[Found], since: str | None, limit: int | None) -> list[
     if not ready:
         what = "No log here is of a format that boolab reads. " if there else ""
         elsewhere = f"{what}If you have logs elsewhere: {program()} report FOLDER -o report.html"
-        return [elsewhere, f"Next: {program()} demo"]
+        return [elsewhere, f"Next: {program()} report atlas/swebench-verified -o report.html"]
     return [f"Next: {command(ready[0], since=since, limit=limit)}"]
 
 

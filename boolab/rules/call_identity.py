@@ -299,6 +299,9 @@ def _no_number(name: str) -> object:
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
+_DIGITS: Final = 4300
+"""The most digits before a decimal point that pydantic accepts."""
+_LONG_NUMBER: Final = re.compile(rf"(?<![0-9])[0-9]{{{_DIGITS + 1}}}")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")
 """A surrogate, as it is or escaped."""
 _DEEPEST: Final = 200
@@ -328,6 +331,8 @@ def _parse(arguments: str) -> object:
 def _parse_plain(arguments: str) -> object:
     """The arguments as the standard library parses them; `_NOT_PARSED` where pydantic may not agree."""
     if arguments.count("[") + arguments.count("{") > _DEEPEST or _SURROGATE.search(arguments):
+        return _NOT_PARSED
+    if len(arguments) > _DIGITS and _LONG_NUMBER.search(arguments):
         return _NOT_PARSED
     try:
         value, end = _DECODER.raw_decode(arguments)

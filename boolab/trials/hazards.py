@@ -178,7 +178,7 @@ class _Pool:
         within = times <= limit
         alive = np.cumprod(1 - over / risk, axis=1)
         before = np.hstack([np.ones((len(alive), 1)), alive[:, :-1]])
-        found = (np.where(within, before * well / risk, 0.0)).sum(axis=1)
+        found = np.minimum(np.where(within, before * well / risk, 0.0).sum(axis=1), 1.0)  # rounding may exceed 1
         return float(found[0]), found[1:], int(times[-1])
 
 

@@ -120,7 +120,7 @@ def test_commands_run_as_they_are_printed_where_boolab_is_not_on_the_path(tmp_pa
     there = {**here, "PATH": f"{tmp_path}/.venv/bin:/usr/bin:/bin"}
     named = f"{tmp_path}/.venv/bin/boolab"  # what a shell starts for the name
     done = subprocess.run([named, "doctor"], cwd=tmp_path, env=there, capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("Next: boolab demo\n")
+    assert done.stdout.endswith("Next: boolab report atlas/swebench-verified -o report.html\n")
 
 
 def test_a_store_leads_to_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
@@ -194,6 +194,7 @@ ODD_PARTS = [
     "-0",
     "01",
     "9" * 4301,
+    "9" * 4301 + ".0",
     "\t",
     "\\u0000",
     '"',
@@ -202,6 +203,7 @@ ODD_PARTS = [
 
 
 @cases(250)
+@example([[0.0]], False, [(2, "9" * 4301)])
 @given(JSON_VALUES, st.booleans(), st.lists(st.tuples(st.integers(0, 40), st.sampled_from(ODD_PARTS)), max_size=2))
 def test_the_standard_library_parses_arguments_as_pydantic_does_or_leaves_them_to_it(
     value: Any, ascii_only: bool, odd: list[tuple[int, str]]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -123,6 +123,7 @@ def test_without_a_stated_maximum_there_is_no_interval_of_the_cost() -> None:
     assert [name for name in map(str, found.frame) if name.startswith("extra")] == []
 
 
+@example(1.0, 2.2250738585e-313, 0.0, 0.0, 0, 0)
 @given(*[st.floats(-50, 50)] * 2, *[st.floats(0, 50)] * 2, st.integers(0, 100), st.integers(0, 100))
 def test_a_ratio_lies_in_the_interval_of_its_parts(
     cost: float, gain: float, cost_width: float, gain_width: float, at: int, there: int
@@ -133,8 +134,9 @@ def test_a_ratio_lies_in_the_interval_of_its_parts(
     if gains.high <= 0:
         assert math.isnan(found.low)
     elif other > 0:
-        assert found.low <= one / other + 1e-6 * abs(one / other)
-        assert found.high >= one / other - 1e-6 * abs(one / other)
+        ratio = one / other
+        assert found.low <= ratio or math.isclose(found.low, ratio, rel_tol=1e-6)
+        assert found.high >= ratio or math.isclose(found.high, ratio, rel_tol=1e-6)
     if gains.low <= 0 < gains.high:
         assert math.isinf(found.high) == (costs.high > 0)
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -52,6 +52,7 @@ some = st.tuples(st.integers(1, 12), st.booleans(), st.sampled_from([3, 5, 8, No
 
 
 @cases(60)
+@example([(3, False, 3), (3, True, 5), (5, False, 5), (5, True, 8), (5, True, 8), (5, True, 8)])  # rounds to above 1
 @given(st.lists(some, min_size=2, max_size=14))
 def test_the_gain_is_the_incidence_of_success_among_runs_that_went_further(
     told: list[tuple[int, bool, int | None]],
