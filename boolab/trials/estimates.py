@@ -10,6 +10,7 @@ lower end of an interval counts it as the worst that it can be, the upper end as
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -274,8 +275,7 @@ def ratio_of(cost: Interval, gain: Interval) -> Interval:
     """
     if gain.high <= 0:
         return Interval(float("nan"), float("nan"))
-    low = cost.low / (gain.high if cost.low >= 0 else max(gain.low, 1e-300))
-    most = float("inf") if gain.low <= 0 else cost.high / gain.low
-    return Interval(
-        low if gain.low > 0 or cost.low >= 0 else float("-inf"), cost.high / gain.high if cost.high <= 0 else most
-    )
+    no_gain = gain.low <= 0
+    low = cost.low / gain.high if cost.low >= 0 else -math.inf if no_gain else cost.low / gain.low
+    high = cost.high / gain.high if cost.high <= 0 else math.inf if no_gain else cost.high / gain.low
+    return Interval(low, high)

@@ -124,6 +124,7 @@ def test_without_a_stated_maximum_there_is_no_interval_of_the_cost() -> None:
 
 
 @example(1.0, 2.2250738585e-313, 0.0, 0.0, 0, 0)
+@example(-1.0, 2.2250738585072014e-308, 0.0, 0.0, 0, 0)
 @given(*[st.floats(-50, 50)] * 2, *[st.floats(0, 50)] * 2, st.integers(0, 100), st.integers(0, 100))
 def test_a_ratio_lies_in_the_interval_of_its_parts(
     cost: float, gain: float, cost_width: float, gain_width: float, at: int, there: int

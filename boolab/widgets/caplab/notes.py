@@ -40,9 +40,9 @@ def notes_of(
         yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
     if cut := int((~ledger.terminated).sum()):
         won = count(int(((ledger.success == 1) & ~ledger.terminated).sum()), "success", "successes")
+        broken = ", with an error, or by an interruption" if noun == "turn" else ", or with an error"
         yield (
-            f"{count(cut, noun)} ended at a limit of the recording, {'were interrupted, ' if noun == 'turn' else ''}"
-            f"or with an error ({won} "
+            f"{count(cut, noun)} ended at a limit of the recording{broken} ({won} "
             f"among them), and {'keeps its' if cut == 1 else 'keep their'} recorded outcome: a looser limit changes "
             "nothing here."
         )
