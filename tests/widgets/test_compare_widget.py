@@ -286,6 +286,29 @@ def test_runs_of_the_same_agent_are_named_by_their_tasks() -> None:
     assert all(name in repr(bl.Compare(a, b)) for name in names)
 
 
+def test_runs_of_one_task_are_named_by_whole_ids_and_their_missing_texts_by_size() -> None:
+    tries = [run for run in bl.load_dataset("atlas/tau-airline") if run.task == "tau-airline/3"][:2]
+    compare = bl.Compare(*tries)
+    data = data_of(compare)
+    assert [side["name"] for side in data["sides"]] == [run.run_id for run in tries]
+    assert "<redacted" not in json.dumps(data)
+    assert data["did"][0] == "gets from the user: a text of 92 characters that is not on record"
+    assert data["steps"][0][0]["missing"] == "text not on record, 120 characters"
+    assert data["steps"][0][6]["calls"][0]["missing"] == "not on record, 27 characters"
+
+
+@pytest.mark.parametrize(
+    ("ids", "names"),
+    [
+        (("0" * 40, "1" * 40), ("0" * 12, "1" * 12)),
+        (("x" * 40 + "a", "x" * 40 + "b"), ("…" + "x" * 11 + "a", "…" + "x" * 11 + "b")),
+    ],
+)
+def test_long_ids_are_named_by_the_part_that_differs(ids: tuple[str, str], names: tuple[str, str]) -> None:
+    a, b = (run_of("A", one) for one in ids)
+    assert tuple(side["name"] for side in data_of(bl.Compare(a, b))["sides"]) == names
+
+
 def talking(run_id: str, texts: Sequence[str], calls: Sequence[ToolCall]) -> Run:
     made = tuple(
         Step(n, 1, n, 1, 1, Response(text, (call,)), (ToolResult("", "seen"),))

@@ -209,6 +209,7 @@ function stepOf(data, side, place, step, open, text) {
       { class: `call ${call.state}` },
       h("span", { class: "swatch", "aria-hidden": "true", style: { background: `var(--tool-${call.kind}, var(--idle))` } }),
       h("span", { class: "code said" }, visible(call.label)),
+      call.missing && h("span", { class: "quiet missing" }, `arguments ${call.missing}`),
       states[call.state] && h("span", { class: call.state === "failed" ? "wrong" : "quiet" }, ` ${states[call.state]}`),
     ),
   );
@@ -216,7 +217,7 @@ function stepOf(data, side, place, step, open, text) {
     "div",
     { class: "step", "data-side": side ? "b" : "a" },
     number,
-    h("div", { class: "what" }, calls, step.text && h("div", { class: "text said" }, text ?? visible(step.text)), step.error && h("div", { class: "wrong said" }, visible(step.error)), !calls.length && !step.text && !step.error && h("span", { class: "quiet" }, "no text")),
+    h("div", { class: "what" }, calls, step.text && h("div", { class: "text said" }, text ?? visible(step.text)), step.missing && h("div", { class: "quiet" }, step.missing), step.error && h("div", { class: "wrong said" }, visible(step.error)), !calls.length && !step.text && !step.missing && !step.error && h("span", { class: "quiet" }, "no text")),
   );
 }
 

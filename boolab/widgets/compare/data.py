@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
+from boolab.core.redacted import chars_of, is_redacted
 from boolab.core.text import aligned, clean, clip, count, first_of
 from boolab.core.tool_kinds import Kind, kind_of
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
@@ -16,6 +17,7 @@ from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.compare.alignment import Stretch, align
 from boolab.widgets.compare.words import end_words
 from boolab.widgets.replay.cards import without_commands
+from boolab.widgets.replay.unrecorded import in_words
 
 MAX_NAMED: Final = 3  # calls of a step in a sentence
 _TEXT: Final = 160
@@ -251,6 +253,8 @@ def _quoted(messages: Sequence[tuple[str, str]] | None, others: Sequence[tuple[s
         return "gets no message there"
     pairs = zip_longest(messages, others or (), fillvalue=("", ""))
     (role, text), (_, other) = next((pair for pair in pairs if pair[0] != pair[1]), (messages[-1], ("", "")))
+    if is_redacted(text):
+        return f"gets from the {role}: {_quote(text)}"
     same = next((n for n, (x, y) in enumerate(zip(text, other, strict=False)) if x != y), min(len(text), len(other)))
     start = max(0, same - _QUOTE // 3)
     return f'gets from the {role}: "{"…" if start else ""}{_line(text[start:], _QUOTE)}"'
@@ -267,7 +271,7 @@ def _step_in_words(step: Step) -> str:
         return f"fails: {_line(step.error, _QUOTE)}"
     if labels:
         return f"calls {first_of(labels, MAX_NAMED)}"
-    return f'writes "{_line(step.response.text, _QUOTE)}"' if step.response.text else "writes nothing"
+    return f"writes {_quote(step.response.text)}" if step.response.text else "writes nothing"
 
 
 def _result_in_words(mine: Step, other: Step) -> str:
@@ -278,7 +282,19 @@ def _result_in_words(mine: Step, other: Step) -> str:
     if result is None:
         return f"drops {label}"
     failed = " fails and" if result.is_error else ""
-    return f'{label}{failed} gives "{_line(result.content, _QUOTE)}"'
+    return f"{label}{failed} gives {_quote(result.content)}"
+
+
+def _quote(text: str) -> str:
+    """A text in quotes, or what is known of one that is not on record.
+
+    Example:
+        >>> _quote("a.py"), _quote("<redacted text 5: 80 chars>")
+        ('"a.py"', 'a text of 80 characters that is not on record')
+    """
+    if is_redacted(text):
+        return f"a text of {count(chars_of(text), 'character')} that is not on record"
+    return f'"{_line(text, _QUOTE)}"'
 
 
 def _result_of(result: ToolResult | None) -> object:
@@ -317,11 +333,14 @@ def _compact(step: Step, numbers: dict[tuple[str, ...], int]) -> dict[str, Any]:
         kind, label, _ = labelled(call)
         kind = _kind_of_command(label) if kind == "execute" else kind
         state = "dropped" if result is None else "failed" if result.is_error else "ok"
-        calls.append({"kind": kind, "label": label, "state": state})
+        missing = in_words(call.arguments) if is_redacted(call.arguments) else ""
+        calls.append({"kind": kind, "label": label, "state": state, "missing": missing})
     written = [(call.arguments, labelled(call).value) for call in step.response.tool_calls]
     text = without_commands(step.response.text, written)
     commands = numbers.setdefault(_commands(step), len(numbers))
-    return {"calls": calls, "commands": commands, "text": _line(text, _TEXT), "error": _line(step.error, _TEXT)}
+    missing = f"text {in_words(text)}" if is_redacted(text) else ""
+    line = "" if missing else _line(text, _TEXT)
+    return {"calls": calls, "commands": commands, "text": line, "missing": missing, "error": _line(step.error, _TEXT)}
 
 
 def _kind_of_command(command: str) -> Kind:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_DRAWN: Final = 1_500  # steps of a picture
-MAX_NAME: Final = 32  # characters of a task that can be a name
+MAX_NAME: Final = 32  # characters of a task or an id that can be a name
+MAX_PART: Final = 12  # characters of an id that is longer: its first ones, or where these are the same its last ones
 
 
 class _Columns(OpeningView, module="compare"):
@@ -167,7 +168,11 @@ def _names(a: Run, b: Run) -> tuple[str, ...]:
     tasks = tuple(run.task.rpartition("/")[2] for run in (a, b))
     if all(0 < len(task) <= MAX_NAME for task in tasks) and tasks[0] != tasks[1]:
         return tasks
-    return distinct_names((a.run_id[:12], b.run_id[:12]))
+    ids = (a.run_id, b.run_id)
+    if max(map(len, ids)) > MAX_NAME:
+        starts = tuple(one[:MAX_PART] for one in ids)
+        ids = starts if starts[0] != starts[1] else tuple(f"\N{HORIZONTAL ELLIPSIS}{one[-MAX_PART:]}" for one in ids)
+    return distinct_names(ids)
 
 
 def _of_policies(
