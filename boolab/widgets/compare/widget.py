@@ -168,7 +168,7 @@ def _names(a: Run, b: Run) -> tuple[str, ...]:
     tasks = tuple(run.task.rpartition("/")[2] for run in (a, b))
     if all(0 < len(task) <= MAX_NAME for task in tasks) and tasks[0] != tasks[1]:
         return tasks
-    ids = (a.run_id, b.run_id)
+    ids: tuple[str, ...] = (a.run_id, b.run_id)
     if max(map(len, ids)) > MAX_NAME:
         starts = tuple(one[:MAX_PART] for one in ids)
         ids = starts if starts[0] != starts[1] else tuple(f"\N{HORIZONTAL ELLIPSIS}{one[-MAX_PART:]}" for one in ids)
