@@ -23,12 +23,17 @@ WHITE: Final = (1.0, 1.0, 1.0)
 HELD: Final = ("#d3e6f2", "#a9cfe6")
 """At the promise and above it: a light blue, because more than enough is no news."""
 
+BROKEN_IN_DARK: Final = ("#f08030", "#96501f", "#3b2d25")
+HELD_IN_DARK: Final = ("#1d3347", "#2c5c83")
+"""The same on a dark ground, where what is near the promise is dark."""
 
-def around(keep: float, low: float) -> tuple[Colormap, Normalize]:
+
+def around(keep: float, low: float, ground: palette.Color = WHITE) -> tuple[Colormap, Normalize]:
     """Two ranges that meet at the share that is to be kept, from the lowest share on."""
+    broken, held = (BROKEN_IN_DARK, HELD_IN_DARK) if palette.is_dark(ground) else (BROKEN, HELD)
     below, above = (
         LinearSegmentedColormap.from_list(name, colours)(np.linspace(0, 1, 128))
-        for name, colours in (("below", BROKEN), ("above", HELD))
+        for name, colours in (("below", broken), ("above", held))
     )
     centre = min(keep, 0.999)
     return ListedColormap(np.concatenate((below, above))), TwoSlopeNorm(centre, min(low, centre - 0.01), 1)

@@ -124,9 +124,9 @@ def scale_of(square: Square, ground: palette.Color = WHITE) -> tuple[Colormap, N
     """
     kept = square.value.startswith("kept_")
     if kept and square.keep is not None:
-        return around(square.keep, float(np.nanmin(square.cells)))
+        return around(square.keep, float(np.nanmin(square.cells)), ground)
     color = palette.KEPT if kept else palette.SAVED if square.value.startswith("saved_") else "#46505c"
-    return rising(color, *square.limits, ground)
+    return rising(palette.lighter(color) if palette.is_dark(ground) else color, *square.limits, ground)
 
 
 def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:

@@ -190,6 +190,15 @@ def test_a_number_is_readable_on_any_colour(colour: int) -> None:
     assert (other + 0.05) / (one + 0.05) >= 4.5
 
 
+def test_cells_have_an_area_and_a_readable_number_on_light_and_on_dark() -> None:
+    data = data_of(bl.Heatmap(TALLY, RUNS, keep=0.5))
+    fills = [cell["fill"] for layer in data["layers"] for line in layer["cells"] for cell in line if cell["fill"]]
+    assert all(ink_on(fill[at]) == fill[at + 1] for fill in fills for at in (0, 2))
+    good = [cell["fill"] for line in data["rows"] for cell in line if cell["good"]]
+    assert good
+    assert all(luminance_of(on_dark) < 0.2 < luminance_of(on_light) for on_light, _, on_dark, _ in good)
+
+
 def test_the_line_is_explained_once_in_the_key() -> None:
     data = data_of(bl.Heatmap(TALLY, RUNS, keep=0.5))
     assert data["keep"] == "at least 50% of successes are kept on record"

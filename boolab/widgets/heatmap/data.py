@@ -159,9 +159,9 @@ def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
             f"keeps {span(lower, upper)} of {words.number(int(known['successes']))}, at least {least:g}% with 95% "
             "confidence if runs are independent"
         )
-    for name in UNITS:
-        if name in known and f"saved_{name}" in known:
-            yield spent_and_saved(name, row)
+    saved = [spent_and_saved(name, row, "") for name in UNITS if name in known and f"saved_{name}" in known]
+    if saved:
+        yield f"saves{','.join(saved)}"
     if SHARE in row and known.get("n_labelled"):
         yield f"{int(known['n_succeeded']):,} of {count(int(known['n_labelled']), 'run')} succeed"
     for name in UNITS:

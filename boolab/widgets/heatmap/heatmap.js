@@ -198,7 +198,8 @@ function gridOf(data, heading) {
 }
 
 function cellOf(data, cell, up, column) {
-  const shade = cell.fill ? { "background-color": cell.fill, color: cell.ink } : {};
+  const names = ["--area", "--on-area", "--area-in-dark", "--on-area-in-dark"];
+  const shade = Object.fromEntries((cell.fill ?? []).map((colour, at) => [names[at], colour]));
   const border = { t: up === data.y.ticks.length - 1, b: up === 0, l: column === 0, r: column === data.x.ticks.length - 1 };
   const closing = cell.good && data.keep ? Object.keys(border).filter((side) => border[side]) : []; // the line ends nowhere
   return h(
@@ -229,7 +230,8 @@ function cellOf(data, cell, up, column) {
 function keyOf(data) {
   const lowest = (tick, place) => (place || !data.scale.from_lowest ? "" : " (lowest)");
   const ticks = data.scale.ticks.map((tick, place) => h("span", { style: { left: `${100 * tick.at}%` } }, `${tick.text}${lowest(tick, place)}`));
-  const bar = h("div", { class: "bar", style: { background: `linear-gradient(to right, ${data.scale.colours.join(", ")})` } });
+  const [light, dark] = data.scale.colours.map((colours) => `linear-gradient(to right, ${colours.join(", ")})`);
+  const bar = h("div", { class: "bar", style: { "--area": light, "--area-in-dark": dark } });
   const cells = data.rows.flat();
   const sample = (name, text) => h("span", { class: "sample" }, h("span", { class: `swatch ${name}`, "aria-hidden": "true" }, name === "recommended" || name === "best" ? "★" : null), text);
   return h(
@@ -271,7 +273,7 @@ function drawRuns(model, list, data, cell, close) {
     "table",
     {},
     h("caption", { class: "only-read" }, `Runs under ${cell.name}`),
-    h("thead", {}, h("tr", {}, ["task", "under this setting", "stopped by"].map((name) => h("th", { scope: "col", class: name === "task" ? "task" : null }, name)), h("th", { scope: "col", class: "number" }, "at step"), h("th", { scope: "col", class: "number" }, "of"), h("th", { scope: "col" }, h("span", { class: "only-read" }, "open")))),
+    h("thead", {}, h("tr", {}, ["task", "under this setting", "stopped by"].map((name) => h("th", { scope: "col", class: name === "task" ? "task" : null }, name)), h("th", { scope: "col", class: "number" }, "at step"), h("th", { scope: "col", class: "number" }, "of steps"), h("th", { scope: "col" }, h("span", { class: "only-read" }, "open")))),
     body,
   );
   const rest = (listed.made ? listed.all : listed.stopped) - listed.run.length;
@@ -310,7 +312,7 @@ function rowOf(model, data, listed, place) {
     h("td", {}, reason && h("span", { class: "reason" }, stopSwatch(reason), stopWords(reason))),
     h("td", { class: "number" }, count(step)),
     h("td", { class: "number" }, run.steps === null ? "" : count(run.steps)),
-    h("td", {}, h("button", { class: "open link", disabled: !run.opens, "aria-label": `Replay ${name} at step ${step}`, onclick: open }, "replay")),
+    h("td", {}, h("button", { class: "open link", disabled: !run.opens, "aria-label": `Replay ${name} at step ${step}`, onclick: open }, "Replay")),
   );
   return row;
 }

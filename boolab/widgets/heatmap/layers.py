@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.colors import Colormap, Normalize, to_hex
+from matplotlib.colors import Colormap, Normalize, to_hex, to_rgb
 
+from boolab.core.colours import DARK
 from boolab.plots._grid_cells import Square, cell_text
 from boolab.plots.heatmap import scale_of
 
@@ -44,7 +45,8 @@ def layer_of(square: Square, places: list[tuple[int, int]]) -> dict[str, Any]:
         square: The cells.
         places: The row and the column of each of the square's rows.
     """
-    colours, scale = scale_of(square)
+    looks = scale_of(square)
+    in_dark = scale_of(square, to_rgb(DARK["bg"]))
     facts = dict(zip(places, square.rows.to_dict("records"), strict=True))
     return {
         "value": square.value,
@@ -52,11 +54,11 @@ def layer_of(square: Square, places: list[tuple[int, int]]) -> dict[str, Any]:
         "title": square.title,
         "notes": [note for note in square.notes if not note.startswith(_LINE)],
         "measure": square.measure.name,
-        "scale": _scale(square, colours, scale),
+        "scale": _scale(square, looks, in_dark),
         "keep": _keep_words(square),
         "cells": [
             [
-                _cell(float(square.cells[up, across]), square, (colours, scale))
+                _cell(float(square.cells[up, across]), square, looks, in_dark)
                 | {"count": _count(square.value, facts.get((up, across), {}))}
                 for across in range(len(square.across))
             ]
@@ -76,7 +78,7 @@ def frontier_layer(square: Square, places: list[tuple[int, int]]) -> dict[str, A
     for line, cells in enumerate(layer["cells"]):
         for across, cell in enumerate(cells):
             if not at.get((len(layer["cells"]) - 1 - line, across)) and cell["fill"]:
-                cell.update(fill=None, ink=None, faint=True)
+                cell.update(fill=None, faint=True)
     known = int((~np.isnan(rows).any(axis=1)).sum())
     which = "this one" if best.sum() == 1 else f"these {best.sum():,}"
     return layer | {
@@ -150,11 +152,14 @@ def luminance_of(colour: str) -> float:
     return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
-def _cell(value: float, square: Square, looks: tuple[Colormap, Normalize]) -> dict[str, Any]:
-    colours, scale = looks
-    fill = None if np.isnan(value) else to_hex(colours(scale(value)))
-    ink = None if fill is None else ink_on(fill)
-    return {"text": cell_text(value, square.measure) or "?", "fill": fill, "ink": ink}
+_Looks: TypeAlias = tuple[Colormap, Normalize]
+
+
+def _cell(value: float, square: Square, looks: _Looks, in_dark: _Looks) -> dict[str, Any]:
+    """The text of a cell, and its colours: of the area and of the text, on a light page and on a dark one."""
+    areas = [] if np.isnan(value) else [to_hex(colours(scale(value))) for colours, scale in (looks, in_dark)]
+    fill = [colour for area in areas for colour in (area, ink_on(area))]
+    return {"text": cell_text(value, square.measure) or "?", "fill": fill or None}
 
 
 def _count(value: str, row: dict[Any, Any]) -> str:
@@ -165,12 +170,13 @@ def _count(value: str, row: dict[Any, Any]) -> str:
     return f"{int(part):,}/{int(whole):,}"
 
 
-def _scale(square: Square, colours: Colormap, scale: Normalize) -> dict[str, Any]:
-    """The colours from one end to the other, and what stands at both ends and in the middle."""
+def _scale(square: Square, looks: _Looks, in_dark: _Looks) -> dict[str, Any]:
+    """The colours from one end to the other, on light and on dark, and what stands at both ends and in the middle."""
     places = np.linspace(0, 1, _STOPS_OF_SCALE)
+    _, scale = looks
     ticks = [(at, float(scale.inverse(at))) for at in (0.0, 0.5, 1.0)]
     return {
-        "colours": [to_hex(colours(place)) for place in places],
+        "colours": [[to_hex(colours(place)) for place in places] for colours, _ in (looks, in_dark)],
         "ticks": [{"at": at, "text": cell_text(round(value, 9), square.measure) or "0"} for at, value in ticks],
         "from_lowest": square.measure.shares and ticks[0][1] > 0,
     }
