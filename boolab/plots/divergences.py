@@ -115,8 +115,9 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: Normalize
     style.grey_ground(ax)
     edges = np.arange(n + 1)
     shown = np.ma.masked_invalid(np.where(np.isfinite(cells), cells, np.nan))
-    ax.pcolormesh(edges, edges, shown, cmap=colours, norm=scale, rasterized=True,
-                  edgecolors=[style.ground(ax)], linewidth=0.6)  # fmt: skip
+    ax.pcolormesh(edges, edges, shown, cmap=colours, norm=scale, rasterized=True)
+    for draw in (ax.hlines, ax.vlines):  # as vectors, which follow the theme
+        draw(edges, 0, n, colors=[style.ground(ax)], linewidth=0.6, zorder=1.5)
     for i in range(n):
         ax.add_patch(Rectangle((i, i), 1, 1, facecolor=style.ground(ax), linewidth=0, zorder=2))
         ax.plot([i + 0.3, i + 0.7], [i + 0.3, i + 0.7], color=_ITSELF, linewidth=0.8, zorder=3)
@@ -133,7 +134,7 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: Normalize
 
 
 def _label(ax: Axes, names: list[str]) -> None:
-    size = min(style.sizes(ax).text, 0.8 * style.row_height(ax, len(names)))
+    size = min(style.sizes(ax).text, 0.75 * 0.8 * style.row_height(ax, len(names)))  # a layout lowers the rows
     shown = [shorten(name, 20) for name in names]
     middles = [place + 0.5 for place in range(len(names))]
     ax.set_xticks(middles, shown, rotation=90, **style.PLAIN)

@@ -239,12 +239,12 @@ def finish(
     if ylabel and not title:  # a layout reserves room for half of the label only
         annotate(ax, " ", (0, 1), (-left, up + 4), xycoords="axes fraction", va="bottom", size=size.text, gid="room")
     if about:
-        text = _wrap(ax, about, size.text, left)
+        text = _wrap(ax, about, size.text, left, balanced=True)
         annotate(ax, text, (0, 1), (-left, above + 3), 0.75, xycoords="axes fraction", va="bottom", size=size.text,
                  linespacing=1.25, annotation_clip=False, gid="subtitle")  # fmt: skip
         above += (text.count("\n") + 1) * size.text * 1.3 + 5
-    heading = ax.set_title(_wrap(ax, title, size.title * 1.1, left), loc="left", size=size.title, weight="bold",
-                           y=1.0, pad=above + 2, **PLAIN)  # fmt: skip
+    heading = ax.set_title(_wrap(ax, title, size.title * 1.1, left, balanced=True), loc="left", size=size.title,
+                           weight="bold", y=1.0, pad=above + 2, **PLAIN)  # fmt: skip
     heading.set_transform(heading.get_transform() + _points(ax, -left, 0))
     below = ("axes fraction", ax.xaxis.label)
     note = _wrap(ax, " ".join(rest), size.note, left)
@@ -303,9 +303,14 @@ def annotate(
     return ax.annotate(text, xy, xytext=offset, textcoords="offset points", **style)
 
 
-def _wrap(ax: Axes, text: str, size: float, more: float = 0) -> str:
-    """A text in lines as wide as the Axes, and so many points wider."""
-    return textwrap.fill(text, max(16, int((room(ax) + more) / (size * 0.56))))
+def _wrap(ax: Axes, text: str, size: float, more: float = 0, *, balanced: bool = False) -> str:
+    """A text in lines as wide as the Axes, and so many points wider; or of about equal length, without a last word."""
+    width = max(16, int((room(ax) + more) / (size * 0.56)))
+    lines = textwrap.wrap(text, width)
+    if balanced and len(lines) > 1:
+        widths = range(max(16, len(text) // len(lines)), width + 1)
+        lines = next(found for one in widths if len(found := textwrap.wrap(text, one)) == len(lines))
+    return "\n".join(lines)
 
 
 # --- The key ----------------------------------------------------------------------------------------------------------

@@ -71,6 +71,13 @@ def test_no_cell_has_more_than_15_lines_and_all_fit_beside_the_file_browser(path
 
 
 @pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
+def test_figures_follow_the_theme_of_the_notebook(path: Path) -> None:
+    lines = [line for cell in sources(path) for line in cell.splitlines()]
+    made = [line for line in lines if "plt.subplots(" in line or "plt.figure(" in line]
+    assert made == [], "white in a dark notebook: leave ax= out, or use boolab.plots.themed.new_figure"
+
+
+@pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
 def test_a_title_asks_a_question_or_says_what_to_learn_and_the_first_code_follows(path: Path) -> None:
     first, second, *_ = json.loads(path.read_text(encoding="utf-8"))["cells"]
     title = "".join(first["source"]).splitlines()[0]
@@ -80,11 +87,15 @@ def test_a_title_asks_a_question_or_says_what_to_learn_and_the_first_code_follow
 
 @pytest.mark.slow
 def test_01_answers_first_and_shows_a_failure_that_the_answer_stops() -> None:
-    extra = "print(longest.success, longest.n_steps > cap)"
+    extra = (
+        "from boolab.widgets.replay.what_if_marks import marks_of_each\n"
+        "stops = marks_of_each([longest], [], [bl.max_steps(cap)])[0]\n"
+        "print(longest.success, longest.n_steps > cap, stops[1]['step'] == cap)"
+    )
     notebook = execute(BY_NUMBER["01"], extra)
     assert "step cap of 22: on record it keeps 84 of 84 successes" in first_output(notebook)
     assert "200 runs of 50 tasks" in first_output(notebook)
-    assert notebook.cells[-1].outputs[0]["text"].strip() == "False True"
+    assert notebook.cells[-1].outputs[0]["text"].strip() == "False True True"
 
 
 LAST = "print(setting, surprising.run_id, polling, sorted(lossless))"
@@ -99,7 +110,7 @@ def test_03_answers_first_and_finds_the_stuck_run_and_what_polls(monkeypatch: py
     limits = "['doom_loop', 'max_steps', 'tool_budget']"
     assert printed == f"{{'max_steps': 56}} coder-041 ['wait_for_build'] {limits}"
     assert "step cap of 56" in first_output(notebook)
-    assert images(notebook) == 3
+    assert images(notebook) == 4
 
 
 @pytest.mark.slow
