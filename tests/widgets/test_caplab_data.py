@@ -166,7 +166,7 @@ def test_all_runs_stand_in_the_figures_and_each_once(runs: list[Run], scope: Any
     table = CapTables(runs, Question()).at(setting)
     base, answer = table.base, table.answer(setting)
     lengths, of = base["lengths"], len(counted(runs, scope))
-    assert sum(sum(lengths[name]) for name in ("success", "failure", "unknown")) == of == base["runs"]
+    assert sum(sum(lengths[name]) for name in ("success", "failure", "unknown")) == of == base["units"]
     assert sum(map(sum, answer["cut_by_length"].values())) == answer["cut"]["n"]
     assert sum(answer["cut_by_length"]["success"]) == answer["cut"]["succeeded"]
     assert sum(end["n"] for end in answer["ends"]) + answer["open"]["unknown"] == of
@@ -303,7 +303,7 @@ def test_without_runs_there_is_an_answer_too() -> None:
     table = CapTables([], Question()).at(Setting())
     assert table.answer(Setting())["kept"] == {"lower": 0, "upper": 0, "of": 0}
     assert table.answer(Setting())["saved"][0]["share"] is None
-    assert table.base["runs"] == 0
+    assert table.base["units"] == 0
 
 
 def test_what_a_source_does_not_tell_is_said_and_counted_in_steps() -> None:

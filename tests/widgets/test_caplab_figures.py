@@ -115,9 +115,9 @@ def test_the_data_sets_of_an_agent_are_kept_apart_and_pooled_only_where_it_is_as
     ctf = Setting(scope="run", agent="intercode, intercode-ctf")
     cap = CapTables(sets["intercode-ctf"], Question()).at(Setting(scope="run")).opening
     assert tables.at(ctf).opening == cap
-    assert tables.at(ctf).base["runs"] == len(sets["intercode-ctf"])
+    assert tables.at(ctf).base["units"] == len(sets["intercode-ctf"])
     assert "of agent intercode" in tables.at(ctf).base["counted_by"]
-    assert tables.at(ctf._replace(agent="intercode")).base["runs"] == 333
+    assert tables.at(ctf._replace(agent="intercode")).base["units"] == 333
 
 
 @pytest.mark.parametrize("agent", ["all", "coder"])

@@ -51,7 +51,7 @@ function valuesOf(data, key) {
   return data.grid.values[key] ?? columnOf(data.grid, data.answer.setting).caps;
 }
 
-const capsOf = (data) => (data.base.runs ? valuesOf(data, "max_steps").filter((value) => value !== null) : []);
+const capsOf = (data) => (data.base.units ? valuesOf(data, "max_steps").filter((value) => value !== null) : []);
 
 // Sends moves to Python one at a time: while one has no answer, the newest values of the next one are collected.
 function asking(model) {
@@ -152,7 +152,7 @@ function render({ model, el }) {
   const paint = () => {
     const { data } = state;
     if (!data) return;
-    if (!data.base.runs) {
+    if (!data.base.units) {
       fill(el, h("p", {}, "There are no runs to try a limit on."));
       return;
     }
@@ -192,7 +192,7 @@ function render({ model, el }) {
 
   const stop = withData(model, el, (data) => {
     state.data = data;
-    if (data.grid && data.base.runs) {
+    if (data.grid && data.base.units) {
       const { base, trial, recommended, grid } = data;
       const by_agent = { ...data.by_agent, [data.answer.setting.agent]: { base, trial, recommended, grid } };
       state.data = heldAt({ ...data, by_agent }, {});

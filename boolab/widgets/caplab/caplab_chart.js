@@ -215,6 +215,6 @@ function successes(n, { proxy }) {
 // The figure in words, for those who do not see it.
 function summary({ base, answer, recommended, trial }) {
   const advice = recommended?.setting ? ` The recommended step cap is ${limitText(recommended.setting.max_steps)}.` : "";
-  const stopped = `It stops ${count(answer.cut.n)} of ${plural(base.runs, base.noun)}.`;
+  const stopped = `It stops ${count(answer.cut.n)} of ${plural(base.units, base.noun)}.`;
   return `${answer.curve.title}. ${answer.verdict.join(" ")} ${stopped}${advice}${trial ? ` Trial: ${visible(trial.sentence)}` : ""}`;
 }

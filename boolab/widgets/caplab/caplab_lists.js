@@ -21,7 +21,7 @@ function ends({ base, answer }, open) {
   const still = answer.open.not_identified
     ? h("p", { class: "quiet" }, `${plural(answer.open.not_identified, base.noun)} stopped in a turn that others follow: the rest is unknown.`)
     : null;
-  return fold(open, "ends", { class: "ends" }, [h("b", {}, `How the ${plural(base.runs, base.noun)} end`), ` with ${answer.short}`], bar, key, still);
+  return fold(open, "ends", { class: "ends" }, [h("b", {}, `How the ${plural(base.units, base.noun)} end`), ` with ${answer.short}`], bar, key, still);
 }
 
 // The main figure as a table, drawn when it is opened: a row for each cap, a column for each row of a tooltip.

@@ -320,7 +320,7 @@ class CapTable:
         caps = [value for value in self.options["max_steps"] if value is not None]
         proxy = ledger.success_by != LABEL
         return {
-            "runs": ledger.n_runs,
+            "units": ledger.n_runs,
             "noun": self.noun,
             "tasks": int(tasks),
             "proxy": proxy,

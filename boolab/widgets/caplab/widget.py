@@ -343,7 +343,7 @@ class CapLab(OpensRuns):
 
     def _title(self) -> str:
         base = self._tables.at(self._setting).base
-        return f"caps on {count(base['runs'], base['noun'])}"
+        return f"caps on {count(base['units'], base['noun'])}"
 
     def _text(self) -> str:
         table, answer = self._tables.at(self._setting), self.answer
