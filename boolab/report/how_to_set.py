@@ -80,7 +80,7 @@ def _head(way: HowToSet) -> str:
     """The line above the command of a group."""
     poor = BETTER_OFF if way.poor else ""
     if not way.group:
-        return f"{poor[0].upper()}{poor[1:]}; to set it all the same:\n  " if poor else ""
+        return f"{poor[0].upper()}{poor[1:]}; to set it anyway:\n  " if poor else ""
     return f"{shorten(clean(way.group))}{f' ({poor})' if poor else ''}:\n  "
 
 

@@ -25,7 +25,7 @@ def test_it_shows_the_agents_and_opens_one(page_of: PageOf, theme: str, tmp_path
     view.stop()
     page = page_of(view, theme)
     page.locator(".boolab-watch_view tbody tr").first.wait_for()
-    assert page.locator("h3").inner_text() == "2 running agents"
+    assert page.locator("h3").inner_text() == "2 running agents; ✕ a limit would stop 1 of them"
     rows = page.locator("tbody tr")
     assert rows.count() == 2
     assert rows.nth(0).locator(".steps").inner_text() == "4"

@@ -23,6 +23,7 @@ def watch_data(fleet: Fleet, alerts: Sequence[dict[str, Any]], *, following: boo
         "following": following,
         "files": fleet.files,
         "n_rows": len(rows),
+        "n_fired": sum(row.fired is not None for row in rows),
         "rows": [_row(row) for row in rows[:MAX_ROWS]],
         "alerts": [*alerts[-MAX_ALERTS:]][::-1],
         "n_alerts": sum(alert["kind"] == "fires" for alert in alerts),

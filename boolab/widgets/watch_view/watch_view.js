@@ -35,9 +35,10 @@ function render({ model, el }) {
 
   function draw(given) {
     data = given;
-    fill(headline, h("b", {}, count(data.n_rows)), ` running ${data.n_rows === 1 ? "agent" : "agents"}`);
+    const [what, sign] = verdict();
+    fill(headline, h("b", {}, count(data.n_rows)), ` running ${data.n_rows === 1 ? "agent" : "agents"}${what && "; "}`, what && h("span", { class: sign ? "wrong" : null }, `${sign}${what}`));
     fill(about, [
-      h("span", { class: "state" }, data.following ? "following" : data.still ? "as it was" : "stopped"),
+      h("span", { class: "state" }, data.following ? "following" : data.still ? "saved view" : "stopped"),
       h("span", {}, plural(data.files, "file")),
       data.rule === null ? null : h("span", { class: "said" }, `${plural(data.n_alerts, "alert")} of ${visible(data.rule)}`),
     ].filter(Boolean));
@@ -47,6 +48,13 @@ function render({ model, el }) {
     drawTable();
     if (announced >= 0 && data.n_alerts > announced) fill(news, `Alert: ${visible(data.alerts[0].text)}`);
     announced = data.n_alerts;
+  }
+
+  // How many of the agents a limit would stop, and the sign of that.
+  function verdict() {
+    if (data.rule === null || !data.n_rows) return ["", ""];
+    if (!data.n_fired) return ["no limit would stop one yet", ""];
+    return [`a limit would stop ${data.n_rows === 1 ? "it" : `${count(data.n_fired)} of them`}`, "✕ "];
   }
 
   function drawAlerts() {
@@ -64,7 +72,7 @@ function render({ model, el }) {
     const kept = { top: table.scrollTop, left: table.scrollLeft };
     const focused = active()?.dataset?.run;
     if (!data.rows.length) {
-      fill(table, h("p", { class: "quiet" }, "No agent is running here. Rows come when a log is written to."));
+      fill(table, h("p", { class: "quiet" }, "No agent is running here. An agent appears when its log is written to."));
       return;
     }
     const opened = model.get("opened")?.run;
