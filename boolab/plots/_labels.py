@@ -118,12 +118,20 @@ class _Labels:
             best = _best(own, others, (size.width, size.height), taken, frame, point, self.gap)
             text.set_position((best[0], best[1]))
             mine: Box = (best[0], best[1], best[0] + size.width, best[1] + size.height)
-            text.fits = not (self.drop and (_meets(mine, taken) or mine[2] > frame[2]))
+            outside = mine[2] > frame[2] or mine[1] < frame[1]
+            text.fits = not (self.drop and (outside or _meets(mine, taken) or _covers(mine, others, 2 * point)))
             taken += [mine] if text.fits else []
 
 
 def _meets(box: Box, taken: Sequence[Box]) -> bool:
     return any(box[0] < one[2] and one[0] < box[2] and box[1] < one[3] and one[1] < box[3] for one in taken)
+
+
+def _covers(box: Box, others: Sequence[Points], rim: float) -> bool:
+    """Whether a box is over a single point, or within so many pixels of one; lines it may cross."""
+    x0, y0, x1, y1 = box
+    single = [path[0] for path in others if (path == path[0]).all()]
+    return any(x0 - rim < x < x1 + rim and y0 - rim < y < y1 + rim for x, y in single)
 
 
 def _best(own: Points, others: Sequence[Points], size: tuple[float, float], taken: Sequence[Box], frame: Box,

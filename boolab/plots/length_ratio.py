@@ -92,7 +92,7 @@ def _frame_axes(ax: Axes, ratio: npt.NDArray[np.float64], saved: npt.NDArray[np.
     low, high = min(1.0, float(ratio.min())), max(2.0, float(ratio.max()))
     ax.set_xlim(low / 1.15, high * 1.25)
     top = max(0.05, float(saved.max()) * 1.18)
-    ax.set_ylim(-0.04 * top, top)
+    ax.set_ylim(-0.1 * top, top)  # with room for a name below a point that saves nothing
     shown = [tick for tick in _TICKS if low / 1.15 <= tick <= high * 1.25]
     ax.xaxis.set_major_locator(FixedLocator(shown[:: 2 if style.is_small(ax) else 1]))
     ax.xaxis.set_minor_locator(NullLocator())

@@ -306,11 +306,16 @@ def annotate(
 def _wrap(ax: Axes, text: str, size: float, more: float = 0, *, balanced: bool = False) -> str:
     """A text in lines as wide as the Axes, and so many points wider; or of about equal length, without a last word."""
     width = max(16, int((room(ax) + more) / (size * 0.56)))
-    lines = textwrap.wrap(text, width)
+    lines = _lines(text, width)
     if balanced and len(lines) > 1:
         widths = range(max(16, len(text) // len(lines)), width + 1)
-        lines = next(found for one in widths if len(found := textwrap.wrap(text, one)) == len(lines))
+        lines = next(found for one in widths if len(found := _lines(text, one)) == len(lines))
     return "\n".join(lines)
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """Lines of at most so many characters, in which names such as tau-airline stay whole."""
+    return textwrap.wrap(text, width, break_on_hyphens=False)
 
 
 # --- The key ----------------------------------------------------------------------------------------------------------
