@@ -25,12 +25,12 @@ HELD: Final = ("#d3e6f2", "#a9cfe6")
 
 BROKEN_IN_DARK: Final = ("#f08030", "#96501f", "#3b2d25")
 HELD_IN_DARK: Final = ("#1d3347", "#2c5c83")
-"""The same on a dark ground, where what is near the promise is dark."""
+"""The same for a dark page, where what is near the promise is dark."""
 
 
-def around(keep: float, low: float, ground: palette.Color = WHITE) -> tuple[Colormap, Normalize]:
+def around(keep: float, low: float, *, dark: bool = False) -> tuple[Colormap, Normalize]:
     """Two ranges that meet at the share that is to be kept, from the lowest share on."""
-    broken, held = (BROKEN_IN_DARK, HELD_IN_DARK) if palette.is_dark(ground) else (BROKEN, HELD)
+    broken, held = (BROKEN_IN_DARK, HELD_IN_DARK) if dark else (BROKEN, HELD)
     below, above = (
         LinearSegmentedColormap.from_list(name, colours)(np.linspace(0, 1, 128))
         for name, colours in (("below", broken), ("above", held))

@@ -117,16 +117,17 @@ def plot_heatmap(
     )
 
 
-def scale_of(square: Square, ground: palette.Color = WHITE) -> tuple[Colormap, Normalize]:
+def scale_of(square: Square, ground: palette.Color = WHITE, *, dark: bool = False) -> tuple[Colormap, Normalize]:
     """The colours of cells, and how numbers become these.
 
     They are around what is to be kept; or from the background on, to the colour of what is kept or saved, or to grey.
+    `dark` is for a page. A figure has the same cells on any ground: a page that shows one in both themes has it once.
     """
     kept = square.value.startswith("kept_")
     if kept and square.keep is not None:
-        return around(square.keep, float(np.nanmin(square.cells)), ground)
+        return around(square.keep, float(np.nanmin(square.cells)), dark=dark)
     color = palette.KEPT if kept else palette.SAVED if square.value.startswith("saved_") else "#46505c"
-    return rising(palette.lighter(color) if palette.is_dark(ground) else color, *square.limits, ground)
+    return rising(palette.lighter(color) if dark else color, *square.limits, ground)
 
 
 def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:

@@ -152,7 +152,7 @@ def _axes(square: _Square) -> Axes:
 def _colours(ax: Axes, value: str, keep: float, cells: npt.NDArray[np.float64]) -> tuple[Colormap, Normalize]:
     """For what is kept, two ranges that meet at the promise; for what is saved, one."""
     if value == "kept_share":
-        return around(keep, 0, style.ground(ax))
+        return around(keep, 0)
     known = cells[~np.isnan(cells)]
     return rising(palette.SAVED, 0, max(0.01, float(known.max(initial=0))), style.ground(ax))
 

@@ -46,7 +46,7 @@ def layer_of(square: Square, places: list[tuple[int, int]]) -> dict[str, Any]:
         places: The row and the column of each of the square's rows.
     """
     looks = scale_of(square)
-    in_dark = scale_of(square, to_rgb(DARK["bg"]))
+    in_dark = scale_of(square, to_rgb(DARK["bg"]), dark=True)
     facts = dict(zip(places, square.rows.to_dict("records"), strict=True))
     return {
         "value": square.value,
