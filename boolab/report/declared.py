@@ -30,7 +30,7 @@ _NUMBERS: Final = ("declared", "counted", "first_step_beyond")
 
 
 def declared_limits(study: Study) -> dict[str, object] | None:
-    """The notes, the sentences and the table of the audit; None where no limit was declared.
+    """The notes, the sentences and the table of the audit, without empty columns; None where no limit was declared.
 
     Args:
         study: The study, with the files that its runs are from.
@@ -41,14 +41,15 @@ def declared_limits(study: Study) -> dict[str, object] | None:
     if not len(found.frame):
         return None
     shown = found.frame[list(_COLUMNS)].head(MAX_ROWS)
-    rows = [[_cell(name, value) for name, value in zip(_COLUMNS, row, strict=True)] for row in shown.to_numpy()]
+    names = [name for name in _COLUMNS if any(_cell(name, value) for value in shown[name])]
+    rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in shown[names].to_numpy()]
     left = len(found.frame) - len(shown)
     note = f"{count(left, 'further row')}: boolab audit lists all." if left else ""
-    numbers = [place for place, name in enumerate(_COLUMNS) if name in _NUMBERS]
+    numbers = [place for place, name in enumerate(names) if name in _NUMBERS]
     return {
         "notes": found.notes,
         "sentences": found.sentences,
-        "table": Table([*_COLUMNS.values()], rows, numbers, note=note),
+        "table": Table([_COLUMNS[name] for name in names], rows, numbers, note=note),
     }
 
 

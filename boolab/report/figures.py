@@ -17,14 +17,15 @@ from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from boolab.core import colours
 from boolab.core.text import clean
 
 Draw = Callable[[Axes | None], Axes]
 """Draws into these Axes; or, for None, into panels of a figure of its own, and returns the first of them."""
 
-LIGHT: Final = ("#1b2430", "#ffffff")
-DARK: Final = ("#dfe5ec", "#14181e")
-"""The colours of text and of the background; the page uses the same."""
+LIGHT: Final = (colours.LIGHT["ink"], colours.LIGHT["bg"])
+DARK: Final = (colours.DARK["ink"], colours.DARK["bg"])
+"""The colours of text and of the background, which are those of the page."""
 
 _COLOUR: Final = re.compile(r"#[0-9a-f]{6}\b")
 _ID: Final = re.compile(r'\sid="([^"]+)"')
@@ -51,9 +52,7 @@ class Figures:
         """A figure in inches, as an element that screen readers name by its caption; panels choose their own size."""
         self._count += 1
         places: list[Any] = []
-        light, dark = (
-            self._svg(draw, None if panels else (width, height), colours, places) for colours in (LIGHT, DARK)
-        )
+        light, dark = (self._svg(draw, None if panels else (width, height), looks, places) for looks in (LIGHT, DARK))
         svg = self._together(light, dark)
         labelled = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(clean(caption))}" ', 1)
         return Markup("<figure>{}</figure>").format(Markup(labelled))  # noqa: S704 - Matplotlib escapes its texts

@@ -51,6 +51,14 @@ def test_the_answer_the_table_and_the_chart_are_on_the_first_screen(
     assert ground == ("rgb(18, 22, 27)" if theme == "dark" else "rgb(255, 255, 255)")
 
 
+def test_no_table_is_cut_off_in_a_window_of_1280_pixels(page_of: PageOf, several: str) -> None:
+    page = page_of(several, width=1280)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    tables = page.locator(".wide").evaluate_all("(all) => all.map((one) => one.scrollWidth - one.clientWidth)")
+    assert tables
+    assert max(tables) <= 0
+
+
 def test_no_part_is_wider_than_a_narrow_window(page_of: PageOf, several: str) -> None:
     page = page_of(several, width=600)
     page.evaluate("document.querySelectorAll('details.fold').forEach((one) => (one.open = true))")

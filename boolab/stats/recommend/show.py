@@ -33,7 +33,7 @@ def as_html(
     parts = [f"<p><strong>{escaped(first)}</strong></p>", *(f"<p>{escaped(sentence)}</p>" for sentence in others)]
     if limits:
         lines = "\n".join(escaped(line) for line in _commands(limits, poor))
-        parts.append(f"<p>{_HOW}:</p><pre>{lines}</pre>")
+        parts.append(f'<p>{_HOW}:</p><pre style="margin-bottom:1em">{lines}</pre>')
     rest = found.sentences_html() + found.notes_html()
     parts += [found.table_html(), f"<details><summary>What this rests on</summary>{rest}</details>"]
     return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{"".join(parts)}</div>'
