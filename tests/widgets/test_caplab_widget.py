@@ -48,7 +48,7 @@ def lab_of_all() -> bl.CapLab:
 
 def test_of_several_agents_the_one_with_most_runs_is_shown_at_first() -> None:
     lab = bl.CapLab(some_runs())
-    assert (lab.setting["agent"], shown(lab)["base"]["runs"]) == ("coder", 3)
+    assert (lab.setting["agent"], shown(lab)["base"]["units"]) == ("coder", 3)
 
 
 def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
@@ -71,7 +71,7 @@ def test_each_agent_is_there_with_its_runs_and_all_together_come_last() -> None:
     ]  # fmt: skip
     lab = bl.CapLab(some_runs())
     ask(lab, agent="explorer")
-    assert (lab.setting["agent"], shown(lab)["base"]["runs"]) == ("explorer", 1)
+    assert (lab.setting["agent"], shown(lab)["base"]["units"]) == ("explorer", 1)
 
 
 def test_tools_that_are_exempt_and_another_way_to_compare_calls_are_asked_for_by_name() -> None:
@@ -99,7 +99,7 @@ def test_a_setting_asks_for_one_answer() -> None:
     }  # fmt: skip
     lab.setting = {"doom_loop": None, "agent": "explorer", "identity": "tool", "scope": "run"}
     assert lab.setting["max_steps"] == 4
-    assert shown(lab)["base"]["runs"] == 1
+    assert shown(lab)["base"]["units"] == 1
     assert (shown(lab)["counting"]["same"], shown(lab)["counting"]["scope"]) == ("tool", "run")
 
 
