@@ -68,10 +68,10 @@ class Audit(Finding):
     """The result of `audit`. Shown by itself in a notebook; `print` gives the same as text.
 
     Attributes:
-        binding: A row for each agent and limit: agent, source, limit, declared, unit; n_runs, n_hit, n_exceeded,
-            n_reported_finished; the largest count and its 95th percentile p95, with slack and slack_p95 (what is left
-            to the limit: negative beyond it); never_fires_under (why the limit can never fire, if another one always
-            fires first).
+        binding: A row for each agent and limit: agent, source, limit, declared, unit; n_runs, n_hit, n_at_limit,
+            n_exceeded, n_reported_finished; the largest count and its 95th percentile p95, with slack and slack_p95
+            (what is left to the limit: negative beyond it); never_fires_under (why the limit can never fire, if another
+            one always fires first).
     """
 
     binding: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -100,9 +100,10 @@ def audit(
 ) -> Audit:
     """Compare the limits that were declared with what the runs did, in each harness's own unit.
 
-    A limit is counted and evaluated by the preset of the harness: see `boolab.audits.count`. The verdicts:
-    `exceeded` (the run continued beyond what that rule allows), `hit` (the limit stopped the run, or a turn of it),
-    `kept`, `never near` (kept, and below half of the limit), `unknown` (the log does not show what the limit counts).
+    A limit is counted and evaluated by the preset of the harness: see `boolab.audits.count`. The verdicts: `exceeded`
+    (the run continued beyond what that rule allows), `hit` (the log shows that the limit stopped the run, or a turn of
+    it), `at limit` (it ended in the middle at the limit, and the log does not name the cause), `kept`, `never near`
+    (kept, and below half of the limit), `unknown` (the log does not show what the limit counts).
 
     Args:
         logs: Logs, as `load_runs` takes them, or runs. Only paths lead to configuration files.

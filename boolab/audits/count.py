@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from boolab.audits.native import Native
 from boolab.core.axes import AXES
-from boolab.core.endings import FINISHING
+from boolab.core.endings import FINISHING, terminated
 from boolab.core.types import MICRO, Run, Scope, Step
 from boolab.counterfactuals.policy_thresholds import thresholds_of
 from boolab.frames.runs import known_sum, turns_of
@@ -41,6 +41,8 @@ _UNITS: Final = {
     "supersteps": "supersteps",
 }
 _PER: Final = {"max_cost": MICRO, "max_time": 1000}
+_OPEN: Final = ("aborted", "error")
+"""The stop reasons of a log that is cut off for any cause, a limit too."""
 _FRESH: Final = ("extension", "continued", "resumed")
 """The events of boolab's own runs after which a turn may count anew."""
 
@@ -55,7 +57,9 @@ class Counted(NamedTuple):
         value: The largest count of any turn (of the run, where the limit holds for it), in the declared unit; None if
             the record does not show it.
         beyond: The steps that the harness's rule does not allow.
-        at_limit: Whether a turn ended at the limit, with calls in its last response.
+        at_limit: Whether a turn ended at the limit, with calls in its last response, so that the limit may have ended
+            it: the log does not report another end.
+        own_end: Whether the last turn ended at the limit too, but the log reports another end than by it.
         over: Whether the rule allowed one response beyond the limit, and there was one.
         responses: How many responses that turn had.
         canned: Whether the last text is the harness's own answer at the limit, in place of the model's.
@@ -68,6 +72,7 @@ class Counted(NamedTuple):
     over: bool = False
     responses: int = 0
     canned: bool = False
+    own_end: bool = False
 
 
 def count_limit(run: Run, native: Native, value: float, policy: Policy | None, scope: Scope = "turn") -> Counted:
@@ -108,15 +113,23 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
     values = [part.value for part in parts]
     known = [one for one in values if one is not None]
     over = next((part for part in parts if part.over), None)
+    own_end = parts[-1].at_limit and _ended_otherwise(run, over=parts[-1].over)
     return Counted(
         native.unit or rule.unit,
         _exact(max(known) / _PER.get(native.axis, 1) / native.factor) if len(known) == len(values) else None,
         tuple(step for part in parts for step in part.beyond),
-        any(part.at_limit for part in parts),
+        any(part.at_limit for part in (parts[:-1] if own_end else parts)),
         over is not None,
         0 if over is None else over.responses,
         canned=answer is not None and (answer.reason == "step_cap") == (native.axis == "max_steps"),
+        own_end=own_end,
     )
+
+
+def _ended_otherwise(run: Run, *, over: bool = False) -> bool:
+    """Whether the log names what ended a run: itself, with its last calls executed (not `over` a limit), or a rule."""
+    by_itself = terminated(run) and not over and not run.steps[-1].dropped
+    return by_itself or run.stop.reason not in ("finished", "synthesis", *_OPEN)
 
 
 def _exact(value: float) -> int | float:
@@ -299,7 +312,8 @@ def _messages(run: Run, limit: int) -> Counted:
         n += 1 + sum(result is not None for result in step.results)
     n += sum(amount for at, amount in before.items() if at > len(run.steps))
     reached = n >= limit and bool(run.steps) and bool(run.steps[-1].response.tool_calls)
-    return Counted("messages", n, tuple(beyond), at_limit=reached)
+    own_end = reached and _ended_otherwise(run)
+    return Counted("messages", n, tuple(beyond), at_limit=reached and not own_end, own_end=own_end)
 
 
 def tokens_of(steps: Sequence[Step]) -> int | None:

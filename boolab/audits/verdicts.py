@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.audits.count import Counted, count_limit, tokens_of
 from boolab.audits.declared import THE_LOG, Declared, Limit, limits_of
 from boolab.core.axes import AXES
+from boolab.core.endings import terminated
 from boolab.core.text import count, number, shorten
 from boolab.core.types import MICRO, Run, Scope
 from boolab.frames.runs import known_sum
 from boolab.harness.policy import Policy
 from boolab.logs.sources import scope_of
 
-Verdict: TypeAlias = Literal["exceeded", "hit", "kept", "never near", "unknown"]
+Verdict: TypeAlias = Literal["exceeded", "hit", "at limit", "kept", "never near", "unknown"]
 
 VERDICTS: Final[dict[Verdict, str]] = {
     "exceeded": "the run continued beyond what the harness's rule allows",
-    "hit": "the limit stopped the run, or a turn of it",
+    "hit": "the log shows that the limit stopped the run, or a turn of it",
+    "at limit": "it ended in the middle at the limit, and the log names no cause",
     "kept": "the run ended at half of the limit or above, not by it",
     "never near": "the run ended below half of the limit",
     "unknown": "the log does not show what the limit counts",
@@ -48,6 +51,8 @@ _UNITS: Final = {
     "time_budget": "seconds",
 }
 """The units of the limits that a stop may be by, by its reason."""
+_REFUSED: Final = re.compile(r"boolab: Stopped after step \d+ by (\w+)\((\d+)")
+"""How the message of boolab's own hook begins: see `boolab.rules.monitor.reason_of`."""
 _AS_SUCCESS: Final = ("success", "done", "normal response")
 """The harnesses' own words for an end by a limit that read like a success."""
 
@@ -113,10 +118,10 @@ def _row(run: Run, limit: Limit, limits: list[Limit], scope: Scope) -> Row:
     found = count_limit(run, native, limit.value, limit.policy, holds)
     if found.value is None:
         found = found._replace(value=_total(run, limit))
-    stopped = _stopped_by(run, limit, limits, found.value) or found.canned
+    stopped = _stopped_by(run, limit, limits, found.value) or found.canned or _refused_by(run, limit)
     verdict = _verdict(found, limit.value, stopped=stopped)
     notes = list(_notes(run, limit, found, stopped=stopped))
-    reported = verdict == "hit" and _looks_finished(run, limit, found)
+    reported = verdict == "hit" and _looks_finished(run, limit, canned=found.canned)
     if reported:
         notes.append("reported as finished")
     beyond = found.beyond if verdict == "exceeded" else ()
@@ -144,8 +149,10 @@ def _row(run: Run, limit: Limit, limits: list[Limit], scope: Scope) -> Row:
 def _verdict(found: Counted, declared: float, *, stopped: bool) -> Verdict:
     if found.beyond:
         return "exceeded"
-    if stopped or found.at_limit:
+    if stopped:
         return "hit"
+    if found.at_limit:
+        return "at limit"
     if found.value is None:
         return "unknown"
     if found.value > declared and not found.over:
@@ -174,6 +181,13 @@ def _stopped_by(run: Run, limit: Limit, limits: list[Limit], counted: float | No
     return reached and (_named(rule, limit) or not any(_named(rule, one) for one in others))
 
 
+def _refused_by(run: Run, limit: Limit) -> bool:
+    """Whether boolab's own hook refused a call for this limit: its message is the call's result."""
+    texts = (result.content for step in run.steps for result in step.results if result is not None and result.is_error)
+    refusals = (found for text in texts if (found := _REFUSED.match(text)))
+    return any(found[1] == limit.native.axis and float(found[2]) == limit.value for found in refusals)
+
+
 def _named(rule: str, limit: Limit) -> bool:
     return bool(rule) and rule.replace("_", "") in (
         limit.name.replace("_", "").lower(),
@@ -187,16 +201,12 @@ def _thresholds(limit: Limit) -> tuple[float, ...]:
     return (value, value + 1, value * MICRO, value * 1000)
 
 
-def _looks_finished(run: Run, limit: Limit, found: Counted) -> bool:
+def _looks_finished(run: Run, limit: Limit, *, canned: bool) -> bool:
     """Whether the end by this limit is reported like that of work that was done."""
     own = {} if limit.policy is None else dict(limit.policy.about.own_words)
-    if found.canned:
+    if canned:
         return own.get(f"step_cap, {'odd' if limit.value % 2 else 'even'} cap", "success").startswith(_AS_SUCCESS)
-    if run.stop.reason in ("finished", "synthesis"):
-        return found.at_limit and bool(run.steps[-1].response.tool_calls)
-    if run.source == "boolab" or run.stop.reason == "aborted":
-        return False
-    return own.get(run.stop.reason, "").startswith(_AS_SUCCESS)
+    return run.source != "boolab" and own.get(run.stop.reason, "").startswith(_AS_SUCCESS)
 
 
 def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable[str]:
@@ -214,6 +224,8 @@ def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable
         yield f'the last text is not the model\'s: "{shorten(run.text)}"'
     if found.at_limit and not stopped and not found.beyond:
         yield "the log does not name what ended it"
+    if found.own_end and not stopped and not found.beyond and terminated(run):
+        yield "it ended by itself exactly at the limit"
     yield from _caveats(run, limit, found, stopped=stopped)
 
 

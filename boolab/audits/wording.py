@@ -15,6 +15,7 @@ from boolab.core.text import count, first_of, money, short_number, shorten
 from boolab.core.types import Run
 
 MAX_NAMES: Final = 5  # names in a sentence
+_FIRED: Final = ("n_hit", "n_at_limit", "n_exceeded")
 MAX_IDLE: Final = 6  # sentences about limits that stopped no run
 
 
@@ -92,11 +93,23 @@ class Words:
         if hit:
             verb = "was" if len({row.run_id for row in hit}) == 1 else "were"
             yield f"{self._share(hit)} {verb} stopped by a limit."
+        yield from self._at_limit()
         finished = [row for row in hit if row.reported_finished]
         if finished:
             n = len({row.run_id for row in finished})
             names = _listed([row.run_id for row in finished])
             yield f"{count(n, 'run')} that a limit stopped {'is' if n == 1 else 'are'} reported as finished: {names}."
+
+    def _at_limit(self) -> Iterator[str]:
+        """The runs that a limit may have stopped."""
+        rows = self._of("at limit")
+        names = list(dict.fromkeys(row.run_id for row in rows))
+        if names:
+            which, where = ("its log does", "it ended") if len(names) == 1 else ("their logs do", "they ended")
+            yield (
+                f"{self._share(rows)} may have been stopped by a limit: {where} in the middle at it, and {which} not "
+                f"name the cause ({_listed(names)})."
+            )
 
     def _unknown(self) -> Iterator[str]:
         for (limit, unit), n in Counter((row.limit, row.unit) for row in self._of("unknown")).items():
@@ -116,7 +129,7 @@ class Words:
             whose = f" of {agent}" if agent else ""
             if pd.notna(row["never_fires_under"]):
                 yield f"{name}{whose} can never fire: {row['never_fires_under']}."
-            elif not row["n_hit"] and not row["n_exceeded"] and pd.notna(row["largest"]) and row["declared"]:
+            elif not any(row[name] for name in _FIRED) and pd.notna(row["largest"]) and row["declared"]:
                 most = f"at most {figure(row['largest'])} of {figure(row['declared'])} {row['unit']}"
                 yield f"{name}{whose} never stopped a run: {most} in {count(row['n_runs'], 'run')}."
 

@@ -27,7 +27,8 @@ EXCEEDED: Final = 3
 MORE: Final = """
     verdicts:
       exceeded    the run continued beyond what the harness's rule allows
-      hit         the limit stopped the run, or a turn of it
+      hit         the log shows that the limit stopped the run, or a turn of it
+      at limit    it ended in the middle at the limit, and the log names no cause
       kept        the run ended at half of the limit or above, not by it
       never near  the run ended below half of the limit
       unknown     the log does not show what the limit counts

@@ -162,7 +162,7 @@ def test_the_limits_of_the_hook_hold_for_each_agent_with_one_more_response(tmp_p
     log = logs / "s" / "subagents" / "agent-x.jsonl"
     lines = log.read_text().splitlines()
     refused = json.loads(lines[10])  # the fifth call is denied, and the hook ends the agent
-    refused["message"]["content"][0] |= {"content": "boolab: Stopped after step 4", "is_error": True}
+    refused["message"]["content"][0] |= {"content": "boolab: Stopped after step 4 by tool_budget(4).", "is_error": True}
     log.write_text("\n".join([*lines[:10], json.dumps(refused)]))
     stopped = bl.audit(logs).frame.query("agent == 'explore' and limit == 'tool_budget' and declared == 4")
     assert stopped["verdict"].tolist() == ["hit"]

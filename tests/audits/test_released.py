@@ -15,23 +15,23 @@ LOGS: Final = Path(__file__).parent / "released"
 
 @pytest.mark.filterwarnings("ignore::boolab.errors.ReadWarning")
 @pytest.mark.parametrize(
-    ("log", "limits", "policy", "counted", "unit", "note"),
+    ("log", "limits", "policy", "counted", "unit", "verdict", "note"),
     [
-        ("langgraph-3.json", {"recursion_limit": 3}, None, 3, "supersteps", "2 model calls by its rule"),
-        ("langgraph-10.json", {"recursion_limit": 10}, None, 9, "supersteps", "reported as finished"),
-        ("openai-agents-3.json", {"max_turns": 3}, "openai_agents", 3, "model responses", "does not name what ended"),
-        ("pydantic-ai-request-3.json", {"request_limit": 3}, None, 3, "model responses", "does not name what ended"),
-        ("pydantic-ai-tool-calls-3.json", {"tool_calls_limit": 3}, None, 3, "tool calls", "one response beyond it"),
-        ("smolagents-3.json", {"max_steps": 3}, "smolagents", 3, "model responses", "4 model calls by its rule"),
-        ("mini-swe-agent-3.traj.json", "auto", None, 3, "model responses", ""),
+        ("langgraph-3.json", {"recursion_limit": 3}, None, 3, "supersteps", "hit", "2 model calls by its rule"),
+        ("langgraph-10.json", {"recursion_limit": 10}, None, 9, "supersteps", "hit", "reported as finished"),
+        ("openai-agents-3.json", {"max_turns": 3}, "openai_agents", 3, "model responses", "at limit", "not name what"),
+        ("pydantic-ai-request-3.json", {"request_limit": 3}, None, 3, "model responses", "at limit", "not name what"),
+        ("pydantic-ai-tool-calls-3.json", {"tool_calls_limit": 3}, None, 3, "tool calls", "at limit", "one response"),
+        ("smolagents-3.json", {"max_steps": 3}, "smolagents", 3, "model responses", "at limit", "4 model calls"),
+        ("mini-swe-agent-3.traj.json", "auto", None, 3, "model responses", "hit", ""),
     ],
 )
-def test_a_limit_that_the_package_enforced_was_hit(
-    log: str, limits: Any, policy: str | None, counted: int, unit: str, note: str
+def test_a_limit_that_the_package_enforced_was_hit_or_may_have_been(
+    log: str, limits: Any, policy: str | None, counted: int, unit: str, verdict: str, note: str
 ) -> None:
     audit = bl.audit(LOGS / log, limits, policy=policy)
     (row,) = audit.frame.to_dict("records")
-    assert (row["verdict"], row["counted"], row["unit"]) == ("hit", counted, unit)
+    assert (row["verdict"], row["counted"], row["unit"]) == (verdict, counted, unit)
     assert note in row["note"]
     assert len(audit.exceeded) == 0
 

@@ -32,32 +32,32 @@ def never(run: bl.Run, limit: str) -> str:
     [
         # Claude Code counts responses, and sends no request beyond the limit: docs/cli_conformance.md.
         ("claude_code", None, {"max_turns": 3}, [1, 1, 0], 0, "kept", None),
-        ("claude_code", None, {"max_turns": 3}, [1] * 3, 0, "hit", None),
+        ("claude_code", None, {"max_turns": 3}, [1] * 3, 0, "at limit", None),
         ("claude_code", None, {"max_turns": 3}, [1, 1, 1, 0], 0, "exceeded", 4),
         ("claude_code", None, {"max_turns": 3}, [1] * 4, 0, "exceeded", 4),
         ("claude_code", None, {"max_turns": 10}, [1] * 72 + [0], 0, "exceeded", 11),  # claude-code#41143
         ("claude_code", None, {"--max-turns": 60}, [1] * 72 + [0], 0, "exceeded", 61),  # claude-code-action#1577
         # Inspect's turn_limit=3 makes 4 model calls, and drops the fourth.
-        ("inspect", None, {"turn_limit": 3}, [1] * 4, 1, "hit", None),
+        ("inspect", None, {"turn_limit": 3}, [1] * 4, 1, "at limit", None),
         ("inspect", None, {"turn_limit": 3}, [1] * 4, 0, "exceeded", 4),
         ("inspect", None, {"turn_limit": 4}, [1] * 3, 0, "kept", None),
         # mini-swe-agent checks before the request.
-        ("mini_swe_agent", None, {"step_limit": 3}, [1] * 3, 0, "hit", None),
+        ("mini_swe_agent", None, {"step_limit": 3}, [1] * 3, 0, "at limit", None),
         ("mini_swe_agent", None, {"step_limit": 3}, [1] * 4, 1, "exceeded", 4),
         # smolagents records its summary as one more step, without calls.
-        ("openai_chat", "smolagents", {"max_steps": 3}, [1, 1, 1, 0], 0, "hit", None),
+        ("openai_chat", "smolagents", {"max_steps": 3}, [1, 1, 1, 0], 0, "at limit", None),
         ("openai_chat", "smolagents", {"max_steps": 3}, [1] * 4, 0, "exceeded", 4),
         # opencode only asks the model to stop.
         ("opencode", None, {"*": {"steps": 3}}, [1] * 5 + [0], 0, "exceeded", 4),
         # LangGraph counts supersteps: two for a response with calls.
         ("openai_chat", None, {"recursion_limit": 7}, [1, 1, 1, 0], 0, "kept", None),
-        ("openai_chat", None, {"recursion_limit": 6}, [1, 1, 1], 1, "hit", None),
+        ("openai_chat", None, {"recursion_limit": 6}, [1, 1, 1], 1, "at limit", None),
         ("openai_chat", None, {"recursion_limit": 4}, [1, 1, 1, 0], 0, "exceeded", 2),
         # Tool calls, in whole batches.
-        ("openai_chat", "pydantic_ai", {"tool_calls_limit": 3}, [2, 2], 1, "hit", None),
+        ("openai_chat", "pydantic_ai", {"tool_calls_limit": 3}, [2, 2], 1, "at limit", None),
         ("openai_chat", "pydantic_ai", {"tool_calls_limit": 3}, [2, 2, 0], 0, "exceeded", 2),
         ("boolab", None, {"tool_budget": 3}, [2, 2, 0], 0, "exceeded", 3),
-        ("boolab", None, {"tool_budget": 3}, [2, 2], 0, "hit", None),
+        ("boolab", None, {"tool_budget": 3}, [2, 2], 0, "at limit", None),
         # Far away, and near.
         ("codex", None, {"max_steps": 9}, [1, 1, 1, 0], 0, "never near", None),
         ("codex", None, {"max_steps": 8}, [1, 1, 1, 0], 0, "kept", None),
@@ -146,7 +146,7 @@ def test_what_a_log_does_not_show_is_unknown(tokens: Usage | None, verdict: str)
 
 def test_a_token_limit_allows_the_response_that_crosses_it() -> None:
     within = logged_run("inspect", [1, 1, 1], dropped=1, usage=Usage(90, 10))
-    assert row(bl.audit(within, {"token_limit": 250}))["verdict"] == "hit"
+    assert row(bl.audit(within, {"token_limit": 250}))["verdict"] == "at limit"
     over = logged_run("inspect", [1, 1, 1, 1], usage=Usage(90, 10))
     assert row(bl.audit(over, {"token_limit": 250}))["first_step_beyond"] == 3
 
@@ -267,3 +267,38 @@ def test_a_run_that_its_own_limit_stopped_did_not_hit_one_that_was_given() -> No
     found = row(bl.audit(run, {"max_steps": 75}))
     assert found["verdict"] == "never near"
     assert "another limit stopped it" in found["note"]
+
+
+@pytest.mark.parametrize(
+    ("stop", "verdict", "said"),
+    [
+        ("finished", "kept", "it ended by itself exactly at the limit"),
+        ("token_budget", "kept", "another limit stopped it"),
+        ("aborted", "at limit", "the log does not name what ended it"),
+        (Stop("step_cap", 3, "max_steps(3)", 3, 3), "hit", ""),
+    ],
+)
+def test_a_limit_stopped_a_run_at_it_only_where_the_log_names_it(stop: Any, verdict: str, said: str) -> None:
+    audit = bl.audit(logged_run("tau_bench", [1, 1, 1], stop=stop), {"max_steps": 3})
+    found = row(audit)
+    assert (found["verdict"], found["reported_finished"]) == (verdict, False)
+    assert said in found["note"]
+    (bound,) = audit.binding.to_dict("records")
+    assert (bound["n_hit"], bound["n_at_limit"]) == (verdict == "hit", verdict == "at limit")
+    text = " ".join(audit.sentences)
+    assert ("was stopped by a limit" in text, "may have been stopped" in text, "never stopped a run" in text) == (
+        verdict == "hit",
+        verdict == "at limit",
+        verdict == "kept",
+    )
+
+
+def test_a_cap_at_which_a_run_ended_by_itself_stops_none_in_audit_and_counterfactual() -> None:
+    run = logged_run("tau_bench", [1, 1, 1], stop="finished")
+    assert row(bl.audit(run, {"max_steps": 3}))["verdict"] == "kept"
+    assert bl.counterfactual(run, grid={"max_steps": [3]})["outcome"].tolist() == ["unchanged"]
+
+
+def test_a_turn_that_ended_at_a_limit_may_have_been_stopped_though_the_run_finished() -> None:
+    run = logged_run("claude_code", [1, 1, 1, 0], turns=[4])
+    assert row(bl.audit(run, {"max_turns": 3}))["verdict"] == "at limit"
