@@ -251,9 +251,11 @@ def percent(share: float) -> str:
     """A share in percent, with a decimal where it is close to an end.
 
     Example:
-        >>> percent(0.421), percent(0.9961), percent(1.0)
-        ('42%', '99.6%', '100%')
+        >>> percent(0.421), percent(0.9961), percent(1.0), percent(0.0003)
+        ('42%', '99.6%', '100%', '<0.1%')
     """
+    if 0 < share < 0.0005:  # noqa: PLR2004 - which would be rounded to nothing
+        return "<0.1%"
     in_the_middle = 0.1 <= share <= 0.9  # noqa: PLR2004 - where a decimal adds nothing
     return f"{share:.0%}" if in_the_middle or share in (0, 1) else f"{share:.1%}"
 

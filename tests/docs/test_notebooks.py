@@ -78,6 +78,13 @@ def test_figures_follow_the_theme_of_the_notebook(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
+def test_amounts_of_dollars_are_not_read_as_a_formula(path: Path) -> None:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    assert [text for text in texts if len(re.findall(r"(?<!\\)\$", text)) > 1] == [], r"write \$30 where there are two"
+
+
+@pytest.mark.parametrize("path", BY_NUMBER.values(), ids=lambda path: path.stem)
 def test_a_title_asks_a_question_or_says_what_to_learn_and_the_first_code_follows(path: Path) -> None:
     first, second, *_ = json.loads(path.read_text(encoding="utf-8"))["cells"]
     title = "".join(first["source"]).splitlines()[0]

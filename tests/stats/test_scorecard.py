@@ -469,7 +469,7 @@ def test_the_sentences_say_what_a_rule_catches_at_which_cost() -> None:
     )
     assert card.notes[0] == "A run is positive if it failed, by its label: 29 of 50 runs."
     axes = plot_scorecard(card)
-    assert "9 of 12 alarms" in axes.get_title(loc="left")
+    assert "9 of 12 alarms" in " ".join(axes.get_title(loc="left").split())
 
 
 def test_the_notes_tell_of_runs_that_were_cut_and_of_those_that_a_detector_stopped() -> None:

@@ -25,7 +25,7 @@ function cardOf(data, n, k, folds, { onStep, openRun }) {
   const fields = call.fields ?? [];
   const inline = fields.every(([, text]) => !text.includes("\n")) && fields.reduce((sum, [name, text]) => sum + name.length + text.length, 0) <= INLINE;
   const flags = [
-    call.streak > 2 && h("span", { class: "flag" }, "↻ ", h("span", { class: "word" }, "same call, "), `${ordinal(call.streak)} time`),
+    call.streak > 2 && h("span", { class: "flag" }, "↻ ", h("span", { class: "word" }, "same call,"), `${ordinal(call.streak)} time`),
     call.streak === 2 && h("span", { class: "flag" }, "↻ same call", call.same_call_as && call.same_call_as !== n && [" as ", stepLink(call.same_call_as)]),
     call.parse_error && h("span", { class: "badge wrong" }, "✕ arguments are not JSON"),
     (call.error || call.refused) && !call.parse_error && h("span", { class: "badge wrong" }, call.refused ? "✕ refused" : "✕ failed"),
