@@ -246,7 +246,7 @@ def test_a_search_changes_nothing_until_its_result_is_added() -> None:
     found = tables.search(Setting(), tables.question)
     assert tables.found(Setting()) is None
     assert tables.at(Setting()) is table
-    assert table.recommended is None
+    assert table.found is None
     tables.add(Setting(), found)
     assert tables.recommended(Setting()) is found
     assert tables.at(Setting()).opening == found["setting"]
@@ -274,6 +274,29 @@ def test_savings_are_counted_in_what_recommend_counts_them_in(n: int) -> None:
             5: "",
         }[n]
     )
+
+
+@pytest.mark.parametrize("tasks", [12, 30, 90])
+@pytest.mark.parametrize("keep", [0.8, 0.9])
+def test_the_bound_of_what_is_recommended_is_no_less_than_what_it_promises(tasks: int, keep: float) -> None:
+    runs = [replace(run, task=f"t{n % tasks}") for n, run in enumerate(labelled(90))]
+    tables = CapTables(runs, Question(keep=keep))
+    found = tables.recommended(Setting())
+    assert found["setting"] is not None
+    answer = tables.at(Setting()).answer(Setting(**found["setting"]))
+    assert answer["at_least"] >= keep
+    cap = found["setting"]["max_steps"]
+    if cap is not None:
+        assert answer["curve"]["at_least"][tables.at(Setting()).options["max_steps"].index(cap)] == answer["at_least"]
+    off = tables.at(Setting()).answer(Setting())
+    assert (off["at_least"], off["curve"]["at_least"][-1]) == (1, 1)
+
+
+def test_where_nothing_is_recommended_it_opens_without_a_limit() -> None:
+    tables = CapTables(labelled(20), Question())
+    assert tables.at(Setting()).opening["max_steps"] is not None  # until that is known
+    assert tables.recommended(Setting())["setting"] is None
+    assert tables.at(Setting()).opening == dict.fromkeys(SETTINGS)
 
 
 def test_without_labels_the_proxy_is_named() -> None:

@@ -97,6 +97,14 @@ function chart(data, width, act) {
   put(svg, h("path", { class: "line saved", d: stairs(x, y, caps, saved) }));
   const taken = [{ at: x(now), wide: 0, level: SIZE.top + tall / 2, tall }];
   const ofTrial = mark && trialMarks(mark, x, y, most, taken);
+  if (total) {
+    const clear = caps.find((_, n) => Math.max(saved[n] ?? 0, lower[n]) < data.keep - 0.12) ?? caps[0];
+    const keepText = `keep ${percent(data.keep)}`;
+    const wide = 7 * keepText.length;
+    const from = Math.min(x(clear) + 4, x.end - wide);
+    taken.push({ at: from + wide / 2, wide, level: y(data.keep) - 7 });
+    put(svg, h("text", { class: "label keep", x: from, y: y(data.keep) - 3 }, keepText));
+  }
   const keep = caps.map(() => data.keep);
   const names = [
     ["kept", lower, [saved, upper, least, keep], base.proxy ? "kept (proxy)" : "successes kept"],
@@ -106,11 +114,6 @@ function chart(data, width, act) {
   for (const [name, mine, others, text] of names) {
     const spot = mine.some((value) => value !== null) ? labelPlace(x, y, mine, others, text, taken) : null;
     if (spot) put(svg, h("text", { class: `label ${name}`, x: spot.at, y: spot.level + 4, "text-anchor": "middle" }, text));
-  }
-  if (total) {
-    const clear = caps.find((_, n) => Math.max(saved[n] ?? 0, lower[n]) < data.keep - 0.12) ?? caps[0];
-    const keepText = `keep ${percent(data.keep)}`;
-    put(svg, h("text", { class: "label keep", x: Math.min(x(clear) + 4, x.end - 7 * keepText.length), y: y(data.keep) - 3 }, keepText));
   }
   const n = caps.indexOf(now);
   put(svg, line("present", x(now), SIZE.top - 8, foot + SIZE.bars), caption,

@@ -110,7 +110,7 @@ class CapTables:
     def _asked(self, table: CapTable, setting: Setting) -> CapTable:
         """The table with what is asked of it now."""
         table.keep = self.question.keep
-        table.recommended = (self.found(setting) or {}).get("setting")
+        table.found = self.found(setting)
         return table
 
     def _counted(self, setting: Setting) -> CapTable:
@@ -125,6 +125,10 @@ class CapTables:
         which[[] if group is None else [*group.runs]] = True
         mine = of_all if group is None else of_all.take(which)
         return CapTable(mine, values, self.named(setting), self.question)
+
+    def _n_runs(self, setting: Setting) -> int:
+        group = self.group(setting)
+        return len(self.runs) if group is None else len(group.runs)
 
     def ledger(self, setting: Setting) -> Ledger:
         """All runs as columns, as recorded, under a setting's identity and scope."""
@@ -150,7 +154,8 @@ class CapTables:
 
         Returns:
             `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words), `sentences`,
-            `notes`, `tasks`, `keep`, `confidence` and `more_needed`.
+            `notes`, `tasks`, `effective` (how many independent successes hold as much information; None if it was not
+            computed), `keep`, `confidence` and `more_needed`.
         """
         found = self.found(setting)
         if found is None:
@@ -175,6 +180,7 @@ class CapTables:
         runs = self._as_given if group is None else [self._as_given[place] for place in group.runs]
         none: dict[str, Any] = {
             "keep": question.keep, "confidence": question.confidence, "setting": None, "tasks": 0, "notes": [],
+            "effective": None,
         }  # fmt: skip
         if self._labelled and all(run.success is None for run in runs):
             why = "no run of this agent has a label"
@@ -195,8 +201,9 @@ class CapTables:
         limits = {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
         return none | {
             "setting": limits if row["qualifies"] else None,
-            "reason": None if row["qualifies"] else _why_none(row, len(runs)),
+            "reason": None if row["qualifies"] else _why_none(row, self._n_runs(setting)),
             "tasks": int(row["tasks"]),
+            "effective": float(row["effective"]),
             "more_needed": int(row["more_needed"]),
             "sentences": [clean(one) for one in found.sentences if not self.roots or _is_about(one, setting)],
             "notes": [*map(clean, found.notes)],

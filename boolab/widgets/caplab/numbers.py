@@ -49,7 +49,7 @@ def _kept(kept: Mapping[str, int], least: float, sure: str, *, proxy: bool) -> N
         "label": label,
         "value": f"{lower:,}" if lower == upper else f"{lower:,}\u2013{upper:,}",
         "of": f"of {of:,}, {shares}",
-        "below": f"at least {rounded_down(least)} {sure}",
+        "below": "no limit is set" if least == 1 else f"at least {rounded_down(least)} {sure}",
         "wrong": "",
     }
 

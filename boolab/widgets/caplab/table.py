@@ -6,6 +6,7 @@ which each threshold is reached in each run.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -48,8 +49,8 @@ class CapTable:
         noun: What one of them is called: "run" or "turn".
         options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
         keep: The share of successes to keep, of which the title of the figure is.
-        recommended: The recommended limits, of which the title is where they are those of the figure; None if none are
-            known.
+        found: What is recommended, as `CapTables.recommended` returns it; None until it has been computed. The title is
+            of its limits where they are those of the figure.
         whole: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
@@ -72,7 +73,7 @@ class CapTable:
         self._begins = _begins(ledger) if self.noun == "turn" else np.zeros(ledger.n_runs, dtype=np.int64)
         self._extent = _extent(ledger, self._places)
         self.keep = question.keep
-        self.recommended: Limits | None = None
+        self.found: Mapping[str, Any] | None = None
         self.measure = measure_of([ledger], question.objective)
         weights = weights_of(ledger, self._places, self.measure)
         self._by_task = SavedByTask(ledger, self._settings, weights, self._first_stops)
@@ -93,10 +94,10 @@ class CapTable:
 
     @property
     def opening(self) -> dict[str, Any]:
-        """The limits that are shown at first: the recommended ones, else the tightest cap that does on record."""
-        if self.recommended is not None:
-            return {**self.recommended}
+        """The limits that are shown at first: the recommended ones; until they are known, a cap that does on record."""
         none: Limits = dict.fromkeys(SETTINGS)
+        if self.found is not None:
+            return {**(self.found["setting"] or none)}
         return {**none, "max_steps": tightest(self._curve(none), self.keep)}
 
     # --- One setting --------------------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ class CapTable:
         listed = cut[np.lexsort((-self._lengths[cut], ~stops.lost[cut], -success))].tolist()
         counted = {
             "kept": kept,
-            "at_least": round(float(self._at_least(kept["lower"])), 4),
+            "at_least": self._least_kept(kept["lower"], setting.limits),
             "saved": saved,
             "saved_least": self._saved_least(setting.limits),
             "cut": {
@@ -261,14 +262,17 @@ class CapTable:
 
     def _curve(self, limits: Limits) -> Curve:
         budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
-        return self._over((slice(None), budget, doom), self.options["max_steps"])
+        curve = self._over((slice(None), budget, doom), self.options["max_steps"])
+        off = self._least_kept(curve.lower[-1], {**limits, "max_steps": None})
+        return dataclasses.replace(curve, at_least=[*curve.at_least[:-1], off])
 
     def _advised(self, limits: Limits) -> int | None:
         """The recommended cap, if the other recommended limits are these."""
-        wanted = self.recommended
+        wanted = None if self.found is None else self.found["setting"]
         if wanted is None or any(wanted[name] != limits[name] for name in SETTINGS[1:]):
             return None
-        return wanted["max_steps"]
+        cap: int | None = wanted["max_steps"]
+        return cap
 
     def _over(self, place: Any, values: Sequence[int | None]) -> Curve:  # noqa: ANN401 - an index of numpy
         """What the settings at a place of the sums keep, save and stop: one for each value of an axis."""
@@ -296,8 +300,15 @@ class CapTable:
             for name, code in LABELS.items()
         }
 
+    def _least_kept(self, kept: int, limits: Limits) -> float:
+        """The lower bound of what a setting keeps; all where it has no limit, and that keeps all."""
+        nothing = all(value is None for value in limits.values()) and kept == self._successes
+        return 1.0 if nothing else round(float(self._at_least(kept)), 4)
+
     def _at_least(self, kept: Any) -> Array:  # noqa: ANN401 - an array or a number
-        return bounds_of(kept, self._successes, self._independent, self._question.confidence)
+        known = None if self.found is None else self.found["effective"]
+        independent = self._independent if known is None else known
+        return bounds_of(kept, self._successes, independent, self._question.confidence)
 
     def over_caps(self, limits: Limits) -> pd.DataFrame:
         """A frame with a row for each cap, the other limits as they are, for `plot_caps`."""

@@ -24,13 +24,13 @@ def independent_successes(ledger: Ledger) -> int:
     return int(good["task"].where(good["task"] != "", good["run_id"]).nunique())
 
 
-def bounds_of(kept: Any, successes: int, independent: int, confidence: float) -> Array:  # noqa: ANN401 - an array or a number
+def bounds_of(kept: Any, successes: int, independent: float, confidence: float) -> Array:  # noqa: ANN401 - an array or a number
     """The lower bound of the share of future successes that a setting keeps, for one setting or many.
 
     Args:
         kept: How many successes it keeps on record.
         successes: Of how many.
-        independent: How many of these are independent: see `independent_successes`.
+        independent: How many of these are independent: the effective sample size, or see `independent_successes`.
         confidence: The one-sided confidence, for a setting that was chosen before these runs were seen.
 
     Example:
@@ -39,7 +39,7 @@ def bounds_of(kept: Any, successes: int, independent: int, confidence: float) ->
     """
     if not successes:
         return np.zeros(np.shape(kept))
-    alike = np.asarray(kept) * independent / successes  # whole products are exact, so that all kept is all of them
+    alike = np.minimum(np.asarray(kept) * independent / successes, independent)  # rounding may exceed all of them
     return lower_bound(alike, independent, confidence)
 
 
