@@ -23,7 +23,7 @@ from boolab.frames.runs import Runs, as_runs
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
 from boolab.logs.list_prices import price_notes
-from boolab.logs.load import Reader, each_log, why_no_log
+from boolab.logs.load import FileRow, Paths, Reader, each_log, why_no_log
 from boolab.stats.finding import Finding
 
 Logs: TypeAlias = Runs | Sequence[str | Path]
@@ -139,7 +139,12 @@ def audit(
         >>> print(found.sentences[0])
         1 of 1 run went beyond a limit that was set: the largest count is 5 model responses under max_steps 3.
     """
-    return audit_files(_files(logs, format, since), limits, config=config, policy=policy, scope=scope)
+    listed: Any = logs if isinstance(logs, str | Path | Run) else list(logs)
+    named = isinstance(listed, str | Path) or (
+        isinstance(listed, list) and listed and isinstance(listed[0], str | Path)
+    )
+    files = log_files(listed, format, since) if named else [(None, as_runs(listed))]
+    return audit_files(files, limits, config=config, policy=policy, scope=scope)
 
 
 def audit_files(
@@ -193,23 +198,26 @@ def _paths(config: str | Path | Sequence[str | Path] | None) -> list[Path]:
     return [Path(one) for one in ([config] if isinstance(config, str | Path) else config)]
 
 
-def _files(
-    logs: Logs,
-    format: str | Reader | None,  # noqa: A002
-    since: datetime | None,
+def log_files(
+    paths: Paths,
+    format: str | Reader | None = None,  # noqa: A002
+    since: datetime | None = None,
+    rows: list[FileRow] | None = None,
 ) -> Iterator[tuple[Path | None, Sequence[Run]]]:
-    """The runs by file."""
-    listed: Any = logs if isinstance(logs, str | Path | Run) else list(logs)
-    if isinstance(listed, str | Path) or (listed and isinstance(listed, list) and isinstance(listed[0], str | Path)):
-        found = False
-        for row, runs in each_log(listed, format=format, since=since):
-            if row.skipped is None:
-                found = True
-                yield Path(row.path), runs
-        if not found:
-            raise RunFormatError(why_no_log(since))
-    else:
-        yield None, as_runs(listed)
+    """The runs of logs by file; `rows` gets what happened to each file.
+
+    Raises:
+        RunFormatError: if there are no logs.
+    """
+    found = False
+    for row, runs in each_log(paths, format=format, since=since):
+        if rows is not None:
+            rows.append(row)
+        if row.skipped is None:
+            found = True
+            yield Path(row.path), runs
+    if not found:
+        raise RunFormatError(why_no_log(since))
 
 
 def _frame(rows: Sequence[Row]) -> pd.DataFrame:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 import warnings
-from itertools import count as count_from
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from boolab.cli.arguments import FORMAT, HARNESS, LOGS, add_since, amount, since_time
 from boolab.cli.help import Command
-from boolab.cli.program import program
-from boolab.core.text import count
 from boolab.errors import ReadWarning
 
 if TYPE_CHECKING:
     from boolab.audits.audit import Audit
+    from boolab.logs.load import FileRow
 
 SCHEMA: Final = 1
 EXCEEDED: Final = 3
@@ -99,40 +95,38 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="turn: counters start at zero with each user message; run: they continue through the session; auto: as "
         "the harness of each log counts (default: %(default)s)",
     )
+    parser.add_argument(
+        "--warnings", action="store_true", help="list the skipped files, and what else could not be read, on stderr"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text, and nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the audit; the exit code shows whether a limit was exceeded."""
-    from boolab.audits.audit import audit
+    from boolab.audits.audit import audit_files, log_files
+    from boolab.logs.problems import problems_of
 
     given: dict[str, Any] = {}
     for agent, name, value in args.limits:
         (given.setdefault(agent, {}) if agent else given)[name] = value
-    with warnings.catch_warnings(record=True) as faults:
-        warnings.simplefilter("always", ReadWarning)
-        found = audit(
-            args.logs,
+    rows: list[FileRow] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)  # the rows have them
+        found = audit_files(
+            log_files(args.logs, args.format, since_time(args), rows),
             given or "auto",
             config=args.config,
             policy=args.policy,
             scope=args.scope,
-            format=args.format,
-            since=since_time(args),
         )
-    if faults:
-        problems = count(len(faults), "warning")
-        print(f"boolab: {problems} about the logs; to list them: {_listing(args)}", file=sys.stderr)
+    problems = problems_of(rows)
+    if str(problems):
+        more = ":" if args.warnings else "; --warnings lists them"
+        print(f"boolab: {problems}{more}", file=sys.stderr)
+        for line in problems.lines() if args.warnings else ():
+            print(f"  {line}", file=sys.stderr)
     print(as_json(found) if args.json else found)
     return EXCEEDED if len(found.exceeded) else 0
-
-
-def _listing(args: argparse.Namespace) -> str:
-    """The command that reads the same logs and lists what is wrong with them; it replaces no file."""
-    out = next(name for n in count_from(1) if not Path(name := f"import{n if n > 1 else ''}.jsonl").exists())
-    more = ["--format", args.format] if args.format else []
-    more += ["--since", args.since[0]] if args.since else []
-    return f"{program()} import {shlex.join([*args.logs, *more, '-o', out, '--json'])}"
 
 
 def as_json(found: Audit) -> str:

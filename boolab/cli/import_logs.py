@@ -20,6 +20,7 @@ from boolab.core.text import aligned, clean, count, size
 from boolab.core.types import Run
 from boolab.errors import ReadWarning
 from boolab.logs.load import FileRow, each_log
+from boolab.logs.problems import problems_of
 from boolab.logs.save import Contents, check_suffix, save_runs
 
 SCHEMA: Final = "boolab/import/1"
@@ -105,7 +106,7 @@ def text(account: Imported, out: Path) -> str:
     lines = [f"Read {len(read):,} of {count(len(account.files), 'file')} in {account.seconds:.1f} s: {found}.", ""]
     lines += _table(account, read) if read else ["  none"]
     lines += _skipped(account.skipped)
-    warned = [warning for row in read for warning in row.warnings]
+    warned = problems_of(account.files).warnings
     if warned:
         lines += ["", f"{count(len(warned), 'warning')} about files that were read:"]
         lines += [f"  {clean(one)}" for one in warned[:MAX_SHOWN]]

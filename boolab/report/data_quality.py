@@ -9,13 +9,15 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from boolab.core.endings import finished_unexecuted
-from boolab.core.text import count, shorten
+from boolab.core.text import clean, count, shorten
 from boolab.core.types import Step
 from boolab.frames.runs import turns_of
 from boolab.logs.load import FileRow
+from boolab.logs.problems import Problems, problems_of
 from boolab.report.study import Study
 
 MAX_REASONS: Final = 5  # for skipped files
+MAX_WARNINGS: Final = 3
 MAX_IDS: Final = 3  # of runs with calls that were never executed
 
 
@@ -36,14 +38,19 @@ class Quality:
     study: Study
 
     @cached_property
-    def skipped(self) -> list[FileRow]:
-        """The files that were not read."""
-        return [row for row in self.study.reading.files if row.skipped is not None]
+    def problems(self) -> Problems:
+        """What could not be read."""
+        return problems_of(self.study.reading.files)
 
-    @cached_property
-    def warnings(self) -> list[str]:
-        """The problems in files that were read."""
-        return [warning for row in self.study.reading.files if row.skipped is None for warning in row.warnings]
+    @property
+    def skipped(self) -> tuple[FileRow, ...]:
+        """The files that were not read."""
+        return self.problems.skipped
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What could not be read in the files that were read, with path and line."""
+        return self.problems.warnings
 
     @cached_property
     def reasons(self) -> list[tuple[str, int]]:
@@ -98,7 +105,11 @@ class Quality:
         if self.skipped:
             yield f"Skipped {count(len(self.skipped), 'file')}: {self.why_skipped()}."
         if self.warnings:
-            yield f"{count(len(self.warnings), 'place')} in the files could not be read; the rest of these files was."
+            files = "the file that was read" if self.counts["files_read"] == 1 else "files that were read"
+            named = "; ".join(map(clean, self.warnings[:MAX_WARNINGS]))
+            further = len(self.warnings) - MAX_WARNINGS
+            more = f"; and {further:,} more" if further > 0 else ""
+            yield f"{count(len(self.warnings), 'warning')} about {files}: {named}{more}."
         if self.unexecuted:
             yield self.why_unexecuted()
         yield from self.study.found.notes

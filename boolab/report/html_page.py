@@ -329,8 +329,7 @@ class _Page:
         rows += [["", warning] for warning in warnings[:MAX_ROWS]]
         left = len(skipped) + len(warnings) - len(rows)
         note = f"{left:,} more not listed." if left else ""
-        title = f"{count(len(skipped), 'skipped file')}, {count(len(warnings), 'warning')}"
-        return {"title": title, "table": Table(["file", "why"], rows, note=note)}
+        return {"title": str(self.quality.problems), "table": Table(["file", "why"], rows, note=note)}
 
     # --- Each limit ---------------------------------------------------------------------------------------------------
 

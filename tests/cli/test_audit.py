@@ -1,7 +1,6 @@
 """`boolab audit`: sentences and a table, JSON, and an exit code that a pipeline can use."""
 
 import json
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,22 +74,32 @@ def test_the_table_names_the_runs(logs: str, tmp_path: Path, capsys: pytest.Capt
     assert row.split()[1].startswith("55604662-")
 
 
-def test_problems_in_logs_are_counted_on_one_line(
+def test_problems_in_logs_are_counted_on_one_line_and_listed_on_request(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    path = tmp_path / "session0.jsonl"
+    path, notes = tmp_path / "session0.jsonl", tmp_path / "notes.json"
     path.write_text(path.read_text() + "\n{oops")
+    notes.write_text('{"a": 1}')
     assert main(["audit", logs]) == 0
-    told = capsys.readouterr().err
-    listing = f"import {logs} -o import.jsonl --json"
-    assert told == (f"boolab: 1 warning about the logs; to list them: boolab {listing}\nNext: boolab whatif {logs}\n")
-    assert main(shlex.split(listing)) == 0
-    warned = [one for row in json.loads(capsys.readouterr().out)["files"] for one in row["warnings"]]
-    assert len(warned) == 1
-    assert main(["audit", logs]) == 0
-    assert "-o import2.jsonl --json\n" in capsys.readouterr().err  # a file that is there is not replaced
+    told = capsys.readouterr()
+    counted = "1 skipped file, 1 warning"
+    assert told.err == f"boolab: {counted}; --warnings lists them\nNext: boolab whatif {logs}\n"
+    assert main(["audit", logs, "--warnings"]) == 0
+    listed = capsys.readouterr()
+    head, *lines = listed.err.splitlines()
+    assert (head, listed.out) == (f"boolab: {counted}:", told.out)
+    line = len(path.read_text().splitlines())
+    assert lines[0] == f"  {notes}: skipped: no reader recognises it"
+    assert lines[1].startswith(f"  {path}:{line}: ")
+    assert list((tmp_path / "elsewhere").iterdir()) == []  # nothing is written
+    page = tmp_path / "elsewhere" / "page.html"
+    assert main(["report", logs, "-o", str(page)]) == 0
+    assert counted in page.read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main(["whatif", logs]) == 0
+    assert f"{path}:{line}:" in "".join(capsys.readouterr().out.split())
 
 
 def test_a_limit_may_name_an_agent() -> None:
