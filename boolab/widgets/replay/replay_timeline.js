@@ -192,7 +192,7 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     const ends = curves.filter((curve) => curve.end !== undefined).map((curve) => {
       const value = units[curve.unit](curve.end);
       const of = curve.limit !== null && curve.key !== "cost" ? ` of ${short(curve.limit)}` : "";
-      return { y: heightOf(curve, curve.end), text: narrow ? value : `${curve.label} ${value}${of}`, colour: ink(curve.key === "cost" ? "ink" : "ink3") };
+      return { y: heightOf(curve, curve.end), text: narrow ? value : `${curve.key} ${value}${of}`, colour: ink(curve.key === "cost" ? "ink" : "ink3") };
     });
     pen.textAlign = "left";
     for (const { y, text, colour } of apart(ends, 12, top, top + high)) {
