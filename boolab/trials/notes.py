@@ -29,8 +29,9 @@ def notes_of(design: Design, looks: Looks, *, n_unknown_costs: int) -> Iterator[
     """
     openings = design.openings
     by_outcome = {name: sum(one.outcome == name for one in openings) for name in ("unchanged", "truncated", "unknown")}
-    counter, user = (sum(one.why == why for one in openings) for why in ("counter", "user"))
+    counter, turn, user = (sum(one.why == why for one in openings) for why in ("counter", "turn", "user"))
     unknown = f"; for {counter:,} a counter is not on record" if counter else ""
+    unknown += f"; in {turn:,} it ends a turn that others follow, which a branch does not have" if turn else ""
     waits = "1 waits for a message of its user" if user == 1 else f"{user:,} wait for a message of their user"
     unknown += f"; {waits}, which a branch does not have" if user else ""
     as_was = "it was" if by_outcome["unchanged"] == 1 else "they were"

@@ -40,8 +40,8 @@ class Opening(NamedTuple):
         success: Whether it is a success on record; None where it is not labelled and others are.
         low: What the change makes of its success at least: -1 (lost), 0 or 1 (gained).
         high: At most, likewise.
-        why: Why the outcome is unknown and no branch can find it: a `counter` is not on record, or the run waits for
-            its `user`; "" else.
+        why: Why the outcome is unknown and no branch can find it: a `counter` is not on record, the change ends a
+            `turn` that others follow, or the run waits for its `user`; "" else.
     """
 
     run: Run
@@ -226,7 +226,9 @@ def _opening(run: Run, row: _Row, change: Change, harness: Harness, *, labelled:
         table = row.kept if row.kept["outcome"] == "truncated" else row.lifted
         return Opening(run, outcome, int(table["stop_step"]), success, *_bounds(table, success))
     least, most = (-1, 1) if success is None else (-int(success), int(not success))
-    return Opening(run, outcome, at, success, least, most, "counter" if outcome == "unknown" else "")
+    found = row.kept if change.settings else row.lifted
+    why = "counter" if found["outcome"] == "unknown" else "turn"
+    return Opening(run, outcome, at, success, least, most, why if outcome == "unknown" else "")
 
 
 def _bounds(row: Mapping[str, Any], success: bool | None) -> tuple[int, int]:

@@ -92,7 +92,7 @@ class TrialResult:
         extra_steps: The steps that it adds, likewise; None where they have no bound.
         extra_cost: The dollars that it adds, likewise; None without a stated maximum, or where costs are not known.
         per_success: The dollars (else the steps) of an additional success; infinite above where the gain may be 0.
-        recorded_per_success: What a success on record costs, in the same unit; None if it is not known.
+        recorded_per_success: What a success on record costs, in its steps and the same unit; None if unknown.
         n_branches: How many branches count.
         n_open: How many there can be.
         n_unknown: How many of those that count have an outcome that is not known.

@@ -95,12 +95,17 @@ def _per_success(design: Design, branches: Mapping[str, Run], extra: Mapping[str
 
 
 def _recorded(design: Design, *, in_dollars: bool) -> float | None:
-    """What a success on record costs."""
+    """What a success on record costs, in its steps: as `recommend` counts it, without requests outside of them."""
     wins = sum(bool(one.success) for one in design.openings)
-    used = [micro_cost(one.run) if in_dollars else one.run.n_steps for one in design.openings]
+    used = [_cost_of_steps(one.run) if in_dollars else one.run.n_steps for one in design.openings]
     if not wins or None in used:
         return None
     return sum(filter(None, used)) / wins / (MICRO if in_dollars else 1)
+
+
+def _cost_of_steps(run: Run) -> int | None:
+    costs = [micro_cost(run, run.n_steps), *map(_cost_of_steps, run.subagents)]
+    return None if None in costs else sum(filter(None, costs))
 
 
 def _effects(design: Design, branches: Mapping[str, Run], done: int) -> Effects:

@@ -11,6 +11,7 @@ from boolab.errors import SettingError
 from boolab.trials.agents import agent_on_record
 from boolab.trials.change import change_of
 from boolab.trials.openings import Opening, openings_of
+from tests.support.caplab_cases import Told
 from tests.support.cases import first
 from tests.support.trial_cases import LOOSE, TIGHT, agent, profile, recorded, undisturbed
 
@@ -239,3 +240,12 @@ def test_an_agent_on_record_has_all_limits_of_the_record() -> None:
     assert set(run.limits) == {"steps", "tokens", "cost", "elapsed"}
     for change in ({"max_time": 300}, {"max_tokens": 90_000, "max_cost": 2.5}):
         assert [one.outcome for one in opened([run], change)] == ["unchanged"]
+
+
+def test_a_turn_that_others_follow_and_a_counter_that_is_missing_are_told_apart() -> None:
+    session = replace(Told(("A B C D -", "A -")).run("session"), policy="naive", source="boolab")
+    (one,) = opened([session], {"max_steps": 3})
+    assert (one.outcome, one.why) == ("unknown", "turn")
+    dear = Told(("A B C D -",), cost=None).run("dear")
+    (other,) = opened([replace(dear, policy="")], {"max_cost": 0.1})
+    assert (other.outcome, other.why) == ("unknown", "counter")

@@ -397,3 +397,11 @@ def test_the_answer_of_a_simulated_model_says_so_and_that_of_another_does_not() 
     assert "if the agent is like the simulated one" in go(plan(model=lambda _run: MODEL), 6).sentences[0]
     scripted = bl.ScriptedModel([{"tool_calls": [call("look")], "repeat": 30}, "Done."], tools={"look": "x"})
     assert "simulated" not in str(go(plan(model=scripted, score=lambda run: run.n_steps % 2 == 0), 6))
+
+
+def test_a_success_costs_what_recommend_counts() -> None:
+    runs = recorded(12, MODEL)
+    found = bl.trial(runs, {"max_steps": LOOSE}, model=MODEL, cost_limit=1.0).result
+    row = bl.recommend(runs).frame.iloc[0]
+    assert any(run.outside for run in runs)  # such as summaries
+    assert found.recorded_per_success == pytest.approx(row["spent"] / row["successes"])
