@@ -217,7 +217,7 @@ def log_files(
             found = True
             yield Path(row.path), runs
     if not found:
-        raise RunFormatError(why_no_log(since))
+        raise RunFormatError(why_no_log(paths, since))
 
 
 def _frame(rows: Sequence[Row]) -> pd.DataFrame:

@@ -173,6 +173,26 @@ def table_file(text: str) -> str:
     return text
 
 
+def place_to_write(text: str, *suffixes: str) -> Path:
+    """The path of a file that a command writes at its end, checked before it begins.
+
+    Args:
+        text: The path.
+        suffixes: The ends of names that are accepted; any without.
+
+    Raises:
+        SettingError: if its name has another end, its folder is not there, or it is a folder.
+    """
+    path = Path(text).expanduser()
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise SettingError(f"{text}: expected a name that ends with {' or '.join(suffixes)}")
+    if path.is_dir():
+        raise SettingError(f"{text}: it is a folder; expected the name of a file")
+    if not path.parent.is_dir():
+        raise SettingError(f"{text}: there is no folder {path.parent}")
+    return path
+
+
 def written(path: Path, write: Callable[[], _Result]) -> _Result:
     """Write a file.
 

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, since_time, written
+from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, place_to_write, since_time, written
 from boolab.cli.help import Command
 from boolab.core.text import aligned, clean, count, size
 from boolab.core.types import Run
@@ -185,7 +185,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file, and print the account of it."""
-    out = Path(args.out).expanduser()
+    out = place_to_write(args.out)
     # What is kept is what the logs have: a price is computed when the file is read.
     logs = each_log(args.logs, format=args.format, since=since_time(args), limit=args.limit, prices=False)
     with warnings.catch_warnings():

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from boolab.cli.arguments import add_logs, add_question, study_from, written
+from boolab.cli.arguments import add_logs, add_question, place_to_write, study_from, written
 from boolab.cli.help import Command
 from boolab.errors import SettingError
 
@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         name = Path(args.out).with_suffix(".html")
         msg = f"{args.out}: a page is written as HTML: write {name}, open it in a browser, and print it to a PDF"
         raise SettingError(msg)
+    out = place_to_write(args.out, ".html", ".htm")
     sources = Sources(args.logs, args.format, args.since, args.limit)
     page = page_of(
         study_from(args),
@@ -60,7 +61,6 @@ def run(args: argparse.Namespace) -> int:
         full=args.full,
         progress=True,
     )
-    out = Path(args.out).expanduser()
     written(out, lambda: out.write_text(page, encoding="utf-8"))
     print(f"Wrote {out} ({len(page.encode()) / 1000:,.0f} kB): open it in a browser")
     return 0

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from boolab.cli.arguments import add_logs, add_question, study_from, table_file, written
+from boolab.cli.arguments import add_logs, add_question, place_to_write, study_from, table_file, written
 from boolab.cli.help import Command
 from boolab.cli.program import runnable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from boolab.report.study import Study
 
 MORE: Final = """
@@ -57,23 +58,24 @@ def run(args: argparse.Namespace) -> int:
     """Print the answers, and write the table."""
     from boolab.report.text import as_json, text
 
+    out = None if args.out is None else place_to_write(args.out)
     study = study_from(args)
-    if args.out is not None:
-        _write_table(study, Path(args.out))
+    if out is not None:
+        _write_table(study, out)
     print(as_json(study) if args.json else runnable(text(study, full=args.full)))
-    if args.out is not None:
+    if out is not None:
         print(f"boolab: wrote {args.out}", file=sys.stderr)
     return 0
 
 
-def _write_table(study: Study, path: Path) -> None:
+def _write_table(study: Study, out: Path) -> None:
     from boolab.counterfactuals.step_files import check_pyarrow
     from boolab.io.csv_export import write_csv
 
-    if path.suffix == ".parquet":
+    if out.suffix == ".parquet":
         check_pyarrow()
-    table, out = study.table(), path.expanduser()
-    written(out, lambda: table.to_parquet(out, index=False) if path.suffix == ".parquet" else write_csv(table, out))
+    table = study.table()
+    written(out, lambda: table.to_parquet(out, index=False) if out.suffix == ".parquet" else write_csv(table, out))
 
 
 COMMAND: Final = Command(

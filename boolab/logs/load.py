@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, cast, 
 
 import boolab.logs.readers as package
 from boolab.core.gc_pause import without_collection
-from boolab.core.text import count
+from boolab.core.text import count, first_of
 from boolab.core.types import Run
 from boolab.errors import ReadWarning, RunFormatError, SettingError, near
 from boolab.io.files import no_file
@@ -42,6 +42,9 @@ HEAD: Final = 65_536
 
 MAX_SIMILAR: Final = 2
 """So many formats are described in the error about a file of none."""
+
+MAX_PATHS: Final = 3
+"""So many of the paths that were given are named in an error."""
 
 _UNKNOWN: Final = "no reader recognises it"
 _PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, damage)"
@@ -282,15 +285,21 @@ def read_file(reader: Reader, path: Path, warn: Warn) -> list[Run]:
     return runs
 
 
-def why_no_log(since: datetime | None) -> str:
+def why_no_log(paths: Paths, since: datetime | None = None) -> str:
     """The error where paths lead to no log.
 
     Example:
-        >>> why_no_log(None)
-        'no log was found: docs/formats.md lists the formats that are read'
+        >>> why_no_log("logs/")
+        'logs/: no log was found: docs/formats.md lists the formats that are read'
     """
     recent = "" if since is None else " (is --since too recent?)"
-    return f"no log was found: docs/formats.md lists the formats that are read{recent}"
+    return f"{path_names(paths)}: no log was found: docs/formats.md lists the formats that are read{recent}"
+
+
+def path_names(paths: Paths) -> str:
+    """The paths that were given, in a line: the first of many."""
+    given = [paths] if isinstance(paths, str | Path) else paths
+    return first_of([str(path) for path in given], MAX_PATHS)
 
 
 @cache

@@ -26,7 +26,7 @@ from boolab.frames.labels import label, labels_of
 from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df, tools_called
 from boolab.harness.presets import get_policy
-from boolab.logs.load import Reading, read_logs, why_no_log
+from boolab.logs.load import Reading, path_names, read_logs, why_no_log
 from boolab.report.limit_rows import Row, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.units import Unit, turns_as_units
@@ -315,7 +315,7 @@ def study_of(
         how: dict[str, Any] = {"format": format, "since": since, "limit": limit, "progress": progress}
         reading = read_logs(list(logs), **how, prices=question.prices)
     if not reading.runs:
-        raise SettingError(_why_no_run(reading, since))
+        raise SettingError(_why_no_run(reading, logs, since))
     runs = list(reading.runs)
     if question.labels is not None:
         key, labels = labels_of(question.labels)
@@ -393,11 +393,11 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
         return Recommendation("No recommendation", pd.DataFrame(), why, verdict=why)
 
 
-def _why_no_run(reading: Reading, since: datetime | None) -> str:
+def _why_no_run(reading: Reading, logs: Sequence[str], since: datetime | None) -> str:
     if not reading.files:
-        return why_no_log(since)
+        return why_no_log(logs, since)
     why = next((f": {row.skipped}" for row in reading.files if row.skipped), "")
-    return f"there is no run in {count(len(reading.files), 'file')}{why}"
+    return f"{path_names(logs)}: there is no run in {count(len(reading.files), 'file')}{why}"
 
 
 def _searched(question: Question) -> dict[str, list[Any]] | None:

@@ -142,11 +142,13 @@ def test_runs_whose_limit_cannot_be_checked_are_not_said_to_keep_it(
 
 
 @pytest.mark.parametrize("command", ["audit", "whatif"])
-def test_since_is_named_only_where_it_was_given(
+def test_a_folder_without_logs_is_named_and_since_only_where_it_was_given(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, str(tmp_path)]) == 1
-    assert "--since" not in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert told.startswith(f"boolab: {tmp_path}: no log was found")
+    assert "--since" not in told
     assert main([command, str(tmp_path), "--since", "30d"]) == 1
     assert "(is --since too recent?)" in capsys.readouterr().err
 

@@ -108,7 +108,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_read(
     assert main(["import", str(logs), "-o", str(tmp_path / "runs.csv")]) == 1
     assert "runs are saved as .jsonl (ATIF), .jsonl.bz2 or .parquet; .csv is not accepted" in capsys.readouterr().err
     assert main(["import", str(logs), "-o", str(tmp_path / "no" / "runs.jsonl")]) == 1
-    assert "No such file or directory" in capsys.readouterr().err
+    assert f"there is no folder {tmp_path / 'no'}" in capsys.readouterr().err
 
 
 def test_an_import_that_fails_leaves_an_earlier_file_as_it_was(logs: Path, tmp_path: Path) -> None:

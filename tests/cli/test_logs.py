@@ -141,7 +141,7 @@ def test_no_logs_and_no_runs_are_told_in_one_line(tmp_path: Path, capsys: pytest
 def test_a_file_of_another_format_is_not_said_to_be_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other.json").write_text('{"what": "is this"}')
     assert main(["whatif", str(tmp_path / "other.json"), "--format", "claude_code"]) == 1
-    assert capsys.readouterr().err == "boolab: there is no run in 1 file\n"
+    assert capsys.readouterr().err == f"boolab: {tmp_path / 'other.json'}: there is no run in 1 file\n"
 
 
 def test_two_counts_of_tokens_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -309,6 +309,31 @@ def test_a_table_in_parquet_without_pyarrow_is_told_what_to_install(
 def test_a_table_that_cannot_be_written_is_one_line(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", log, "-o", "/nowhere/table.csv"]) == 1
     assert capsys.readouterr().err.startswith("boolab: /nowhere/table.csv: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "out", "said"),
+    [
+        ("report", "missing/folder/x.html", "missing/folder/x.html: there is no folder missing/folder"),
+        ("report", "x.txt", "x.txt: expected a name that ends with .html or .htm"),
+        ("report", ".", "expected a name that ends with .html"),
+        ("report", "page.html", "page.html: it is a folder; expected the name of a file"),
+        ("whatif", "missing/x.csv", "missing/x.csv: there is no folder missing"),
+        ("import", "missing/x.jsonl", "missing/x.jsonl: there is no folder missing"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_logs_are_read(
+    command: str,
+    out: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.html").mkdir()
+    assert main([command, "no such logs", "-o", out]) == 1  # an error about the logs would come from reading them
+    assert said in capsys.readouterr().err
 
 
 def test_each_row_counts_the_runs_that_it_lists(log: str) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import io
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -317,11 +316,9 @@ def test_the_replays_of_a_page_are_made_once_and_are_those_of_the_present_settin
     assert made == [["r1", "r0", "r3"], ["r1", "r3"]]
 
 
-def test_no_runs_are_no_error(tmp_path: Path) -> None:
-    lab = bl.CapLab([])
-    assert lab.to_html(tmp_path / "none.html") == tmp_path / "none.html"
-    assert (tmp_path / "none.html").read_text("utf-8") == lab.to_html()
-    assert "0 runs" in repr(lab)
+def test_no_runs_are_an_error_that_names_what_is_expected() -> None:
+    with pytest.raises(bl.SettingError, match=r"there is no run; expected one or more, such as bl\.load_runs"):
+        bl.CapLab([])
 
 
 def test_a_recommended_setting_stays_on_the_sliders_when_another_share_is_to_be_kept() -> None:

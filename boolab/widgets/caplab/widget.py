@@ -96,8 +96,8 @@ class CapLab(OpensRuns):
         opened: The run that is open in Replay below, as `{"run": run_id, "step": n}`; None for none. Settable.
 
     Raises:
-        SettingError: if an argument is not accepted, sums are not enough to evaluate the policy, or the trial is one of
-            other runs.
+        SettingError: if there is no run, an argument is not accepted, sums are not enough to evaluate the policy, or
+            the trial is one of other runs.
 
     Example:
         >>> import boolab as bl
@@ -125,6 +125,9 @@ class CapLab(OpensRuns):
     ) -> None:
         identity = identity_under(policy, identity, exempt)
         listed = as_runs(runs)
+        if not listed:
+            msg = "CapLab: there is no run; expected one or more, such as bl.load_runs(path)"
+            raise SettingError(msg)
         check_tools(identity, tools_called(listed))
         self._tables = CapTables(listed, Question(policy, keep, confidence, objective, success))
         self._replays: tuple[tuple[str, ...], dict[str, Part]] | None = None
