@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -17,7 +16,6 @@ from boolab.core.types import Run
 from boolab.frames.dtypes import axis_value
 from boolab.plots._grid import UNITS, Words, setting, spent_and_saved
 from boolab.plots._grid_cells import Square
-from boolab.stats.intervals import lower_bound
 from boolab.widgets.heatmap.layers import frontier_layer, layer_of
 from boolab.widgets.heatmap.sources import CUT, MAY_BE_KEPT, NOT_STOPPED, SHARE, STOPPED
 from boolab.widgets.heatmap.verdict import best_of, verdict_of
@@ -154,11 +152,7 @@ def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
     if "kept_lower" in known and known.get("successes"):
         lower = int(known["kept_lower"])
         upper = int(known.get("kept_upper", lower))
-        least = math.floor(1000 * float(lower_bound(lower, int(known["successes"]))) + 1e-9) / 10
-        yield (
-            f"keeps {span(lower, upper)} of {words.number(int(known['successes']))}, at least {least:g}% with 95% "
-            "confidence if runs are independent"
-        )
+        yield f"keeps {span(lower, upper)} of {words.number(int(known['successes']))}"
     saved = [spent_and_saved(name, row, "") for name in UNITS if name in known and f"saved_{name}" in known]
     if saved:
         yield f"saves{','.join(saved)}"
