@@ -41,7 +41,7 @@ def test_the_readout_stands_beside_the_cell_that_is_pointed_at_and_inside_the_fr
     expect(hint).to_have_text("Point at a cell for its numbers; choose it to see its runs here.")
     for x in ("4", "No limit"):
         page.hover(cell(page, x, "No limit"))
-        expect(readout).to_contain_text("with 95% confidence")
+        expect(readout).to_contain_text("of 9 successes")
         mine, its, frame = (
             page.locator(one).bounding_box() for one in (".readout", cell(page, x, "No limit"), ".boolab-heatmap")
         )
