@@ -202,13 +202,14 @@ def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str |
     return close[0] if close else None
 
 
-def near(name: object, known: Collection[object], title: str = "") -> str:
+def near(name: object, known: Collection[object], title: str = "", *, every: bool = False) -> str:
     """The end of a message about a name that is not known: the nearest one, or else all.
 
     Args:
         name: The name that was given.
         known: All names.
         title: What stands before the list of all; "" for no list.
+        every: Whether the list follows the nearest name too.
 
     Returns:
         The hint.
@@ -218,7 +219,10 @@ def near(name: object, known: Collection[object], title: str = "") -> str:
         "there is no policy 'boocde'; did you mean 'boocode'?"
         >>> near("x", ["boocode", "naive"], "presets")
         '; presets: boocode, naive'
+        >>> near("boocde", ["boocode", "naive"], "presets", every=True)
+        "; did you mean 'boocode'? Presets: boocode, naive"
     """
+    listed = f"{title}: {', '.join(map(str, known))}" if title else ""
     if close := nearest(name, known):
-        return f"; did you mean {close!r}?"
-    return f"; {title}: {', '.join(map(str, known))}" if title else ""
+        return f"; did you mean {close!r}?{f' {listed[:1].upper()}{listed[1:]}' if every else ''}"
+    return f"; {listed}" if listed else ""

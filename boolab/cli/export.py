@@ -11,7 +11,7 @@ from boolab.cli.arguments import add_logs, add_question, option_of, study_from
 from boolab.cli.help import Command
 from boolab.cli.program import runnable
 from boolab.core.axes import AXES
-from boolab.core.text import printable, wrapped
+from boolab.core.text import printable, wrapped, wrapped_if_long
 from boolab.errors import SettingError
 from boolab.exports.export import TARGETS, Export, Limits, export
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.write is None or len(rest) == len(made.parts):
         print(runnable(printable(str(made))))
         if POOR in made.notes:  # the other notes are comments of the text
-            print(f"boolab: {POOR}", file=sys.stderr)
+            print(wrapped_if_long(f"boolab: {POOR}"), file=sys.stderr)
         if args.write is None:
             return 0
     changed = made.write(args.write or None)
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         how = wrapped(f"Not written, to be pasted: {part.how}", first="# ", rest="# ")
         print(runnable(printable(f"\n{how}\n{part.text}".rstrip())))
     for note in made.notes:
-        print(f"boolab: {printable(note)}", file=sys.stderr)
+        print(wrapped_if_long(f"boolab: {printable(note)}"), file=sys.stderr)
     return 0
 
 

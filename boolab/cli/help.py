@@ -44,7 +44,7 @@ class Command(NamedTuple):
 
 CODES: Final[Mapping[int, str]] = {
     0: "success",
-    1: "an error, in one line on stderr",
+    1: "an error, on stderr",
     2: "wrong usage: an option or a value that is not known",
     130: "interrupted by Ctrl-C",
 }

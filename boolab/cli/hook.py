@@ -289,5 +289,5 @@ COMMAND: Final = Command(
     "Limits that were chosen on recorded runs then hold in Claude Code: the same rule, at the same step.",
     MORE,
     "claude-code",
-    {1: "an error, in one line on stderr; or the answer was no"},
+    {1: "an error, on stderr; or the answer was no"},
 )

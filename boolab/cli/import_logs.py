@@ -209,5 +209,5 @@ COMMAND: Final = Command(
       boolab import logs/ -o runs.parquet --json | jq '.files[] | select(.skipped)'
     """,
     "LOGS [LOGS ...] -o FILE",
-    codes={1: "an error, in one line on stderr; or there is no run to write"},
+    codes={1: "an error, on stderr; or there is no run to write"},
 )

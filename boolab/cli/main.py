@@ -1,6 +1,6 @@
 """The command `boolab`: it lists the subcommands, and dispatches to the module of the one that is typed.
 
-Exit codes: 0 for success, 1 for an error that boolab explains in one line, 2 for a command line that it does not
+Exit codes: 0 for success, 1 for an error that boolab explains, 2 for a command line that it does not
 understand, 3 for a run that something stopped before it was done or that went beyond a limit, 130 for an interrupt from
 the keyboard.
 """
@@ -18,7 +18,7 @@ from typing import Final
 from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
 from boolab.cli.next_step import show_next
 from boolab.cli.program import runnable
-from boolab.core.text import printable
+from boolab.core.text import printable, wrapped_if_long
 from boolab.errors import BoolabError
 from boolab.hooks.entry import is_hook
 from boolab.hooks.entry import main as answer
@@ -116,7 +116,7 @@ def parser_of(*names: str) -> argparse.ArgumentParser:
 
             exit codes:
               0    success
-              1    an error, in one line on stderr; or nothing was done
+              1    an error, on stderr; or nothing was done
               2    wrong usage: an option or a value that is not known
               3    a limit stopped the run, or it waits for an answer (boolab run);
                    a run went beyond a limit that was set (boolab audit)
@@ -153,7 +153,8 @@ def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Names
         code = command(args)
         sys.stdout.flush()
     except BoolabError as error:
-        print(f"boolab: {runnable(printable(' '.join(str(error).split())))}", file=sys.stderr)
+        message = runnable(printable(" ".join(str(error).split())))
+        print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The pipe was closed; Python would report that once more at its end.

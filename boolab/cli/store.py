@@ -239,7 +239,7 @@ ACTIONS: Final = {
               boolab store prune runs.db --sweep 1 --yes
             """,
             "FILE",
-            {1: "an error, in one line on stderr; or the answer was no"},
+            {1: "an error, on stderr; or the answer was no"},
         ),
     ),
 }

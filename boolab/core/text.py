@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Container, Iterable, Sequence
 
 WIDTH = 79  # columns of plain text: a terminal of 80 wraps none
+MAX_MESSAGE = 200
+"""Messages of at most so many characters are one line."""
 MAX_WIDTH = 100
 """The most columns of a paragraph, however wide the terminal is: longer lines are hard to read."""
 NO_NAME = "no name"
@@ -122,6 +124,18 @@ def wrapped(text: str, width: int | None = None, first: str = "", rest: str | No
     width = line_width() if width is None else width
     lines = textwrap.wrap(clean(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return "\n".join(lines)
+
+
+def wrapped_if_long(text: str) -> str:
+    r"""A message in one line; a long one in lines. No word is broken, such as a path.
+
+    Example:
+        >>> wrapped_if_long("boolab: there is no run 7"), wrapped_if_long("word " * 50).count("\n") > 1
+        ('boolab: there is no run 7', True)
+    """
+    if len(text) <= MAX_MESSAGE:
+        return text
+    return textwrap.fill(text, line_width(), subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
 
 
 def columns_of(text: str) -> int:

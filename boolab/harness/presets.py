@@ -621,7 +621,7 @@ def get_policy(policy: str | Policy) -> Policy:
         return policy
     if isinstance(policy, str) and policy in policies:
         return policies[policy]
-    raise SettingError(f"there is no policy {policy!r}{near(policy, sorted(policies), 'presets')}")
+    raise SettingError(f"there is no policy {policy!r}{near(policy, sorted(policies), 'presets', every=True)}")
 
 
 def identity_under(

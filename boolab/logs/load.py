@@ -341,8 +341,8 @@ def _choose(format: str | Reader | None) -> tuple[Mapping[str, Reader], str | No
         return known, format
     if isinstance(format, Reader):
         return {format.NAME: format}, format.NAME
-    accepted = f"accepted: {', '.join(known)}, or a reader: an object with {_PARTS}"
-    msg = f"format {format!r} is not known{near(format, known) or f'; {accepted}'}"
+    hint = near(format, known, "accepted", every=True)
+    msg = f"format {format!r} is not known{hint}, or a reader: an object with {_PARTS}"
     raise SettingError(msg)
 
 

@@ -116,9 +116,7 @@ def test_what_an_option_does_not_accept_is_wrong_usage(
     assert f"argument {arguments[0]}" in shown.err
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--policy", "nobody"], ["--by", "nothing"], ["--labels", "/nowhere.csv"], ["--success", "label"]]
-)
+@pytest.mark.parametrize("arguments", [["--by", "nothing"], ["--labels", "/nowhere.csv"], ["--success", "label"]])
 def test_what_the_data_cannot_answer_is_one_line(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
