@@ -87,7 +87,11 @@ def complete(line: str) -> None:
     """
     import argcomplete
 
-    argcomplete.autocomplete(parser_of(*line.split()[1:2]), always_complete_options="long")
+    from boolab.cli.completion import add_completers
+
+    parser = parser_of(*line.split()[1:2])
+    add_completers(parser)
+    argcomplete.autocomplete(parser, always_complete_options="long")
 
 
 def help_pages() -> dict[str, str]:

@@ -142,7 +142,7 @@ def agent_of(args: Namespace) -> Agent | None:
         SettingError: if there is no such agent, or a limit is not one that its policy has.
         AgentFileError: if its file cannot be read.
     """
-    if args.agent is None and args.task in _known(args.agents):
+    if args.agent is None and args.task in known_agents(args.agents):
         msg = f"{args.task!r} is an agent, and has no task (boolab run - {args.task} sends the word to a bare model)"
         raise SettingError(msg)
     agent = None if args.agent in (None, "-") else _named(args.agent, args.agents)
@@ -190,7 +190,7 @@ def _named(word: str, agents: str | None) -> Agent:
     raise SettingError(f"there is no agent {word!r}{hint} Looked in {places}")
 
 
-def _known(agents: str | None) -> set[str]:
+def known_agents(agents: str | None) -> set[str]:
     """The names of all agents that can be named."""
     return {name for found in _agents_by_place(agents).values() for name in found}
 

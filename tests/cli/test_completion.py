@@ -31,6 +31,11 @@ def completed(line: str, folder: Path) -> list[str]:
         ("boolab store ", ["ls", "show", "export", "prune"]),
         ("boolab export claude", ["claude-code"]),
         ("boolab whatif lo", ["logs/"]),
+        ("boolab whatif atlas/tau", ["atlas/tau-airline", "atlas/tau2-retail"]),
+        ("boolab bench baselines --data atlas/inter", ["atlas/intercode-bash"]),
+        ("boolab import --format claude", ["claude_code"]),
+        ("boolab audit logs --policy open", ["opencode_v2", "openhands"]),
+        ("boolab run sc", ["scout"]),
     ],
 )
 def test_commands_options_values_and_files_are_completed(line: str, words: list[str], tmp_path: Path) -> None:
