@@ -70,14 +70,14 @@ def _question(args: argparse.Namespace, given: Words) -> list[str]:
     return _without(words, "--agent")
 
 
-def has_logs() -> bool:
-    """Whether there is a folder that `boolab watch` follows where no other is named."""
+def usual_folders() -> list[str]:
+    """The folders in which harnesses keep their logs here: those that `boolab watch` follows where none is named."""
     from boolab.follow.places import usual_places
 
     try:
-        return bool(usual_places())
+        return list(dict.fromkeys(place.root for place in usual_places()))
     except RunFormatError:
-        return False
+        return []
 
 
 def _import(args: argparse.Namespace, _: Words) -> list[str]:
@@ -100,8 +100,11 @@ def _on_logs(command: str) -> Callable[[argparse.Namespace, Words], list[str]]:
 def _export(args: argparse.Namespace, given: Words) -> list[str]:
     if args.logs:
         return _on_logs("audit")(args, given)
-    if not has_logs():
-        return ["demo"]
+    folders = usual_folders()
+    if not folders:
+        return ["doctor"]
+    if args.write is not None:
+        return ["audit", *folders]
     limits = ((name, getattr(args, name)) for name in AXES)
     shown = [(name, values[0]) for name, values in limits if values and values[0] is not None]
     words = [word for name, value in shown for word in (f"--{name.replace('_', '-')}", f"{value}")]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Final
 
-_COMMAND: Final = re.compile(r"(?m)(^[ ]*|type: )boolab (?=[a-z]+ )")
+from boolab.core.commands import with_program
 
 
 def program() -> str:
@@ -24,8 +22,7 @@ def program() -> str:
 
 def runnable(text: str) -> str:
     """A text in which lines that are commands of boolab, and those that are to be typed, run as they stand."""
-    name = program()
-    return text if name == "boolab" else _COMMAND.sub(lambda match: f"{match[1]}{name} ", text)
+    return with_program(text, program())
 
 
 def _near(path: Path) -> str:

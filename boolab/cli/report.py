@@ -8,6 +8,7 @@ from typing import Final
 
 from boolab.cli.arguments import add_logs, add_question, place_to_write, study_from, written
 from boolab.cli.help import Command
+from boolab.cli.program import program
 from boolab.errors import SettingError
 
 MORE: Final = """
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         msg = f"{args.out}: a page is written as HTML: write {name}, open it in a browser, and print it to a PDF"
         raise SettingError(msg)
     out = place_to_write(args.out, ".html", ".htm")
-    sources = Sources(args.logs, args.format, args.since, args.limit)
+    sources = Sources(args.logs, args.format, args.since, args.limit, program())
     page = page_of(
         study_from(args),
         title=args.title,

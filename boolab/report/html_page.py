@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 
 from boolab.core.axes import AXES
 from boolab.core.colours import DARK, LIGHT
+from boolab.core.commands import with_program
 from boolab.core.text import count, first_of, level, percent
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
@@ -303,12 +304,20 @@ class _Page:
                 "group": way.group,
                 "words": f"{way.limits.in_words()}{f', {BETTER_OFF}' if way.poor else ''}",
                 "poor": way.poor,
-                "own": None if way.export is None else (target_of(way.export.target).title, str(way.export)),
-                "command": as_command(way.limits),
-                "others": [(target_of(one.target).title, str(one)) for one in way.others if one.target != "boolab"],
+                "own": None
+                if way.export is None
+                else (target_of(way.export.target).title, self._typed(str(way.export))),
+                "command": self._typed(as_command(way.limits)),
+                "others": [
+                    (target_of(one.target).title, self._typed(str(one))) for one in way.others if one.target != "boolab"
+                ],
             }
             for way in how_to_set(self.study)[: self.most]
         ]
+
+    def _typed(self, text: str) -> str:
+        """A text whose commands run as they stand where the page is made."""
+        return with_program(text, self.sources.program)
 
     # --- The data -----------------------------------------------------------------------------------------------------
 

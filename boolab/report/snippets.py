@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.agents.setting import Setting, as_front_matter, identity_arguments
 from boolab.core.axes import AXES, SETTINGS
+from boolab.core.commands import with_program
 from boolab.counterfactuals.scopes import scopes_of
 from boolab.frames.dtypes import is_missing
 from boolab.report.study import Study
@@ -24,12 +25,14 @@ class Sources(NamedTuple):
         format: The name of their format, if it was not detected.
         since: Only files changed since then: as it was typed, and the time.
         limit: At most this many logs, the newest first.
+        program: What to type for boolab where the page is made.
     """
 
     logs: Sequence[str] = ()
     format: str | None = None
     since: tuple[str, datetime] | None = None
     limit: int | None = None
+    program: str = "boolab"
 
 
 NOTHING_READ: Final = Sources()
@@ -146,13 +149,13 @@ def shell(study: Study, sources: Sources, command: str = "whatif", more: Sequenc
     words += ["--since", sources.since[0]] if sources.since else []
     words += ["--limit", str(sources.limit)] if sources.limit else []
     same = question.same or "canonical"
+    words += ["--identity", same if isinstance(same, str) else same.get("*") or "canonical"]
     if isinstance(same, str):
-        return shlex.join([*words, "--identity", same])
-    words += ["--identity", same.get("*") or "canonical"]
+        return with_program(shlex.join(words), sources.program)
     words += [word for tool, one in same.items() if one is None for word in ("--exempt", tool)]
     others = any(one is not None for tool, one in same.items() if tool != "*")
     note = "\n# The result compares calls of some tools in other ways too, which the command line cannot express."
-    return shlex.join(words) + (note if others else "")
+    return with_program(shlex.join(words), sources.program) + (note if others else "")
 
 
 def _values(values: Sequence[Any]) -> str:

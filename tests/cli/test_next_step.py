@@ -74,7 +74,7 @@ def test_a_step_is_understood(
     assert expected is None or found == expected
 
 
-def test_an_export_where_no_harness_keeps_logs_leads_to_the_demo(
+def test_an_export_where_no_harness_keeps_logs_leads_to_the_search_for_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """There `boolab watch` would end with an error."""
@@ -82,7 +82,11 @@ def test_an_export_where_no_harness_keeps_logs_leads_to_the_demo(
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     assert main(["watch", "--max-steps", "56", "--once"]) == 1
     capsys.readouterr()
-    assert step(capsys, "export", "claude-code", "--max-steps", "56") == ["demo"]
+    assert step(capsys, "export", "claude-code", "--max-steps", "56") == ["doctor"]
+    (tmp_path / ".claude/projects").mkdir(parents=True)
+    words = step(capsys, "export", "opencode", "--max-steps", "56", "--agent", "coder", "--write", str(tmp_path))
+    assert words == ["audit", str(tmp_path / ".claude/projects")]
+    parsed(words)
 
 
 def test_there_is_none_after_an_error_or_with_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

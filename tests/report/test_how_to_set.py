@@ -20,6 +20,7 @@ from boolab.exports.values import Limits
 from boolab.harness.presets import policies
 from boolab.report.how_to_set import OF_SOURCE, how_to_set
 from boolab.report.html_page import page_of
+from boolab.report.snippets import Sources, shell
 from boolab.report.study import Question, study_of
 from boolab.report.text import as_data, text
 from tests.support.caplab_cases import Told, runs_of
@@ -83,6 +84,17 @@ def test_the_page_shows_the_command_and_the_export_for_each_harness(logs: Path) 
     for target in TARGETS:
         if target != "boolab":  # its agent file stands there already
             assert str(study.found.export(target)) in page
+    page = html.unescape(page_of(study, sources=Sources([str(logs)], program="bin/boolab")))
+    assert f"bin/{as_command(study.found.limits())}" in page
+    assert "\nboolab hook " not in page
+    assert "\nbin/boolab hook claude-code " in page
+
+
+def test_the_command_of_a_page_begins_with_what_is_typed_where_it_is_made(logs: Path) -> None:
+    study = study_of([str(logs)], Question(keep=0.9))
+    plain, typed = (shell(study, Sources([str(logs)], program=name)) for name in ("boolab", ".venv/bin/boolab"))
+    assert plain.startswith("boolab whatif ")
+    assert typed == f".venv/bin/{plain}"
 
 
 def test_logs_of_one_harness_get_the_settings_of_that_harness(logs: Path, tmp_path: Path) -> None:

@@ -1,0 +1,23 @@
+"""Commands of boolab within texts, as they have to be typed where the text is read."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_COMMAND: Final = re.compile(r"(?m)(^[ ]*|type: )boolab (?=[a-z]+ )")
+
+
+def with_program(text: str, program: str) -> str:
+    r"""A text in which lines that are commands of boolab, and those that are to be typed, begin with another word.
+
+    Args:
+        text: The text.
+        program: What to type for `boolab`.
+
+    Example:
+        >>> print(with_program("# The hook of boolab holds them:\nboolab hook claude-code", ".venv/bin/boolab"))
+        # The hook of boolab holds them:
+        .venv/bin/boolab hook claude-code
+    """
+    return text if program == "boolab" else _COMMAND.sub(lambda match: f"{match[1]}{program} ", text)
