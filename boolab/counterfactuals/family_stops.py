@@ -8,12 +8,14 @@ Each agent is limited on its own counters, so a setting stops each run of a fami
   the setting applies to it.
 - A subagent whose parent is stopped before its call is never started: all that it used is saved.
 
-Where the step of the call is not known, nothing of the parent is certain once that subagent is stopped.
+Where the step of the call is not known, it may be any step of any turn, but each turn has made its first step. So a
+parent whose subagent is stopped is identified up to there; and that subagent has started for certain, unless a limit of
+the parent's own, or another subagent's answer, may have come before its call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
@@ -94,12 +96,17 @@ class _Work:
         self._table = _shaped(spans, len(owner), self._settings)
         self._before = first[:-1] - ledger.first[owner]
         """How many steps of its run come before each span."""
+        self._lengths = np.diff(first)
         rows = np.arange(ledger.n_runs)
         self._rows = np.stack((np.searchsorted(owner, rows), np.searchsorted(owner, rows, side="right")), axis=1)
         self._order = _children_first(ledger.n_runs, kin.calls)
         place = {run: number for number, run in enumerate(self._order)}
         self._calls = _by_caller(call for call in kin.calls if place[call.child] < place[call.caller])
         self._missing = _by_caller(kin.missing)
+        self._diverges: dict[int, Flags] = {}
+        """Of each run, under which settings its caller gets another answer."""
+        self._stops_itself: dict[int, Flags] = {}
+        """Of each run that may call others, under which settings a limit of its own stops it."""
 
     def _spans(self, run: int) -> range:
         return range(*self._rows[run].tolist())
@@ -111,18 +118,21 @@ class _Work:
 
     def open_callers(self) -> None:
         """End what is known of a run at a call whose subagent gives another answer, or may give one."""
-        diverges: dict[int, Flags] = {}
         for run in self._order:
             if run in self._calls or run in self._missing:
-                self._open(run, diverges)
-            stopped = self._table.stopped[slice(*self._rows[run].tolist())].any(axis=0)
-            diverges[run] = stopped | ~self._ledger.ended[run : run + 1]
+                self._stops_itself[run] = self._stopped(run)
+                self._open(run)
+            self._diverges[run] = self._stopped(run) | ~self._ledger.ended[run : run + 1]
 
-    def _open(self, run: int, diverges: Mapping[int, Flags]) -> None:
+    def _stopped(self, run: int) -> Flags:
+        """Under which settings a run is stopped, or is not known to its end."""
+        return np.asarray(self._table.stopped[slice(*self._rows[run].tolist())].any(axis=0))
+
+    def _open(self, run: int) -> None:
         changed: dict[int, Ints] = {}
         unknown: dict[int, Ints] = {}
         for call in self._calls.get(run, ()):
-            self._note(changed, run, call.step, diverges[call.child])
+            self._note(changed, run, call.step, self._diverges[call.child])
         for missing in self._missing.get(run, ()):
             self._note(unknown, run, missing.step, self._holds_for(missing.agent))
         never = np.full(self._settings, _NEVER)
@@ -130,10 +140,10 @@ class _Work:
             self._end(row, changed.get(row, never), unknown.get(row, never))
 
     def _note(self, ends: dict[int, Ints], run: int, step: int, where: Flags) -> None:
-        """Record that everything after a step is not known; with step 0, everything."""
+        """Record that everything after a step is not known; with step 0, after the first step of each span."""
         table = self._table
         for row in [self._span(run, step)] if step else self._spans(run):
-            local = step - int(self._before[row]) if step else 0
+            local = step - int(self._before[row]) if step else min(1, int(self._lengths[row]))
             done = ~table.stopped[row] | (table.at[row] >= local)
             least = ends.setdefault(row, np.full(self._settings, _NEVER))
             np.minimum(least, np.where(where & done, local, _NEVER), out=least)
@@ -160,7 +170,7 @@ class _Work:
             if parent < 0:
                 fates[run] = np.full(self._settings, _RUNS)
                 continue
-            fate, reason = self._fate(parent, self._kin.step[run])
+            fate, reason = self._fate(parent, self._kin.step[run], run)
             fates[run] = np.where(fates[parent] != _RUNS, fates[parent], fate)
             reasons[run] = np.where(fates[parent] != _RUNS, reasons.get(parent), reason)
             never, doubtful = fates[run] == _NOT_BEGUN, fates[run] > _NOT_BEGUN
@@ -172,17 +182,31 @@ class _Work:
                     reason=np.where(never, reasons[run], _ERROR[lacking.astype(np.int64)]),
                 )  # fmt: skip
 
-    def _fate(self, parent: int, step: int) -> tuple[Ints, Any]:
+    def _fate(self, parent: int, step: int, child: int) -> tuple[Ints, Any]:
         """The result for a subagent that a step of a run called, if the run itself starts; and the reason."""
         table = self._table
         if not step:
-            some = table.stopped[slice(*self._rows[parent].tolist())].any(axis=0)
-            return np.where(some, _OPEN, _RUNS), np.full(self._settings, None)
+            return np.where(self._may_stop_before(parent, child), _OPEN, _RUNS), np.full(self._settings, None)
         row = self._span(parent, step)
         done = ~table.stopped[row] | (table.at[row] >= step - self._before[row])
         doubtful = np.where(table.undecided[row], _UNKNOWN, _OPEN)
         doubt = table.undecided[row] | table.ahead[row] | table.open[row]
         return np.where(done, _RUNS, np.where(doubt, doubtful, _NOT_BEGUN)), table.reason[row]
+
+    def _may_stop_before(self, parent: int, child: int) -> Flags:
+        """Under which settings a run may be stopped, or differ, before it calls a subagent at an unknown step.
+
+        What it does after that subagent's own answer is no reason.
+        """
+        if parent not in self._stops_itself:
+            return self._stopped(parent)
+        found = self._stops_itself[parent].copy()
+        for call in self._calls.get(parent, ()):
+            if call.child != child:
+                found |= self._diverges[call.child]
+        for missing in self._missing.get(parent, ()):
+            found |= self._holds_for(missing.agent)
+        return found
 
     def of_spans(self) -> Stops:
         """The stops of all spans."""

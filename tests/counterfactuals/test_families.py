@@ -215,6 +215,24 @@ def test_a_subagent_that_is_not_on_record_leaves_its_parent_unknown_where_a_limi
     assert own.loc["lead", "outcome"].tolist() == ["truncated", "truncated"]
 
 
+def test_a_subagent_that_started_at_an_unknown_step_is_stopped_by_its_own_limit_and_its_parent_after_a_step() -> None:
+    lead, scout = (replace(run, events=()) for run in Family([[("scout", [["a"]] * 3)], ["a"]]).run({}))
+    grid = {"max_steps@scout": [1, 2, 4]}
+    rows = ask([lead, scout], grid=grid).set_index(["run_id"])
+    assert rows.loc[scout.run_id, "outcome"].tolist() == ["truncated", "truncated", "unchanged"]
+    assert rows.loc[scout.run_id, "steps"].tolist() == [1, 2, 4]
+    assert rows.loc[lead.run_id, "outcome"].tolist() == ["not_identified", "not_identified", "unchanged"]
+    assert rows.loc[lead.run_id, "stop_step"].tolist()[:2] == [1, 1]  # it has made a step, or could not have called
+    own = ask([lead, scout], grid={"max_steps@lead": [1]}).set_index("run_id")
+    assert own["outcome"].to_dict() == {lead.run_id: "truncated", scout.run_id: "not_identified"}
+
+
+def test_two_subagents_at_unknown_steps_that_are_both_stopped_may_not_have_started() -> None:
+    family = Family([[("scout", [["a"]] * 3)], [("scout", [["a"]] * 3)]]).run({})
+    bare = [replace(run, events=()) for run in family]
+    assert ask(bare, grid={"max_steps@scout": [2]})["outcome"].tolist() == ["not_identified"] * 3
+
+
 def test_the_success_of_a_family_is_its_roots() -> None:
     family = Family([[("scout", [["a"]])]]).run({})
     assert ask(family, grid={"max_steps": [9]}, aggregate=True)["successes"].tolist() == [1]
