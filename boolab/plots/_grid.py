@@ -10,7 +10,7 @@ import pandas as pd
 
 from boolab.core.axes import AXES
 from boolab.core.text import NO_NAME, count, shorten
-from boolab.errors import SettingError
+from boolab.errors import SettingError, near, nearest
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.plots._frames import after_set, check_columns, missing
 from boolab.plots.palette import GROUP_LOOKS
@@ -70,9 +70,12 @@ def grid_of(table: pd.DataFrame, drawn: Sequence[str | None], needed: Sequence[s
 
     Other axes are at the value in `at`, else off, else at their loosest.
     """
+    axes = [name for name in AXES if name in table]
+    for name in drawn:
+        if name is not None and name not in AXES and name not in table:
+            raise SettingError(f"{name!r} is not an axis{near(name, axes or list(AXES), 'axes')}")
     check_columns(table, (*needed, *filter(None, drawn)), "counterfactual(..., aggregate=True) makes")
     rows = table[table["rule"].isna()] if "rule" in table else table
-    axes = [name for name in AXES if name in table]
     varying = [name for name in axes if rows[name].notna().any()] or axes
     chosen = [varying[0] if name is None and varying else name for name in drawn]
     for name in chosen:
@@ -81,7 +84,8 @@ def grid_of(table: pd.DataFrame, drawn: Sequence[str | None], needed: Sequence[s
     others = [name for name in axes if name not in chosen]
     for name in at:
         if name not in others:
-            msg = f"at={name!r}: expected an axis that is not drawn: {', '.join(others) or 'there is none'}"
+            close = f" (did you mean {meant!r}?)" if (meant := nearest(name, others)) else ""
+            msg = f"at={name!r}{close}: expected an axis that is not drawn: {', '.join(others) or 'there is none'}"
             raise SettingError(msg)
     notes = []
     for name in others if len(rows) else ():

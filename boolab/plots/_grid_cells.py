@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from boolab.core.text import count, span, whole_percent
-from boolab.errors import SettingError
+from boolab.errors import SettingError, near
 from boolab.plots._frames import capital, floats, shares
 from boolab.plots._grid import (
     UNITS,
@@ -94,6 +94,8 @@ def square_of(
         raise SettingError(f"x={x!r}, y={y!r}: expected two different axes")
     if keep is not None and (isinstance(keep, bool) or not 0 < keep <= 1):
         raise SettingError(f"keep={keep!r}: expected a share above 0 and up to 1, or None")
+    if value not in table and value != "kept_lower" and (close := near(value, [*table.columns])):
+        raise SettingError(f"value: the table has no column {value!r}{close}")
     point = point_of(recommended, [x, y], table)
     needed = [value, *(["successes", "kept_lower"] if keep is not None or value.startswith("kept_") else [])]
     fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **(at or {})}

@@ -1,5 +1,6 @@
 """Heatmap without a browser: its numbers are those of the plot, its lists those of the table, its colours readable."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -179,7 +180,33 @@ def test_the_runs_of_a_sweep_are_counted_by_setting() -> None:
     mean = sum(run.n_steps for run in RUNS[:6]) / 6
     assert cell_at(bl.Heatmap(runs, value="mean_steps"), "No limit", "4")["text"] == f"{mean:.3g}"
     with pytest.raises(bl.SettingError, match="expected the runs of a sweep of two settings"):
+        bl.Heatmap([])
+
+
+def test_recorded_runs_alone_are_refused_with_the_call_that_shows_them() -> None:
+    with pytest.raises(bl.SettingError) as refused:
         bl.Heatmap(RUNS)
+    call = str(refused.value).partition("or for recorded runs ")[2]
+    assert call.startswith("bl.Heatmap(bl.counterfactual(runs, grid=")
+    shown = eval(call.replace("[...]", "[3, None]"), {"bl": bl, "runs": RUNS})  # noqa: S307 - the text of our own error
+    assert isinstance(shown, bl.Heatmap)
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"x": "max_step"}, "'max_step' is not an axis; did you mean 'max_steps'?"),
+        ({"y": "nothing"}, "'nothing' is not an axis; axes: max_steps, tool_budget, doom_loop"),
+        ({"value": "kept_lowr"}, "no column 'kept_lowr'; did you mean 'kept_lower'?"),
+        ({"at": {"dom_loop": 3}}, "at='dom_loop' (did you mean 'doom_loop'?)"),
+    ],
+)
+def test_a_misspelt_axis_or_column_is_answered_with_the_nearest(options: dict[str, Any], hint: str) -> None:
+    grid: dict[str, list[int | None]] = {"max_steps": [3, None], "tool_budget": [4, 9], "doom_loop": [3, None]}
+    table = bl.counterfactual(RUNS, grid=grid, aggregate=True)
+    for draw in (lambda: bl.Heatmap(table, RUNS, **options), lambda: bl.plots.plot_heatmap(table, **options)):
+        with pytest.raises(bl.SettingError, match=re.escape(hint)):
+            draw()
 
 
 @given(st.integers(0, 0xFFFFFF))

@@ -164,6 +164,13 @@ def source_of_sweep(runs: Sequence[Run]) -> Source:
     """
     names = list(dict.fromkeys(name for run in runs for name in run.settings))
     axes = [name for name in names if name in AXES]
+    if runs and not axes:
+        msg = (
+            "table: these runs were recorded under no settings, so there is no grid to show: expected the runs of a "
+            "sweep of two settings or more, or for recorded runs "
+            "bl.Heatmap(bl.counterfactual(runs, grid={'max_steps': [...], 'tool_budget': [...]}, aggregate=True), runs)"
+        )
+        raise SettingError(msg)
     if len(axes) <= 1:
         msg = (
             f"table: these {len(runs):,} runs were made under {', '.join(axes) or 'no settings'}: expected the runs of "
