@@ -274,6 +274,17 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if in_the_middle or share in (0, 1) else f"{share:.1%}"
 
 
+def percents(shares: Sequence[float | None]) -> list[str]:
+    """The shares of one column, all in one form: with a decimal, unless whole numbers are enough for each.
+
+    Example:
+        >>> percents([0.92, 0.84, None, 0]), percents([0.42, 1.0])
+        (['92.0%', '84.0%', '', '0.0%'], ['42%', '100%'])
+    """
+    form = ".1%" if any("." in percent(share) for share in shares if share is not None) else ".0%"
+    return ["" if share is None else f"{share:{form}}" for share in shares]
+
+
 def rounded_down(share: float) -> str:
     """A share that is kept, in percent with a decimal, never more than it is.
 

@@ -21,12 +21,18 @@ from boolab.plots.palette import STOP_LOOKS, UNKNOWN, Look
 from boolab.stats.finding import Finding
 
 
-def sample(runs: pd.DataFrame) -> str:
-    """For a note: the runs that a figure is drawn from."""
-    parts = [count(len(runs), "run")]
+def sample(runs: pd.DataFrame, by: Sequence[str] = (), unit: str = "run") -> str:
+    """For a note: the runs, or the turns, that a figure is drawn from.
+
+    An agent without a name is one too, beside others. Agents of one name are several, where `by` keeps sources apart.
+    """
+    parts = [count(len(runs), unit)]
     for name in ("agent", "task"):
         if name in runs:
-            n = runs.loc[runs[name] != "", name].nunique()
+            named = runs[runs[name].fillna("") != ""]
+            apart = ["source", name] if name == "agent" and "source" in by else [name]
+            of = runs if name == "agent" and len(named) else named
+            n = len(of[apart].fillna("").drop_duplicates())
             parts += [count(n, name)] if n else []
     return after_set(runs, f"{', '.join(parts)}.")
 
@@ -98,19 +104,19 @@ def frame_of(data: Finding | Data, make: Callable[[Any], Finding], needed: Seque
     return frame.reset_index(drop=True)
 
 
-def stop_reasons(runs: pd.DataFrame) -> pd.Series[str]:
+def stop_reasons(runs: pd.DataFrame, looks: Mapping[str, Look] = STOP_LOOKS) -> pd.Series[str]:
     """The stop reason of each run, `UNKNOWN` where there is none."""
     reasons = runs["stop_reason"].astype("string").fillna(UNKNOWN)
-    strange = sorted(set(reasons) - set(STOP_LOOKS))
+    strange = sorted(set(reasons) - set(looks))
     if strange:
         msg = f"stop_reason {strange[0]!r} is not one that boolab knows: expected {', '.join(get_args(StopReason))}"
         raise SettingError(msg)
     return reasons
 
 
-def unknown_reasons(reasons: pd.Series[str]) -> str:
-    """For a note: of how many runs the stop reason is unknown."""
-    return missing(int((reasons == UNKNOWN).sum()), "run", "of unknown stop reason")
+def unknown_reasons(reasons: pd.Series[str], unit: str = "run") -> str:
+    """For a note: of how many runs, or turns, the stop reason is unknown."""
+    return missing(int((reasons == UNKNOWN).sum()), unit, "of unknown stop reason")
 
 
 class Groups(NamedTuple):
@@ -122,25 +128,25 @@ class Groups(NamedTuple):
     note: str
 
 
-def groups_of(frame: pd.DataFrame, by: Sequence[str]) -> Groups:
+def groups_of(frame: pd.DataFrame, by: Sequence[str], unit: str = "run") -> Groups:
     """Numbers ascend, names stand as they first appear, and what has no value comes last: see `no_value`.
 
     Groups by several columns stand in the order of the first, then of the next. Of more groups than a figure can hold,
     those with most runs are kept.
     """
     if len(by) != 1:
-        return _pairs(frame, [_codes(frame[name]) for name in by])
+        return _pairs(frame, [_codes(frame[name]) for name in by], unit)
     codes, texts = _codes(frame[by[0]])
-    return _groups(codes, texts)
+    return _groups(codes, texts, unit)
 
 
-def _pairs(frame: pd.DataFrame, columns: Sequence[tuple[pd.Series[int], list[str]]]) -> Groups:
+def _pairs(frame: pd.DataFrame, columns: Sequence[tuple[pd.Series[int], list[str]]], unit: str) -> Groups:
     """The groups by several columns."""
     rows = [*zip(*(codes for codes, _ in columns), strict=True)] if columns else [()] * len(frame)
     keys = sorted(set(rows))
     place = {key: number for number, key in enumerate(keys)}
     texts = [", ".join(column[1][code] for column, code in zip(columns, key, strict=True)) or "all" for key in keys]
-    return _groups(pd.Series([place[row] for row in rows], dtype="int64"), texts)
+    return _groups(pd.Series([place[row] for row in rows], dtype="int64"), texts, unit)
 
 
 def no_value(column: pd.Series[Any]) -> str:
@@ -161,11 +167,11 @@ def _codes(values: pd.Series[Any]) -> tuple[pd.Series[int], list[str]]:
     return pd.Series(codes).replace(-1, len(names)), texts
 
 
-def _groups(code: pd.Series[int], texts: Sequence[str]) -> Groups:
+def _groups(code: pd.Series[int], texts: Sequence[str], unit: str) -> Groups:
     sizes = code.value_counts()
     kept = sorted(sizes.nlargest(MAX_GROUPS).index)
     rows = code.map({place: row for row, place in enumerate(kept)})
-    hidden = count(int(rows.isna().sum()), "run")
+    hidden = count(int(rows.isna().sum()), unit)
     note = missing(len(sizes) - len(kept), "further group", f"not shown, with {hidden}")
     return Groups(rows, [shorten(texts[place]) for place in kept], [int(sizes[place]) for place in kept], note)
 

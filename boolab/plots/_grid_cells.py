@@ -169,15 +169,15 @@ def _measure(rows: pd.DataFrame, value: str, words: Words) -> Measure:
     if spent != value and spent in UNITS and spent in rows:
         return Measure(shares(raw, rows[spent] + raw), f"{UNITS[spent][1]} saved (share)", shares=True)
     if value == "success_share":
-        return Measure(raw, "runs that succeed (share)", shares=True)
+        return Measure(raw, f"{words.unit}s that succeed (share)", shares=True)
     if value.startswith("n_") and value != "n_runs" and "n_runs" in rows:
-        return Measure(shares(raw, rows["n_runs"]), f"runs {_ended(value[2:])} (share)", shares=True)
+        return Measure(shares(raw, rows["n_runs"]), f"{words.unit}s {_ended(value[2:])} (share)", shares=True)
     unit = UNITS[value][1] if value in UNITS else value.replace("_", " ")
     return Measure(raw, f"{unit} spent" if value in UNITS else unit, shares=False)
 
 
 def _ended(name: str) -> str:
-    """What such runs do, as in "runs that end by tool budget", "runs truncated"."""
+    """What such runs or turns do, as in "runs that end by tool budget", "runs truncated"."""
     words = name.replace("_", " ")
     return f"that end by {words}" if name in STOP_LOOKS and name != "finished" else words
 

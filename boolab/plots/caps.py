@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from boolab.core.axes import AXES
-from boolab.core.text import span
+from boolab.core.text import count, span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.plots import palette, style
@@ -265,13 +265,19 @@ def _title(
 
 def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
     """From which value each group loses nothing."""
-    tight = [(row[name], curve.name) for curve in curves if (row := _tightest(curve)) is not None]
-    if len(tight) < len(curves):
-        none = len(curves) - len(tight)
-        return f"In {none} of {len(curves)} groups no {AXES[name].label} keeps all {words.several}"
+    having = [curve for curve in curves if (curve.rows["successes"].fillna(1) > 0).any()]
+    if not having:
+        return f"No group has {words.several} to keep"
+    tight = [(row[name], curve.name) for curve in having if (row := _tightest(curve)) is not None]
+    with_some = "" if len(having) == len(curves) else " that have some"
+    if len(tight) < len(having):
+        none = len(having) - len(tight)
+        return f"In {none} of {count(len(having), 'group')}{with_some} no {AXES[name].label} keeps all {words.several}"
     (low, first), (high, last) = min(tight), max(tight)
     if low == high:
-        return f"{capital(setting(name, low))} keeps all {words.several} of all {len(curves)} groups"
+        of = f"all {len(having)} groups" if len(having) > 1 else "the one group"
+        some = with_some if len(having) > 1 else with_some.replace("have", "has")
+        return f"{capital(setting(name, low))} keeps all {words.several} of {of}{some}"
     return f"All {words.several} are kept from {setting(name, low)} ({first}) to {high:,g} ({last})"
 
 

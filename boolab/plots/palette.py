@@ -54,6 +54,13 @@ STOP_LOOKS: Final[Mapping[str, Look]] = {
 
 Within a hue they differ in lightness, so that readers with deuteranopia or protanopia can distinguish all."""
 
+TURN_LOOKS: Final[Mapping[str, Look]] = {
+    **{name: look for name, look in STOP_LOOKS.items() if name != UNKNOWN},
+    "interrupted": Look("#b3b9c0", "#646b73", "H"),
+    UNKNOWN: _UNKNOWN_LOOK,
+}
+"""The same for turns, of which some end because the user's next message came."""
+
 CALL_LOOKS: Final[Mapping[str, Look]] = {
     "failed": Look(WRONG, "#7a1a14", "X"),
     "ok": Look("#c5ccd5", "#8b95a3"),
@@ -98,7 +105,7 @@ def lighter(color: str) -> str:
 
 _MEANINGS: Final = {color: name for name, color in LIGHT.items()}
 IN_DARK: Final[Mapping[str, str]] = {
-    **{look.ink: light_edge(look) for look in (*STOP_LOOKS.values(), *CALL_LOOKS.values())},
+    **{look.ink: light_edge(look) for look in (*TURN_LOOKS.values(), *CALL_LOOKS.values())},
     **{color: lighter(color) for color in (*(color for color, _, _ in GROUP_LOOKS), *_MEANINGS)},
 }
 """What colours of lines, letters and edges become on a dark background; those of most areas do not change."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from boolab.core.text import all_of, count, number, shorten
+from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
 from boolab.plots import style
 from boolab.plots._bins import Bins, bins_of, label_bins
@@ -27,13 +28,20 @@ from boolab.plots._frames import (
     table_of,
     unknown_reasons,
 )
-from boolab.plots.palette import STOP_LOOKS
+from boolab.plots.palette import STOP_LOOKS, TURN_LOOKS, Look
 
 MAX_DOTS = 40  # runs of a group that are a dot each
+_LOOKS: Final[Mapping[str, Mapping[str, Look]]] = {"run": STOP_LOOKS, "turn": TURN_LOOKS}
+"""What can be drawn, and how each of its stop reasons looks."""
 
 
 def plot_steps(
-    data: Data, *, by: str | Sequence[str] | None = None, title: str | None = style.AUTO, ax: Axes | None = None
+    data: Data,
+    *,
+    by: str | Sequence[str] | None = None,
+    unit: Literal["run", "turn"] = "run",
+    title: str | None = style.AUTO,
+    ax: Axes | None = None,
 ) -> Axes:
     """How many steps runs take, by stop reason.
 
@@ -45,6 +53,7 @@ def plot_steps(
     Args:
         data: A run, runs, or a frame like `runs_df`.
         by: A column of that frame, such as "agent", "policy" or a setting that was swept, or several.
+        unit: What a row of the frame is: a run, or a turn of one, which may end as "interrupted" too.
         title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
@@ -52,7 +61,7 @@ def plot_steps(
         The Axes.
 
     Raises:
-        SettingError: if the frame lacks a column or holds an unknown stop reason.
+        SettingError: if the frame lacks a column or holds an unknown stop reason, or the unit is neither.
 
     Example:
         >>> import boolab as bl
@@ -61,60 +70,70 @@ def plot_steps(
         >>> bl.plots.plot_steps(run, ax=Figure().subplots()).get_title(loc="left")
         'The one run takes 1 step'
     """
-    keys = [] if by is None else columns_of(by)
+    if unit not in _LOOKS:
+        raise SettingError(f"unit={unit!r}: expected {' or '.join(map(repr, _LOOKS))}")
+    keys, looks = [] if by is None else columns_of(by), _LOOKS[unit]
     runs = table_of(data, runs_df, ["n_steps", "stop_reason"], keys)
     known = runs[runs["n_steps"].notna()].reset_index(drop=True)
     if known.empty:
-        return style.empty_axes(ax, "no runs" if runs.empty else "no runs with a known number of steps")
-    steps, reasons = known["n_steps"].astype("int64"), stop_reasons(known)
+        return style.empty_axes(ax, f"no {unit}s{'' if runs.empty else ' with a known number of steps'}")
+    steps, reasons = known["n_steps"].astype("int64"), stop_reasons(known, looks)
     censored = int(known["censored"].astype("boolean").sum()) if "censored" in known else 0
     notes = [
-        sample(runs),
-        missing(len(runs) - len(known), "run", "not shown: number of steps unknown"),
-        missing(censored, "run", "censored: full length unknown"),
-        unknown_reasons(reasons),
+        sample(runs, keys, unit),
+        missing(len(runs) - len(known), unit, "not shown: number of steps unknown"),
+        missing(censored, unit, "censored: full length unknown"),
+        unknown_reasons(reasons, unit),
     ]
     if by is None:
         ax = style.axes_for(ax)
         bins = bins_of(steps, style.room(ax))
-        _draw_histogram(ax, steps, reasons, bins)
-        finding, ylabel, dots = _title(steps), "runs", False
+        _draw_histogram(ax, steps, reasons, bins, looks)
+        finding, ylabel, dots = _title(steps, unit), f"{unit}s", False
     else:
-        groups, name = groups_of(known, keys), ", ".join(keys)
+        groups, name = groups_of(known, keys, unit), ", ".join(keys)
         dots = max(groups.sizes) <= MAX_DOTS
         labels = [f"{label} ({size:,})" for label, size in zip(groups.labels, groups.sizes, strict=True)]
         ax = style.rows_axes(ax, labels, reasons, 0.34 if dots else 0.6)
         bins = bins_of(steps, style.room(ax), groups.rows)
         draw = _draw_dots if dots else _draw_small_histograms
-        draw(ax, steps, reasons, bins, groups)
+        draw(ax, steps, reasons, bins, groups, looks)
         medians = steps.groupby(groups.rows).median()
         _draw_medians(ax, medians, bins)
-        finding, ylabel = _title(steps) if len(medians) == 1 else _medians_title(medians, groups.labels, name), name
-        notes += ["" if dots else "Heights: shares of a row's runs.", "Triangles: medians; in brackets: runs."]
+        finding = _title(steps, unit) if len(medians) == 1 else _medians_title(medians, groups.labels, name, unit)
+        ylabel = name
+        notes += ["" if dots else f"Heights: shares of a row's {unit}s.", f"Triangles: medians; in brackets: {unit}s."]
         notes += [groups.note]
     label_bins(ax, bins)
     hint = f" ({bins.hint})" if bins.hint and not dots else ""
-    key = style.key_of(ax, reasons, STOP_LOOKS, markers=dots)
-    xlabel, ticks = f"steps per run{hint}", ax.yaxis if by is None else ax.xaxis
+    key = style.key_of(ax, reasons, looks, markers=dots)
+    xlabel, ticks = f"steps per {unit}{hint}", ax.yaxis if by is None else ax.xaxis
     return style.finish(ax, title=style.chosen(title, finding), xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key,
-                        notes=notes, what="Steps per run, by stop reason")  # fmt: skip
+                        notes=notes, what=f"Steps per {unit}, by stop reason")  # fmt: skip
 
 
-def _draw_histogram(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins) -> None:
+def _draw_histogram(
+    ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins, looks: Mapping[str, Look]
+) -> None:
     """A stacked bar for each bin."""
-    counts = cross(bins.holding(steps), reasons, STOP_LOOKS)
+    counts = cross(bins.holding(steps), reasons, looks)
     left, width = np.array(bins.places)[counts.index], np.diff(bins.places)[counts.index]
     for name, some, low, high in stacked(counts):
-        paint = style.paint(ax, STOP_LOOKS[name])
+        paint = style.paint(ax, looks[name])
         ax.bar(left[some], high - low, width[some], low, align="edge", label=name, **paint)
     style.count_ticks(ax, ax.yaxis)
 
 
 def _draw_small_histograms(
-    ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins, groups: Groups
+    ax: Axes,
+    steps: pd.Series[int],
+    reasons: pd.Series[str],
+    bins: Bins,
+    groups: Groups,
+    looks: Mapping[str, Look],
 ) -> None:
     """A histogram on each row, as high as its shares; all rows to one scale."""
-    counts = cross([groups.rows, bins.holding(steps)], reasons, STOP_LOOKS)
+    counts = cross([groups.rows, bins.holding(steps)], reasons, looks)
     row, place = (counts.index.get_level_values(level).to_numpy().astype(int) for level in (0, 1))
     left, right = np.array(bins.places)[place], np.array(bins.places)[place + 1]
     sizes = np.array(groups.sizes)[row]
@@ -122,15 +141,22 @@ def _draw_small_histograms(
     for name, some, start, end in stacked(counts):
         low, high = (foot[some] - at / sizes[some] * scale for at in (start, end))
         corners: Any = np.array([[left[some], right[some], right[some], left[some]], [low, low, high, high]]).T
-        paint = style.paint(ax, STOP_LOOKS[name], len(groups.labels))
+        paint = style.paint(ax, looks[name], len(groups.labels))
         ax.add_collection(PolyCollection(corners, label=name, **paint), autolim=False)
     feet = np.arange(len(groups.labels)) + 0.42
     ax.hlines(feet, 0, 1, colors=[style.fade(ax, 0.3)], linewidth=0.6, transform=ax.get_yaxis_transform())
 
 
-def _draw_dots(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins, groups: Groups) -> None:
+def _draw_dots(
+    ax: Axes,
+    steps: pd.Series[int],
+    reasons: pd.Series[str],
+    bins: Bins,
+    groups: Groups,
+    looks: Mapping[str, Look],
+) -> None:
     """A dot for each run; runs of the same row and number of steps are stacked, by stop reason."""
-    order = reasons.map({name: i for i, name in enumerate(STOP_LOOKS)})
+    order = reasons.map({name: i for i, name in enumerate(looks)})
     dots = pd.DataFrame({"row": groups.rows, "steps": steps, "reason": reasons, "order": order})
     dots = dots.dropna().sort_values("order", kind="stable")
     piles = dots.groupby(["row", "steps"])["order"]
@@ -140,7 +166,7 @@ def _draw_dots(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: B
     gap = (0.8 / (height - 1).clip(lower=1)).clip(upper=across / row)
     dots["y"] = dots["row"] + (place - (height - 1) / 2) * gap
     dots["x"] = bins.place(dots["steps"])
-    for name, look in STOP_LOOKS.items():
+    for name, look in looks.items():
         some = dots[dots["reason"] == name]
         if len(some):
             ax.scatter(some["x"], some["y"], s=across**2, marker=look.marker, facecolors=look.fill,
@@ -163,22 +189,22 @@ def _draw_medians(ax: Axes, medians: pd.Series[Any], bins: Bins) -> None:
     )
 
 
-def _title(steps: pd.Series[int]) -> str:
+def _title(steps: pd.Series[int], unit: str) -> str:
     least, most = int(steps.min()), int(steps.max())
     if least == most:
-        return f"{all_of(len(steps), 'run')} {'takes' if len(steps) == 1 else 'take'} {_steps(most)}"
+        return f"{all_of(len(steps), unit)} {'takes' if len(steps) == 1 else 'take'} {_steps(most)}"
     median = _steps(float(steps.median()))
-    return f"The median of {count(len(steps), 'run')} is {median}, the longest takes {most:,}"
+    return f"The median of {count(len(steps), unit)} is {median}, the longest takes {most:,}"
 
 
-def _medians_title(medians: pd.Series[Any], labels: list[str], by: str) -> str:
+def _medians_title(medians: pd.Series[Any], labels: list[str], by: str, unit: str) -> str:
     least, most = float(medians.min()), float(medians.max())
     if least == most:
-        return f"The median run takes {_steps(least)} with each {by}"
+        return f"The median {unit} takes {_steps(least)} with each {by}"
     low, high = (shorten(labels[row]) for row in (medians.argmin(), medians.argmax()))
     if low[:1].isdigit() or high[:1].isdigit():  # a number does not show of what it is
         low, high = f"{by}={low}", f"{by}={high}"
-    return f"The median run takes {_steps(least)} ({low}) to {number(most)} ({high})"
+    return f"The median {unit} takes {_steps(least)} ({low}) to {number(most)} ({high})"
 
 
 def _steps(value: float) -> str:

@@ -86,7 +86,7 @@ def plot_stop_reasons(
     label_ends(ax, counts, [f"{size:,}" for size in groups.sizes])
     if in_shares:
         ax.set_xticks(range(0, 101, 20))
-    notes = [sample(runs), unknown_reasons(reasons), groups.note]
+    notes = [sample(runs, keys), unknown_reasons(reasons), groups.note]
     key = style.key_of(ax, reasons, look_of)
     return style.finish(
         ax,

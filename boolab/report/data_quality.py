@@ -72,7 +72,7 @@ class Quality:
             "bytes": sum(row.bytes for row in self.study.reading.files),
             "runs": len(runs),
             "turns": sum(1 for run in runs for _ in turns_of(run)),
-            "tasks": len({run.task for run in runs if run.task}),
+            "tasks": len({*self.study.tasks} - {""}),
             "steps": sum(run.n_steps for run in runs),
             "tool_calls": sum(run.n_tool_calls for run in runs),
             "labelled": sum(run.success is not None for run in runs),

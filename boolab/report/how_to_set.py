@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from boolab.core.text import clean, shorten, wrapped
+from boolab.core.text import clean, count, shorten, wrapped
 from boolab.exports.command import TARGET, as_command
 from boolab.exports.export import TARGETS, export
 from boolab.exports.values import Export, Limits
@@ -31,7 +31,7 @@ class HowToSet(NamedTuple):
         group: The name of the group; "" where there is one only.
         limits: The limits.
         target: The export target that is the harness of the logs; None if they do not name one.
-        poor: Whether it saves less than the successes cost that it may lose.
+        poor: Whether the trade is poor: it may lose a larger share of the successes than it saves of the work.
     """
 
     group: str
@@ -85,14 +85,23 @@ def _head(way: HowToSet) -> str:
 
 
 def _blocks(ways: list[HowToSet], *, full: bool) -> Iterator[str]:
-    shown = ways[:MAX_GROUPS]
+    good = [way for way in ways if full or not way.poor or len(ways) == 1]
+    off = [way for way in ways if way not in good]
+    shown = good[:MAX_GROUPS]
     if len(ways) == 1 and ways[0].target is not None:
         if full:
             yield str(ways[0].export)
         yield f"{_head(ways[0])}{ways[0].command} --write\n  sets that in its files, and shows what changes."
         yield f"For another harness: {as_command(ways[0].limits)}"
     else:
-        yield "\n".join(_head(way) + way.command for way in shown)
-        if len(ways) > len(shown):
-            yield f"{len(ways) - len(shown)} further groups: --json has them all."
-    yield wrapped(f"TARGET is one of {', '.join(TARGETS)}.")
+        if shown:
+            yield "\n".join(_head(way) + way.command for way in shown)
+        if len(good) > len(shown):
+            yield f"{count(len(good) - len(shown), 'further group')}: --json has them all."
+        if off:
+            names = "; ".join(shorten(clean(way.group)) for way in off[:MAX_GROUPS])
+            more = f"; and {len(off) - MAX_GROUPS:,} more" if len(off) > MAX_GROUPS else ""
+            better = f"{BETTER_OFF[0].upper()}{BETTER_OFF[1:]}"
+            yield wrapped(f"{better}, so not listed here: {names}{more}. --full lists them too.")
+    if shown:
+        yield wrapped(f"TARGET is one of {', '.join(TARGETS)}.")

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from boolab.core.axes import AXES
 from boolab.core.colours import DARK, LIGHT
 from boolab.core.commands import with_program
-from boolab.core.text import count, first_of, level, percent
+from boolab.core.text import count, first_of, level, percents
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
 from boolab.exports.command import as_command
@@ -48,13 +48,15 @@ from boolab.report.limit_tables import LimitTables, Listed, linked, listed_cuts
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
-from boolab.report.study import MAX_GROUPS, UNITS, Study, column_name
+from boolab.report.study import MAX_GROUPS, UNITS, Study
 from boolab.report.summary import MAX_ROWS as MAX_AGENTS
 from boolab.report.summary import (
     SummaryRow,
     axes_of_rows,
     kept_note,
     limit_cell,
+    summary_frame,
+    summary_head,
     summary_rows,
     trade_words,
 )
@@ -164,7 +166,7 @@ class _Page:
             "headline": self._headline(),
             "size": self._size(),
             "answer": [(lead := _lead(one), one[len(lead) :]) for one in study.found.verdict],
-            "csv": base64.b64encode(as_csv(study.found.frame).encode()).decode(),
+            "csv": base64.b64encode(as_csv(summary_frame(study, self.summary)).encode()).decode(),
             "frames": frames,
             "without": self._without([row.name for row in groups[len(frames) :]]),
             "makers": self._makers(),
@@ -231,8 +233,9 @@ class _Page:
             return None
         axes = axes_of_rows(self.study, self.summary)
         most = max(_FULL_BAR, *(row.saved_share or 0 for row in self.summary))
-        rows = []
-        for place, row in enumerate(self.summary[: self.most]):
+        rows, listed = [], self.summary[: self.most]
+        shares = percents([row.saved_share if row.is_on else None for row in listed])
+        for place, row in enumerate(listed):
             share = row.saved_share
             word, numbers = trade_words(row)
             rows.append({
@@ -242,12 +245,12 @@ class _Page:
                 "kept": row.kept_words, "kept_note": kept_note(row, self.study.question.keep),
                 "to": self._stopped(row, place),
                 "bar": f"{100 * share / most:.1f}" if share is not None and row.is_on else None,
-                "share": "" if not row.is_on else "not known" if share is None else percent(share),
-                "saved": saved(self.study.measure, row.saved).partition(" (")[0] if row.is_on else "",
+                "share": "not known" if row.is_on and share is None else shares[place],
+                "saved": saved(self.study.measure, row.saved) if row.is_on else "",
                 "trade": word, "trade_note": numbers,
             })  # fmt: skip
         return {
-            "head": column_name(self.by[0]) if self.by else "agent",
+            "head": summary_head(self.study),
             "axes": [AXES[axis].label for axis in axes],
             "noun": f"{self.study.noun}s",
             "kept": f"{kept_name(self.study).partition(' (')[0]} kept",
@@ -376,8 +379,7 @@ class _Page:
         few = len(axes) < MIN_VALUES or any(len(values) < MIN_VALUES for values in grid.values())
         if few or self.by or not self.study.units:
             return None
-        question = self.study.question
-        table = counterfactual([unit.run for unit in self.study.units], grid=grid, aggregate=True, **question.how)
+        question, table = self.study.question, self.study.aggregate(grid)
         caption = "Kept on record, by step cap and tool budget; the other limits off."
         return self._figure(lambda ax: plot_heatmap(table, keep=question.keep, ax=ax), caption, height=4.6)
 
@@ -392,19 +394,19 @@ class _Page:
 
     def _lengths(self) -> dict[str, object]:
         found = survival(self.study.runs, by=self.by, scope=self.study.question.scope)
-        units = runs_df([unit.run for unit in self.study.units])
+        units, noun = self.study.units_frame(), self.study.noun
         going = "The share still running after each number of steps, with its interval."
-        ended = f"How many {self.study.noun}s took how many steps, by the reason that ended them."
+        ended = f"How many {noun}s took how many steps, by the reason that ended them."
         return {
             "title": found.title,
             "survival": self._figure(lambda ax: plot_survival(found, ax=ax), going, panels=self._many),
             "sentences": found.sentences,
             "notes": found.notes,
-            "steps": self._figure(lambda ax: plot_steps(units, by=self.by, ax=ax), ended),
+            "steps": self._figure(lambda ax: plot_steps(units, by=self.by, unit=noun, ax=ax), ended),
         }
 
     def _ends(self) -> dict[str, Markup]:
-        runs = runs_df(self.study.runs)
+        runs = runs_df(self.study.runs).assign(task=self.study.tasks)
         calls = calls_df(self.study.runs)
         why = "Why the recorded runs ended."
         return {

@@ -11,7 +11,7 @@ from boolab.frames.dtypes import axis_value
 from boolab.report.html import Cell, Table
 from boolab.report.limit_rows import Row
 from boolab.report.study import UNITS, Cut, Study
-from boolab.report.text import measures, saved
+from boolab.report.text import measures, saved_cells
 
 _MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
 
@@ -82,7 +82,7 @@ class LimitTables:
         head = [AXES[axis].unit, f"{kept_head(study)}: kept", "stopped", f"all {study.noun}s stopped",
                 *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in shown), ""]  # fmt: skip
         cells: list[list[str | Cell]] = []
-        for row in rows:
+        for row, saves in zip(rows, saved_cells(shown, rows), strict=True):
             stopped = group.cuts.get(row.value, [])
             lost = sum(cut.success is True for cut in stopped)
             to = self._list(axis, row, stopped, number, group.key)
@@ -90,7 +90,7 @@ class LimitTables:
             cells.append([
                 axis_value(axis, row.value), kept, linked(lost, to), linked(row.stopped, to),
                 *([f"{row.undecided:,}"] if undecided else []),
-                *("not known" if row.undecided else saved(name, row.saved[name]) for name in shown),
+                *saves,
                 _MARKS[row.mark],
             ])  # fmt: skip
         return Table(head, cells, range(len(head) - 1), "limit", [row.mark for row in rows])
@@ -109,8 +109,23 @@ class LimitTables:
 def listed_cuts(study: Study, name: str, cuts: Sequence[Cut], unit: str = "", group: str = "") -> Listed:
     """The list of the runs that a setting stops, with its title."""
     lost = sum(cut.success is True for cut in cuts)
-    title = f"{name}: {count(len(cuts), study.noun)} stopped, {lost:,} of them {kept_head(study)}"
+    title = f"{name}: {count(len(cuts), study.noun)} stopped, {_lost(lost, len(cuts), proxy=study.proxy)}"
     return Listed(title, cuts, unit, group=group)
+
+
+def _lost(n: int, of: int, *, proxy: bool) -> str:
+    """How many of those that are stopped are successes.
+
+    Example:
+        >>> _lost(0, 1, proxy=True), _lost(1, 3, proxy=True), _lost(0, 3, proxy=False)
+        ('which did not end by itself', '1 of them ended by itself', 'none of them a success')
+    """
+    if of == 1:
+        one = ("which ended by itself" if n else "which did not end by itself") if proxy else ""
+        return one or ("a success" if n else "no success")
+    what = "ended by itself" if proxy else "a success"
+    several = "ended by themselves" if proxy else "successes"
+    return f"{f'{n:,}' if n else 'none'} of them {what if n <= 1 else several}"
 
 
 def linked(n: int, to: str) -> Cell:

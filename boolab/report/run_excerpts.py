@@ -87,8 +87,10 @@ class RunBook:
         steps = (
             sum(step.turn == cut.turn for step in run.steps) if self._study.question.scope == "turn" else run.n_steps
         )
-        where = "" if cut.step is None else f"step {cut.step}{turn}"
-        needed = "not known" if cut.needed is None else f"{cut.needed:,} {unit}"
+        where = "" if cut.step is None else f"step {cut.step}{turn}" if cut.step else "not started"
+        needed = "not known" if cut.needed is None else count(cut.needed, unit.removesuffix("s"))
+        if cut.because != "itself":
+            needed = f"what its {cut.because} needs"
         took = count(steps or run.n_steps, "step")
         cells: list[str | Cell] = [self.link(cut.unit), self._what(cut.unit), self._result(cut), where, took]
         return [*cells, needed] if unit else cells
@@ -106,9 +108,7 @@ class RunBook:
         """Some units as a table."""
         rows: list[list[str | Cell]] = []
         for unit in units[:MAX_ROWS]:
-            run, turn = self._study.units[unit].run, self._study.units[unit].turn
-            last = self._study.runs[self._study.units[unit].of].stop
-            why = "interrupted" if turn and run.stop is not last and run.censored else run.stop_reason
+            run, why = self._study.units[unit].run, self._study.ended_by(unit)
             rows.append([self.link(unit), self._what(unit), why, f"{run.n_steps:,}", f"{run.n_tool_calls:,}"])
         head = ["run", self._what_head, "ended by", "steps", "tool calls"]
         return Table(head, rows, (3, 4), "runs", note=self._rest(len(units) - len(rows)))

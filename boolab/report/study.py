@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
+from boolab.core.run_tree import kin_of, roots_of, starts_of
 from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Identities, Run, Scope
 from boolab.counterfactuals.evaluate import counterfactual
@@ -32,7 +33,7 @@ from boolab.report.progress import parts_bar
 from boolab.report.units import Unit, turns_as_units
 from boolab.rules.call_identity import check_tools
 from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, axes_of, recommend
-from boolab.stats.units import SET, group_noun
+from boolab.stats.units import INTERRUPTED, SET, group_noun
 
 MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless values are given
 MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value
@@ -100,7 +101,11 @@ class Maker(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A unit that a setting stops: where, and the smallest value that would not stop it (None: not known)."""
+    """A unit that a setting stops: where, and the smallest value that would not stop it (None: not known).
+
+    `because` is what the setting stops first: the unit itself, its subagent, whose answer it then lacks, or the parent
+    that would have started it.
+    """
 
     unit: int
     turn: int | None
@@ -108,6 +113,7 @@ class Cut(NamedTuple):
     success: bool | None
     maybe: bool
     needed: int | None
+    because: Literal["itself", "subagent", "parent"] = "itself"
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,7 @@ class Study:
         return _searched(self.question)
 
     @property
-    def noun(self) -> str:
+    def noun(self) -> Literal["run", "turn"]:
         """What a unit is called."""
         return "turn" if any(unit.turn is not None for unit in self.units) else "run"
 
@@ -172,6 +178,27 @@ class Study:
             return f"{self.noun}{'' if n == 1 else 's'} that ended by {'itself' if n == 1 else 'themselves'}"
         return "success" if n == 1 else "successes"
 
+    @cached_property
+    def _roots(self) -> list[int]:
+        """Of each run, the run that its family began with."""
+        ids, parents = [run.run_id for run in self.runs], [run.parent_run_id for run in self.runs]
+        return roots_of(kin_of(ids, parents, {place: starts_of(run) for place, run in enumerate(self.runs)}).parent)
+
+    @property
+    def has_families(self) -> bool:
+        """Whether some of the runs are of subagents that others of them started."""
+        return any(root != place for place, root in enumerate(self._roots))
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """Of each run, its task: of a subagent, that of its family."""
+        return [self.runs[root].task for root in self._roots]
+
+    def ended_by(self, unit: int) -> str:
+        """The reason that ended a unit; `INTERRUPTED` for a turn before the last that did not end by itself."""
+        run, of, turn = self.units[unit]
+        return INTERRUPTED if turn and run.stop is not self.runs[of].stop and run.censored else run.stop_reason
+
     @property
     def qualifies(self) -> bool:
         """Whether there is one setting, for all."""
@@ -187,10 +214,20 @@ class Study:
         """All combinations of the settings, a row for each and each group."""
         values = {axis: dict.fromkeys(frame[axis].tolist()) for axis, frame in self.margins.items()}
         grid = {axis: [None if is_missing(value) else value for value in some] for axis, some in values.items()}
-        table = _aggregate([unit.run for unit in self.units], grid, self.question)
+        table = self.aggregate(grid)
         for name in self.question.by:  # neither CSV nor Parquet can hold a lone surrogate
             table[name] = table[name].map(well_formed_cell)
         return table
+
+    def aggregate(self, grid: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+        """The sums of all combinations of some settings over the units, a row for each and each group."""
+        return _aggregate([unit.run for unit in self.units], grid, self.question)
+
+    def units_frame(self) -> pd.DataFrame:
+        """A row for each unit, like one of `runs_df` for a run; `ended_by` is its stop reason."""
+        frame = runs_df([unit.run for unit in self.units])
+        reasons = [self.ended_by(unit) for unit in range(len(self.units))]
+        return frame.assign(stop_reason=reasons, task=[self.tasks[unit.of] for unit in self.units])
 
     def groups(self, axis: str) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any]]]:
         """Of each group: its name, the rows of an axis, and what is recommended to it."""
@@ -230,7 +267,10 @@ class Study:
         out: dict[Any, list[Cut]] = {value: [] for value in given}
         table["_unit"] = np.repeat(np.arange(len(self.units)), len(given))
         for row in table[table["outcome"].isin(_STOPPED)].to_dict("records"):
-            out[row[axis]].append(self._cut(row, needed[int(row["_unit"])]))
+            need = needed[int(row["_unit"])]
+            itself = need is None or need > row[axis]
+            cut = self._cut(row, need)
+            out[row[axis]].append(cut if itself else cut._replace(because="subagent" if cut.step else "parent"))
         for cuts in out.values():
             cuts.sort(key=lambda cut: (cut.success is not True, -(cut.needed or 0)))
         return out

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import pandas as pd
+
 from boolab.core.axes import AXES
 from boolab.core.text import count, level, rounded_down, shorten, span
 from boolab.frames.dtypes import axis_value, is_missing
-from boolab.report.study import UNITS, Study, key_of
-from boolab.stats.trade import Trade
+from boolab.report.study import UNITS, Study, column_name, key_of
+from boolab.stats.trade import BETTER_OFF, Trade
 from boolab.stats.units import group_name
 
 MAX_ROWS: Final = 20
@@ -92,6 +94,47 @@ def axes_of_rows(study: Study, rows: Sequence[SummaryRow]) -> list[str]:
     return on or tried[:1]
 
 
+def summary_head(study: Study) -> str:
+    """What the first column of the table is."""
+    return column_name(study.question.by[0]) if study.question.by else "agent"
+
+
+def summary_frame(study: Study, rows: Sequence[SummaryRow]) -> pd.DataFrame:
+    """The table for a spreadsheet: the same rows, its numbers in cells of their own, under names that people read."""
+    axes = axes_of_rows(study, rows)
+    kept, unit = f"{study.success_noun(2)} kept", UNITS[study.measure]
+    return pd.DataFrame(
+        {
+            summary_head(study): row.title,
+            "data set or log format": row.data,
+            f"{study.noun}s": row.runs,
+            **{AXES[axis].label: _csv_limit(row, axis) for axis in axes},
+            f"{kept}, at least": row.kept[0],
+            f"{kept}, at most": row.kept[1],
+            study.success_noun(2): row.successes,
+            f"{unit} saved": _csv_amount(study, row.saved[0] if row.saved and row.is_on else None),
+            f"{unit} on record": _csv_amount(study, row.saved[1] if row.saved else None),
+            "trade": " ".join(filter(None, (f"{word}:" if note else word, note))),
+            "remark": row.lacks or (BETTER_OFF if row.is_poor else "recommended" if row.recommended else ""),
+        }
+        for row in rows
+        for word, note in [trade_words(row)]
+    )
+
+
+def _csv_amount(study: Study, amount: float | None) -> str:
+    """An amount without a thousands separator: dollars in cents, else a whole number; "" if it is not known."""
+    return "" if amount is None else f"{amount:.2f}" if study.measure == "cost_usd" else f"{amount:.0f}"
+
+
+def _csv_limit(row: SummaryRow, axis: str) -> object:
+    """A limit as the table has it."""
+    limit = limit_cell(row, axis)
+    if row.lacks:
+        return "none"
+    return "off" if not limit else f"none ({limit} is safe)" if row.is_poor else row.limits[axis]
+
+
 def _row(study: Study, row: Mapping[Any, Any]) -> SummaryRow:
     on = bool(row["qualifies"])
     limits = {name: None if is_missing(row[name]) or not on else row[name] for name in AXES if name in row}
@@ -120,7 +163,7 @@ def _data(study: Study, key: str, values: Sequence[Any]) -> str:
 
 def _whose(study: Study) -> str:
     """The agent of these runs, if there is one."""
-    return group_name([study.makers[0].agent or study.makers[0].source]) if len(study.makers) == 1 else "all agents"
+    return group_name([study.makers[0].agent]) if len(study.makers) == 1 else "all agents"
 
 
 def _unit(study: Study) -> str:
@@ -168,7 +211,7 @@ def trade_words(row: SummaryRow) -> tuple[str, str]:
     Example:
         >>> row = SummaryRow("", "a", {"max_steps": 68}, 499, 168, (160, 160), (351, 16707), Trade(351, 8, 16707, 168))
         >>> trade_words(row)
-        ('poor', '44 steps per lost success, which took 99')
+        ('poor', '44 steps for each lost success; a success takes 99')
     """
     trade = row.trade
     if trade is None or trade.costs is None:
@@ -177,7 +220,7 @@ def trade_words(row: SummaryRow) -> tuple[str, str]:
         return "loses none", ""
     word = "even" if trade.is_even else "poor" if trade.is_poor else "good"
     took = str(trade.costs).removesuffix(f" {trade.unit}")
-    return word, f"{trade.each} per lost success, which {'cost' if trade.unit == 'cost' else 'took'} {took}"
+    return word, f"{trade.each} for each lost success; a success {'costs' if trade.unit == 'cost' else 'takes'} {took}"
 
 
 def kept_note(row: SummaryRow, keep: float) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.text import NO_NAME, aligned, count, percent, shorten, span, wrapped
+from boolab.core.text import NO_NAME, aligned, count, percents, shorten, span, wrapped
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
@@ -26,6 +26,7 @@ SCHEMA: Final = "boolab/whatif/1"
 
 _MARKS: Final = {"recommended": "<- recommended", "tightest": "<- loses none", "": ""}
 MAX_MAKERS: Final = 20  # agents that are listed
+MAX_NAMED: Final = 3  # groups that are left out, and named
 MAX_NAME: Final = 20
 """So many characters of a name are in a row of a table, which has to fit 80 columns."""
 
@@ -53,14 +54,32 @@ def text(study: Study, *, full: bool = False) -> str:
         blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrapped, how_to_read))))
         for axis in study.margins:
             blocks += _axis(study, axis, full=full)
-    rest = [wrapped(sentence) for sentence in found.sentences]
+    rest = [wrapped(sentence) for sentence in _reasons(study, full=full)]
     notes = [wrapped(sentence, first="- ") for sentence in Quality(study).sentences()]
-    blocks.append(_headed("What this rests on", "\n\n".join([*rest[: None if full else MAX_GROUPS], "\n".join(notes)])))
+    blocks.append(_headed("What this rests on", "\n\n".join([*rest, "\n".join(notes)])))
     if not full:
         tables = "all values of each limit" if few else "the tables of each limit, group by group"
         setting = ", and the text of each setting" if how else ""
         blocks.append(wrapped(f"Not shown here: {tables}{setting}. --full shows them."))
     return "\n\n".join(blocks)
+
+
+def _reasons(study: Study, *, full: bool) -> Iterator[str]:
+    """What the answer rests on, group by group: at first those of some groups, and which others there are."""
+    sentences, names = study.found.sentences, [row.name for row in summary_rows(study)] if study.question.by else []
+    of = {name: [one for one in sentences if one.startswith(f"{name}: ")] for name in names}
+    if full or len(sentences) <= MAX_GROUPS or sum(map(len, of.values())) != len(sentences):
+        yield from sentences
+        return
+    shown = 0
+    for place, mine in enumerate(of.values()):
+        shown += len(mine)
+        if shown > MAX_GROUPS and place:
+            left = [*of][place:]
+            named = f" ({'; '.join(left)})" if len(left) <= MAX_NAMED else ""
+            yield f"{count(len(left), 'further group')}{named}: --full shows what their answers rest on."
+            return
+        yield from mine
 
 
 def _by_group(study: Study) -> str:
@@ -74,16 +93,16 @@ def _by_group(study: Study) -> str:
         f"{UNITS[study.measure]} saved",
     ]
     cells = []
-    for row in rows[:MAX_MAKERS]:
+    listed = rows[:MAX_MAKERS]
+    for row, share in zip(listed, percents([row.saved_share for row in listed]), strict=True):
         form = "({})" if row.is_poor else "{}"
         limits = [form.format(cell) if (cell := limit_cell(row, axis)) else "off" for axis in axes]
-        share = "" if row.saved_share is None else percent(row.saved_share)
         names = [shorten(value, MAX_NAME) for value in row.names]
         cells.append([*names, *limits, row.kept_words, share])
     lines = aligned([head, *cells], left=range(len(by)))
-    if any(row.is_poor for row in rows[:MAX_MAKERS]):
+    if any(row.is_poor for row in listed):
         lines.append(f"In parentheses: the tightest that is safe, {BETTER_OFF}.")
-    more = len(rows) - MAX_MAKERS
+    more = len(rows) - len(listed)
     return "\n".join([*lines, *([f"{count(more, 'further group')}: --json has all."] if more > 0 else [])])
 
 
@@ -133,7 +152,15 @@ def explained(study: Study) -> Iterator[str]:
         f"{counters} Kept: {who} that the limit leaves as they were; a range where some were stopped with all their "
         f"tool calls done, so that they may have been kept."
     )
-    if any((frame["n_not_identified"] > 0).any() for frame in study.margins.values()):
+    if study.has_families:
+        yield (
+            f"A limit holds for each agent of a family by itself. A {study.noun} whose subagent is stopped counts as "
+            "stopped from the call on, because it would have got another answer; a subagent whose parent is stopped "
+            "before the call is not started, which saves all its steps."
+        )
+    if any(run.steps and run.steps[-1].turn > 1 for run in study.runs) and any(
+        (frame["n_not_identified"] > 0).any() for frame in study.margins.values()
+    ):
         yield (
             "Each turn is limited by itself, and later turns stand as recorded. There, saved tokens and cost are an "
             "estimate, because later requests on record still contain what would have been left out."
@@ -171,10 +198,11 @@ def _table(study: Study, axis: str, rows: Sequence[Row], all_rows: Sequence[Row]
     """A table of a group, whose columns are those of all groups."""
     undecided, names = any(row.undecided for row in all_rows), measures(study, all_rows)
     head = [AXES[axis].unit, "kept", f"{study.noun}s stopped", *(["not decided"] if undecided else [])]
+    amounts = saved_cells(names, rows)
     cells = [
         [axis_value(axis, row.value), kept(row), f"{row.stopped:,} of {row.n:,}",
-         *([f"{row.undecided:,}"] if undecided else []), *(saved(name, row.saved[name]) for name in names)]
-        for row in rows
+         *([f"{row.undecided:,}"] if undecided else []), *saves]
+        for row, saves in zip(rows, amounts, strict=True)
     ]  # fmt: skip
     lines = aligned([[*head, *(f"{UNITS[name]} saved" for name in names)], *cells], left=())
     marks = ["", *(_MARKS[row.mark] for row in rows)]
@@ -194,13 +222,25 @@ def kept(row: Row) -> str:
     return f"{span(*row.kept)} of {row.successes:,}"
 
 
+def saved_cells(names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
+    """What each row saves of each measure, with its base and share: "36 of 642 (5.6%)"; "not known" if undecided."""
+    columns = []
+    for name in names:
+        amounts = [None if row.undecided else row.saved[name] for row in rows]
+        shares = percents([None if amount is None or not amount[1] else amount[0] / amount[1] for amount in amounts])
+        columns.append([
+            "not known" if amount is None else saved(name, amount) + (f" ({share})" if share else "")
+            for amount, share in zip(amounts, shares, strict=True)
+        ])  # fmt: skip
+    return [[column[place] for column in columns] for place in range(len(rows))]
+
+
 def saved(name: str, amount: tuple[float, float] | None) -> str:
-    """What is saved, with its base and share: "36 of 642 (5.6%)"."""
+    """What is saved, with its base: "36 of 642"."""
     if amount is None:
         return "not known"
     part, whole = amount
-    share = f" ({percent(part / whole)})" if whole else ""
-    return f"${part:,.2f} of ${whole:,.2f}{share}" if name == "cost_usd" else f"{part:,.0f} of {whole:,.0f}{share}"
+    return f"${part:,.2f} of ${whole:,.2f}" if name == "cost_usd" else f"{part:,.0f} of {whole:,.0f}"
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------

@@ -282,6 +282,16 @@ def test_groups_have_a_line_each_and_their_names_are_no_markup(ax: Axes) -> None
     assert note(ax).startswith("100 runs, 42 successes.")
 
 
+def test_groups_without_a_success_are_not_said_to_lose_any(ax: Axes) -> None:
+    empty = grouped("none").assign(successes=0, kept_lower=0, kept_upper=0)
+    plot_caps(pd.concat([grouped("a", "b"), empty]), ax=ax)
+    assert title(ax) == "Step cap 20 keeps all successes of all 2 groups that have some"
+    one = plot_caps(pd.concat([grouped("a"), empty]), ax=Figure(figsize=(8, 5)).subplots())
+    assert title(one) == "Step cap 20 keeps all successes of the one group that has some"
+    none = pd.concat([empty, empty.assign(agent="nothing")])
+    assert title(plot_caps(none, ax=Figure(figsize=(8, 5)).subplots())) == "No group has successes to keep"
+
+
 def test_too_many_groups_are_an_error_that_says_how_to_choose(ax: Axes) -> None:
     many = grouped(*(f"agent {i}" for i in range(200)))
     with pytest.raises(SettingError, match=r"200 groups by agent \('agent 0', .*: choose at most 6, as in table\[tab"):

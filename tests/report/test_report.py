@@ -19,6 +19,7 @@ from boolab.report import progress
 from boolab.report.data_quality import Quality
 from boolab.report.html import code, text_of
 from boolab.report.html_page import page_of
+from boolab.report.run_excerpts import RunBook
 from boolab.report.snippets import Sources, front_matter
 from boolab.report.study import Question, Study, study_of, study_of_runs
 from boolab.report.text import as_data
@@ -278,6 +279,34 @@ def test_mixed_logs_keep_their_agents_and_data_sets_apart() -> None:
     assert len(found.found.frame) == 6
     assert study_of_runs(runs[:2], Question(), Reading(tuple(runs[:2]), ())).question.by == ("set",)
     assert study_of_runs(runs[:1], Question(), Reading(tuple(runs[:1]), ())).question.by == ()
+
+
+def test_what_is_left_out_of_the_reasons_is_named() -> None:
+    whole = play(steps("a b"))
+    runs = [replace(whole, run_id=agent, agent=agent, source="claude_code", success=None) for agent in "abcdefgh"]
+    found = study_of_runs(runs, Question(), Reading(tuple(runs), ()))
+    shown = " ".join(told_of(found).split())
+    assert "further groups" in shown
+    assert all(f"{agent}: No setting" in " ".join(told_of(found, full=True).split()) for agent in "abcdefgh")
+    last = max(agent for agent in "abcdefgh" if f"{agent}: No setting" in shown)
+    left = [agent for agent in "abcdefgh" if agent > last]
+    assert f"{len(left)} further groups" in shown
+
+
+def test_a_list_says_of_a_parent_that_its_subagent_is_stopped() -> None:
+    child = replace(play(steps("a b c d")), run_id="lead/scout", parent_run_id="lead", agent="scout", success=None)
+    lead = replace(play(steps("a b")), run_id="lead", agent="lead", success=None)
+    lead, child = (replace(run, source="claude_code", events=()) for run in (lead, child))
+    found = study_of_runs([lead, child], Question(), Reading((lead, child), ()))
+    cuts = {found.units[cut.unit].run.agent: cut for cut in found.cuts("max_steps", [3])[3]}
+    assert {agent: (cut.because, cut.step) for agent, cut in cuts.items()} == {
+        "lead": ("subagent", 1),
+        "scout": ("itself", 3),
+    }
+    table = RunBook(found, transcripts=False).cuts(list(cuts.values()), "steps")
+    assert "what its subagent needs" in str(table)
+    assert "whose subagent is stopped" in told_of(found, full=True).replace("\n", " ")
+    assert found.tasks == [lead.task] * 2
 
 
 @pytest.mark.slow

@@ -10,8 +10,10 @@ from boolab.frames.dtypes import is_missing
 from boolab.logs.shipped import atlas_files
 from boolab.report.caplab_frames import labs_of
 from boolab.report.frontier_chart import Curve, _svg, best_at, curves_of, frontier_chart, title_of
+from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.study import Question, Study, key_of, study_of
-from boolab.report.summary import summary_rows, trade_words
+from boolab.report.summary import summary_frame, summary_rows, trade_words
+from boolab.report.text import text
 from boolab.stats.trade import Trade
 
 SETS = ("atlas/tau-airline", "atlas/tau2-telecom", "atlas/swebench-verified")
@@ -185,3 +187,30 @@ def test_the_word_for_a_trade_is_that_of_the_trade(several: Study) -> None:
             assert (numbers == "") == (row.trade.lost == 0)
     even = summary_rows(several)[0]._replace(trade=Trade(10, 1, 20, 2))
     assert trade_words(even)[0] == "even"
+
+
+def test_the_table_for_a_spreadsheet_has_the_rows_of_the_page(several: Study) -> None:
+    rows = summary_rows(several)
+    table = summary_frame(several, rows)
+    assert table["agent"].tolist() == [row.title for row in rows]
+    assert table["runs"].tolist() == [row.runs for row in rows]
+    assert table["successes kept, at least"].tolist() == [row.kept[0] for row in rows]
+    assert not [name for name in table if "_" in str(name)]
+    (poor,) = (row for row in rows if row.is_poor)
+    cell = table["step cap"][rows.index(poor)]
+    assert cell == f"none ({poor.limits['max_steps']} is safe)"
+
+
+def test_limits_that_are_better_left_off_are_not_set_unless_all_is_asked_for(several: Study) -> None:
+    shown, whole = how_to_set_text(several), how_to_set_text(several, full=True)
+    (poor,) = (way for way in how_to_set(several) if way.poor)
+    assert poor.command not in shown
+    assert f"Better left off, so not listed here: {poor.group}." in " ".join(shown.split())
+    assert poor.command in whole
+
+
+def test_shares_of_one_column_have_one_form(several: Study) -> None:
+    shown = text(several)
+    block = shown[shown.index("By agent") : shown.index("What this rests on")]
+    forms = {"." in share for share in re.findall(r"([\d.]+)%$", block, re.MULTILINE)}
+    assert len(forms) == 1

@@ -5,9 +5,15 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import boolab as bl
 from boolab.cli.main import main
+from boolab.plots import plot_heatmap, plot_steps
+from boolab.report.study import Question, study_of
+from boolab.stats.units import units_of
+from tests.support.report_cases import write_sessions
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
 TURN = [
@@ -47,3 +53,26 @@ def test_where_each_run_is_one_turn_all_count_runs(tmp_path: Path, capsys: pytes
         assert "5 runs that ended by themselves" in shown
         assert "stops a run after this many model responses" in shown
         assert not re.search(r"turns stopped|stops a turn|stopped other turns|\d turns? (that|is|are)\b", shown)
+
+
+def test_figures_of_turns_call_them_turns_and_count_how_they_ended_as_the_statistics_do(tmp_path: Path) -> None:
+    log = write_sessions(tmp_path) / "session1.jsonl"
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([*lines[:2], *lines[6:]]))  # the user interrupts the first turn
+    study = study_of([str(tmp_path)], Question())
+    ended = [study.ended_by(unit) for unit in range(len(study.units))]
+    assert "interrupted" in ended
+    assert sorted(ended) == sorted(units_of(study.runs, scope="turn")["stop_reason"])
+    steps = plot_steps(study.units_frame(), unit=study.noun, ax=Figure(figsize=(9, 4)).subplots())
+    grid = {"max_steps": [1, 2, 9], "tool_budget": [1, 2, 9]}
+    pairs = plot_heatmap(study.aggregate(grid), ax=Figure(figsize=(9, 4)).subplots())
+    assert (study.noun, len(study.units), len(study.runs)) == ("turn", 6, 3)
+    for axes in (steps, pairs):
+        shown = " ".join(item.get_text() for item in axes.figure.findobj(Text) if isinstance(item, Text))
+        assert "6 turns" in shown
+        assert not re.search(r"\d runs?\b|\bruns that|steps per run", shown)
+
+
+def test_only_runs_and_turns_have_steps_to_draw() -> None:
+    with pytest.raises(bl.SettingError, match="unit='span': expected 'run' or 'turn'"):
+        plot_steps([], unit="span")  # type: ignore[arg-type]
