@@ -162,8 +162,8 @@ def _per_turn(setting: Setting) -> list[str]:
     if setting.scope != "run":
         return []
     return [
-        "The numbers count limits through whole runs; an agent's start at zero in each turn, so that runs of several",
-        "turns do not give these numbers.",
+        "The numbers count limits through whole runs. The limits of an agent start at zero in each turn, so runs of",
+        "several turns do not give these numbers.",
     ]
 
 
@@ -211,8 +211,9 @@ def counted_by(setting: Setting) -> str:
         'Calls are repeats if they have the same tool. Limits hold for the whole run. The runs are those of agent a.'
     """
     scope = "Limits start at zero in each turn" if setting.scope == "turn" else "Limits hold for the whole run"
-    name = clean(setting.agent) or "without a name"
-    agent = "" if setting.agent == ALL else f" The runs are those of agent {name}."
+    name = clean(setting.agent)
+    whose = f"agent {name}" if name else "an agent without a name"
+    agent = "" if setting.agent == ALL else f" The runs are those of {whose}."
     return f"{_compared(setting.identity)} {scope}.{agent}"
 
 

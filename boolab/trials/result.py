@@ -317,12 +317,20 @@ class TrialResult:
         failing = found.failures / (found.failures + found.successes)
         r, d = found.recovered / found.failures, found.lost / found.successes
         failures, successes = count(found.failures, "failure"), count(found.successes, "success", "successes")
-        became = "1 became a success" if found.recovered == 1 else f"{found.recovered:,} became successes"
-        lost = "1 was lost" if found.lost == 1 else f"{found.lost:,} were lost"
-        return (
+        became = {0: "none", 1: "1"}.get(found.recovered, f"{found.recovered:,}")
+        became += " became a success" if found.recovered <= 1 else " became successes"
+        lost = {0: "none was", 1: "1 was"}.get(found.lost, f"{found.lost:,} were")
+        branches = (
             f"Of {failures} that {'was' if found.failures == 1 else 'were'} continued, {became} (r = {r:.2f}); "
-            f"of {successes}, {lost} (d = {d:.2f}). The change gains more than it loses where more than d / (r + d) = "
-            f"{percent(threshold)} of the runs that it reaches fail; here {percent(failing)} did."
+            f"of {successes}, {lost} lost (d = {d:.2f})."
+        )
+        if not found.lost:
+            return f"{branches} So the change lost nothing here, however many of the runs that it reaches fail."
+        if not found.recovered:
+            return f"{branches} So the change gained nothing here, however many of the runs that it reaches fail."
+        return (
+            f"{branches} So the change gains more than it loses if more than {percent(threshold)} of the runs that it "
+            f"reaches fail, which is d / (r + d); on record {percent(failing)} of them failed."
         )
 
     @property

@@ -415,6 +415,6 @@ def test_groups_of_which_only_some_report_their_cost_are_compared_by_steps(
     bl.save_runs([*runs, *without], tmp_path / "runs.jsonl")
     assert main(["whatif", str(tmp_path / "runs.jsonl"), "--by", "source", "--max-steps", "5,10", "--full"]) == 0
     printed = capsys.readouterr().out
-    assert "A group does not report what a run costs: savings are counted in steps." in printed
+    assert "The cost of some steps of a group is not known: savings are counted in steps." in printed
     assert printed.count("steps saved") == 3  # of each group, and of both
     assert "cost saved" not in printed

@@ -90,8 +90,8 @@ def test_where_every_value_that_was_tried_fails_nothing_qualifies() -> None:
     assert found.setting == {"max_steps": None}
     assert (
         "None of the values that were tried qualifies: the best of them, a step cap of 10, loses 1 of 80 successes, "
-        f"and it may lose none. Try looser values, or record {row['more_needed']} more, of which it loses "
-        "none."
+        f"and none may be lost. Try looser values, or record {row['more_needed']} more: enough if the limit stops "
+        "none of these."
     ) in found.sentences[0]
     more = [*plain(79 + int(row["more_needed"])), run_of(999, "a" * 12), *LOOPS]
     assert recommend(more, grid={"max_steps": [5, 10]})["qualifies"][0]
@@ -293,7 +293,7 @@ def test_where_the_source_tells_no_costs_steps_are_saved_and_it_says_so() -> Non
             for run in plain(100) + LOOPS]  # fmt: skip
     found = recommend(bare)
     assert set(found["objective"]) == {"steps"}
-    assert "does not report what a run costs" in str(found)
+    assert "The cost of the steps is not known" in str(found)
 
 
 def test_where_one_group_tells_no_costs_steps_are_saved_in_all_so_that_it_gets_an_answer_too() -> None:
@@ -303,7 +303,7 @@ def test_where_one_group_tells_no_costs_steps_are_saved_in_all_so_that_it_gets_a
     found = recommend(plain(100) + LOOPS + bare, by="agent")
     assert set(found["objective"]) == {"steps"}
     assert found["saved_share"].gt(0).all()
-    assert "A group does not report what a run costs: savings are counted in steps." in found.notes
+    assert "The cost of some steps of a group is not known: savings are counted in steps." in found.notes
 
 
 def test_the_costs_of_a_few_runs_are_not_taken_for_those_of_all() -> None:
@@ -313,7 +313,7 @@ def test_the_costs_of_a_few_runs_are_not_taken_for_those_of_all() -> None:
     found = recommend(runs[:20] + bare[20:])
     assert set(found["objective"]) == {"steps"}
     known = sum(len(run.steps) for run in runs[:20])
-    assert f"Only {known} of {sum(len(run.steps) for run in runs):,} steps report what a run costs" in str(found)
+    assert f"The cost of only {known} of {sum(len(run.steps) for run in runs):,} steps is known" in str(found)
     assert set(recommend(runs[:-20] + bare[-20:])["objective"]) == {"cost"}
 
 

@@ -92,8 +92,8 @@ def test_groups_have_an_answer_each(swebench: list[Run]) -> None:
     )
     assert poor == (
         f"Leave limits off for 1 of 2 agents: swe_agent (tightest safe: step cap {two['max_steps']}). The trade is "
-        f"poor: a limit saves {percent(two['saved_share'])} of the steps, less than the successes cost "
-        "that it may lose."
+        f"poor: a limit saves {percent(two['saved_share'])} of the steps, and that is a smaller share of "
+        "the steps than it may lose of the successes."
     )
     assert not any("none:" in sentence for sentence in (*found.verdict, *found.sentences))
 

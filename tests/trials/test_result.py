@@ -114,7 +114,17 @@ def test_a_change_that_reaches_both_kinds_of_runs_names_the_share_that_it_needs(
     assert last.startswith(
         "Of 40 failures that were continued, 12 became successes (r = 0.30); of 10 successes, 2 were "
     )
-    assert "where more than d / (r + d) = 40% of the runs that it reaches fail; here 80% did." in last
+    assert last.endswith(
+        "So the change gains more than it loses if more than 40% of the runs that it reaches fail, which is "
+        "d / (r + d); on record 80% of them failed."
+    )
+
+
+def test_a_change_that_lost_no_success_is_not_given_a_share_of_zero() -> None:
+    last = after(effects=Effects(failures=11, recovered=5, successes=4, lost=0)).sentences[-1]
+    assert "of 4 successes, none was lost" in last
+    assert "lost nothing here" in last
+    assert "d / (r + d)" not in last
 
 
 def test_one_of_a_kind_is_one() -> None:

@@ -1,6 +1,7 @@
 """The figures of CapLab: their titles, tooltips, ticks and bounds agree with the runs."""
 
 import re
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from boolab.core.types import Run
 from boolab.harness.presets import policies
 from boolab.stats.estimates import share
 from boolab.widgets.caplab.agents import groups_of
+from boolab.widgets.caplab.curve import Curve, frontier_title
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.how_to_set import how_to_set
 from boolab.widgets.caplab.question import Question
@@ -78,6 +80,15 @@ def test_the_titles_are_true_of_the_caps_in_the_figures(name: str) -> None:
     assert tip["stopped"][0].split()[0] == f"{row['n_truncated']:,}"
 
 
+def test_caps_that_stop_nothing_are_not_judged() -> None:
+    rows: dict[str, Any] = {"lower": [2] * 4, "upper": [2] * 4, "at_least": [0.2] * 4, "whole": [7] * 4, "of": 2}
+    curve = Curve(caps=[1, 2, 3, None], saved=[2, 1, 0, 0], stopped=[1, 1, 0, 0], measure="steps", noun="turn", **rows)
+    than = "a larger share of the steps than it loses of the successes"
+    assert frontier_title(curve) == f"Every cap that stops a turn saves {than}"
+    assert frontier_title(replace(curve, saved=[0] * 4, stopped=[0] * 4)) == "No cap stops a turn"
+    assert frontier_title(replace(curve, lower=[0, 2, 2, 2])) == f"A cap of 2 or more that stops a turn saves {than}"
+
+
 def test_points_of_doom_loop_thresholds_are_those_of_counterfactual() -> None:
     runs = bl.load_dataset("atlas/swebench-verified")
     points = bl.CapLab(runs, objective="steps").answer["curve"]["doom_loops"]
@@ -111,7 +122,7 @@ def test_the_data_sets_of_an_agent_are_kept_apart_and_pooled_only_where_it_is_as
     sets = {name: list(bl.load_dataset(f"atlas/{name}")) for name in names}
     tables = CapTables([run for runs in sets.values() for run in runs], Question())
     assert [*tables.groups] == ["intercode, intercode-python", "", "intercode, intercode-ctf", "intercode", "all"]
-    assert tables.groups[""].title == "gpt-4o"  # its runs name no agent
+    assert tables.groups[""].title == "no name"  # its runs name no agent
     ctf = Setting(scope="run", agent="intercode, intercode-ctf")
     cap = CapTables(sets["intercode-ctf"], Question()).at(Setting(scope="run")).opening
     assert tables.at(ctf).opening == cap

@@ -45,7 +45,8 @@ Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
 OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
 ORDER: Final = ("max_steps", "doom_loop", "tool_budget")
 POOR: Final = (
-    f"These limits are {BETTER_OFF}: the trade is poor, they save less than the successes cost that they may lose."
+    f"These limits are {BETTER_OFF}. The trade is poor: the share of the successes that they may lose is larger than "
+    "the share of the work that they save."
 )
 _LESS: Final = (0.9, 0.8, 0.7)
 """Shares of successes to keep that an error proposes."""
@@ -299,7 +300,7 @@ def recommend(
         qualifies; n_units (runs or turns), successes, tasks (clusters that hold them); kept_lower, kept_upper;
         kept_share (on record); may_lose (how many successes a setting on this path may lose) and effective (the
         effective sample size; both of the cap's path where no limit is recommended); poor_trade (whether the limits are
-        better left off, as they save less than the successes cost that they may lose); keep, confidence, dependence;
+        better left off, as the trade is poor: see `better_off`); keep, confidence, dependence;
         objective, spent and saved (in its unit), saved_share; heldout_kept of heldout_successes and
         heldout_saved_share (chosen on four fifths of the tasks and tried on the other fifth, five times over);
         more_needed (successes without a further loss, in tasks like these, until there is a setting), success_by. Its

@@ -96,7 +96,8 @@ def _no_limit(advice: Advice, group: Group) -> str:
     if choice.paths[0].tests.may_lose < 0:
         return (
             f"Set no limit yet: {advice.successes(choice.successes)} on record {_are(choice.successes)} too few to "
-            f"show that one is sure {shown}; {choice.missing:,} more are needed, of which it loses none{like}."
+            f"show that a limit is sure {shown}. It takes {choice.missing:,} more{like}, if the limit stops "
+            "none of them."
         )
     return f"Set no limit yet. {advice.nothing_qualifies(group)}"
 
@@ -198,8 +199,13 @@ def _poor(advice: Advice, groups: Sequence[Group], of: str, listed: Listed) -> s
     if not groups:
         return ""
     named = listed(groups, lambda group: f"tightest safe: {_in_short(group)}")
-    saved = f"saves {_shares(advice, groups)}, less than the successes cost that it may lose"
-    return f"Leave limits off for {len(groups):,} {of}: {named}. The trade is poor: a limit {saved}."
+    measure = plural_of(advice.question.measure)
+    whose = "for each of them " if len(groups) > 1 else ""
+    return (
+        f"Leave limits off for {len(groups):,} {of}: {named}. The trade is poor: a limit saves "
+        f"{_shares(advice, groups)}, and {whose}that is a smaller share of the {measure} than it may lose of the "
+        "successes."
+    )
 
 
 def _without(advice: Advice, groups: Sequence[Group], of: str, listed: Listed) -> str:

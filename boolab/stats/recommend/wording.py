@@ -99,13 +99,7 @@ class Advice:
         yield from self._families(groups)
         yield from self._left_out()
         if self._objective != self.question.measure:
-            missing = {"cost": "what a run costs", "tokens": "how many tokens a run uses"}.get(self._objective, "that")
-            known = units.used[self._objective] >= 0
-            who = "The source does not"
-            if known.any():
-                few = known.mean() < MOSTLY
-                who = f"Only {known.sum():,} of {count(len(known), 'step')}" if few else "A group does not"
-            yield f"{who} report {missing}: savings are counted in {plural_of(self.question.measure)}."
+            yield f"{self._not_known()}: savings are counted in {plural_of(self.question.measure)}."
         elif (partly := self._unknown()) > 0:
             verb = "does" if partly == 1 else "do"
             yield f"{count(partly, self.noun)} {verb} not report the {self._objective}: savings leave them out."
@@ -113,6 +107,16 @@ class Advice:
             yield self._dependence()
         yield from self._policy()
         yield "Valid for limits that the model cannot see, not for limits that it is informed of."
+
+    def _not_known(self) -> str:
+        """Of which steps it is not known how much they use of what is to be saved."""
+        used = {"cost": "cost", "tokens": "number of tokens"}.get(self._objective, self._objective)
+        known = self._units.used[self._objective] >= 0
+        if not known.any():
+            return f"The {used} of the steps is not known"
+        if known.mean() < MOSTLY:
+            return f"The {used} of only {known.sum():,} of {count(len(known), 'step')} is known"
+        return f"The {used} of some steps of a group is not known"
 
     def _families(self, groups: Sequence[Group]) -> Iterator[str]:
         """What a setting for each agent means where runs have subagents."""
@@ -347,13 +351,13 @@ class Advice:
         if question.policy is not None and question.grid is None:
             return (
                 f"No setting qualifies under {question.policy.name}: its further limits alone lose {best.lost:,} of "
-                f"{self._rests(choice, best)}, of which it may lose {max(most, 0) or 'none'}."
+                f"{self._rests(choice, best)}, and {f'at most {most}' if most > 0 else 'none'} may be lost."
             )
-        may = f"it may lose {'no more than ' if most > 0 else ''}{most if most > 0 else 'none'}"
+        may = f"at most {most} may be lost" if most > 0 else "none may be lost"
         return (
             f"None of the values that were tried qualifies: the best of them, {self._loosest(best)}, loses "
-            f"{best.lost:,} of {self._rests(choice, best)}, and {may}. Try looser values, or record {more}{like}, of "
-            "which it loses none."
+            f"{best.lost:,} of {self._rests(choice, best)}, and {may}. Try looser values, or record {more}{like}: "
+            f"enough if the limit stops none of these."
         )
 
     def _loosest(self, found: Found) -> str:

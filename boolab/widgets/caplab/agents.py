@@ -71,17 +71,8 @@ def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
 
 def _group(name: str, agent: str | None, places: Sequence[int], runs: Sequence[Run]) -> Group:
     mine = [runs[place] for place in places]
-    title = "all together" if agent is None else clean(agent) or _without_agent(mine)
+    title = "all together" if agent is None else clean(agent) or NO_NAME
     return Group(name, agent, tuple(places), title, _detail(mine))
-
-
-def _without_agent(runs: Sequence[Run]) -> str:
-    """What runs without the name of an agent are called: by their model, else by where they were read from."""
-    for names in ({run.model for run in runs}, {run.source for run in runs}):
-        name = names.pop() if len(names) == 1 else ""
-        if name:
-            return clean(name)
-    return NO_NAME
 
 
 def _detail(runs: Sequence[Run]) -> str:

@@ -90,9 +90,9 @@ def note_of(curve: Curve, confidence: float, others: str = "", *, turns: bool) -
     """
     of_turns = "steps in a turn" if curve.noun == "turn" else "steps in the longest turn of a run"
     steps = of_turns if turns else "steps"
-    most = " to the most that may be kept" if [*curve.upper] != [*curve.lower] else ""
+    most = "the most that may be kept" if [*curve.upper] != [*curve.lower] else "the share that is kept"
     drawn = f"On record, by step cap ({steps}){f', with {others}' if others else ''}."
-    band = f" Band: lower bound, {level(confidence)} confidence{most}." if curve.of else ""
+    band = f" Band: from the lower bound, with {level(confidence)} confidence, to {most}." if curve.of else ""
     return f"{drawn}{band}"
 
 
@@ -153,6 +153,8 @@ def amounts(saved: float, whole: float, measure: str) -> str:
 def frontier_title(curve: Curve) -> str:
     """What is true of all caps in the frontier: whether one saves a larger share than it loses of the successes.
 
+    A cap that stops nothing saves and loses nothing, and does not count.
+
     Example:
         >>> curve = Curve(caps=[9, 20, None], lower=[9, 19, 20], upper=[9, 19, 20], at_least=[0, 0, 0],
         ...               saved=[70, 1, 0], whole=[100] * 3, stopped=[9, 2, 0], of=20, measure="steps")
@@ -160,15 +162,23 @@ def frontier_title(curve: Curve) -> str:
         'No cap above 9 saves a larger share of the steps than it loses of the successes'
     """
     than = f"a larger share of the {curve.measure} than it loses of the {curve.success}"
-    rows = zip(curve.caps, curve.lower, curve.shares, strict=True)
-    better = {cap: share is not None and share > 1 - kept / curve.of for cap, kept, share in rows if cap is not None}
+    rows = zip(curve.caps, curve.lower, curve.shares, curve.stopped, strict=True)
+    better = {
+        cap: share is not None and share > 1 - kept / curve.of
+        for cap, kept, share, stopped in rows
+        if cap is not None and stopped
+    }
+    idle = len(better) < sum(cap is not None for cap in curve.caps)
+    that = f" that stops a {curve.noun}" if idle else ""
     good = [cap for cap, is_good in better.items() if is_good]
+    if not better:
+        return f"No cap stops a {curve.noun}"
     if not good:
         return f"No cap saves {than}"
     if len(good) == len(better):
-        return f"Every cap saves {than}"
+        return f"Every cap{that} saves {than}"
     highest = max(good)
     if highest < max(better):
         return f"No cap above {highest:,} saves {than}"
     lowest = min(cap for cap in good if all(better[other] for other in better if other >= cap))
-    return f"A cap of {lowest:,} or more saves {than}"
+    return f"A cap of {lowest:,} or more{that} saves {than}"

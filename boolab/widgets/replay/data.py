@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from boolab.core.redacted import is_redacted
-from boolab.core.text import count, duration, money, short_number
+from boolab.core.text import NO_NAME, count, duration, money, short_number
 from boolab.core.tool_kinds import KINDS
 from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult
@@ -116,7 +116,7 @@ def _data(
     gauges = gauges_of(run, limits)
     return {
         "run_id": run.run_id,
-        "title": run.agent or run.source,
+        "title": run.agent or NO_NAME,
         "header": header_of(run, marks, longest),
         "pills": _pills(run),
         "stop": _stop(run),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import traitlets
 
-from boolab.core.text import count, shorten
+from boolab.core.text import NO_NAME, count, shorten
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
@@ -58,7 +58,7 @@ class Replay(View, module="replay"):
         >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}]}, "Done."], tools={"ls": "a.py"})
         >>> replay = bl.Replay(bl.run_sync(None, "Look", model=script), step=2)
         >>> replay, replay.step
-        (Replay(boolab, finished, 2 steps), 2)
+        (Replay(no name, finished, 2 steps), 2)
     """
 
     step = traitlets.Int(1).tag(sync=True)
@@ -97,7 +97,7 @@ class Replay(View, module="replay"):
 
     def _title(self) -> str:
         run = self._run
-        return f"{shorten(run.agent or run.source, 60)}, {run.stop_reason}, {count(run.n_steps, 'step')}"
+        return f"{shorten(run.agent or NO_NAME, 60)}, {run.stop_reason}, {count(run.n_steps, 'step')}"
 
     def _text(self) -> str:
         return replay_text(self._replayed)
