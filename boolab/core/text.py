@@ -278,11 +278,13 @@ def percents(shares: Sequence[float | None]) -> list[str]:
     """The shares of one column, all in one form: with a decimal, unless whole numbers are enough for each.
 
     Example:
-        >>> percents([0.92, 0.84, None, 0]), percents([0.42, 1.0])
-        (['92.0%', '84.0%', '', '0.0%'], ['42%', '100%'])
+        >>> percents([0.92, 0.84, None, 0, 0.0003]), percents([0.42, 1.0])
+        (['92.0%', '84.0%', '', '0.0%', '<0.1%'], ['42%', '100%'])
     """
-    form = ".1%" if any("." in percent(share) for share in shares if share is not None) else ".0%"
-    return ["" if share is None else f"{share:{form}}" for share in shares]
+    each = ["" if share is None else percent(share) for share in shares]
+    if not any("." in text for text in each):
+        return each
+    return [text if share is None or "<" in text else f"{share:.1%}" for share, text in zip(shares, each, strict=True)]
 
 
 def rounded_down(share: float) -> str:
