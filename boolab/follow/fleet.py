@@ -410,7 +410,7 @@ def _row(log: _Log, run: Run, state: RuleState) -> AgentRow:
         cost=totals.cost,
         repeat_streak=counters["repeat_streak:canonical"],
         error_streak=counters["error_streak"],
-        limits=_limits(state.rule, counters),
+        limits=_limits(state.rule, state.progress),
         fired=last if last is not None and (not state.per_turn or last.turn == turn) else None,
         undecided=state.undecided,
         depth=0 if run.parent_run_id is None else 1,

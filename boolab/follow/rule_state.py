@@ -16,6 +16,7 @@ from boolab.core.compactions import compactions_of
 from boolab.core.types import Run, Step, Stop
 from boolab.frames.runs import has_boundary
 from boolab.logs.list_prices import prices_of
+from boolab.rules.counters import Progress
 from boolab.rules.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.rules.ladder import LadderState
 from boolab.rules.stop import StopRule
@@ -89,6 +90,17 @@ class RuleState:
         return self._ladder.counters
 
     @property
+    def progress(self) -> Mapping[str, int | None]:
+        """The counters with what follows the last boundary: a final text, or a step whose calls are under way."""
+        pending = self._pending
+        if pending is None:
+            return self.counters
+        ahead = Progress(**self.counters)
+        ahead["steps"] = (ahead["steps"] or 0) + 1
+        ahead.charge(pending.response.usage, _executed(pending))
+        return ahead
+
+    @property
     def totals(self) -> Totals:
         """What the whole run used, a step included whose calls are under way."""
         done = self._totals[-1]
@@ -154,9 +166,13 @@ class RuleState:
 
 def _added(totals: Totals, step: Step) -> Totals:
     usage = step.response.usage
-    calls = len(step.results) - step.results.count(None)
+    calls = _executed(step)
     tokens = _sum(usage.input_tokens, usage.output_tokens)
     return Totals(totals.steps + 1, totals.calls + calls, _sum(totals.tokens, tokens), _sum(totals.cost, usage.cost))
+
+
+def _executed(step: Step) -> int:
+    return len(step.results) - step.results.count(None)
 
 
 def _sum(total: int | None, more: int | None) -> int | None:

@@ -1,6 +1,7 @@
 """Of every prefix of a log, the state of a rule is what the offline rules say of it."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,18 @@ def test_real_logs_line_by_line_are_stopped_where_counterfactual_stops_them(name
     for run in log.runs:
         for place, rule in enumerate(RULES):
             assert first(states[run.run_id, place].fired) == offline(run, rule), (run, rule)
+
+
+def test_a_final_text_counts_towards_the_limit_that_is_shown_and_fires_nothing() -> None:
+    """It is a response, so the limit and the number of steps agree; after it no rule is evaluated."""
+    run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+    state = RuleState(bl.max_steps(1), "turn")
+    state.update(run)
+    assert (state.progress["steps"], state.totals.steps, state.progress["tool_calls"]) == (1, 1, 0)
+    assert not state.fired
+    look = {"tool_calls": [{"name": "ls"}], "repeat": 3}
+    longer = bl.run_sync(None, "Look", model=bl.ScriptedModel([look, "Done."]), stop=bl.max_steps(9))
+    for n in range(1, longer.n_steps + 1):
+        state = RuleState(bl.max_steps(9), "turn")
+        state.update(replace(longer, steps=longer.steps[:n]))
+        assert state.progress["steps"] == state.totals.steps == n
