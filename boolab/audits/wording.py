@@ -11,7 +11,7 @@ import pandas as pd
 
 from boolab.audits.declared import Declared
 from boolab.audits.verdicts import Row
-from boolab.core.text import count, first_of, money, short_number, shorten
+from boolab.core.text import count, first_of, money, short_number, shorten, shorten_apart
 from boolab.core.types import Run
 
 MAX_NAMES: Final = 5  # names in a sentence
@@ -163,4 +163,4 @@ def figure(value: float) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return first_of(list(dict.fromkeys(shorten(name) for name in names)), MAX_NAMES)
+    return first_of(list(dict.fromkeys(shorten_apart(names).values())), MAX_NAMES)

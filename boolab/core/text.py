@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import textwrap
 import unicodedata
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import takewhile
 
 WIDTH = 79  # columns of plain text: a terminal of 80 wraps none
 MAX_MESSAGE = 200
@@ -93,6 +94,52 @@ def shorten(text: object, most: int = NAME_CHARS) -> str:
     name = clean(text)
     tail = (most - 1) // 2
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
+
+
+def shorten_apart(names: Iterable[str], most: int = NAME_CHARS) -> dict[str, str]:
+    """Each name in one line; long ones that would look the same are shown from where they begin to differ.
+
+    Args:
+        names: The names.
+        most: The most characters of each.
+
+    Returns:
+        What is shown, by name.
+
+    Example:
+        >>> names = [f"logs/of/{'the-same-task-' * 3}{setting}/try" for setting in ("cap-20", "cap-30")]
+        >>> list(shorten_apart(names, 24).values())
+        ['logs/of/the-…-cap-20/try', 'logs/of/the-…-cap-30/try']
+    """
+    lines = {name: clean(name) for name in names}
+    apart: dict[str, str] = {}
+    groups = [_by_text({line: shorten(line, most) for line in lines.values()})]
+    while groups:
+        for text, alike in groups.pop().items():
+            if len(alike) == 1:
+                apart[alike[0]] = text
+            else:
+                groups.append(_by_text(_from_difference(alike, most)))
+    return {name: apart[line] for name, line in lines.items()}
+
+
+def _by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """The lines that each text is shown for."""
+    found: dict[str, list[str]] = {}
+    for line, text in texts.items():
+        found.setdefault(text, []).append(line)
+    return found
+
+
+def _from_difference(lines: Sequence[str], most: int) -> dict[str, str]:
+    """Lines that begin alike, by their beginning and the word in which they begin to differ."""
+    head = lines[0][: most // 4]
+    differ = start = sum(1 for _ in takewhile(lambda chars: len(set(chars)) == 1, zip(*lines, strict=False)))
+    while start > max(len(head), differ - most // 3) and lines[0][start - 1].isalnum():
+        start -= 1
+    room = most - len(head) - 1
+    rests = {line: line[start:] for line in lines}
+    return {line: f"{head}…{rest if len(rest) <= room else f'{rest[: room - 1]}…'}" for line, rest in rests.items()}
 
 
 def line_width() -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from boolab.core.text import NO_MATH, WIDTH, aligned, clean, count, shorten, wrapped
+from boolab.core.text import NO_MATH, WIDTH, aligned, clean, count, shorten, shorten_apart, wrapped
 from boolab.frames.dtypes import Cell, Cells, cells, is_missing, well_formed_cell
 
 _ROWS = 20  # rows of a table that is shown
@@ -120,10 +120,16 @@ def _cell(value: object) -> str:
     return shorten(value)
 
 
+def _column(values: Sequence[object]) -> list[str]:
+    """The cells of a column; texts that differ are shown so that they differ."""
+    names = shorten_apart(value for value in values if isinstance(value, str))
+    return [names[value] if isinstance(value, str) else _cell(value) for value in values]
+
+
 def _cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]], str]:
     """Column names, rows, and a sentence about rows that are not shown."""
     head = frame.head(_ROWS)
-    columns = [[_cell(value) for value in head.iloc[:, place].tolist()] for place in range(head.shape[1])]
+    columns = [_column(head.iloc[:, place].tolist()) for place in range(head.shape[1])]
     hidden = len(frame) - len(head)
     rest = f"{count(hidden, 'further row')} not shown." if hidden else ""
     return [shorten(name) for name in frame.columns], [list(row) for row in zip(*columns, strict=True)], rest

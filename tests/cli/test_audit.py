@@ -97,6 +97,14 @@ def test_the_table_names_the_runs(logs: str, tmp_path: Path, capsys: pytest.Capt
     assert row.split()[1].startswith("55604662-")
 
 
+def test_long_names_of_runs_stay_apart_in_the_table() -> None:
+    runs = bl.load_dataset("atlas/intercode-ctf")[:2]
+    names = [f"replay__marshmallow__{setting}__install-1/marshmallow-1867-and-more" for setting in ("xml", "default")]
+    found = bl.audit([replace(run, run_id=name) for run, name in zip(runs, names, strict=True)], {"max_steps": 99})
+    shown = [line.split()[-4] for line in str(found).splitlines() if "max_steps  " in line]
+    assert len(set(shown)) == len(shown) == 2
+
+
 def test_problems_in_logs_are_counted_on_one_line_and_listed_on_request(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
