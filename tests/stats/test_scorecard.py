@@ -662,3 +662,13 @@ def test_the_clean_threshold_of_a_learned_rule_is_shown_as_the_probability_that_
     card = scorecard(runs, [rule])
     shown = f"A threshold of {only(card)['clean_threshold'] / 1e7:.4g}% is the least without a false alarm in the "
     assert any(shown in sentence for sentence in card.sentences)
+
+
+def test_few_runs_are_counted_in_words() -> None:
+    failed = replace(bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."])), success=False)
+    (two,) = scorecard([failed, replace(failed, run_id="2")], doom_loop(3)).sentences[:1]
+    assert "alarms in none of 2 runs" in two
+    assert "it misses both runs that failed" in two
+    (one,) = scorecard([failed], doom_loop(3)).sentences[:1]
+    assert "does not alarm in the one run, so" in one
+    assert "it misses the one run that failed" in one

@@ -139,7 +139,7 @@ class Advice:
         if len(groups) > 1:
             yield (
                 "Each setting is for its group alone, with no limits on the others, and its savings are those of its "
-                f"own runs. Together they may lose the sum of what each may: {percent(1 - self.question.keep)} each."
+                f"own runs. Together they may lose the sum of what each may: {level(1 - self.question.keep)} each."
             )
 
     def _policy(self) -> Iterator[str]:

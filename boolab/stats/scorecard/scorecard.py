@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from boolab.core.text import count, level, percent, shorten
+from boolab.core.text import all_of, count, level, percent, shorten
 from boolab.core.types import Scope
 from boolab.counterfactuals.question import listed_rules
 from boolab.counterfactuals.recordings import Recorded
@@ -243,7 +243,8 @@ class _Words:
             yield f"{rule} cannot be judged: {why}, so it is not known what it finds of runs {self.which}."
             return
         if not alarms:
-            yield f"{rule} alarms in none of {count(n, 'run')}, so its precision is not defined; {self._found(row)}."
+            none = "does not alarm in the one run" if n == 1 else f"alarms in none of {n:,} runs"
+            yield f"{rule} {none}, so its precision is not defined; {self._found(row)}."
         else:
             unless = " without converging later" if self.scores.converged and row["converged"] else ""
             right = f"{self.of_them(row['true_alarms'], alarms)}{unless}"
@@ -308,7 +309,8 @@ class _Words:
         share = f"(recall {found:,} of {n:,}, {self.interval(row, 'recall')})"
         if short:
             return f"{found:,} of {count(n, 'run')} {which} {share}"
-        return f"it misses {'the one run' if n == 1 else f'all {n:,} runs'} {which} {share}"
+        every = all_of(n, "run")
+        return f"it misses {every[0].lower()}{every[1:]} {which} {share}"
 
     def _false(self, row: Mapping[str, Any]) -> str:
         others = row["n_runs"] - row["n_positive"]
