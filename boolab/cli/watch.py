@@ -19,7 +19,7 @@ from boolab.cli.arguments import FORMAT, option_of, since_of
 from boolab.cli.help import Command
 from boolab.cli.terminal import clipped, is_terminal
 from boolab.core.axes import AXES, Axis
-from boolab.core.text import WIDTH, count, duration, printable
+from boolab.core.text import WIDTH, count, duration, printable, wrapped
 from boolab.errors import SettingError
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _once(fleet: Fleet, *, as_json: bool) -> int:
-    from boolab.follow.row_text import data_of, table
+    from boolab.follow.row_text import data_of, table, turn_note
 
     changes = fleet.look()
     if as_json:
@@ -226,6 +226,8 @@ def _once(fleet: Fleet, *, as_json: bool) -> int:
     rows = fleet.rows(running=fleet.since is None)
     width = shutil.get_terminal_size().columns - 1 if is_terminal(sys.stdout) else None
     print("\n".join(table(rows, width)) if rows else "no agent is running")
+    if note := turn_note(rows):
+        print(f"\n{wrapped(note)}")
     return 0
 
 

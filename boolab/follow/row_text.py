@@ -120,6 +120,16 @@ _ALWAYS: Final = 3
 """So many columns are shown in any width."""
 
 
+def turn_note(rows: Sequence[AgentRow]) -> str:
+    """What the limits count, where that is less than the other columns; else ""."""
+    of_turn = any(
+        limit.counter == "steps" and limit.value is not None and limit.value < row.steps
+        for row in rows
+        for limit in row.limits
+    )
+    return "A limit counts in the agent's current turn; steps, calls, tokens and cost are of the whole run." * of_turn
+
+
 def table(rows: Sequence[AgentRow], width: int | None = None) -> list[str]:
     """The agents as an aligned table, its head first.
 

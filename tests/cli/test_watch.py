@@ -38,6 +38,20 @@ def exit_of(given: list[str]) -> int:
         return int(end.code or 0)
 
 
+def test_a_limit_of_the_turn_beside_the_steps_of_the_run_is_explained(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch = ["watch", str(log.parent), "--max-steps", "9", "--once", "--no-prices"]
+    assert main(watch) == 0
+    one_turn = capsys.readouterr().out
+    assert ("3 of 9 steps" in one_turn, "current turn" in one_turn) == (True, False)
+    lines, (prompt, *more) = list(claude_lines(3, same=True)), claude_lines(2, minute=1)
+    log.write_bytes(b"".join(map(encoded, [*lines, {**prompt, "parentUuid": lines[-1]["uuid"]}, *more])))
+    assert main(watch) == 0
+    two_turns = capsys.readouterr().out
+    assert ("2 of 9 steps" in two_turns, "A limit counts in the agent's current turn" in two_turns) == (True, True)
+
+
 def test_once_prints_a_table(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", str(log.parent), "--max-steps", "56", "--doom-loop", "5", "--once", "--no-prices"]) == 0
     head, row = capsys.readouterr().out.splitlines()
