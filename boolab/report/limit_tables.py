@@ -109,7 +109,9 @@ class LimitTables:
 def listed_cuts(study: Study, name: str, cuts: Sequence[Cut], unit: str = "", group: str = "") -> Listed:
     """The list of the runs that a setting stops, with its title."""
     lost = sum(cut.success is True for cut in cuts)
-    title = f"{name}: {count(len(cuts), study.noun)} stopped, {_lost(lost, len(cuts), proxy=study.proxy)}"
+    title = f"{name}: {count(len(cuts), study.noun)} stopped"
+    if any(cut.success is not None for cut in cuts):
+        title += f", {_lost(lost, len(cuts), proxy=study.proxy)}"
     return Listed(title, cuts, unit, group=group)
 
 

@@ -96,8 +96,8 @@ class RunBook:
         return [*cells, needed] if unit else cells
 
     def _result(self, cut: Cut) -> str:
-        if cut.success is None:
-            return "no label"
+        if cut.success is None:  # the success of a family is that of its root
+            return "that of its parent" if self._study.proxy else "no label"
         if self._study.proxy:
             return "ended by itself" if cut.success else "did not end by itself"
         if not cut.success:

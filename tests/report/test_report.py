@@ -19,6 +19,7 @@ from boolab.report import progress
 from boolab.report.data_quality import Quality
 from boolab.report.html import code, text_of
 from boolab.report.html_page import page_of
+from boolab.report.limit_tables import listed_cuts
 from boolab.report.run_excerpts import RunBook
 from boolab.report.snippets import Sources, front_matter
 from boolab.report.study import Question, Study, study_of, study_of_runs
@@ -305,6 +306,8 @@ def test_a_list_says_of_a_parent_that_its_subagent_is_stopped() -> None:
     }
     table = RunBook(found, transcripts=False).cuts(list(cuts.values()), "steps")
     assert "what its subagent needs" in str(table)
+    assert "that of its parent" in str(table)
+    assert listed_cuts(found, "step cap 3", [cuts["scout"]]).title == "step cap 3: 1 run stopped"
     assert "whose subagent is stopped" in told_of(found, full=True).replace("\n", " ")
     assert found.tasks == [lead.task] * 2
 

@@ -90,9 +90,9 @@ def note_of(curve: Curve, confidence: float, others: str = "", *, turns: bool) -
     """
     of_turns = "steps in a turn" if curve.noun == "turn" else "steps in the longest turn of a run"
     steps = of_turns if turns else "steps"
-    most = "the most that may be kept" if [*curve.upper] != [*curve.lower] else "the share that is kept"
+    most = "what may be kept" if [*curve.upper] != [*curve.lower] else "what is kept"
     drawn = f"On record, by step cap ({steps}){f', with {others}' if others else ''}."
-    band = f" Band: from the lower bound, with {level(confidence)} confidence, to {most}." if curve.of else ""
+    band = f" Band: from the lower bound ({level(confidence)} confidence) to {most}." if curve.of else ""
     return f"{drawn}{band}"
 
 
