@@ -166,6 +166,9 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
     """A recommended setting by axis; a plain number is one of the one axis that is drawn.
 
     Values of axes that the table does not have are left out.
+
+    Raises:
+        SettingError: if it is none of these, or has a name that is no setting.
     """
     if recommended is None:
         return {}
@@ -173,6 +176,9 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
     point = getattr(recommended, "setting", recommended)
     if isinstance(point, Mapping | pd.Series):
         named = {str(name): value for name, value in dict(point).items()}
+        strange = [] if found or isinstance(point, pd.Series) else [name for name in named if name not in AXES]
+        if strange:
+            raise SettingError(f"recommended: there is no setting {strange[0]!r}{near(strange[0], AXES, 'settings')}")
         return {name: named[name] for name in AXES if name in named and (name in table or not found)}
     if isinstance(point, bool) or not isinstance(point, Real) or len(axes) != 1:
         kind = "a number, or values by axis" if len(axes) == 1 else f"values by axis ({', '.join(axes)})"

@@ -217,6 +217,8 @@ def test_a_recommended_value_is_marked_with_its_numbers(ax: Axes) -> None:
         plot_caps(CAPS, recommended=16, ax=ax)
     with pytest.raises(SettingError, match="recommended='20': expected a number, or values by axis"):
         plot_caps(CAPS, recommended="20", ax=ax)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="recommended: there is no setting 'max_step'; did you mean 'max_steps'?"):
+        plot_caps(CAPS, recommended={"max_step": 20}, ax=ax)
 
 
 def test_a_recommendation_by_axis_fixes_the_others(ax: Axes) -> None:
