@@ -44,7 +44,7 @@ def declared_limits(study: Study) -> dict[str, object] | None:
     names = [name for name in _COLUMNS if any(_cell(name, value) for value in shown[name])]
     rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in shown[names].to_numpy()]
     left = len(found.frame) - len(shown)
-    note = f"{count(left, 'further row')}: boolab audit lists all." if left else ""
+    note = f"{count(left, 'further row')}: boolab audit LOGS --json has all." if left else ""
     numbers = [place for place, name in enumerate(names) if name in _NUMBERS]
     return {
         "notes": found.notes,

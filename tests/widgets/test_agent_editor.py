@@ -7,7 +7,7 @@ import pytest
 
 from boolab.agents.agent import Agent, load_agents, policy_of
 from boolab.agents.effective_limits import limits_of
-from boolab.errors import AgentFileError
+from boolab.errors import AgentFileError, SettingError
 from boolab.io.resources import data_path
 from boolab.widgets.agent_editor.widget import AgentEditor
 
@@ -187,3 +187,8 @@ def test_the_first_line_says_what_is_valid_what_has_changed_and_what_is_saved(tm
     editor.fields["max_steps"].value = "9"
     editor.save_button.click()
     assert editor.verdict.value.startswith('<span role="status">✕ Not saved: ')
+
+
+def test_what_is_no_path_is_named() -> None:
+    with pytest.raises(SettingError, match=r"path=Agent: expected the path of an agent file"):
+        AgentEditor(Agent("a"))  # type: ignore[arg-type]

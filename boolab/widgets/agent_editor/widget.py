@@ -84,6 +84,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
     Raises:
         AgentFileError: if the file cannot be read, or contains no agent.
+        SettingError: if the path is none.
 
     Example:
         >>> import boolab as bl
@@ -95,6 +96,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     """
 
     def __init__(self, path: str | Path, *, models: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
+        if not isinstance(path, str | Path):
+            raise SettingError(f"path={type(path).__name__}: expected the path of an agent file, such as AGENTS.md")
         self.path = Path(path).expanduser()
         self._given = [*models], [*tools]
         self._on_disk = self._read()

@@ -68,7 +68,7 @@ class CapTable:
         self._first_stops = FirstStops(ledger, self._settings, self._places)
         self._lengths: Ints = np.diff(ledger.first)
         self._names = {name: [*map(str, ledger.runs[name])] for name in ("run_id", "task", "agent")}
-        self._prefix = _shared_prefix(self._names["task"])
+        self._short_names = _short_names(self._names["task"], self._names["run_id"])
         self._turn = [*map(int, ledger.runs["turn"])] if self.noun == "turn" else None
         self._begins = _begins(ledger) if self.noun == "turn" else np.zeros(ledger.n_runs, dtype=np.int64)
         self._extent = _extent(ledger, self._places)
@@ -184,7 +184,7 @@ class CapTable:
     def _row(self, run: int, stops: _Stops) -> dict[str, Any]:
         """A run that the setting stops, or a turn of one; `begins` is how many steps of the run are before it."""
         names, success = self._names, int(self.ledger.success[run])
-        name = names["task"][run].removeprefix(self._prefix) or names["run_id"][run]
+        name = self._short_names[run]
         reason = self.ledger.reason[run]
         undecided = stops.rank[run] == UNDECIDED
         axis = None if undecided else self._settings.axes[stops.rank[run]]
@@ -397,6 +397,22 @@ def _by_axes(sums: Sums, settings: Settings) -> Sums:
     named = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in SETTINGS]
     own = [n for n in range(len(settings.axes)) if n not in named]
     return {name: values[0].transpose(*named, *own)[(..., *(0 for _ in own))].copy() for name, values in sums.items()}
+
+
+def _short_names(tasks: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """What runs are called in a list: their tasks; their ids where several are of one task, and each id names it.
+
+    Example:
+        >>> _short_names(["air/3", "air/3", "air/4"], ["gpt/3/0", "gpt/3/1", "gpt/4/0"])
+        ['3/0', '3/1', '4/0']
+        >>> _short_names(["air/3", "air/4", ""], ["a", "b", "c"])
+        ['air/3', 'air/4', 'c']
+    """
+    ofs, begins = _shared_prefix(tasks), _shared_prefix(ids)
+    short = [task.removeprefix(ofs) or run_id for task, run_id in zip(tasks, ids, strict=True)]
+    ends = [run_id.removeprefix(begins) for run_id in ids]
+    named = begins and all(end.startswith(f"{task}/") for task, end in zip(short, ends, strict=True))
+    return ends if named and len(set(short)) < len(short) else short
 
 
 def _shared_prefix(tasks: Sequence[str]) -> str:
