@@ -36,7 +36,7 @@ test: $(READY) ## run the tests, but for those that take long; make test ARGS=te
 
 slow: $(READY) ## run the tests that take long, and the properties on twice as many random cases as make test
 	.ci/chromium
-	$(PYTEST) -m slow $(ARGS)
+	$(PYTEST) -m slow -o faulthandler_timeout=600 $(ARGS)
 	$(PYTEST) -m "hypothesis and not slow" --hypothesis-profile usual $(ARGS)
 	$(BIN)/python -m pytest --quiet -m alone tests/models/remote/test_many_streams.py tests/store/test_store.py tests/soak/test_soak.py
 
