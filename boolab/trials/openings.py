@@ -219,14 +219,14 @@ def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _opening(run: Run, row: _Row, change: Change, harness: Harness, *, labelled: bool) -> Opening:
     success = success_of(run, labelled=labelled)
-    outcome, at = _outcome(run, row, change, harness)
+    found = row.kept if change.settings else row.lifted
+    outcome, at = _outcome(run, row, found, change, harness)
     if outcome == "unchanged":
         return Opening(run, outcome, run.n_steps, success, 0, 0)
     if outcome == "truncated":
         table = row.kept if row.kept["outcome"] == "truncated" else row.lifted
         return Opening(run, outcome, int(table["stop_step"]), success, *_bounds(table, success))
     least, most = (-1, 1) if success is None else (-int(success), int(not success))
-    found = row.kept if change.settings else row.lifted
     why = "counter" if found["outcome"] == "unknown" else "turn"
     return Opening(run, outcome, at, success, least, most, why if outcome == "unknown" else "")
 
@@ -239,9 +239,8 @@ def _bounds(row: Mapping[str, Any], success: bool | None) -> tuple[int, int]:
     return (-1 if is_missing(lower) else int(lower) - 1, 0 if is_missing(upper) else int(upper) - 1)
 
 
-def _outcome(run: Run, row: _Row, change: Change, harness: Harness) -> tuple[Outcome, int]:
+def _outcome(run: Run, row: _Row, found: Mapping[str, Any], change: Change, harness: Harness) -> tuple[Outcome, int]:
     replaced = not change.settings
-    found = row.lifted if replaced else row.kept
     before = steps_before_cap(run, harness)
     informed = harness.informs and before < run.n_steps and (replaced or "max_steps" in change.settings)
     if found["outcome"] == "unknown":

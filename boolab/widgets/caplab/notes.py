@@ -12,7 +12,7 @@ MEASURES: Mapping[str, str] = {"cost": "cost", "tokens": "tokens", "tool_calls":
 
 
 def notes_of(
-    ledger: Ledger, sums: Mapping[str, int], measure: str, objective: str, *, n_runs: int, turns: bool
+    ledger: Ledger, sums: Mapping[str, int], measure: str, objective: str, *, n_runs: int, noun: str, turns: bool
 ) -> Iterable[str]:
     """What is to be known of the runs and of what is saved, a sentence each.
 
@@ -22,10 +22,10 @@ def notes_of(
         measure: What savings are counted in.
         objective: What was asked for.
         n_runs: How many runs they are of.
+        noun: What is counted: "run" or "turn".
         turns: Whether a run has several turns that are limited by themselves.
     """
     n = ledger.n_runs
-    noun = "turn" if n > n_runs else "run"
     tasks = ledger.runs["task"].replace("", None).nunique()
     of_turns = f" with {count(n, 'turn')}" if noun == "turn" else ""
     yield f"{count(n_runs, 'run')}{of_turns}, {count(int(tasks), 'task') if tasks else 'tasks not named'}."

@@ -370,9 +370,10 @@ class CapTable:
         sums = self.sums(dict.fromkeys(SETTINGS))
         notes = [
             *notes_of(
-                self.ledger, sums, self.measure, self._question.objective, n_runs=self._n_runs, turns=self._turns()
+                self.ledger, sums, self.measure, self._question.objective,
+                n_runs=self._n_runs, noun=self.noun, turns=self._turns(),
             )
-        ]
+        ]  # fmt: skip
         if not self.ledger.n_runs:
             return notes
         notes += skipped_values(self.options, self.whole)
