@@ -27,12 +27,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.audits.declared import ANY, Declared
-from boolab.errors import SettingError
+from boolab.errors import RunFormatError, SettingError
 from boolab.harness.groups import WrapUp
 from boolab.harness.policy import Policy
 from boolab.hooks.settings import options_in
 from boolab.io.files import read_file
 from boolab.io.json_input import mapping, parse, text
+from boolab.io.packed import unpacked
 from boolab.logs.fields import MAX_DIGITS
 from boolab.rules.call_identity import exempting
 
@@ -104,9 +105,9 @@ def found_near(paths: Iterable[Path], seen: dict[Path, list[Declared]]) -> list[
 def folders_of(log: Path) -> list[Path]:
     """The folders that a log names as those of its session, and its own. Folders that do not exist are left out."""
     try:
-        with log.open("rb") as file:
+        with unpacked(log) as file:
             head = file.read(_HEAD)
-    except OSError:
+    except (OSError, RunFormatError):
         return []
     named: dict[Path, None] = {}
     for match in _CWD.finditer(head):

@@ -17,6 +17,7 @@ from typing import BinaryIO, Final
 from boolab.core.gc_pause import without_collection
 from boolab.core.types import Run
 from boolab.errors import RunFormatError
+from boolab.io.encodings import encoding_of
 from boolab.io.files import no_file
 from boolab.io.json_input import MAX_LINE, Damage, parse
 from boolab.logs.line_log import LineLog, follow_of
@@ -126,6 +127,8 @@ class LogFile:
             return False
         with self.path.open("rb") as file:
             first = next((line for line in iter(lambda: file.readline(HEAD), b"") if not line.isspace()), b"")
+        if encoding_of(first):
+            return False
         first = first.removeprefix(_BOM)
         if first.strip() in (b"{", b"["):  # the first line of one document
             return False

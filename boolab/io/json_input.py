@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
@@ -33,6 +34,9 @@ _ESCAPE: Final = re.compile(
     rb"(?:\\\\)++|\\u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|([dD][89a-fA-F])..)",
     re.DOTALL,
 )
+_NO_UTF8: Final = "invalid unicode code point"
+_LABEL: Final = re.compile(rb"\s*\[[\w.:+-]+(?: [\w.:+-]+)*\]\s*[^\s,\]}]")
+"""A label in brackets and words after it, as programs begin the lines that they print."""
 _PLACE: Final = re.compile(r" at line (\d+) column (\d+)$")
 JSON: TypeAlias = Any
 """Any JSON value: None, a flag, a number, a text, a list or an object."""
@@ -157,7 +161,7 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
                 yield number, parse(line)
             except ValueError as error:
                 damage.truncated = not line.endswith(b"\n")
-                damage.note(number, _not_json(error, cut=damage.truncated))
+                damage.note(number, _not_json(error, line, cut=damage.truncated))
 
 
 def _line(file: BinaryIO, damage: Damage, number: int, most: int = MAX_LINE + 1) -> bytes:
@@ -206,12 +210,12 @@ def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSO
         return parse(data)
     except ValueError as error:
         line, offset = _offset(data, error)
-        damage.note(line, _not_json(error, cut=str(error).startswith("EOF")))
+        damage.note(line, _not_json(error, data, cut=str(error).startswith("EOF")))
         part = _part_of(data[:offset])
         if _remove_last(part):
             damage.truncated = True
             return part
-        raise RunFormatError(_not_json(error, cut=False), path=path, line=line) from None
+        raise RunFormatError(_not_json(error, data, cut=False), path=path, line=line) from None
 
 
 def only_objects(values: Iterable[tuple[int, Any]], damage: Damage) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -240,11 +244,24 @@ def whole_file(path: str | Path) -> bytes:
 def leading_values(data: bytes, lines: int) -> tuple[Any, ...]:
     """The undamaged values at the beginning of a file: of its first lines, or of its one document."""
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
-    first = [line for line in data.splitlines()[:lines] if line.strip()]
+    listed = [line for line in data.splitlines() if line.strip()]
+    first = ([*dropwhile(lambda line: not begins_json(line), listed)] or listed)[
+        :lines
+    ]  # a shell or a person may have written the others
     # The last entry of a document may be alone on its line, so one such line does not make it JSON Lines.
     if first and not _is_whole(first[0]):
-        first = first[1:] if sum(_is_whole(line) for line in first[1:]) > 1 else [data]
+        first = first[1:] if sum(_is_whole(line) for line in first[1:]) > 1 else [data[data.index(first[0]) :]]
     return tuple(value for value in map(_part_of, first) if value is not _NOTHING)
+
+
+def begins_json(line: bytes) -> bool:
+    """Whether an object or a list begins in this line. None does in `// notes` and `[INFO] started`.
+
+    Example:
+        >>> begins_json(b'["a", '), begins_json(b"[INFO] started")
+        (True, False)
+    """
+    return line.lstrip().startswith((b"{", b"[")) and _LABEL.match(line) is None
 
 
 def _part_of(data: bytes) -> JSON:
@@ -282,8 +299,14 @@ def _remove_last(part: object) -> bool:
     return any(isinstance(value, list) and value for value in (part, *mapping(part).values()))
 
 
-def _not_json(error: ValueError, *, cut: bool) -> str:
+def _not_json(error: ValueError, data: bytes, *, cut: bool) -> str:
     why = _PLACE.sub("", str(error))
+    if why == _NO_UTF8:
+        try:
+            data.decode()
+        except UnicodeDecodeError as fault:
+            byte = f"byte 0x{data[fault.start]:02x}"
+            return f"not UTF-8 ({byte}): the file may be Latin-1 or Windows-1252; convert it to UTF-8"
     return "the file ends in the middle of a value" if cut else f"not valid JSON ({why})"
 
 

@@ -1,4 +1,4 @@
-"""JSON Lines that may be packed with bzip2, as bytes to read, within limits.
+"""JSON Lines that may be packed with bzip2, or be UTF-16, as bytes to read, within limits.
 
 What a packed file holds is unpacked in pieces and counted, because a small one can hold any amount.
 """
@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 from typing_extensions import Buffer
 
 from boolab.errors import RunFormatError
+from boolab.io.encodings import in_utf8
 
 PACKED: Final = ".jsonl.bz2"
 """The end of a packed file's name. Other packed files are not opened."""
@@ -65,9 +66,12 @@ class Unpacked:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[io.BufferedReader]:
-    """A file, open for reading; what it holds unpacked, if its name ends in `.jsonl.bz2`.
+    """A file, open for reading; what it holds unpacked, if its name ends in `.jsonl.bz2`. UTF-16 is read as UTF-8.
 
     Reading from a packed file raises a `RunFormatError` if it holds too much, and `DamagedFile` where it is damaged.
+
+    Raises:
+        RunFormatError: if its text is UTF-32.
 
     Example:
         >>> import tempfile
@@ -78,7 +82,8 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
         b'agent'
     """
     with path.open("rb") as file:
-        yield io.BufferedReader(_Unpacking(file, Unpacked(path)), _BLOCK) if path.name.endswith(PACKED) else file
+        packed = path.name.endswith(PACKED)
+        yield io.BufferedReader(_Unpacking(file, Unpacked(path)), _BLOCK) if packed else in_utf8(file, path)
 
 
 class _Unpacking(io.RawIOBase):

@@ -40,6 +40,9 @@ Paths: TypeAlias = str | Path | Iterable[str | Path]
 HEAD: Final = 65_536
 """How many bytes at the beginning of a file its format is detected from."""
 
+LONG_HEAD: Final = 4 * 2**20
+"""The same, if no reader recognises the file by fewer: its first record may be long."""
+
 MAX_SIMILAR: Final = 2
 """So many formats are described in the error about a file of none."""
 
@@ -477,13 +480,13 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
     """The reader of a file, by its content, then by its name."""
     if wanted is not None and not file.foldered:
         return known[wanted]
-    with unpacked(file.path) as opened:
-        head = Head(_first_bytes(opened), file.path)
+    choice = [known[wanted]] if wanted is not None else list(known.values())
+    head, fitting = _sniff(file.path, choice, HEAD)
+    if not fitting and len(head.data) == HEAD:
+        head, fitting = _sniff(file.path, choice, LONG_HEAD)
     if not head.data:
         msg = "the file is empty"
         raise _Unrecognised(msg, path=file.path, line=1)
-    choice = [known[wanted]] if wanted is not None else list(known.values())
-    fitting = [reader for reader in choice if reader.sniff(head)]
     if len(fitting) != 1:
         named = [reader for reader in fitting or choice if _at_home(file.path, reader)]
         fitting = named if len(named) == 1 and head.data.strip() else fitting
@@ -496,6 +499,13 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
     raise _Unrecognised(msg, path=file.path, line=1)
 
 
+def _sniff(path: Path, choice: Sequence[Reader], size: int) -> tuple[Head, list[Reader]]:
+    """The beginning of a file, of so many bytes, and the readers that recognise it."""
+    with unpacked(path) as opened:
+        head = Head(_first_bytes(opened, size), path)
+    return head, [reader for reader in choice if head.data and reader.sniff(head)]
+
+
 def _similar(head: Head, choice: Sequence[Reader]) -> str:
     """What the formats look like that name keys of the file's first object, those with most of them first."""
     keys = [f'"{key}"' for key in head.first]
@@ -505,11 +515,11 @@ def _similar(head: Head, choice: Sequence[Reader]) -> str:
     return f"; similar: {'; '.join(shown)}" if shown else ""
 
 
-def _first_bytes(file: BufferedReader) -> bytes:
+def _first_bytes(file: BufferedReader, size: int) -> bytes:
     """The first bytes of a file; of a damaged one those before the damage, if there are any."""
     data = b""
     try:
-        while len(data) < HEAD and (more := file.read1(HEAD - len(data))):
+        while len(data) < size and (more := file.read1(size - len(data))):
             data += more
     except DamagedFile:
         if not data:

@@ -53,6 +53,7 @@ from boolab.errors import RunFormatError
 from boolab.io.json_input import (
     MAX_LINE,
     Damage,
+    begins_json,
     items,
     json_document,
     json_lines,
@@ -64,6 +65,7 @@ from boolab.io.json_input import (
     text,
     whole,
 )
+from boolab.io.packed import unpacked
 from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, unreadable
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, epoch_ms, one_line
 from boolab.logs.line_log import LineLog, read_lines
@@ -149,9 +151,9 @@ def follow(path: Path, damage: Damage) -> LineLog:
 
 def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
     """The lines of a session, from JSON Lines, from the one object of an export or from one list."""
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start.startswith(b"["):
+    if start.startswith(b"[") and begins_json(start):
         yield from enumerate(items(json_document(path, damage)), 1)
         return
     if not (start.startswith(b"{") and start[1:].lstrip().startswith(b'"loglines"')):
@@ -637,7 +639,7 @@ def _endings(line: Mapping[str, Any]) -> Iterator[_Ending]:
 def _cuts_in(path: Path) -> dict[str, int | None]:
     """The limits on turns that stopped subagents, by their ids, from the file of their session. The last end counts."""
     cuts: dict[str, int | None] = {}
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         while data := file.readline(MAX_LINE):
             if not any(word in data for word in _ENDINGS):
                 continue

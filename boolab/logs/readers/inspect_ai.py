@@ -58,6 +58,7 @@ from boolab.io.json_input import (
     text,
     whole,
 )
+from boolab.io.packed import unpacked
 from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
 from boolab.logs.fields import Head, block_text, epoch_ms, first_choice, one_line, scores_of, unique
 from boolab.logs.readers._archives import Archive
@@ -106,7 +107,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         start = file.read(64)
     if start.startswith(_ZIP) or path.suffix == ".eval":
         if not start.startswith(b"PK"):

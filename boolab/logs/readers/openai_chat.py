@@ -22,6 +22,7 @@ from typing import Final
 from boolab.core.types import Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage
+from boolab.io.packed import unpacked
 from boolab.logs.fields import Head
 from boolab.logs.line_log import LineLog
 from boolab.logs.readers._chat import dialect, follow_chats, read_chats
@@ -53,7 +54,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
 
 
 def _refuse_request(path: Path) -> None:
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         if _is_request(Head(file.read(_BEGINNING), path)):
             msg = (
                 "one request of a model with its response, as OpenHands' SDK logs them: it repeats the messages of the "

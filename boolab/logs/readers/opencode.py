@@ -48,6 +48,7 @@ from boolab.io.json_input import (
     whole,
     whole_file,
 )
+from boolab.io.packed import unpacked
 from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
 from boolab.logs.fields import Head, content_text, one_line, time_ms
 
@@ -140,7 +141,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 
 def _has_events(path: Path) -> bool:
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         return any(map(_is_line, Head(file.read(65_536), path).values))
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from boolab.core.types import Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_text, mapping, text, whole
+from boolab.io.packed import unpacked
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, full_reward, scores_of, unique
 
@@ -47,7 +48,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         if file.read(64).lstrip().startswith(b'{"messages_display"'):
             msg = "few-shot demonstrations of tau-bench: dialogues for a prompt without call arguments, not runs"
             raise RunFormatError(msg, path=path, line=1)
