@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,6 +18,7 @@ from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.errors import SettingError
+from boolab.io.files import open_file
 
 Floats = npt.NDArray[np.float64]
 
@@ -169,4 +170,9 @@ def recordings_of(
 
 def hashed(paths: Iterable[Path]) -> list[DataFile]:
     """These files, in this order."""
-    return [DataFile(path.name, sha256(path.read_bytes()).hexdigest()) for path in paths]
+    return [DataFile(path.name, _digest(path)) for path in paths]
+
+
+def _digest(path: Path) -> str:
+    with open_file(path) as file:
+        return file_digest(file, "sha256").hexdigest()

@@ -23,6 +23,7 @@ from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
 from boolab.frames.recording import CALL_TOOLS, PARENT, SUBAGENTS, recording_df
 from boolab.frames.tables import RUN_COLUMNS, STEP_COLUMNS
+from boolab.io.files import open_file
 from boolab.io.json_input import Damage, json_lines
 
 if TYPE_CHECKING:
@@ -260,10 +261,12 @@ def _runs_begun(file: Path, groups: range, rows: int, columns: Sequence[str]) ->
             yield from _until(_parquet_batches(opened, file, _END_ROWS, columns, following), last)
 
 
-def _parquet_file(file: Path) -> parquet.ParquetFile:
+@contextmanager
+def _parquet_file(file: Path) -> Iterator[parquet.ParquetFile]:
     from pyarrow import parquet
 
-    return parquet.ParquetFile(file, pre_buffer=False)
+    with open_file(file) as opened, parquet.ParquetFile(opened, pre_buffer=False) as read:
+        yield read
 
 
 def _parquet_batches(
@@ -339,9 +342,11 @@ def _json_batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch
         explicit_schema=_schema([name for name in columns if name in kinds]),
         unexpected_field_behavior="infer" if strange else "ignore",
     )
-    for batch in json.open_json(file, json.ReadOptions(block_size=_BLOCK), parse):
-        valued = {name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows}
-        yield batch.select([name for name in batch.schema.names if name in columns and name in valued | first.keys()])
+    with open_file(file) as opened:
+        for batch in json.open_json(opened, json.ReadOptions(block_size=_BLOCK), parse):
+            names = batch.schema.names
+            valued = {name for name in names if batch.column(name).null_count < batch.num_rows}
+            yield batch.select([name for name in names if name in columns and name in valued | first.keys()])
 
 
 def _first_row(file: Path) -> Mapping[str, Any]:
@@ -388,7 +393,7 @@ def _faults(file: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         what = "JSON Lines" if file.suffix == ".jsonl" else "Parquet"
-        msg = f"it cannot be read as {what}: {error}"
+        msg = f"it cannot be read as {what}: {getattr(error, 'strerror', None) or error}"
         if _FRACTION.search(msg):
             msg += " (an integer must be written as one: before to_json, take frame.convert_dtypes())"
         raise RunFormatError(msg, path=file) from error

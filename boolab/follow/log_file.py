@@ -18,7 +18,7 @@ from boolab.core.gc_pause import without_collection
 from boolab.core.types import Run
 from boolab.errors import RunFormatError
 from boolab.io.encodings import encoding_of
-from boolab.io.files import no_file
+from boolab.io.files import no_file, open_file
 from boolab.io.json_input import MAX_LINE, Damage, parse
 from boolab.logs.line_log import LineLog, follow_of
 from boolab.logs.load import HEAD, Reader, reader_for
@@ -125,7 +125,7 @@ class LogFile:
             return True
         if follow_of(self._reader) is None or self.path.suffix != ".jsonl":
             return False
-        with self.path.open("rb") as file:
+        with open_file(self.path) as file:
             first = next((line for line in iter(lambda: file.readline(HEAD), b"") if not line.isspace()), b"")
         if encoding_of(first):
             return False
@@ -155,7 +155,7 @@ class LogFile:
             if self._log is None or self._lines is None:
                 self._log = follow(self.path, Damage(self.path))
                 self._lines = _Lines()
-            with self.path.open("rb") as file:
+            with open_file(self.path) as file:
                 if not self._lines.continues(file):
                     self._log = None
                     continue

@@ -61,6 +61,10 @@ class _Recoded(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        """That of the file in its own encoding."""
+        return self._file.fileno()
+
     def readinto(self, buffer: Buffer) -> int:
         place = memoryview(buffer)
         data = True

@@ -8,11 +8,12 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from io import BufferedReader
 from pathlib import Path
-from stat import S_IMODE, S_ISREG
+from stat import S_IMODE, S_ISDIR, S_ISREG
 from typing import BinaryIO, Final
 
-_OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_OPEN: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 _KERNEL: Final = ("/proc", "/sys")
 
 
@@ -26,6 +27,8 @@ def no_file(stat: os.stat_result) -> str:
         >>> no_file(os.stat(os.devnull))
         'a pipe or a device, not a file'
     """
+    if S_ISDIR(stat.st_mode):
+        return "a folder, not a file"
     if not S_ISREG(stat.st_mode):
         return "a pipe or a device, not a file"
     return "a file of the kernel (/proc or /sys), not one of a user" if stat.st_dev in _kernels() else ""
@@ -43,8 +46,45 @@ def _kernels() -> frozenset[int]:
     return frozenset(found)
 
 
+def open_file(path: str | Path) -> BufferedReader:
+    """Open a file of a user to read it, without waiting for anything.
+
+    What is there is checked before it is opened, because to open a device may have effects, and once it is open,
+    because another program may have put a pipe in its place meanwhile.
+
+    Raises:
+        OSError: if it cannot be read, or is no file of a user (see `no_file`); the `strerror` has the reason.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as made:
+        ...     size = made.write(b"agent"), made.flush()
+        ...     with open_file(made.name) as file:
+        ...         file.read()
+        b'agent'
+    """
+    _refuse(os.stat(path), path)  # noqa: PTH116 - thousands of them
+    handle = os.open(path, _OPEN)
+    try:
+        _refuse(os.fstat(handle), path)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def size_of(file: BinaryIO) -> int:
+    """The size of an open file, in bytes."""
+    return os.fstat(file.fileno()).st_size
+
+
+def _refuse(stat: os.stat_result, path: str | Path) -> None:
+    if why := no_file(stat):
+        raise OSError(errno.EISDIR if S_ISDIR(stat.st_mode) else errno.EINVAL, why, str(path))
+
+
 def read_file(path: str | Path, most: int) -> bytes:
-    """What a file holds, at most `most` bytes. Pipes, which may block, and devices, which may not end, are refused.
+    """What a file of a user holds, at most `most` bytes; see `open_file`.
 
     Raises:
         OSError: if it cannot be read, is no file or is larger; the `strerror` has the reason.
@@ -56,13 +96,10 @@ def read_file(path: str | Path, most: int) -> bytes:
         ...     read_file(file.name, most=5)
         b'agent'
     """
-    handle = os.open(path, _OPEN)
-    with os.fdopen(handle, "rb") as file:
-        stat = os.fstat(handle)
-        if not S_ISREG(stat.st_mode):
-            raise OSError(errno.EINVAL, "a pipe or a device, not a file", str(path))
-        data = file.read(min(most, stat.st_size) + 1)  # to allocate `most` costs more than to read
-        if len(data) == stat.st_size + 1:  # it grew, or its file system has no sizes, as /proc
+    with open_file(path) as file:
+        size = size_of(file)
+        data = file.read(min(most, size) + 1)  # to allocate `most` costs more than to read
+        if len(data) == size + 1:  # it grew
             data += file.read(most)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"more than the {most:,} bytes that are read", str(path))

@@ -7,7 +7,6 @@ what cannot be read is recorded with its line and does not stop the rest.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from boolab.errors import RunFormatError
-from boolab.io.files import no_file
+from boolab.io.files import read_file, size_of
 from boolab.io.packed import PACKED, DamagedFile, unpacked
 
 MAX_LINE: Final = 64 * 2**20
@@ -199,13 +198,16 @@ def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSO
     If the file is too large, or nothing of it can be read, that is a `RunFormatError`.
     """
     path = Path(path)
-    size = path.stat().st_size
-    if size > MAX_DOCUMENT:
-        raise RunFormatError(f"{size:,} bytes, more than the {MAX_DOCUMENT:,} that are read", path=path)
     with unpacked(path) as file:
-        data = file.read().removeprefix(b"\xef\xbb\xbf")
+        size = size_of(file)
+        if size > MAX_DOCUMENT:
+            raise RunFormatError(f"{size:,} bytes, more than the {MAX_DOCUMENT:,} that are read", path=path)
+        data = file.read(size + 1)
+        if len(data) > size:  # it is packed, or it grew
+            data += file.read(MAX_DOCUMENT + 1 - len(data))
     if len(data) > MAX_DOCUMENT:
         raise RunFormatError(f"it holds more than the {MAX_DOCUMENT:,} bytes that are read", path=path)
+    data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return parse(data)
     except ValueError as error:
@@ -228,17 +230,11 @@ def only_objects(values: Iterable[tuple[int, Any]], damage: Damage) -> Iterator[
 
 
 def whole_file(path: str | Path) -> bytes:
-    """What a file holds. A `ValueError` if that is more than `MAX_LINE` bytes, or it is no file."""
-    stat = os.stat(path)  # noqa: PTH116 - thousands of them
-    if why := no_file(stat):
-        raise ValueError(why)
-    with open(path, "rb") as file:  # noqa: PTH123 - as above
-        # not MAX_LINE alone: to allocate that much takes longer than to read a small file
-        data = file.read(min(MAX_LINE, stat.st_size) + 1)
-    if len(data) > MAX_LINE:
-        msg = f"more than the {MAX_LINE:,} bytes that are read"
-        raise ValueError(msg)
-    return data
+    """What a file holds. A `ValueError` with the reason if that is more than `MAX_LINE` bytes, or it cannot be read."""
+    try:
+        return read_file(path, MAX_LINE)
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from error
 
 
 def leading_values(data: bytes, lines: int) -> tuple[Any, ...]:

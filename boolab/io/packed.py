@@ -16,6 +16,7 @@ from typing_extensions import Buffer
 
 from boolab.errors import RunFormatError
 from boolab.io.encodings import in_utf8
+from boolab.io.files import open_file, size_of
 
 PACKED: Final = ".jsonl.bz2"
 """The end of a packed file's name. Other packed files are not opened."""
@@ -48,11 +49,11 @@ class DamagedFile(RunFormatError):
 
 
 class Unpacked:
-    """Counts the unpacked bytes of a file."""
+    """Counts the unpacked bytes of a file of some size."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, size: int) -> None:
         self.path = path
-        self.left = most_unpacked(path.stat().st_size)
+        self.left = most_unpacked(size)
         """How many more bytes it may have."""
         self._max = self.left
 
@@ -81,9 +82,11 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
         ...         file.read()
         b'agent'
     """
-    with path.open("rb") as file:
-        packed = path.name.endswith(PACKED)
-        yield io.BufferedReader(_Unpacking(file, Unpacked(path)), _BLOCK) if packed else in_utf8(file, path)
+    with open_file(path) as file:
+        if path.name.endswith(PACKED):
+            yield io.BufferedReader(_Unpacking(file, Unpacked(path, size_of(file))), _BLOCK)
+        else:
+            yield in_utf8(file, path)
 
 
 class _Unpacking(io.RawIOBase):
@@ -96,6 +99,10 @@ class _Unpacking(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def fileno(self) -> int:
+        """The packed file's."""
+        return self._file.fileno()
 
     def readinto(self, buffer: Buffer) -> int:
         place = memoryview(buffer)

@@ -53,6 +53,7 @@ class ProcessPool:
         self._free = 0
         """How many threads wait for a task, minus the tasks that wait for a thread."""
         self._closed = False
+        self._driver = os.getpid()
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[..., T], *args: object) -> Future[T]:
@@ -71,7 +72,9 @@ class ProcessPool:
         return task.future
 
     def close(self) -> None:
-        """End all processes, also busy ones."""
+        """End all processes, also busy ones. A process that was forked leaves them to the one that started them."""
+        if os.getpid() != self._driver:
+            return
         with self._lock:
             self._closed = True
             with contextlib.suppress(queue.Empty):

@@ -8,16 +8,20 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final
 from urllib.parse import quote
 
 from boolab.errors import StoreError
+from boolab.io.files import open_file
 from boolab.store.schema import APPLICATION_ID, VERSION, is_empty, is_store, migrate, version_of
 
 PAGE_BYTES: Final = 8192
 """The size of a new file's pages. Results of 2 kB take 2.7 kB each; with SQLite's default, 4,096, 4.2 kB."""
 
 _MAGIC: Final = b"SQLite format 3\x00"
+_BESIDE: Final = ("wal", "shm", "journal")
+"""What SQLite has beside a file. To open a pipe there blocks."""
 _HEADER_BYTES: Final = 100
 _MARK: Final = slice(68, 72)
 _STATEMENTS: Final = "SELECT name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
@@ -43,7 +47,7 @@ def begins_as_sqlite(path: str | Path) -> bool:
     place = path_of(path)
     if not place.is_file():
         return False
-    with explained(place), place.open("rb") as file:
+    with explained(place), open_file(place) as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
@@ -166,10 +170,15 @@ def check_place(path: Path) -> None:
 def _check_file(path: Path) -> None:
     """Raise `StoreError` if the file cannot be a whole store, from its first bytes and its size."""
     check_place(path)
+    real = os.path.realpath(path)  # a link has no log of its own
+    for kind in _BESIDE:
+        with suppress(FileNotFoundError):
+            if not S_ISREG(os.lstat(f"{real}-{kind}").st_mode):
+                raise StoreError(f"{path.name}-{kind} beside it is no file: expected SQLite's, or none", path=path)
     if not path.exists():
         return
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(_HEADER_BYTES)
     except OSError as error:
         raise StoreError(f"it cannot be read: {error.strerror}", path=path) from error

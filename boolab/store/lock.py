@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final
 
 from filelock import FileLock, Timeout
 
 from boolab.errors import StoreError
+from boolab.io.files import open_file, read_file
 
 WAIT_S: Final = 2.0
 """How long a writer waits for another one, in seconds."""
 POLL_S: Final = 0.05
 """How long to wait between two tries, in seconds."""
+_MAX_BYTES: Final = 4096
+_LOCK: Final = re.compile(rb"\s*|\d{1,10}\s.{0,1000}", re.DOTALL)
+"""A lock file holds the writer's process id, or nothing. A lock of `filelock` without `flock` has lines after it."""
 
 
 def lock_path(path: Path) -> Path:
@@ -30,6 +36,7 @@ def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
         StoreError: if there still is another writer, or no lock file can be made there.
     """
     place = lock_path(path)
+    _check(place, path)
     held = FileLock(place, thread_local=False)
     try:
         held.acquire(timeout=wait_s, poll_interval=POLL_S)
@@ -44,6 +51,21 @@ def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
     return held
 
 
+def _check(place: Path, path: Path) -> None:
+    """Raise `StoreError` if what is at the lock file's place is none: to open it may block, to write it may destroy."""
+    try:
+        mode = place.lstat().st_mode
+        found = read_file(place, _MAX_BYTES) if S_ISREG(mode) else b""
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"its lock file {place.name} cannot be read: {error.strerror}", path=path) from error
+    if not S_ISREG(mode):
+        raise StoreError(f"{place.name} beside it is no file: expected none, or a store's lock; remove it", path=path)
+    if not _LOCK.fullmatch(found):
+        raise StoreError(f"{place.name} beside it is no store's lock, and would be overwritten: move it", path=path)
+
+
 def is_locked(path: Path) -> bool:
     """Whether a store has a writer now. No file is created or changed."""
     place = lock_path(path)
@@ -52,7 +74,7 @@ def is_locked(path: Path) -> bool:
     except ModuleNotFoundError:
         return _cannot_be_locked(place)
     try:
-        with place.open("rb") as file:
+        with open_file(place) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -63,7 +85,7 @@ def is_locked(path: Path) -> bool:
 
 def _cannot_be_locked(place: Path) -> bool:
     """Whether the lock is held, on systems where a file can only be locked to write."""
-    if not place.exists():
+    if not place.is_file():
         return False
     probe = FileLock(place, thread_local=False)
     try:
@@ -76,7 +98,7 @@ def _cannot_be_locked(place: Path) -> bool:
 
 def _holder(place: Path) -> str:
     try:
-        pid = place.read_text(encoding="utf-8").strip()
+        pid = read_file(place, _MAX_BYTES).decode().strip()
     except (OSError, UnicodeDecodeError):
         pid = ""
     if pid == str(os.getpid()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ class Store:
 
     `put` takes finished runs and commits them in batches. `step` and `finish` take runs under way; each call is one
     transaction, which is on the disk when it returns. What was committed survives a crash at any moment. Opening marks
-    the runs that were under way as interrupted. One thread may use it at a time.
+    the runs that were under way as interrupted. One thread may use it at a time, and no process that was forked.
 
     Args:
         path: The file, such as `runs.db`; `~` is expanded. SQLite's `-wal` and `-shm` and a `.lock` are beside it.
@@ -74,13 +75,14 @@ class Store:
 
     def __init__(self, path: str | Path, *, wait_s: float = WAIT_S) -> None:
         self.path = path_of(path)
+        self._process = os.getpid()
         self._durable = ""
         self._under_way: dict[str, _UnderWay] = {}
         self._new_batch()
         check_place(self.path)
         self._lock = lock(self.path, wait_s)
         try:
-            self._connection = open_to_write(self.path)
+            self._opened = open_to_write(self.path)
         except BaseException:
             self._lock.release()
             raise
@@ -102,6 +104,20 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path}>"
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        self._check_process()
+        return self._opened
+
+    def _check_process(self) -> None:
+        """Raise `StoreError` in a process that was forked: what SQLite knows of the file holds in its own alone."""
+        if os.getpid() != self._process:
+            msg = (
+                f"this writer is that of process {self._process}, from which this one was forked, and nothing was "
+                "written here: return the runs to that process, or open a bl.Store on another file in this one"
+            )
+            raise StoreError(msg, path=self.path)
 
     # --- Sweeps -------------------------------------------------------------------------------------------------------
 
@@ -191,6 +207,7 @@ class Store:
         Raises:
             StoreError: if the batch could not be committed; then none of it is in the store.
         """
+        self._check_process()
         names = {*(record.run_id for record in records), *(() if cell is None else (cell,))}
         if not names.isdisjoint(self._waiting_names):
             self.flush()
@@ -230,6 +247,7 @@ class Store:
         Raises:
             StoreError: if that failed; the batch is then lost, and what was committed before is not changed.
         """
+        self._check_process()
         if not self._waiting:
             return
         try:
@@ -404,10 +422,12 @@ class Store:
     def close(self) -> None:
         """Commit the current batch, mark the runs under way as interrupted, and release the lock.
 
+        In a process that was forked it does nothing: the store belongs to the one that opened it.
+
         Raises:
             StoreError: if that could not be committed; the store is closed nevertheless.
         """
-        if not self._lock.is_locked:
+        if os.getpid() != self._process or not self._lock.is_locked:
             return
         try:
             self.flush()
@@ -417,7 +437,7 @@ class Store:
             self._release()
 
     def _release(self) -> None:
-        self._connection.close()
+        self._opened.close()
         self._lock.release()
 
 

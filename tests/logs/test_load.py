@@ -178,7 +178,7 @@ def test_links_to_files_of_the_kernel_are_not_opened(
     if not Path(target).is_file():
         pytest.skip(f"there is no {target} here")
     opened: list[str] = []
-    monkeypatch.setattr(Path, "open", _noting(opened, Path.open))
+    monkeypatch.setattr(os, "open", _noting(opened, os.open))
     assert [Path(row.path).name for row in read_logs(tmp_path).files] == ["a.jsonl"]
     with pytest.raises(RunFormatError, match=r"a file of the kernel \(/proc or /sys\)"):
         load_runs(tmp_path / "b.jsonl")
@@ -196,7 +196,7 @@ def test_a_report_that_is_a_link_to_a_file_of_the_kernel_says_nothing(tmp_path: 
 
 
 def _noting(opened: list[str], real: Callable[..., Any]) -> Callable[..., Any]:
-    def noted(path: Path, *args: Any, **options: Any) -> Any:
+    def noted(path: str | Path, *args: Any, **options: Any) -> Any:
         opened.append(str(path))
         return real(path, *args, **options)
 

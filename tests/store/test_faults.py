@@ -549,3 +549,30 @@ def test_rows_that_a_damaged_index_leads_to_are_told_and_not_taken() -> None:
 
     with pytest.raises(ValueError, match="a row of steps is of run None, which was not requested"):
         _rows_of(cast("sqlite3.Connection", Damaged()), "steps", [1], {})
+
+
+@pytest.mark.parametrize("beside", [".lock", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("what", ["a pipe", "a link", "a folder"])
+def test_what_is_no_file_beside_a_store_is_refused(what: str, beside: str, sound: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(sound, tmp_path / "runs.db"))
+    place, other = Path(f"{path}{beside}"), tmp_path / "notes.txt"
+    other.write_text("mine")
+    {"a pipe": os.mkfifo, "a link": lambda name: name.symlink_to(other), "a folder": Path.mkdir}[what](place)
+    uses = (write, resume) if beside == ".lock" else (write, read, resume)
+    for use in uses:
+        with pytest.raises(bl.errors.StoreError, match=re.escape(f"{place.name} beside it is no file")):
+            use(path)
+    assert len(bl.runs_df(path)) == 80 if beside == ".lock" else True
+    assert other.read_text() == "mine"
+
+
+def test_a_lock_file_that_holds_something_else_is_not_overwritten(sound: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(sound, tmp_path / "runs.db"))
+    notes = tmp_path / "runs.db.lock"
+    notes.write_text("my notes")
+    with pytest.raises(bl.errors.StoreError, match=r"runs\.db\.lock beside it is no store's lock.*: move it"):
+        write(path)
+    assert notes.read_text() == "my notes"
+    notes.write_text("")
+    write(path)
+    write(path)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Self, cast
+from typing import BinaryIO, Final, Self, cast
 
 from boolab.errors import RunFormatError
+from boolab.io.files import open_file, size_of
 from boolab.io.packed import Unpacked
 
 MAX_MEMBER: Final = 256 * 2**20
@@ -34,12 +35,17 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._unpacked = Unpacked(path)
-        self._zip = _opened(path)
+        self._file = open_file(path)
+        try:
+            self._unpacked = Unpacked(path, size_of(self._file))
+            self._zip = _opened(self._file, path)
+        except BaseException:
+            self._file.close()
+            raise
         members = self._zip.infolist()
         self._members = {member.filename: member for member in members}
         if len(members) > MAX_MEMBERS:
-            self._zip.close()
+            self.close()
             raise RunFormatError(f"{len(members):,} members, more than the {MAX_MEMBERS:,} that are read", path=path)
 
     @property
@@ -64,16 +70,21 @@ class Archive:
         self._unpacked.take(len(data))
         return data
 
+    def close(self) -> None:
+        """Close the file."""
+        self._zip.close()
+        self._file.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._zip.close()
+        self.close()
 
 
-def _opened(path: Path) -> zipfile.ZipFile:
+def _opened(file: BinaryIO, path: Path) -> zipfile.ZipFile:
     try:
-        opened = zipfile.ZipFile(path)
+        opened = zipfile.ZipFile(file)
     except OSError:
         raise
     except Exception as error:
@@ -86,4 +97,4 @@ def _opened(path: Path) -> zipfile.ZipFile:
     except ImportError:
         msg = "it is compressed with Zstandard, which needs a package: pip install 'boolab[zstd]'"
         raise RunFormatError(msg, path=path) from None
-    return cast("zipfile.ZipFile", zstd_zipfile.ZipFile(path))
+    return cast("zipfile.ZipFile", zstd_zipfile.ZipFile(file))

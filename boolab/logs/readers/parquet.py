@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from boolab.core.codec import decode, run_of
 from boolab.core.types import Run, Step
 from boolab.errors import RunFormatError, SettingError
+from boolab.io.files import open_file, size_of
 from boolab.io.json_input import JSON, Damage, mapping, parse_exactly
 from boolab.io.packed import Unpacked
 from boolab.logs.fields import Head
@@ -73,7 +74,7 @@ def _parsed(record: object) -> JSON:
     return parse_exactly(record.encode("utf-8", "surrogatepass"))
 
 
-def _rows_at_once(metadata: Arrow, unpacked: Unpacked) -> int:
+def _rows_at_once(metadata: Arrow, path: Path, size: int) -> int:
     """How many rows to read at a time; a `RunFormatError` before unpacking if the declared sizes are too large.
 
     All rows may refer to one text in a group's dictionary, which may be as long as the group. The sizes are those of
@@ -81,7 +82,7 @@ def _rows_at_once(metadata: Arrow, unpacked: Unpacked) -> int:
     that throws, and is not declared to).
     """
     groups: list[int] = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
-    Unpacked(unpacked.path).take(max(sum(groups), _MIN_ROW_BYTES * metadata.num_rows))
+    Unpacked(path, size).take(max(sum(groups), _MIN_ROW_BYTES * metadata.num_rows))
     return max(1, min(_MAX_BATCH_ROWS, _MAX_BATCH_BYTES // max([1, *groups])))
 
 
@@ -93,15 +94,15 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
         msg = "reading Parquet needs pyarrow: pip install 'boolab[parquet]'"
         raise SettingError(msg) from error
     try:
-        with parquet.ParquetFile(path) as file:
+        with open_file(path) as opened, parquet.ParquetFile(opened) as file:
             if not set(_COLUMNS) <= set(file.schema_arrow.names):
                 msg = (
                     f"a table without the columns {' and '.join(_COLUMNS)}: only what save_runs wrote holds the runs "
                     "themselves (counterfactual reads other tables of steps)"
                 )
                 raise RunFormatError(msg, path=path)
-            unpacked = Unpacked(path)
-            rows = _rows_at_once(file.metadata, unpacked)
+            unpacked = Unpacked(path, size_of(opened))
+            rows = _rows_at_once(file.metadata, path, size_of(opened))
             for batch in file.iter_batches(batch_size=rows, columns=list(_COLUMNS), use_threads=False):
                 columns = [batch.column(name).to_pylist() for name in _COLUMNS]
                 length = sum(len(text) for column in columns for text in column if isinstance(text, str))

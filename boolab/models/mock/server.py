@@ -79,7 +79,8 @@ class MockServer:
 
     def close(self) -> None:
         """Stop listening. The server ends with the process in any case."""
-        self._server.shutdown()
+        if self._thread.is_alive():  # in a process that was forked it is not, and would be waited for without end
+            self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 

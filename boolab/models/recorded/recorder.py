@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import threading
 import weakref
 from collections.abc import Mapping
@@ -75,6 +76,7 @@ class _Recorder:
         self.name = model.name
         self._model = model
         self._path = path
+        self._process = os.getpid()
         self._file = _LineWriter(path)
         self._lock = threading.Lock()
         """A line must come after the lines that it refers to, even if runs in several threads share the model."""
@@ -104,6 +106,12 @@ class _Recorder:
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The model's response."""
+        if os.getpid() != self._process:
+            msg = (
+                f"{self._path} is written by process {self._process}, from which this one was forked, and the response "
+                "would not be on record: call bl.record in this process, with a file of its own"
+            )
+            raise SettingError(msg)
         with self._lock:
             exchange = self._begin(request)
         start = request.clock.now()
