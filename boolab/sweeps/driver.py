@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, get_args, overload
@@ -344,6 +344,9 @@ class _Sink:
     def interrupted(self, planned: Planned, run: Run) -> None:
         """A run was interrupted."""
 
+    def flush(self) -> None:
+        """Keep the finished runs even if the process does nothing more."""
+
 
 class _Kept(_Sink):
     """Keeps the runs in memory."""
@@ -419,6 +422,9 @@ class _Written(_Sink):
         if run.started_at is not None or run.run_id in self._begun:
             self._store.finish(run, self._names[planned.place][0], state="interrupted")
 
+    def flush(self) -> None:
+        self._store.flush()
+
 
 class _Earlier:
     """The results of the cells that were finished before, read from the store when they are iterated."""
@@ -471,6 +477,19 @@ async def _work_through(
         await dispatcher.run_all(tasks)
 
 
+@contextmanager
+def _flush_on_interrupt(sink: _Sink) -> Iterator[None]:
+    """Keep the finished runs where an interrupt ends the event loop.
+
+    One more interrupt ends asyncio's clean-up of the tasks as well, before the store is closed.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        sink.flush()
+        raise
+
+
 async def _here(tasks: Iterator[Task | None], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:
     """Run the tasks in this event loop."""
     yielded_at = time.perf_counter()
@@ -478,26 +497,27 @@ async def _here(tasks: Iterator[Task | None], job: Job, sink: _Sink, bar: Progre
 
     async def do_some() -> None:
         nonlocal yielded_at
-        for task in tasks:
-            if task is None:
-                one_ended.clear()
-                await one_ended.wait()
-                continue
-            try:
-                async with aclosing(run_task(job, task, sink.step)) as made:
-                    async for one in made:
-                        sink.done(one)
-                        bar.add(result_of(one.run))
-                        one_ended.set()
-                        # Runs in virtual time may be too short to yield themselves, however many there are.
-                        if time.perf_counter() - yielded_at > YIELD_EVERY_S:
-                            await asyncio.sleep(0)
-                            yielded_at = time.perf_counter()
-            except asyncio.CancelledError as interruption:
-                run = getattr(interruption, "run", None)
-                if isinstance(run, Run):
-                    sink.interrupted(next(planned for planned in task.cells if planned.run_id == run.run_id), run)
-                raise
+        with _flush_on_interrupt(sink):
+            for task in tasks:
+                if task is None:
+                    one_ended.clear()
+                    await one_ended.wait()
+                    continue
+                try:
+                    async with aclosing(run_task(job, task, sink.step)) as made:
+                        async for one in made:
+                            sink.done(one)
+                            bar.add(result_of(one.run))
+                            one_ended.set()
+                            # Runs in virtual time may be too short to yield themselves, however many there are.
+                            if time.perf_counter() - yielded_at > YIELD_EVERY_S:
+                                await asyncio.sleep(0)
+                                yielded_at = time.perf_counter()
+                except asyncio.CancelledError as interruption:
+                    run = getattr(interruption, "run", None)
+                    if isinstance(run, Run):
+                        sink.interrupted(next(planned for planned in task.cells if planned.run_id == run.run_id), run)
+                    raise
 
     try:
         async with asyncio.TaskGroup() as group:

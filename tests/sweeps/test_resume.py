@@ -373,32 +373,66 @@ def test_cancelling_keeps_what_is_done_and_the_rest_is_run_later(lab: Lab, real:
     assert bl.runs_df(runs)["run_id"].is_unique
 
 
-def sweep_slowly(folder: Path) -> None:
-    """What a child does that is interrupted from the keyboard: it sends itself the signal when some runs are done."""
+CELLS = 800
+"""So many that they are not all finished before the event loop looks for an interrupt."""
+
+
+def sweep_and_interrupt(folder: Path, interrupts: int) -> None:
+    """Run a sweep in a child process that sends itself Ctrl-C when some runs are finished.
+
+    The first interrupt cancels the sweep, the second ends the event loop, the third the clean-up of its tasks.
+    """
     lab = Lab(folder)
+    left = iter(range(interrupts))
+
+    def interrupt() -> None:
+        if next(left, None) is not None:
+            os.kill(os.getpid(), signal.SIGINT)
 
     def score(run: bl.Run) -> bool:
         if len(entries(lab.book)) >= 40:
-            os.kill(os.getpid(), signal.SIGINT)
+            interrupt()
         return True
+
+    async def interrupt_when_cancelled() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            interrupt()
+
+    async def work() -> None:
+        impatient = asyncio.create_task(interrupt_when_cancelled())
+        parts = {**lab.parts, "repeats": CELLS // 8, "progress": True}
+        await sweep(**parts, store=lab.store, score=score, concurrency=2)
+        impatient.cancel()
 
     sys.stderr = (folder / "said").open("w", buffering=1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        lab.sweep(score=score, repeats=8, concurrency=2, progress=True)
+        asyncio.run(work())
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
 
-def test_ctrl_c_keeps_what_is_done_and_says_so(lab: Lab) -> None:
-    process = forks.Process(target=sweep_slowly, args=(lab.folder,))
+def runs_after_interrupts(lab: Lab, interrupts: int) -> int:
+    """Interrupt a sweep that often, and return how many finished runs its store has."""
+    process = forks.Process(target=sweep_and_interrupt, args=(lab.folder, interrupts))
     process.start()
     process.join(60)
     assert process.exitcode == 130
-    kept = len(bl.stored_runs(lab.store))
-    assert 5 < kept < 64
+    return len(bl.stored_runs(lab.store))
+
+
+def test_ctrl_c_keeps_finished_runs_and_says_how_many(lab: Lab) -> None:
+    n_runs = runs_after_interrupts(lab, 1)
+    assert 18 <= n_runs < CELLS
     said = (lab.folder / "said").read_text()
-    assert f"{kept} of 64 runs are kept in {lab.store}" in said
+    assert f"{n_runs} of {CELLS} runs are kept in {lab.store}" in said
+
+
+@pytest.mark.parametrize("interrupts", [2, 3])
+def test_repeated_ctrl_c_keeps_finished_runs(lab: Lab, interrupts: int) -> None:
+    assert 18 <= runs_after_interrupts(lab, interrupts) < CELLS
 
 
 async def beside(held: bl.Store, work: asyncio.Task[Any]) -> None:
