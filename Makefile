@@ -3,6 +3,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 DOCS := $(VENV)/.docs
 PACKAGING := $(VENV)/.packaging
@@ -16,18 +17,24 @@ PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist l
 # Two processes of tests on two cores: more threads than one for each would wait for each other.
 test slow browser properties: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses study bench leaderboard conformance conformance-clis coverage recommendations trials pictures docs bench-peers stop-peers wheel compatibility clean help
+.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint links nightly format formats harnesses study bench leaderboard conformance conformance-clis coverage recommendations trials pictures docs bench-peers stop-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
-$(READY): pyproject.toml constraints.txt .ci/bootstrap
+$(INSTALLED): pyproject.toml constraints.txt .ci/bootstrap
 	.ci/bootstrap $(VENV) $(PYTHON)
 	@echo "Installing boolab and what it needs into $(VENV): some minutes, once."
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	@touch $(READY)
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $(INSTALLED)
 
-demo: $(READY) ## the answer on recorded public runs; two figures go to out/demo
+$(READY): pyproject.toml constraints.txt .ci/bootstrap
+	.ci/bootstrap $(VENV) $(PYTHON)
+	@echo "Installing boolab and what its tests need into $(VENV): some minutes, once."
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(INSTALLED) $(READY)
+
+demo: $(INSTALLED) ## the answer on recorded public runs; two figures go to out/demo
 	$(BIN)/boolab demo
 
 test: $(READY) ## run the tests, but for those that take long; make test ARGS=tests/rules runs those of one package
@@ -63,7 +70,7 @@ crash: $(READY) ## kill sweeps 400 times at any moment, and run them again
 bombs: $(READY) ## read logs of a gigabyte, of a line or of ten million, and what else there is too much of
 	$(BIN)/python -m pytest --quiet -o faulthandler_timeout=1800 tests/security/test_limits.py --bombs
 
-lab: $(READY) ## open the notebooks in JupyterLab
+lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	$(BIN)/boolab lab
 
 lint: $(READY) ## check style, types, words, and which package imports which
@@ -72,6 +79,16 @@ lint: $(READY) ## check style, types, words, and which package imports which
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/words
+
+links: $(READY) ## check the links of the Markdown pages and notebooks
+	$(BIN)/python docs/site/links.py .
+
+nightly: ## what takes too long for each change: slow tests, the site, released packages, and make demo and test on the bare system
+	$(MAKE) slow
+	$(MAKE) docs
+	$(MAKE) conformance
+	git diff --exit-code --stat docs
+	.ci/fresh demo test
 
 format: $(READY) ## put the code into the project's style
 	$(BIN)/ruff check --fix .
