@@ -36,8 +36,9 @@ def whole_response(response: Response) -> Response:
         >>> whole_response(bl.models.Response("a\ud83d")).text == "a\ufffd"
         True
     """
-    text, calls, reason, _, reasoning, _, native, opaque, model = response
-    if _is_whole("".join((text, reasoning, reason or "", native or "", opaque, model, *chain.from_iterable(calls)))):
+    text, calls, reason, _, reasoning, _, native, opaque, model, response_id = response
+    texts = (text, reasoning, reason or "", native or "", opaque, model, response_id, *chain.from_iterable(calls))
+    if _is_whole("".join(texts)):
         return response
     return response._replace(
         text=whole_text(text),
@@ -47,6 +48,7 @@ def whole_response(response: Response) -> Response:
         native_finish_reason=None if native is None else whole_text(native),
         opaque=whole_text(opaque),
         model=whole_text(model),
+        id=whole_text(response_id),
     )
 
 

@@ -133,6 +133,8 @@ class Response(NamedTuple):
         opaque: JSON text that the provider needs back with this response, such as signatures of its reasoning. No
             other provider can use it.
         model: The model that answered, where a log names another one than the run's.
+        id: What the provider or the harness calls this response, where a log has it. A copy of it in another log has
+            the same id.
 
     Example:
         >>> import boolab as bl
@@ -149,6 +151,7 @@ class Response(NamedTuple):
     native_finish_reason: str | None = None
     opaque: str = ""
     model: str = ""
+    id: str = ""
 
     def __repr__(self) -> str:
         """One short line, however long the text is."""

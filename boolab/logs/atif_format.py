@@ -41,14 +41,17 @@ _IN_ATIF: Final = ("run_id", "model", "steps", "prompt", "inputs")
 _ROLES: Final = {"system": "system", "user": "user", "assistant": "agent", "tool": "system", "sentinel": "system"}
 _STEP_FACTS: Final[Mapping[str, type]] = {
     "turn": int, "start_ms": int, "duration_ms": int, "model_ms": int, "ttft_ms": int, "finish_reason": str,
-    "native_finish_reason": str, "opaque": str, "model": str, "error": str, "shadow_stops": list, "counted": bool,
+    "native_finish_reason": str, "opaque": str, "model": str, "id": str, "error": str, "shadow_stops": list,
+    "counted": bool,
 }  # fmt: skip
 """The fields of a step, and of its response, that ATIF does not have, each with the type of its value."""
 _CALL_FACTS: Final[Mapping[str, type]] = {"arguments": str}
 _RESULT_FACTS: Final[Mapping[str, type]] = {
     "call": int, "call_id": str, "is_error": bool, "parse_error": bool, "duration_ms": int,
 }  # fmt: skip
-_NEVER_NULL: Final = frozenset({"turn", "opaque", "model", "error", "shadow_stops", "counted", "arguments", "call_id"})
+_NEVER_NULL: Final = frozenset(
+    {"turn", "opaque", "model", "id", "error", "shadow_stops", "counted", "arguments", "call_id"}
+)
 _TOKENS: Final = {
     "input_tokens": "prompt_tokens",
     "output_tokens": "completion_tokens",
@@ -264,6 +267,7 @@ def _step(row: Mapping[str, Any], index: int) -> Step:
         own.get("native_finish_reason"),
         own.get("opaque", ""),
         own.get("model", ""),
+        own.get("id", ""),
     )
     if "turn" not in own:
         msg = "turn: missing"

@@ -59,6 +59,8 @@ class StepBuilder:
     error: str = ""
     model: str = ""
     """The model that responded, "" if unknown."""
+    id: str = ""
+    """What the provider or the harness calls the response, "" if unknown."""
 
     @property
     def complete(self) -> bool:
@@ -88,6 +90,7 @@ class StepBuilder:
             self.usage,
             "\n".join(self.reasoning),
             model="" if self.model == model else self.model,
+            id=self.id,
         )
         return Step(
             index,
@@ -231,6 +234,7 @@ class RunBuilder:
         self.append(step)
         if key:
             self._responses[key] = step
+            step.id = key
         return step
 
     def response(self, key: str) -> StepBuilder | None:

@@ -150,7 +150,7 @@ def validate_response(response: object) -> str:
     """
     if type(response) is not Response:
         return f"it is a {type(response).__name__}, not a Response"
-    text, calls, finish_reason, usage, reasoning, ttft_ms, native_finish_reason, opaque, model = response
+    text, calls, finish_reason, usage, reasoning, ttft_ms, native_finish_reason, opaque, model, response_id = response
     if type(text) is not str:
         return f"text is {text!r}, not a str"
     if wrong := _validate_calls(calls):
@@ -163,9 +163,9 @@ def validate_response(response: object) -> str:
         return f"reasoning is {reasoning!r}, not a str"
     if native_finish_reason is not None and type(native_finish_reason) is not str:
         return f"native_finish_reason is {native_finish_reason!r}, not a str or None"
-    if not (type(opaque) is type(model) is str):
-        name, value = ("opaque", opaque) if type(opaque) is not str else ("model", model)
-        return f"{name} is {value!r}, not a str"
+    if not (type(opaque) is type(model) is type(response_id) is str):
+        given = (("opaque", opaque), ("model", model), ("id", response_id))
+        return next(f"{name} is {value!r}, not a str" for name, value in given if type(value) is not str)
     if ttft_ms is not None and not (type(ttft_ms) is int and 0 <= ttft_ms <= MAX_COUNT):
         return f"ttft_ms is {ttft_ms!r}, not an int >= 0 or None"
     return ""

@@ -28,7 +28,7 @@ HEAD: Final = (
 STEP: Final = (
     "step", "turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "native_finish_reason",
     "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost", "cache_write_tokens",
-    "cache_write_1h_tokens", "answered_by", "error", "shadow_stops", "counted",
+    "cache_write_1h_tokens", "answered_by", "response_id", "error", "shadow_stops", "counted",
 )  # fmt: skip
 CALL: Final = (
     "step", "call", "call_id", "tool", "arguments", "result", "is_error", "parse_error", "duration_ms", "answers",
@@ -174,10 +174,10 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
     rows: list[Row] = []
     calls: list[Row] = []
     for index, turn, start_ms, duration_ms, model_ms, response, results, error, shadow_stops, counted in steps:
-        _, tool_calls, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model = response
+        _, tool_calls, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model, response_id = response
         rows.append((
             index, turn, start_ms, duration_ms, model_ms, ttft_ms, finish_reason, native_finish_reason, *usage,
-            model or None, error or None, _json(shadow_stops), +counted,
+            model or None, response_id or None, error or None, _json(shadow_stops), +counted,
         ))  # fmt: skip
         for number, (call, result) in enumerate(zip(tool_calls, results, strict=True), 1):
             if result is None:
@@ -214,12 +214,14 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[Step
     for place, row in enumerate(rows):
         if not _step_fits(tuple(map(type, row))):
             raise ValueError(f"{row!r:.80} is no step")
-        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, model, error, shadow, _ = row
+        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, model, name, error, shadow, _ = (
+            row
+        )
         words = responses[place] if responses else ""
         text, reasoning, opaque = (words, "", "") if isinstance(words, str) else words
         usage = UNKNOWN_USAGE if used == _NOTHING_KNOWN else Usage(*used)
         response = Response(
-            text, tuple(calls_of[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or ""
+            text, tuple(calls_of[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or "", name or ""
         )
         results = tuple(results_of[place])
         times = (start_ms, duration_ms, model_ms)
@@ -296,7 +298,7 @@ def _record(run: Run, base: Run | None) -> Record:
         return Record(head_of(run), (), (), f"{{{','.join(pieces)}}}", base.run_id)
     responses = [
         text if not (reasoning or opaque) else (text, reasoning, opaque)
-        for text, _, _, _, reasoning, _, _, opaque, _ in (step.response for step in run.steps)
+        for text, _, _, _, reasoning, _, _, opaque, *_ in (step.response for step in run.steps)
     ]
     if any(responses):
         pieces.append(f'"responses":{_json(responses)}')

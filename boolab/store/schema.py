@@ -92,6 +92,7 @@ CREATE TABLE steps (
     cache_write_tokens INTEGER,
     cache_write_1h_tokens INTEGER,
     answered_by TEXT,                  -- the model, where it is another one than the run's; NULL else
+    response_id TEXT,                  -- what the provider or the harness calls the response; NULL if unknown
     error TEXT,                        -- NULL for none
     shadow_stops TEXT,                 -- JSON; NULL for none
     counted INTEGER NOT NULL,          -- 0 if a limit had already stopped the run, which was continued later

@@ -399,6 +399,7 @@ class _Sample:
             started, completed = epoch_ms(event.get("started")), started
         output = mapping(event.get("output"))
         step = self.builder.add_response(completed, started, text(message.get("model")) or text(output.get("model")))
+        step.id = text(message.get("id"))
         content = message.get("content")
         step.text.append(self._attached.content(content))
         thoughts = [text(message.get("reasoning"))]

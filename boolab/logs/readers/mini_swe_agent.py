@@ -169,6 +169,7 @@ class _Trajectory:
         self, response: Mapping[str, Any], content: str, extra: Mapping[str, Any], time: int | None
     ) -> StepBuilder:
         reply = self.builder.add_response(time, model=text(response.get("model")))
+        reply.id = text(response.get("id"))
         reply.add_text(content)
         reply.usage = usage_of(mapping(response.get("usage")))._replace(cost=micro(extra.get("cost")) or None)
         short = mapping(response.get("incomplete_details")).get("reason")

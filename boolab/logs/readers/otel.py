@@ -300,6 +300,7 @@ class _Group:
             given = [*home.given, *given]
         self._add_input(given, span, damage, fresh=fresh)
         step = builder.add_response(span.end, span.start, _model(span))
+        step.id = text(span.about.get("gen_ai.response.id")) or span.key[1]
         self._waiting.clear()
         self._named.clear()
         if span.made:  # others are alternatives

@@ -211,6 +211,7 @@ class _Session:
             self.builder.add_event("fault" if stopped == "error" else "abort", time, what=why)
             return
         step = self.builder.add_response(time, begun, text(message.get("model")))
+        step.id = text(message.get("responseId"))
         step.usage = _usage(mapping(message.get("usage")))
         if stopped in _INTERRUPTED:
             step.error = why
