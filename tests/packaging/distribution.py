@@ -15,8 +15,10 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.packaging.environments import Environment, run
 from tests.support.project import ROOT
@@ -46,7 +48,9 @@ def build(folder: Path = DIST) -> Distribution:
 def unpacked(sdist: Path, into: Path) -> Path:
     """The folder of a source distribution, unpacked."""
     with tarfile.open(sdist) as archive:
-        archive.extractall(into, filter="data")
+        # Python 3.11.2, Debian 12's, has no filters. The archive is our own.
+        options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        archive.extractall(into, **options)  # noqa: S202
     (folder,) = into.iterdir()
     return folder
 
@@ -74,7 +78,7 @@ def check_files(made: Distribution) -> None:
     """Hold the files of both against git, and the wheel from the source distribution against one from the checkout."""
     known, found = known_to_git(), contents(made.wheel)
     same(found.keys(), in_wheel(known), "the wheel")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, left_by_jupyterlab():
         run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, ROOT)
         (direct,) = Path(folder).glob("*.whl")
         others = contents(direct)
@@ -85,6 +89,15 @@ def check_files(made: Distribution) -> None:
         names = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
     expected = {name for name in known if not name.startswith(NOT_IN_SDIST)} | {"PKG-INFO"}
     same(names, expected, "the source distribution")
+
+
+@contextmanager
+def left_by_jupyterlab() -> Iterator[None]:
+    """Leave a checkpoint beside the notebooks, as `make lab` does: no part of a wheel."""
+    folder = ROOT / "notebooks/.ipynb_checkpoints"
+    folder.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, suffix="-checkpoint.ipynb"):
+        yield
 
 
 def same(found: object, expected: object, what: str) -> None:
