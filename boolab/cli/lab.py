@@ -80,15 +80,17 @@ def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[st
         SettingError: if `path` or JupyterLab does not exist.
 
     Example:
-        >>> lab_command(".", ["--no-browser"])[1:]
-        ['-m', 'jupyterlab', '.', '--no-browser']
+        >>> lab_command(".", ["--no-browser"])[1:4]
+        ['-m', 'jupyterlab', '.']
     """
     if find_spec("jupyterlab") is None:
         raise SettingError(f"JupyterLab is not installed for {sys.executable}: pip install jupyterlab")
     place = notebooks_to_work_in() if path is None else Path(path).expanduser()
     if not place.exists():
         raise SettingError(f"{place} does not exist")
-    return [sys.executable, "-m", "jupyterlab", str(place), *options]
+    # JupyterLab refuses to start as root, the only user of most containers. It listens on loopback, behind a token.
+    as_root = ["--allow-root"] if os.geteuid() == 0 else []
+    return [sys.executable, "-m", "jupyterlab", str(place), *as_root, *options]
 
 
 COMMAND: Final = Command(

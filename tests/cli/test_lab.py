@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 import boolab
-from boolab.cli.lab import COPIES, notebooks_to_work_in
+from boolab.cli.lab import COPIES, lab_command, notebooks_to_work_in
 from boolab.errors import SettingError
 from boolab.io.resources import data_path, is_installed
 from tests.support.project import ROOT
@@ -70,6 +70,13 @@ def test_where_the_copies_cannot_be_written_it_says_how_to_go_on(installed: Path
     assert (done.stdout, done.returncode) == ("", 1)
     assert done.stderr.startswith(f"boolab: the notebooks cannot be copied to {current / COPIES} (File exists); name ")
     assert (current / COPIES).read_text() == "a file, not a folder"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by JupyterLab")
+def test_lab_lets_jupyterlab_start_as_root() -> None:
+    command = [*lab_command(".", ["--show-config-json"]), "--no-browser"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "allow_root" in done.stdout
 
 
 @pytest.mark.skipif(is_installed(), reason="boolab is installed here")

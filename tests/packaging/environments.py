@@ -22,7 +22,12 @@ _OPTIONS: Final[dict[Set, tuple[str, ...]]] = {
     "oldest": ("--resolution", "lowest-direct"),
     "newest": ("--resolution", "highest"),
 }
-_SETTINGS: Final = {"UV_CACHE_DIR": str(PLACE / "cache"), "UV_PYTHON_DOWNLOADS": "never", "UV_NO_CONFIG": "1"}
+_SETTINGS: Final = {
+    "UV_CACHE_DIR": str(PLACE / "cache"),
+    "UV_PYTHON_DOWNLOADS": "never",
+    "UV_NO_CONFIG": "1",
+    "UV_SYSTEM_CERTS": "1",  # as pip does
+}
 _NOT_OURS: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_RESOLUTION")
 
 
