@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
-from boolab.core.types import Message, Part, Reasoning, Response, Sentinel, Text, ToolCall, ToolResult
+from boolab.core.types import RESPONSE_WORDS, Message, Part, Reasoning, Response, Sentinel, Text, ToolCall, ToolResult
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -36,19 +36,22 @@ def whole_response(response: Response) -> Response:
         >>> whole_response(bl.models.Response("a\ud83d")).text == "a\ufffd"
         True
     """
-    text, calls, reason, _, reasoning, _, native, opaque, model, response_id = response
-    texts = (text, reasoning, reason or "", native or "", opaque, model, response_id, *chain.from_iterable(calls))
+    text, calls, reason, _, reasoning, _, native, opaque, model, response_id, *request = response
+    words = (text, reasoning, reason, native, opaque, model, response_id, *request)
+    texts = filter(None, (*words, *chain.from_iterable(calls)))
     if _is_whole("".join(texts)):
         return response
+    changed: dict[str, Any] = {
+        name: whole_text(word) for name in RESPONSE_WORDS if (word := getattr(response, name)) is not None
+    }
     return response._replace(
         text=whole_text(text),
         tool_calls=tuple(ToolCall(*map(whole_text, call)) for call in calls),
-        finish_reason=None if reason is None else whole_text(reason),
         reasoning=whole_text(reasoning),
-        native_finish_reason=None if native is None else whole_text(native),
         opaque=whole_text(opaque),
         model=whole_text(model),
         id=whole_text(response_id),
+        **changed,
     )
 
 

@@ -41,6 +41,8 @@ Identities: TypeAlias = str | Mapping[str, str | None]
 
 
 MICRO = 1_000_000
+MIXED: Final = "mixed"
+"""The effort of a run whose steps had several."""
 _SHOWN_CALLS: Final = 5
 _SHOWN_CHARS: Final = 60
 
@@ -79,6 +81,9 @@ class Usage(NamedTuple):
 
 
 UNKNOWN_USAGE = Usage()
+
+RESPONSE_WORDS: Final = ("finish_reason", "native_finish_reason", "effort", "speed", "service_tier")
+"""The fields of a response that are one word, or None where it is unknown."""
 
 
 REDACTED = "<redacted>"
@@ -135,6 +140,10 @@ class Response(NamedTuple):
         model: The model that answered, where a log names another one than the run's.
         id: What the provider or the harness calls this response, where a log has it. A copy of it in another log has
             the same id.
+        effort: The reasoning effort that was asked for, in the harness's own word; a number is the largest count of
+            thinking tokens. None where it is unknown.
+        speed: The speed at which it was served, where the provider distinguishes them (`fast`); it changes the price.
+        service_tier: The provider's tier that served it, such as `priority` or `batch`; it changes the price.
 
     Example:
         >>> import boolab as bl
@@ -152,6 +161,9 @@ class Response(NamedTuple):
     opaque: str = ""
     model: str = ""
     id: str = ""
+    effort: str | None = None
+    speed: str | None = None
+    service_tier: str | None = None
 
     def __repr__(self) -> str:
         """One short line, however long the text is."""
@@ -477,6 +489,11 @@ class Run:
         success: Whether it was a success; None where it is not labelled.
         scores: What a log has as the run's scores, such as a reward of 0.6. A label of `success` may say another thing.
         error: What ended it, if that was an error.
+        harness_version: The version of the program that ran it: boolab's for its own runs, else what the log has.
+        git_commit: The commit that was checked out when it began.
+        git_branch: The branch.
+        cwd: The folder in which it began.
+        entrypoint: How its harness was started, in the harness's own word, such as `cli` or `sdk-py`.
         subagents: The runs that this one started, with their own in them; `with_subagents` puts all of them into one
             list. No part of the record.
         path: The file that `load_runs` read it from, as it was named. No part of the record.
@@ -516,6 +533,11 @@ class Run:
     success: bool | None = None
     scores: tuple[Score, ...] = ()
     error: str | None = None
+    harness_version: str | None = None
+    git_commit: str | None = None
+    git_branch: str | None = None
+    cwd: str | None = None
+    entrypoint: str | None = None
     subagents: tuple[Run, ...] = field(default=(), repr=False, compare=False)
     path: str | None = field(default=None, repr=False, compare=False)
     continuation: Any = field(default=None, repr=False, compare=False)
@@ -539,6 +561,18 @@ class Run:
     def n_tool_calls(self) -> int:
         """How many calls received a result, errors included."""
         return sum(result is not None for step in self.steps for result in step.results)
+
+    @property
+    def effort(self) -> str | None:
+        """The reasoning effort of its steps: the one value, or `mixed`; None if that of a step is unknown.
+
+        Where no step has one on record, it is what a sweep set as `effort`.
+        """
+        values = {step.response.effort for step in self.steps}
+        if values <= {None}:
+            setting = self.settings.get("effort")
+            return None if setting is None else str(setting)
+        return MIXED if len(values - {None}) > 1 else values.pop() if len(values) == 1 else None
 
     @property
     def censored(self) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from boolab.core.events import DURING_STEP, stop_event
 from boolab.core.text import flat
 from boolab.core.types import Event, Run, Sentinel, Stop, WrapUp
+from boolab.core.version import boolab_version
 from boolab.engine.plan import Limits, TurnPlan
 from boolab.errors import describe
 from boolab.rules.call_identity import identity_of
@@ -191,6 +192,7 @@ def run_of(turn: Turn, stop: Stop) -> Run:
         synthesis=record.synthesis,
         events=tuple(record.events),
         error=record.error,
+        harness_version=boolab_version(),
         subagents=(*record.earlier_subagents, *subagents),
         continuation=options if stop.reason in ("paused", "step_cap") else None,
     )

@@ -20,7 +20,7 @@ from boolab.rules.call_identity import check_tools, exempting
 from boolab.rules.detectors.streaks import RepeatStreak
 
 PARENT: Final = "parent_run_id"
-RUN_FIELDS = ("agent", "model", "policy", "task", "source", PARENT)
+RUN_FIELDS = ("agent", "model", "policy", "task", "source", "harness_version", "effort", PARENT)
 NO_KEY: Final = 0
 SUBAGENTS: Final = "subagents"
 """The column of the runs that a step's calls started: their ids, "" for one that the record does not name."""
@@ -64,8 +64,8 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
         call that is the same as no other; 1 failed, 0 did not, -1 unknown; the tool's name); `subagents`, the ids of
         the runs that its calls started, "" for one that the record does not name, NA for none; input_tokens,
         output_tokens, cost_usd, start_ms, duration_ms; and, the same in all rows of a run, identity, agent, model,
-        policy, task, source, parent_run_id, success, censored, stop_reason, and a column for each key of `Run.settings`
-        that is not the name of one of these.
+        policy, task, source, harness_version, effort, parent_run_id, success, censored, stop_reason, and a column for
+        each key of `Run.settings` that is not the name of one of these.
 
     Raises:
         SettingError: if two runs have the same id, or the identity is not known.

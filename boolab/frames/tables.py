@@ -389,6 +389,8 @@ RUN_COLUMNS = [
     Column("policy", TEXT, lambda run: run.policy),
     Column("task", TEXT, lambda run: run.task or None),
     Column("source", TEXT, lambda run: run.source),
+    Column("harness_version", TEXT, lambda run: run.harness_version),
+    Column("effort", TEXT, lambda run: run.effort),
     Column("parent_run_id", TEXT, lambda run: run.parent_run_id),
     Column("parent_step", INT, lambda _: None),  # its parent has it: see runs_df
     Column("branched_from", TEXT, _branch("run_id")),

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from importlib.metadata import version
 from typing import Any, Final
 
 from boolab.core.codec import MAX_COLUMN_INT, decode, encode, run_fields, run_of
@@ -36,13 +35,15 @@ EXTRA: Final = "boolab"
 
 VERSION: Final = 2
 """The version of these facts."""
+_NO_VERSION: Final = "unknown"
+"""What the format, which demands a version of the agent, has for one that is not known."""
 
 _IN_ATIF: Final = ("run_id", "model", "steps", "prompt", "inputs")
 _ROLES: Final = {"system": "system", "user": "user", "assistant": "agent", "tool": "system", "sentinel": "system"}
 _STEP_FACTS: Final[Mapping[str, type]] = {
     "turn": int, "start_ms": int, "duration_ms": int, "model_ms": int, "ttft_ms": int, "finish_reason": str,
-    "native_finish_reason": str, "opaque": str, "model": str, "id": str, "error": str, "shadow_stops": list,
-    "counted": bool,
+    "native_finish_reason": str, "opaque": str, "model": str, "id": str, "speed": str, "service_tier": str,
+    "error": str, "shadow_stops": list, "counted": bool,
 }  # fmt: skip
 """The fields of a step, and of its response, that ATIF does not have, each with the type of its value."""
 _CALL_FACTS: Final[Mapping[str, type]] = {"arguments": str}
@@ -75,9 +76,12 @@ def trajectory(run: Run) -> dict[str, Any]:
         True
     """
     steps = [row | {"step_id": number} for number, row in enumerate(_rows(run), 1)]
-    agent = {
+    own = run_fields(run, leave_out=_IN_ATIF)
+    if _named_version(run.harness_version) == run.harness_version:
+        own.pop("harness_version", None)
+    agent: dict[str, Any] = {
         "name": run.agent or run.policy or run.source,
-        "version": version("boolab") if run.source == "boolab" else "unknown",
+        "version": run.harness_version or _NO_VERSION,
     }
     return {
         "schema_version": SCHEMA,
@@ -86,7 +90,7 @@ def trajectory(run: Run) -> dict[str, Any]:
         "agent": agent | ({"model_name": run.model} if run.model else {}),
         "steps": steps,
         "final_metrics": {"total_steps": len(steps), "extra": {EXTRA: {"model_steps": run.n_steps}}},
-        "extra": {EXTRA: {"version": VERSION, **run_fields(run, leave_out=_IN_ATIF)}},
+        "extra": {EXTRA: {"version": VERSION, **own}},
     }
 
 
@@ -110,14 +114,22 @@ def run_of_trajectory(row: Mapping[str, Any]) -> Run:
         except ValueError as error:
             raise ValueError(f"steps: step {number}: {error}") from None
     fields = {name: value for name, value in own.items() if name != "version"}
+    agent = mapping(row.get("agent"))
+    if "harness_version" not in own:
+        fields["harness_version"] = _named_version(agent.get("version"))
     return run_of(
         fields,
         run_id=decode(str, row.get("trajectory_id")),
-        model=decode(str, mapping(row.get("agent")).get("model_name", "")),
+        model=decode(str, agent.get("model_name", "")),
         steps=tuple(steps),
         prompt=tuple(prompt),
         inputs=tuple(inputs),
     )
+
+
+def _named_version(named: object) -> object:
+    """The version of a harness that an agent's `version` names; None for the word that stands for none."""
+    return None if named in (_NO_VERSION, "") else named
 
 
 def is_own(row: Mapping[str, Any]) -> bool:
@@ -171,6 +183,8 @@ def _step_row(run: Run, step: Step) -> dict[str, Any]:
     stamp = _timestamp(run, step)
     if stamp is not None:
         row["timestamp"] = stamp
+    if response.effort is not None:
+        row["reasoning_effort"] = response.effort
     if response.reasoning:
         row["reasoning_content"] = response.reasoning
     if response.tool_calls:
@@ -180,7 +194,7 @@ def _step_row(run: Run, step: Step) -> dict[str, Any]:
             row["observation"] = {"results": _result_rows(step)}
     if response.usage != UNKNOWN_USAGE:
         row["metrics"] = _metrics(response.usage)
-    rest = response._replace(text="", tool_calls=(), usage=UNKNOWN_USAGE, reasoning="")
+    rest = response._replace(text="", tool_calls=(), usage=UNKNOWN_USAGE, reasoning="", effort=None)
     record = encode(step._replace(response=rest, results=()), f"step {step.index} of run {run.run_id}")
     facts = record | record.pop("response")
     return row | {"extra": {EXTRA: {name: facts[name] for name in _STEP_FACTS if facts.get(name) is not None}}}
@@ -268,6 +282,9 @@ def _step(row: Mapping[str, Any], index: int) -> Step:
         own.get("opaque", ""),
         own.get("model", ""),
         own.get("id", ""),
+        decode(str, effort) if (effort := row.get("reasoning_effort")) is not None else None,
+        own.get("speed"),
+        own.get("service_tier"),
     )
     if "turn" not in own:
         msg = "turn: missing"

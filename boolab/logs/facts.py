@@ -15,6 +15,8 @@ order is that of the runs, and in each run that of its prompt, its steps, what c
 | task                                       | stays, if it is such a word and no message of the run; else `task N`   |
 | prompt, inputs, texts, reasoning, results, | placeholder; an input stays that a shipped policy sent                 |
 | summaries, sentinels, synthesis, errors    |                                                                        |
+| versions of harnesses, effort, speed, tier | stay, if they are a version or a word of a provider; else placeholder  |
+| git commit and branch, cwd, entry point    | left out                                                               |
 | arguments                                  | placeholder; `REDACTED` stays                                          |
 | ids of calls                               | numbers, from 1 in each run                                            |
 | `opaque`, native finish reasons            | left out                                                               |
@@ -57,6 +59,10 @@ MAX_NAME: Final = 100
 """The longest name that stays, in characters."""
 _WORD: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@#+=*-]{0,99}")
 _RULE: Final = re.compile(r"[A-Za-z0-9_.:-]{1,60}(?:\([A-Za-z0-9_.:=*-]{0,60}(?:, ?[A-Za-z0-9_.:=*-]{1,60}){0,20}\))?")
+_PUBLISHED: Final = re.compile(
+    r"v?[0-9][0-9A-Za-z.+-]{0,30}|none|off|auto|minimal|low|medium|high|xhigh|max|default|standard|fast|slow|flex|batch|priority|scale"
+)
+"""A version, or a word for reasoning effort, speed or tier that a provider uses."""
 _NAMES: Final = frozenset({"run_id", "agent"})
 """The facts of an event that are names of runs and agents."""
 
@@ -114,6 +120,10 @@ class _Facts:
     def name(self, text: str) -> str:
         return text if len(text) <= MAX_NAME and text.isprintable() else self.text(text)
 
+    def published(self, text: str | None) -> str | None:
+        """A version of a harness, or a setting of a request, if it is a word that is public."""
+        return text if text is None or _PUBLISHED.fullmatch(text) else self.text(text)
+
     def of_run(self, run: Run) -> Run:
         ids = _CallIds()
         stop = run.stop
@@ -152,6 +162,7 @@ class _Facts:
             success=run.success,
             scores=tuple(Score(self.word(name), self._value(value)) for name, value in run.scores),
             error=None if run.error is None else self.text(run.error),
+            harness_version=self.published(run.harness_version),
             subagents=tuple(map(self.of_run, run.subagents)),
         )
 
@@ -180,6 +191,9 @@ class _Facts:
             self.text(response.reasoning),
             response.ttft_ms,
             model=self.name(response.model),
+            effort=self.published(response.effort),
+            speed=self.published(response.speed),
+            service_tier=self.published(response.service_tier),
         )
 
     def _call(self, call: ToolCall, ids: _CallIds) -> ToolCall:

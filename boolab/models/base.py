@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime
 
 from boolab.core.clock import Clock
 from boolab.core.surrogates import whole_response
-from boolab.core.types import UNKNOWN_USAGE, Message, Response, ToolCall, Usage
+from boolab.core.types import RESPONSE_WORDS, UNKNOWN_USAGE, Message, Response, ToolCall, Usage
 from boolab.io.checks import MAX_COUNT
 from boolab.tools.tool import ToolSpec
 
@@ -150,19 +150,19 @@ def validate_response(response: object) -> str:
     """
     if type(response) is not Response:
         return f"it is a {type(response).__name__}, not a Response"
-    text, calls, finish_reason, usage, reasoning, ttft_ms, native_finish_reason, opaque, model, response_id = response
+    text, calls, _, usage, reasoning, ttft_ms, _, opaque, model, response_id, *_ = response
     if type(text) is not str:
         return f"text is {text!r}, not a str"
     if wrong := _validate_calls(calls):
         return wrong
     if usage is not UNKNOWN_USAGE and not _is_usage(usage):
         return f"usage is {usage!r}, not a Usage of integers >= 0 or None"
-    if finish_reason is not None and type(finish_reason) is not str:
-        return f"finish_reason is {finish_reason!r}, not a str or None"
     if type(reasoning) is not str:
         return f"reasoning is {reasoning!r}, not a str"
-    if native_finish_reason is not None and type(native_finish_reason) is not str:
-        return f"native_finish_reason is {native_finish_reason!r}, not a str or None"
+    for name in RESPONSE_WORDS:
+        word = getattr(response, name)
+        if word is not None and type(word) is not str:
+            return f"{name} is {word!r}, not a str or None"
     if not (type(opaque) is type(model) is type(response_id) is str):
         given = (("opaque", opaque), ("model", model), ("id", response_id))
         return next(f"{name} is {value!r}, not a str" for name, value in given if type(value) is not str)

@@ -21,20 +21,24 @@ StepTexts: TypeAlias = str | Sequence[str]
 HEAD: Final = (
     "run_id", "agent", "model", "policy", "task", "source", "parent_run_id", "seed", "started_at", "duration_ms",
     "identity", "context_window", "stop_reason", "stop_step", "stop_rule", "stop_threshold", "stop_value", "also_fired",
-    "n_steps", "success", "error", "limits", "settings", "rest",
+    "n_steps", "success", "error", "harness_version", "limits", "settings", "rest",
 )  # fmt: skip
 """The columns of a run, except its texts and its position in the store."""
 
 STEP: Final = (
     "step", "turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "native_finish_reason",
     "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost", "cache_write_tokens",
-    "cache_write_1h_tokens", "answered_by", "response_id", "error", "shadow_stops", "counted",
+    "cache_write_1h_tokens", "answered_by", "response_id", "effort", "speed", "service_tier", "error", "shadow_stops",
+    "counted",
 )  # fmt: skip
 CALL: Final = (
     "step", "call", "call_id", "tool", "arguments", "result", "is_error", "parse_error", "duration_ms", "answers",
 )  # fmt: skip
 
-_REST: Final = ("compactions", "earlier_wrap_ups", "wrap_up", "sentinel", "synthesis", "events", "scores")
+_REST: Final = (
+    "compactions", "earlier_wrap_ups", "wrap_up", "sentinel", "synthesis", "events", "scores", "git_commit",
+    "git_branch", "cwd", "entrypoint",
+)  # fmt: skip
 _N_STEPS: Final = HEAD.index("n_steps")
 _INTEGERS: Final = {
     "seed", "duration_ms", "context_window", "stop_step", "stop_threshold", "stop_value", "n_steps", "success",
@@ -123,7 +127,7 @@ def head_of(run: Run) -> Row:
         *_plain_columns(run),
         None if run.started_at is None else run.started_at.isoformat(),
         *(run.duration_ms, run.identity, run.context_window, *stop[: len(_STOP)], _json(stop.also_fired)),
-        *(len(run.steps), run.success, run.error),
+        *(len(run.steps), run.success, run.error, run.harness_version),
         _json(encode(run.limits, f"limits of {where}") if run.limits else None),
         _json(encode(run.settings, f"settings of {where}") if run.settings else None),
         _json(rest),
@@ -174,10 +178,12 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
     rows: list[Row] = []
     calls: list[Row] = []
     for index, turn, start_ms, duration_ms, model_ms, response, results, error, shadow_stops, counted in steps:
-        _, tool_calls, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model, response_id = response
+        _, tool_calls, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model, response_id, *request = (
+            response
+        )
         rows.append((
             index, turn, start_ms, duration_ms, model_ms, ttft_ms, finish_reason, native_finish_reason, *usage,
-            model or None, response_id or None, error or None, _json(shadow_stops), +counted,
+            model or None, response_id or None, *request, error or None, _json(shadow_stops), +counted,
         ))  # fmt: skip
         for number, (call, result) in enumerate(zip(tool_calls, results, strict=True), 1):
             if result is None:
@@ -214,22 +220,23 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[Step
     for place, row in enumerate(rows):
         if not _step_fits(tuple(map(type, row))):
             raise ValueError(f"{row!r:.80} is no step")
-        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, model, name, error, shadow, _ = (
-            row
-        )
+        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used = row[:-_AFTER_USAGE]
+        model, response_id, effort, speed, tier, error, shadow, counted = row[-_AFTER_USAGE:]
         words = responses[place] if responses else ""
         text, reasoning, opaque = (words, "", "") if isinstance(words, str) else words
         usage = UNKNOWN_USAGE if used == _NOTHING_KNOWN else Usage(*used)
         response = Response(
-            text, tuple(calls_of[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or "", name or ""
-        )
+            text, tuple(calls_of[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or "",
+            response_id or "", effort, speed, tier,
+        )  # fmt: skip
         results = tuple(results_of[place])
         times = (start_ms, duration_ms, model_ms)
-        steps.append(Step(index, turn, *times, response, results, error or "", _texts(shadow), bool(row[-1])))
+        steps.append(Step(index, turn, *times, response, results, error or "", _texts(shadow), bool(counted)))
     return tuple(steps)
 
 
 _NOTHING_KNOWN: Final = [*UNKNOWN_USAGE]
+_AFTER_USAGE: Final = len(STEP) - STEP.index("answered_by")
 _NEEDED: Final = {"step", "turn", "counted", "call", "call_id", "tool", "arguments"}
 
 

@@ -62,9 +62,10 @@ CREATE TABLE runs (
     n_steps INTEGER NOT NULL,
     success INTEGER,                   -- 0, 1, or NULL for unknown
     error TEXT,
+    harness_version TEXT,
     limits TEXT,                       -- JSON; NULL for none
     settings TEXT,                     -- JSON; NULL for none
-    rest TEXT,                         -- JSON: events, compactions, wrap-ups, sentinel, synthesis; NULL for none
+    rest TEXT,                         -- JSON: events, compactions, wrap-ups, git_branch, ...; NULL for none
     texts TEXT,                        -- JSON: prompt, inputs, responses; NULL where they are rows of messages, parts
     odd INTEGER NOT NULL DEFAULT 0,    -- whether some of its values are BLOBs, because SQLite cannot hold them
     UNIQUE (run_id, attempt)
@@ -93,6 +94,9 @@ CREATE TABLE steps (
     cache_write_1h_tokens INTEGER,
     answered_by TEXT,                  -- the model, where it is another one than the run's; NULL else
     response_id TEXT,                  -- what the provider or the harness calls the response; NULL if unknown
+    effort TEXT,                       -- of the reasoning, as the harness asked for it
+    speed TEXT,
+    service_tier TEXT,
     error TEXT,                        -- NULL for none
     shadow_stops TEXT,                 -- JSON; NULL for none
     counted INTEGER NOT NULL,          -- 0 if a limit had already stopped the run, which was continued later

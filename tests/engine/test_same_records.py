@@ -22,6 +22,7 @@ from random import Random
 from typing import Any, Final
 
 import boolab as bl
+from boolab.core.types import Response
 from boolab.counterfactuals.interventions import divergences
 from tests.support.detectors import DETECTORS
 from tests.support.helpers import grouped
@@ -330,13 +331,19 @@ class Watched(bl.ScriptedModel):
         return await super().respond(request, emit)
 
 
-LEFT_OUT: Final = frozenset({"continuation", "subagents", "started_at", "scores", "path"})
+LEFT_OUT: Final = frozenset(
+    {"continuation", "subagents", "started_at", "scores", "path"}
+    | {"harness_version", "git_commit", "git_branch", "cwd", "entrypoint"}
+)
+OF_LOGS: Final = ("id", "effort", "speed", "service_tier")
 
 
 def plain(value: Any, *, texts: bool = False) -> Any:
     """A value as lists of its parts, in order and without names; texts of several words are left out, ids too."""
     if isinstance(value, bl.Run):
         return [plain(getattr(value, f.name), texts=texts) for f in fields(value) if f.name not in LEFT_OUT]
+    if isinstance(value, Response):
+        value = [getattr(value, name) for name in value._fields if name not in OF_LOGS]
     if isinstance(value, str):
         text = re.sub(r"[0-9a-f]{32}", "ID", value)
         return text if texts or " " not in text.strip() else "..."

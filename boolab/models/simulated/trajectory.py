@@ -37,6 +37,8 @@ _OPENING: Final = '{"input": "'
 """The beginning of arguments; the number of the call follows."""
 _make: Final = tuple.__new__
 """Makes a NamedTuple from all of its fields, in less than half the time of a call of its class."""
+_UNKNOWN: Final = Response()[6:]
+"""The fields of a response after the first six, with their defaults."""
 
 
 class Planned(NamedTuple):
@@ -246,7 +248,7 @@ class SimulatedTrajectory:
         if rules.first_tokens is not None:
             first = min(rules.first_tokens[slots >> 3 * _BITS & _SLOT], duration)
         text = rules.texts[slots >> 4 * _BITS & _SLOT]
-        response = _make(Response, (text, calls, "tool_calls", usage, "", first, None, "", ""))
+        response = _make(Response, (text, calls, "tool_calls", usage, "", first, *_UNKNOWN))
         steps.append(_make(Planned, (response, results, hazard, random(), slots >> 5 * _BITS, duration)))
 
     def _after_error(self, start: str) -> tuple[Tool, float, tuple[ToolCall, ...], tuple[ToolResult, ...]]:

@@ -27,6 +27,8 @@ COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "task": ("runs", "task"),
     "start": ("runs", "started_at"),
     "success": ("runs", "success"),
+    "version": ("runs", "harness_version"),
+    "effort": ("runs", "effort"),
     "subagents": ("runs", "parent_run_id"),
     "step start": ("steps", "start_ms"),
     "step duration": ("steps", "duration_ms"),

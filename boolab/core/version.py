@@ -1,0 +1,17 @@
+"""The version of boolab."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import version
+
+
+@cache
+def boolab_version() -> str:
+    """The version that is installed, looked up once.
+
+    Example:
+        >>> boolab_version()[0].isdigit()
+        True
+    """
+    return version("boolab")
