@@ -15,7 +15,7 @@ from boolab.audits.config_files import declared_in, folders_of, found_near
 from boolab.audits.declared import Declared, Given, by_hand, unmatched
 from boolab.audits.verdicts import VERDICTS, Row, rows_of
 from boolab.audits.wording import Words, figure
-from boolab.core.text import wrapped
+from boolab.core.text import count, wrapped
 from boolab.core.types import Run, Scope
 from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing, well_formed_cell
@@ -49,6 +49,9 @@ COLUMNS: Final[Mapping[str, str]] = {
     "reported_finished": FLAG,
     "note": TEXT,
 }
+_CHECKS: Final[Mapping[str, str]] = {"path": TEXT, "run_id": TEXT, "what": TEXT, "stated": INT, "read": INT}
+MAX_CHECKS: Final = 5
+"""So many figures that differ from what was read are listed in the notes."""
 _SHOWN: Final = (
     "verdict",
     "run_id",
@@ -72,9 +75,12 @@ class Audit(Finding):
             n_exceeded, n_reported_finished; the largest count and its 95th percentile p95, with slack and slack_p95
             (what is left to the limit: negative beyond it); never_fires_under (why the limit can never fire, if another
             one always fires first).
+        checks: A row for each figure of a log that differs from what was read of it: path, run_id (NA if it is about
+            the file), what (both numbers in a sentence), stated, read. Counts of these runs may be wrong.
     """
 
     binding: pd.DataFrame = field(default_factory=pd.DataFrame)
+    checks: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def __str__(self) -> str:
         """The verdict, the table and the notes as plain text, wrapped."""
@@ -143,8 +149,9 @@ def audit(
     named = isinstance(listed, str | Path) or (
         isinstance(listed, list) and listed and isinstance(listed[0], str | Path)
     )
-    files = log_files(listed, format, since) if named else [(None, as_runs(listed))]
-    return audit_files(files, limits, config=config, policy=policy, scope=scope)
+    rows: list[FileRow] = []
+    files = log_files(listed, format, since, rows) if named else [(None, as_runs(listed))]
+    return audit_files(files, limits, config=config, policy=policy, scope=scope, rows=rows)
 
 
 def audit_files(
@@ -154,8 +161,9 @@ def audit_files(
     config: str | Path | Sequence[str | Path] | None = None,
     policy: Policy | str | None = None,
     scope: Scope = "auto",
+    rows: Sequence[FileRow] = (),
 ) -> Audit:
-    """The same as `audit`, for runs with the files that they are from."""
+    """The same as `audit`, for runs with the files that they are from; `rows` are what happened to these files."""
     harness = None if policy is None else get_policy(policy)
     if scope not in ("auto", "turn", "run"):
         msg = f"scope: {scope!r} is not accepted; expected auto, turn or run"
@@ -169,7 +177,7 @@ def audit_files(
     given += [one for found in named.values() for one in found]
     seen: dict[Path, list[Declared]] = {}
     runs: list[Run] = []
-    rows: list[Row] = []
+    judged: list[Row] = []
     never: dict[tuple[str, str, float], str] = {}
     for path, part in files:
         around = found_near(folders_of(path), seen) if auto and path is not None else []
@@ -177,15 +185,16 @@ def audit_files(
         for run in part:
             runs.append(run)
             of_run = rows_of(run, declared, harness, scope, log=auto)
-            rows += of_run
+            judged += of_run
             never |= {(run.run_id, *key): why for key, why in outranked(run, declared, harness, log=auto).items()}
-    binding = binding_of(rows, never)
-    frame = _frame(rows)
-    words = Words(runs, rows, binding, unmatched(given, runs, harness))
+    binding = binding_of(judged, never)
+    frame = _frame(judged)
+    words = Words(runs, judged, binding, unmatched(given, runs, harness))
     without = [f"{path}: no limit is declared in it." for path, found in named.items() if not found]
-    notes = (*without, *words.notes(), *price_notes(runs))
+    checks = _checks(rows)
+    notes = (*without, *_check_notes(checks), *words.notes(), *price_notes(runs))
     title, sentences = "Limits, declared and counted", tuple(words.sentences())
-    return Audit(title, frame, sentences, notes, _shown(frame), binding=binding)
+    return Audit(title, frame, sentences, notes, _shown(frame), binding=binding, checks=checks)
 
 
 def _given(one: Declared, given: Sequence[Declared]) -> bool:
@@ -226,6 +235,24 @@ def _frame(rows: Sequence[Row]) -> pd.DataFrame:
     return pd.DataFrame(
         {name: cells([well_formed_cell(getattr(row, name)) for row in listed], kind) for name, kind in COLUMNS.items()}
     )
+
+
+def _checks(rows: Sequence[FileRow]) -> pd.DataFrame:
+    found = [
+        (row.path, one.run_id or None, one.what, one.stated, one.read) for row in rows for one in row.inconsistencies
+    ]
+    columns = list(zip(*found, strict=True)) or [()] * len(_CHECKS)
+    return pd.DataFrame(
+        {name: cells(list(column), kind) for (name, kind), column in zip(_CHECKS.items(), columns, strict=True)}
+    )
+
+
+def _check_notes(checks: pd.DataFrame) -> Iterator[str]:
+    """A line for each of the first checks, and how many there are more."""
+    for path, run_id, what in checks[["path", "run_id", "what"]].head(MAX_CHECKS).itertuples(index=False):
+        yield f"{path}: {what if is_missing(run_id) else f'run {run_id}: {what}'}."
+    if len(checks) > MAX_CHECKS:
+        yield f"{count(len(checks) - MAX_CHECKS, 'further figure')} differ from what was read (.checks has all)."
 
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:

@@ -37,7 +37,8 @@ MORE: Final = """
       boolab audit atlas/tau-airline --limit max_steps=200
 
     --json prints one object: schema, boolab, exceeded (how many rows), sentences, notes, limits (a row for each run and
-    limit), binding (a row for each agent and limit).
+    limit), binding (a row for each agent and limit), checks (a row for each figure of a log that differs from what was
+    read of it).
     """
 
 
@@ -118,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
             config=args.config,
             policy=args.policy,
             scope=args.scope,
+            rows=rows,
         )
     problems = problems_of(rows)
     if str(problems):
@@ -143,6 +145,7 @@ def as_json(found: Audit) -> str:
         "notes": list(found.notes),
         "limits": records(found.frame),
         "binding": records(found.binding),
+        "checks": records(found.checks),
     }
     return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
 

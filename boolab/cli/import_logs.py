@@ -156,7 +156,14 @@ def as_json(account: Imported, out: Path) -> str:
         "steps": dict(account.steps),
         "tool_calls": dict(account.calls),
         "renamed": account.renamed,
-        "files": [{**row._asdict(), "warnings": list(row.warnings)} for row in account.files],
+        "files": [
+            {
+                **row._asdict(),
+                "warnings": list(row.warnings),
+                "inconsistencies": [one._asdict() for one in row.inconsistencies],
+            }
+            for row in account.files
+        ],
     }
     return json.dumps(data, indent=1, ensure_ascii=False)
 

@@ -165,6 +165,7 @@ class LogFile:
                     if again is not None:
                         self._log, self._lines = again, _Lines()
                         self._lines.read(file, self._log)
+                    self._log.damage.inconsistencies.clear()
                     self.runs = self._log.runs()
                 except RunFormatError:
                     self.runs = []

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -43,6 +44,25 @@ Warn: TypeAlias = Callable[[str], None]
 """Called with one warning, which names the path and line."""
 
 
+class Inconsistency(NamedTuple):
+    """A figure that a log states about itself and that was not read, or what no correct reading of a log gives.
+
+    Attributes:
+        run_id: The run; empty if it is about the whole file.
+        what: A sentence with both numbers.
+        stated: What the log states, in the figure's own unit; None if it states no figure.
+        read: What was read.
+    """
+
+    run_id: str
+    what: str
+    stated: int | None = None
+    read: int | None = None
+
+    def __str__(self) -> str:
+        return f"run {self.run_id}: {self.what}" if self.run_id else self.what
+
+
 class Damage:
     """What of one file could not be read, by line.
 
@@ -64,6 +84,14 @@ class Damage:
         """The error if nothing is readable and nothing is damaged."""
         self.remarks: list[str] = []
         """Warnings about the file as a whole."""
+        self.inconsistencies: list[Inconsistency] = []
+        """Where what was read differs from what the log states about itself."""
+        self.versions: set[str] = set()
+        """The versions of the format, or of the harness that wrote it, that the log names."""
+        self.unknown_kinds: Counter[str] = Counter()
+        """The types of lines that the reader does not know, with how many lines have each."""
+        self.n_kinds = 0
+        """How many lines have a type."""
         self._unmatched: list[int | None] = []
         self._shown: list[tuple[int, str]] = []
         self._count = 0
@@ -74,6 +102,17 @@ class Damage:
         if len(self._shown) < MAX_REPORTED:
             self._shown.append((line, what))
         self.first = self.first or (line, what)
+
+    def note_kind(self, kind: str, known: Container[str]) -> None:
+        """Count a line by its type, and whether the reader knows this type, also if only to leave it out."""
+        self.n_kinds += 1
+        if kind not in known:
+            self.unknown_kinds[kind] += 1
+
+    @property
+    def n_unmatched(self) -> int:
+        """How many results answer no call in the file."""
+        return len(self._unmatched)
 
     def answers_no_call(self, line: int | None = None) -> None:
         """Record a tool result that answers no call in the file, and is left out. By default it is on the last line."""
@@ -99,7 +138,7 @@ class Damage:
             first = " (this is the first)" if count > 1 and at is not None else ""
             place = self.path if at is None else f"{self.path}:{at}"
             warn(f"{place}: {results} no call that is in the file{first}; left out")
-        for remark in self.remarks:
+        for remark in (*self.remarks, *self.inconsistencies):
             warn(f"{self.path}: {remark}")
         if not readable and self.unrecognised:
             raise RunFormatError(self.unrecognised, path=self.path, line=1)

@@ -34,6 +34,7 @@ from boolab.core.types import (
     Usage,
 )
 from boolab.io.json_input import Damage, items, json_text, mapping, parse, text
+from boolab.logs.checks import Figure, Totals, implausible
 from boolab.logs.fields import one_line
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -61,6 +62,8 @@ class StepBuilder:
     """The model that responded, "" if unknown."""
     id: str = ""
     """What the provider or the harness calls the response, "" if unknown."""
+    stated: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Figures that the log states as totals of this response, by place and name: see `boolab.logs.checks`."""
 
     @property
     def complete(self) -> bool:
@@ -76,6 +79,10 @@ class StepBuilder:
         """Add a part of the reasoning, unless it is empty."""
         if text:
             self.reasoning.append(text)
+
+    def state(self, place: str, **figures: int | None) -> None:
+        """Note figures that the log states as totals of this response."""
+        self.stated |= {(place, name): figure for name, figure in figures.items() if figure is not None}
 
     def extend_to(self, time: int | None) -> None:
         if time is not None:
@@ -143,6 +150,7 @@ class RunBuilder:
         source: The name of the format.
         damage: The damage of the file: it records results that answer no call.
         truncated: Whether the log ends before the run does, so that its end is unknown; by default that of `damage`.
+        checked: The damage of the file that gets the inconsistencies of the run; by default `damage`.
 
     Example:
         >>> builder = RunBuilder("some_format")
@@ -155,8 +163,17 @@ class RunBuilder:
         <Run session- no agent/some_format: aborted, 1 step, 1 call>
     """
 
-    def __init__(self, source: str, damage: Damage | None = None, *, truncated: bool | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        damage: Damage | None = None,
+        *,
+        truncated: bool | None = None,
+        checked: Damage | None = None,
+    ) -> None:
         self.source = source
+        self.totals = Totals()
+        """The figures that the log states about the run: `build` compares them with what was read."""
         self.task = ""
         self.steps: list[StepBuilder] = []
         self.first_time: int | None = None
@@ -168,6 +185,7 @@ class RunBuilder:
         self.has_prompt = False
         """Whether there is a message that the user wrote."""
         self._damage = damage
+        self._checked = damage if checked is None else checked
         self._truncated = truncated
         self._prompt: list[Message] = []
         self._inputs: list[Input] = []
@@ -323,6 +341,10 @@ class RunBuilder:
         if known:
             self.add_event("totals", **known)
 
+    def state(self, place: str, **figures: Figure) -> None:
+        """Note figures of the whole run that the log states at this place: see `boolab.logs.checks`."""
+        self.totals.state(place, **figures)
+
     def add_step_event(self, step: StepBuilder, kind: str, time: int | None = None, **payload: object) -> None:
         """Add an event that follows a step. It is removed if the step is."""
         self._events.append((step, time, kind, payload))
@@ -375,6 +397,10 @@ class RunBuilder:
         stop = self.stop_reason() if stop is None else stop
         origin = self.first_time
         model = model or (self.models.most_common(1)[0][0] if self.models else "")
+        steps = tuple(step.build(index, origin, model) for index, step in enumerate(self.steps, 1))
+        if self._checked is not None:
+            self._checked.inconsistencies += self.totals.check(run_id, steps, [step.stated for step in self.steps])
+            self._checked.inconsistencies += implausible(run_id, self.source, steps)
         return Run(
             run_id=run_id,
             agent=agent,
@@ -382,7 +408,7 @@ class RunBuilder:
             policy=self.source,
             task=task or self.task,
             stop=stop if isinstance(stop, Stop) else self.stop(stop),
-            steps=tuple(step.build(index, origin, model) for index, step in enumerate(self.steps, 1)),
+            steps=steps,
             prompt=tuple(self._prompt),
             inputs=tuple(self._inputs),
             source=self.source,

@@ -26,8 +26,9 @@ from boolab.core.text import count, first_of
 from boolab.core.types import Run
 from boolab.errors import ReadWarning, RunFormatError, SettingError, near
 from boolab.io.files import no_file
-from boolab.io.json_input import Damage, Warn
+from boolab.io.json_input import Damage, Inconsistency, Warn
 from boolab.io.packed import DamagedFile, unpacked
+from boolab.logs.checks import check_file, newer
 from boolab.logs.fields import Head
 from boolab.logs.list_prices import needs_prices, prices_of
 from boolab.logs.shipped import atlas_files
@@ -50,6 +51,10 @@ MAX_PATHS: Final = 3
 """So many of the paths that were given are named in an error."""
 
 _UNKNOWN: Final = "no reader recognises it"
+_NEWER: Final = (
+    "version {} wrote it, and the newest that the reader of {} was tested with is {}: what is new in it may not be "
+    "read (further files are not named)"
+)
 _PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, damage)"
 _STARS: Final = re.compile(r"\*\*+")
 _QUIET: Final = 20_000_000
@@ -118,6 +123,8 @@ class FileRow(NamedTuple):
     seconds: float
     skipped: str | None = None
     warnings: tuple[str, ...] = ()
+    inconsistencies: tuple[Inconsistency, ...] = ()
+    """What differs from what the log states about itself; among the warnings, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +155,9 @@ class Reading:
         """
         import pandas as pd
 
-        columns = FileRow._fields
+        columns = FileRow._fields[:-1]
         kinds = ("string[python]", "string[python]", "Int64", "Int64", "Float64", "string[python]", "string[python]")
-        rows = [(*row[:-1], "\n".join(row.warnings)) for row in self.files]
+        rows = [(*row[: len(kinds) - 1], "\n".join(row.warnings)) for row in self.files]
         return pd.DataFrame(rows, columns=columns).astype(dict(zip(columns, kinds, strict=True)))
 
     def __repr__(self) -> str:
@@ -252,11 +259,12 @@ def each_log(
     strict = len(given) == 1 and len(found) == 1 and found[0].named
     taken = 0
     homes: dict[str, str] = {}
+    newer_formats: set[str] = set()
     with _progress(found, show=progress) as advance:
         for file in found:
             if limit is not None and taken >= limit:
                 break
-            row, new = _take(file, known, wanted, strict=strict)
+            row, new = _take(file, known, wanted, newer_formats, strict=strict)
             for run in new:
                 home = homes.setdefault(run.run_id, row.path)
                 if home != row.path:
@@ -280,10 +288,11 @@ def readers() -> Mapping[str, Reader]:
     return {module.NAME: cast("Reader", module) for module in modules if hasattr(module, "sniff")}
 
 
-def read_file(reader: Reader, path: Path, warn: Warn) -> list[Run]:
+def read_file(reader: Reader, path: Path, warn: Warn, damage: Damage | None = None) -> list[Run]:
     """The runs of one file. `warn` is called with each warning; if nothing can be read, that is a `RunFormatError`."""
-    damage = Damage(path)
+    damage = Damage(path) if damage is None else damage
     runs = reader.read(path, damage)
+    damage.inconsistencies += check_file(runs, damage)
     damage.report(warn, readable=bool(runs))
     return runs
 
@@ -422,9 +431,15 @@ def _under(folder: Path, known: Mapping[str, Reader]) -> Iterator[str]:
                 yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
 
 
-def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, strict: bool) -> tuple[FileRow, list[Run]]:
-    """Read one file. A fault of it is raised if it is `strict`, else it is a warning."""
+def _take(
+    file: _File, known: Mapping[str, Reader], wanted: str | None, newer_formats: set[str], *, strict: bool
+) -> tuple[FileRow, list[Run]]:
+    """Read one file. A fault of it is raised if it is `strict`, else it is a warning.
+
+    `newer_formats` are those of which a version newer than the tested one was named already.
+    """
     path, start = file.path, time.perf_counter()
+    damage = Damage(path)
     notes: list[str] = []
     runs: list[Run] = []
     name = skipped = None
@@ -432,7 +447,13 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
         reader = _reader_of(file, known, wanted)
         name = reader.NAME
         with without_collection():
-            runs = read_file(reader, path, lambda message: notes.append(_warn(message)))
+            runs = read_file(reader, path, lambda message: notes.append(_warn(message)), damage)
+        tested = getattr(reader, "TESTED", "")
+        version = newer(damage.versions, tested) if name not in newer_formats else ""
+        if version:
+            newer_formats.add(name)
+            damage.inconsistencies.append(Inconsistency("", _NEWER.format(version, name, tested)))
+            notes.append(_warn(f"{path}: {damage.inconsistencies[-1]}"))
         runs = [replace(run, path=str(path)) for run in runs]
         if not runs and strict:
             notes.append(_warn(f"{path}: no run in it"))
@@ -447,7 +468,8 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
         skipped = fault.message
         notes.append(str(fault))
     seconds = time.perf_counter() - start
-    return FileRow(str(path), name, len(runs), file.stat.st_size, seconds, skipped, tuple(notes)), runs
+    found = tuple(damage.inconsistencies) if skipped is None else ()
+    return FileRow(str(path), name, len(runs), file.stat.st_size, seconds, skipped, tuple(notes), found), runs
 
 
 def _fault(error: Exception, path: Path, name: str | None) -> RunFormatError:

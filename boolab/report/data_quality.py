@@ -47,9 +47,14 @@ class Quality:
         """The files that were not read."""
         return self.problems.skipped
 
+    @cached_property
+    def inconsistent(self) -> list[str]:
+        """The figures of logs that differ from what was read of them, with their paths."""
+        return [f"{row.path}: {one}" for row in self.study.reading.files for one in row.inconsistencies]
+
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What could not be read in the files that were read, with path and line."""
+        """What could not be read in the files that were read, with path and line, and what is inconsistent."""
         return self.problems.warnings
 
     @cached_property
@@ -104,12 +109,14 @@ class Quality:
         yield f"Read {n['files_read']:,} of {count(n['files'], 'file')}{f' ({formats})' if formats else ''}."
         if self.skipped:
             yield f"Skipped {count(len(self.skipped), 'file')}: {self.why_skipped()}."
-        if self.warnings:
+        if self.inconsistent:
+            figures = count(len(self.inconsistent), "figure")
+            verb = "differs" if len(self.inconsistent) == 1 else "differ"
+            yield f"{figures} of the logs {verb} from what was read: {_listed(self.inconsistent)}."
+        warnings = [one for one in self.warnings if one not in self.inconsistent]
+        if warnings:
             files = "the file that was read" if self.counts["files_read"] == 1 else "files that were read"
-            named = "; ".join(map(clean, self.warnings[:MAX_WARNINGS]))
-            further = len(self.warnings) - MAX_WARNINGS
-            more = f"; and {further:,} more" if further > 0 else ""
-            yield f"{count(len(self.warnings), 'warning')} about {files}: {named}{more}."
+            yield f"{count(len(warnings), 'warning')} about {files}: {_listed(warnings)}."
         if self.unexecuted:
             yield self.why_unexecuted()
         yield from self.study.found.notes
@@ -171,6 +178,12 @@ class Quality:
             yield f"Tokens saved are input and output together{f', in {known} tokens' if unknown else ''}."
         elif unknown:
             yield f"Cost saved is that of {known} a cost."
+
+
+def _listed(lines: Sequence[str]) -> str:
+    """The first lines, and how many more there are."""
+    more = f"; and {len(lines) - MAX_WARNINGS:,} more" if len(lines) > MAX_WARNINGS else ""
+    return "; ".join(map(clean, lines[:MAX_WARNINGS])) + more
 
 
 _Lacks = Sequence[tuple[str, Callable[[Any], bool], str]]

@@ -271,6 +271,7 @@ def as_data(study: Study) -> dict[str, Any]:
             **quality.counts,
             "skipped": [{"path": row.path, "why": row.skipped} for row in quality.skipped],
             "warnings": quality.warnings,
+            "inconsistencies": quality.inconsistent,
             "unit": study.noun,
             "units": len(study.units),
             "units_cut": len(quality.cut),

@@ -39,7 +39,8 @@ def test_the_exit_code_is_3_where_a_limit_was_exceeded(logs: str, capsys: pytest
 def test_json_has_all_rows(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", logs, "--limit", "max_turns=1", "--limit", "*.max_budget_usd=5", "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
-    assert list(found) == ["schema", "boolab", "exceeded", "sentences", "notes", "limits", "binding"]
+    assert list(found) == ["schema", "boolab", "exceeded", "sentences", "notes", "limits", "binding", "checks"]
+    assert found["checks"] == []
     assert found["exceeded"] == 3
     assert [row["verdict"] for row in found["limits"]] == ["exceeded"] * 3 + ["unknown"] * 3
     assert [row["n_exceeded"] for row in found["binding"]] == [3, 0]

@@ -48,6 +48,7 @@ _OF_AGENT: Final = frozenset(("exit_status", "mini_version", "model_stats"))
 _IDS: Final = ("id", "conversation_id", "session_id", "trajectory_id", "instance_id", "task_id")
 _SCORES: Final = ("reward", "score")
 _LABELS: Final = ("success", "resolved", "passed", "reward", "score")
+_COUNTS: Final = ("message_count", "num_messages", "n_messages")
 _TIMES: Final = ("timestamp", "ts", "created_at", "created")
 MAX_SECONDS: Final = 1e11  # a larger number is milliseconds, of a year after 1973
 _REMINDER: Final = "<system-reminder>"
@@ -197,6 +198,7 @@ class Chat:
     def __init__(self, source: str, about: Mapping[str, Any], damage: Damage) -> None:
         self.builder = RunBuilder(source, damage)
         self._damage = damage
+        self._taken = 0
         self.about = about
         if system := about.get("system"):
             self.builder.add_message("system", content_text(system), opens_turn=False)
@@ -207,7 +209,9 @@ class Chat:
         role, content, time = message.get("role"), message.get("content"), message_time(message)
         if role not in _ROLES:
             self._damage.note(line, "a message without a known role")
-        elif role == "assistant":
+            return
+        self._taken += 1
+        if role == "assistant":
             add_reply(self.builder, message, time)
         elif role in ("tool", "function"):
             call_id = text(message.get("tool_call_id")) or _first_open_call(self.builder)
@@ -222,6 +226,8 @@ class Chat:
         if self.builder.is_empty:
             return []
         about = self.about
+        for name in _COUNTS:
+            self.builder.totals.compare(name, "messages", whole(about.get(name)), self._taken)
         ids = (about.get(name) for name in _IDS)
         run_id = next((str(given) for given in ids if text(given) or whole(given) is not None), "")
         last = self.builder.steps[-1] if self.builder.steps else None

@@ -12,9 +12,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from boolab.core.types import Usage
 from boolab.io.json_input import items, mapping, text, whole
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import blocks_of
 
+_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _TURNS: Final = re.compile(r"maximum number of turns \((\d{1,9})\)")
 
 
@@ -25,7 +28,31 @@ def is_stream_line(line: object) -> bool:
     kind = line.get("type")
     if kind in ("assistant", "user"):
         return "parent_tool_use_id" in line and "content" in mapping(line.get("message"))
-    return (kind == "system" and line.get("subtype") == "init") or (kind == "result" and "num_turns" in line)
+    return (kind == "system" and line.get("subtype") == "init") or is_stream_result(line)
+
+
+def is_stream_result(line: Mapping[str, Any]) -> bool:
+    """Whether this is the message that ends the stream."""
+    return line.get("type") == "result" and "num_turns" in line
+
+
+def state_result(builder: RunBuilder, result: Mapping[str, Any], inner: Usage) -> None:
+    """Pass the totals of a result to the builder. `inner` is the usage of the subagents in the stream.
+
+    The usage is that of the main loop alone in 2.0.46, and may include subagents in others. `num_turns` is one more
+    than the messages with results: as many as the responses, or more where calls are parallel.
+    """
+    turns, usage = whole(result.get("num_turns")), mapping(result.get("usage"))
+    answered = sum(found is not None for step in builder.steps for found in step.results)
+    if turns is not None:
+        builder.state("num_turns of the result", responses=(turns - 1 if turns > answered + 1 else 0, turns))
+    parts = [whole(usage.get(name)) for name in _INPUT]
+    left = whole(usage.get("output_tokens"))
+    if None not in parts:
+        entered = sum(part or 0 for part in parts)
+        builder.state("usage of the result", input_tokens=(entered - (inner.input_tokens or 0), entered))
+    if left is not None:
+        builder.state("usage of the result", output_tokens=(left - (inner.output_tokens or 0), left))
 
 
 class StreamLines:

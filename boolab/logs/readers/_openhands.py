@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from boolab.core.types import UNKNOWN_USAGE, Stop, Usage
 from boolab.io.json_input import items, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
+from boolab.logs.checks import Figure
 from boolab.logs.fields import Head, unique
 
 _ITERATIONS: Final = re.compile(r"max(?:imum)? iterations?(?: limit \(|: *)(\d{1,12})", re.IGNORECASE)
@@ -74,6 +75,7 @@ class Row(NamedTuple):
     error: str = ""
     success: bool | None = None
     usages: Mapping[str, Usage] = MappingProxyType({})
+    totals: Mapping[str, Figure] = MappingProxyType({})
 
 
 def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
@@ -93,6 +95,7 @@ def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
         text(row.get("error")),
         _label(row),
         usages_of(mapping(row.get("metrics"))),
+        totals_of(mapping(row.get("metrics"))),
     )
 
 
@@ -124,6 +127,17 @@ def usages_of(metrics: Mapping[str, Any]) -> dict[str, Usage]:
                 else Usage(entered, left, whole(usage.get("cache_read_tokens")), whole(usage.get("reasoning_tokens")))
             )
     return found
+
+
+def totals_of(metrics: Mapping[str, Any]) -> dict[str, Figure]:
+    """The totals of a run in its metrics, with those of condensers: the responses of the agent have at most these."""
+    tokens = mapping(metrics.get("accumulated_token_usage"))
+    totals = {
+        "input_tokens": whole(tokens.get("prompt_tokens")),
+        "output_tokens": whole(tokens.get("completion_tokens")),
+        "cost": micro(metrics.get("accumulated_cost")),
+    }
+    return {name: (0, total) for name, total in totals.items() if total}
 
 
 def _label(row: Mapping[str, Any]) -> bool | None:

@@ -31,6 +31,7 @@ from boolab.logs.fields import Head, content_text, epoch_ms
 NAME: Final = "atif"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl", ".jsonl.bz2", ".json")
+TESTED: Final = "ATIF-v1.7"
 PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON objects with "schema_version": "ATIF-v1..." and "steps"'
 
@@ -81,11 +82,14 @@ def runs_of(
     """
     run_id = _free(text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name, taken)
     builder = RunBuilder(source, damage)
+    if damage is not None:
+        damage.versions.add(text(trajectory.get("schema_version")))
     for step in items(trajectory.get("steps")):
         _take(builder, mapping(step))
     extra_facts = _agentpile(trajectory)
     agent = mapping(trajectory.get("agent"))
     runs = []
+    _state_totals(builder, trajectory)
     if not builder.is_empty:
         run = builder.build(
             run_id,
@@ -102,6 +106,21 @@ def runs_of(
         name = f"{run_id}/{number}"
         runs += runs_of(mapping(child), name, run_id, source=source, taken=known, damage=damage)
     return runs
+
+
+def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any]) -> None:
+    totals = mapping(trajectory.get("final_metrics"))
+    place = "final_metrics"
+    builder.totals.compare(
+        f"{place}.total_steps", "steps", whole(totals.get("total_steps")), len(items(trajectory.get("steps")))
+    )
+    builder.state(
+        place,
+        input_tokens=whole(totals.get("total_prompt_tokens")),
+        output_tokens=whole(totals.get("total_completion_tokens")),
+        cached_tokens=whole(totals.get("total_cached_tokens")),
+        cost=micro(totals.get("total_cost_usd")) or None,
+    )
 
 
 def _free(run_id: str, taken: Collection[str]) -> str:

@@ -48,7 +48,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.text import count
-from boolab.core.types import Run, Stop, StopReason, ToolCall, ToolResult, Usage
+from boolab.core.types import UNKNOWN_USAGE, Run, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import (
     MAX_LINE,
@@ -69,12 +69,13 @@ from boolab.io.packed import unpacked
 from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, unreadable
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, epoch_ms, one_line
 from boolab.logs.line_log import LineLog, read_lines
-from boolab.logs.readers._claude_stream import StreamLines, is_stream_line
+from boolab.logs.readers._claude_stream import StreamLines, is_stream_line, is_stream_result, state_result
 from boolab.logs.readers._sidecars import read_once, sidecar
 
 NAME: Final = "claude_code"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl", ".json")
+TESTED: Final = "2.1"
 PLACES: Final = ("$CLAUDE_CONFIG_DIR/projects/**/*.jsonl", "~/.claude/projects/**/*.jsonl")
 LOOKED_FOR: Final = (
     'JSON lines with a "type" (user, assistant, ...) and a "sessionId", {"loglines": [...]}, or lines or a list as '
@@ -82,6 +83,15 @@ LOOKED_FOR: Final = (
 )
 
 _TYPES: Final = {"user", "assistant", "system", "progress", "queue-operation", "attachment"}
+_KINDS: Final = frozenset((
+    *_TYPES, "agent-color", "agent-name", "agent-setting", "ai-title", "atis-latch", "attribution-snapshot",
+    "auth_status", "bridge-session", "content-replacement", "control_request", "control_response", "custom-title",
+    "file-history-snapshot", "fork-context-ref", "frame-link", "keep_alive", "last-prompt", "mode", "permission-mode",
+    "pr-link", "prompt_suggestion", "rate_limit_event", "relocated", "result", "speculation-accept", "started",
+    "stream_event", "streamlined_text", "summary", "tag", "task-summary", "tool_progress", "tool_use_summary",
+    "worktree-state",
+))  # fmt: skip
+"""The types of lines that are known, also those that are left out."""
 _INTERRUPTED: Final = "[Request interrupted by user"
 _HARNESS: Final = (
     "<local-command-caveat>",
@@ -144,7 +154,11 @@ def follow(path: Path, damage: Damage) -> LineLog:
         if isinstance(value, str):
             return
         for _, line in only_objects([(number, value)], damage):
+            damage.note_kind(text(line.get("type")), _KINDS)
+            damage.versions.add(text(line.get("version")) or text(line.get("claude_code_version")))
             session.take(stream.native(line))
+            if is_stream_result(line):
+                session.results.append(line)
 
     return LineLog(damage, take, list if path.name.startswith("agent-acompact-") else session.runs)
 
@@ -222,6 +236,8 @@ class _Session:
         self.chains: dict[tuple[str, str], _Chain] = {}
         """By the session, and the subagent's id or ""."""
         self.ids: Counter[str] = Counter()
+        self.results: list[Mapping[str, Any]] = []
+        """The results that `claude -p` printed."""
         self._homes: dict[str, str] = {}
         """The first id of a session, by each of its ids."""
         self._places: dict[str, int] = {}
@@ -287,11 +303,24 @@ class _Session:
             session = names[home]
             run_id, parent = (f"{session}/{owner}", session) if owner else (session, None)
             run = chain.run(
-                run_id, self._agent(owner, chain), parent, chain.started(session, loose[home]), cuts.get(owner)
+                run_id,
+                self._agent(owner, chain),
+                parent,
+                chain.started(session, loose[home]),
+                cuts.get(owner),
+                self.results if not owner else (),
+                self._inner_usage(home),
             )
             if run is not None:
                 found.append(run)
         return found
+
+    def _inner_usage(self, home: str) -> Usage:
+        """The tokens of all subagents of a session in this file."""
+        usages = [
+            usage for (of, owner), chain in self.chains.items() if of == home and owner for usage in chain.usages()
+        ]
+        return Usage(sum(one.input_tokens or 0 for one in usages), sum(one.output_tokens or 0 for one in usages))
 
     def _cuts(self) -> Mapping[str, int | None]:
         """The limits on turns that stopped subagents, by their ids, from the lines of their parents."""
@@ -335,6 +364,7 @@ class _Chain:
         self._replies: dict[str, _Reply] = {}
         self._trunks: set[int] = set()
         """The lines to which the session did not rewind."""
+        self._damage = damage
         self._open_calls = OpenCalls(damage)
         self._latest: int | None = None
         self._first: int | None = None
@@ -482,6 +512,13 @@ class _Chain:
         below.update(dict.fromkeys(path, found))
         return found
 
+    def usages(self) -> Iterator[Usage]:
+        """The usage of each response."""
+        for entry in self._entries:
+            if isinstance(entry, _Reply):
+                entry.finish()
+                yield entry.usage
+
     @property
     def prompt(self) -> str:
         wanted = (entry.text for entry in self._entries if isinstance(entry, _Note) and entry.kind == "prompt")
@@ -512,13 +549,16 @@ class _Chain:
         parent_run_id: str | None,
         started: Mapping[str, tuple[str | None, str]],
         limit: int | None = None,
+        results: Sequence[Mapping[str, Any]] = (),
+        inner: Usage = UNKNOWN_USAGE,
     ) -> Run | None:
         """The run; None if there is neither a prompt nor a response.
 
         `started` are the runs and the names of its subagents, by call. `limit` is the limit on turns that stopped it,
-        if its parent reports one.
+        if its parent reports one. `results` are those that the harness printed about it, `inner` the usage of the
+        subagents in the same file.
         """
-        branch = _Branch()
+        branch = _Branch(self._damage)
         for entry in self._entries:
             if isinstance(entry, _Reply):
                 branch.add_reply(entry)
@@ -530,6 +570,8 @@ class _Chain:
             return None
         for reply in branch.replies:
             reply.finish()
+        if len(results) == 1:  # several may be of one turn each, or of all so far
+            state_result(builder, results[0], inner)
         self._add_subagents(branch, started)
         cap = branch.cap if limit is None else limit
         stop: StopReason | Stop = branch.stop_reason()
@@ -562,8 +604,8 @@ class _Chain:
 class _Branch:
     """The branch with which a session continued."""
 
-    def __init__(self) -> None:
-        self.builder = RunBuilder(NAME)
+    def __init__(self, damage: Damage) -> None:
+        self.builder = RunBuilder(NAME, checked=damage)
         self.replies: list[_Reply] = []
         self.ending: Literal["aborted", "error"] | None = None
         self.error = ""

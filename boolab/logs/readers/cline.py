@@ -39,6 +39,7 @@ from boolab.logs.readers._sidecars import sidecar
 NAME: Final = "cline"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".json",)
+TESTED: Final = "1"
 _TASKS: Final = "User/globalStorage/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json"
 PLACES: Final = (
     "~/.cline/data/sessions/**/*.messages.json",
@@ -94,6 +95,8 @@ def read(path: Path, damage: Damage) -> list[Run]:
     messages = document if isinstance(document, list) else about.get("messages")
     if not isinstance(messages, list):
         raise RunFormatError(f"a log of Cline is {LOOKED_FOR}", path=path, line=1)
+    if (version := whole(about.get("version"))) is not None:
+        damage.versions.add(str(version))
     session = _Session(about, damage)
     for number, message in enumerate(messages, 1):
         if isinstance(message, dict) and message.get("role") in ("user", "assistant"):

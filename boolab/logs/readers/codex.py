@@ -43,6 +43,7 @@ from boolab.logs.line_log import LineLog, read_lines
 NAME: Final = "codex"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl", ".json")
+TESTED: Final = "0.146"
 PLACES: Final = (
     "$CODEX_HOME/sessions/**/*.jsonl",
     "~/.codex/sessions/**/*.jsonl",
@@ -67,6 +68,8 @@ _OUTPUTS: Final = {
     "tool_search_output": "tools",
 }
 _ITEMS: Final = frozenset({"message", "reasoning", *_CALLS, *_HOSTED, *_OUTPUTS})
+_KINDS: Final = frozenset({*_LINES, *_ITEMS, "", "agent_message", "compaction", "compaction_summary", "ghost_snapshot"})
+"""The types of lines and of items that are known, also those that are left out."""
 _TAG: Final = re.compile(r"\s*<([\w-]++)[^<>\n]*+>")  # possessive: no backtracking
 _HARNESS: Final = ("# AGENTS.md instructions", "Warning: ")
 _SPAWN: Final = "spawn_agent"
@@ -130,6 +133,7 @@ class _Rollout:
     def __init__(self, damage: Damage) -> None:
         self.known = False
         """Whether any line was one of a rollout."""
+        self._damage = damage
         self._items = _Account(damage)
         self._events: _Account | None = _Account(damage)
         self._meta: Mapping[str, Any] = {}
@@ -147,6 +151,8 @@ class _Rollout:
     def take(self, line: Mapping[str, Any]) -> None:
         kind = text(line.get("type"))
         payload = line.get("payload")
+        item = text(mapping(payload).get("type")) if kind == "response_item" else kind
+        self._damage.note_kind(item, _KINDS)
         if isinstance(payload, dict) and kind in _LINES:
             self._take(kind, payload, epoch_ms(line.get("timestamp")))
         elif kind in _ITEMS:
@@ -164,6 +170,7 @@ class _Rollout:
             self._event(text(payload.get("type")), payload, time)
         elif kind == "session_meta":
             self._meta = self._meta or payload
+            self._damage.versions.add(text(payload.get("cli_version")))
         elif kind == "turn_context":
             for account in self._accounts():
                 account.model = text(payload.get("model")) or account.model
@@ -260,6 +267,7 @@ class _Rollout:
             return []
         run_id = text(self._meta.get("id")) or path.stem
         agent, parent = _origin(self._meta)
+        account.state_totals(forked=bool(self._meta.get("forked_from_id")) or parent is not None)
         stop = "aborted" if account.builder.truncated else account.stop()
         error = account.error if stop == "error" else None
         parent = None if parent == run_id else parent
@@ -283,6 +291,12 @@ class _Account:
         self._seen: dict[str, bool] = {}
         self._turns: list[int] = []
         self._reported: Mapping[str, Any] = {}
+        self._before: tuple[int, int] | None = None
+        """The input and output tokens of the thread before this rollout, which running totals of a fork include."""
+        self._total: tuple[int, int] | None = (0, 0)
+        """The latest running total; None if totals fell, so that they count no whole session."""
+        self._partial = False
+        """Whether the totals have more than the responses: those of a compaction, or of turns that were rolled back."""
 
     def part(self, time: int | None) -> StepBuilder:
         """The current response, or a new one, for a part that was written now."""
@@ -314,6 +328,7 @@ class _Account:
 
     def compact(self, summary: str, time: int | None) -> None:
         self._ahead = UNKNOWN_USAGE
+        self._partial = True
         self.builder.add_event("compaction", time)
         if summary:
             self.builder.add_message("user", summary, opens_turn=False, time=time)
@@ -325,6 +340,7 @@ class _Account:
         if running == self._reported or not entered:
             return
         self._reported = running
+        self._run_on(mapping(info.get("total_token_usage")), last)
         figures = (
             whole(last.get(name)) for name in ("output_tokens", "cached_input_tokens", "reasoning_output_tokens")
         )
@@ -335,6 +351,24 @@ class _Account:
         else:
             self._ahead = usage
         self.step = None
+
+    def _run_on(self, running: Mapping[str, Any], last: Mapping[str, Any]) -> None:
+        """Note a running total, with the tokens of the response that it came with."""
+        now, added = ((whole(one.get("input_tokens")), whole(one.get("output_tokens"))) for one in (running, last))
+        entered, left = now
+        if self._total is None or entered is None or left is None or entered < self._total[0] or left < self._total[1]:
+            self._total = None
+            return
+        self._total = (entered, left)
+        if self._before is None:
+            self._before = (max(0, entered - (added[0] or 0)), max(0, left - (added[1] or 0)))
+
+    def state_totals(self, *, forked: bool) -> None:
+        """Pass the latest running total to the builder; that of a fork may count responses of its parent."""
+        if self._total is not None and self._before is not None:
+            entered, left = (after - before for after, before in zip(self._total, self._before, strict=True))
+            least = (0, 0) if self._partial or forked else (entered, left)
+            self.builder.state("total_token_usage", input_tokens=(least[0], entered), output_tokens=(least[1], left))
 
     def take(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
         if kind == "turn_aborted":
@@ -364,6 +398,7 @@ class _Account:
 
     def _roll_back(self, turns: int, time: int | None) -> None:
         if turns:
+            self._partial = True
             kept = self._turns[-turns] if turns <= len(self._turns) else 0
             del self._turns[-turns:]
             self.builder.rewind_to(kept, time)

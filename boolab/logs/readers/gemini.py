@@ -97,6 +97,8 @@ class _Entry(NamedTuple):
     model: str = ""
     thoughts: tuple[str, ...] = ()
     usage: Usage = UNKNOWN_USAGE
+    total: int | None = None
+    """All tokens of the response, as the log adds them up."""
     calls: tuple[_Call, ...] = ()
     removed: int | None = None
     """How many steps a rewind removed."""
@@ -210,6 +212,7 @@ class _Session:
 def _add_response(builder: RunBuilder, entry: _Entry) -> None:
     step = builder.add_response(entry.time, model=entry.model)
     step.usage = entry.usage
+    step.state("tokens.total", tokens=entry.total)
     step.add_text(entry.content)
     step.reasoning += entry.thoughts
     for place, call in enumerate(entry.calls):
@@ -231,6 +234,7 @@ def _entry(message: Mapping[str, Any]) -> _Entry:
         model=text(message.get("model")),
         thoughts=tuple(f"{text(thought.get('subject'))}: {text(thought.get('description'))}" for thought in thoughts),
         usage=_usage(mapping(message.get("tokens"))),
+        total=whole(mapping(message.get("tokens")).get("total")),
         calls=tuple(_call(mapping(call)) for call in items(message.get("toolCalls"))),
     )
 

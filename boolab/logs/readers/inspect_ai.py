@@ -60,12 +60,14 @@ from boolab.io.json_input import (
 )
 from boolab.io.packed import unpacked
 from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
+from boolab.logs.checks import Totals
 from boolab.logs.fields import Head, block_text, epoch_ms, first_choice, one_line, scores_of, unique
 from boolab.logs.readers._archives import Archive
 
 NAME: Final = "inspect"
 SCOPE: Final = "run"
 SUFFIXES: Final = (".eval", ".json")
+TESTED: Final = "3"
 PLACES: Final = ()
 LOOKED_FOR: Final = 'an object with "version", "status" and "eval", or a ZIP archive of such (.eval)'
 
@@ -189,6 +191,8 @@ class _Log:
         evaluation = mapping(header.get("eval"))
         config = mapping(evaluation.get("config"))
         self.unfinished = header.get("status", "started") == "started"
+        self.version = whole(header.get("version"))
+        self.results = mapping(header.get("results"))
         self.task = text(evaluation.get("task")) or path.stem
         self.model = text(evaluation.get("model"))
         self.agent = _agent(evaluation, mapping(header.get("plan")))
@@ -212,6 +216,12 @@ class _Log:
             name = sample["id"] if isinstance(sample["id"], str) else json_text(sample["id"])
             run_id = f"{self.id}/{name}/{whole(sample.get('epoch')) or 1}"
             runs.append(_Sample(self, sample, damage).run(unique(run_id, seen), f"{self.task}/{name}"))
+        done, every = (whole(self.results.get(f"{name}_samples")) for name in ("completed", "total"))
+        if done is not None:
+            totals = Totals()
+            totals.compare("results", "samples", (done, max(done, every or 0)), len(runs))
+            damage.inconsistencies += totals.check("", ())
+        damage.versions.update(() if self.version is None else (str(self.version),))
         return runs
 
 
@@ -454,6 +464,11 @@ class _Sample:
             if result is not None:
                 step.results[place] = result._replace(parse_error=True)
         self.builder.note_time(epoch_ms(self._sample.get("completed_at")) if not self._events.models else None)
+        if not any(event.get("cache") == "read" for event in self._events.models):
+            spent = [_usage(mapping(usage)) for usage in mapping(self._sample.get("model_usage")).values()]
+            entered, left = ([getattr(usage, name) for usage in spent] for name in ("input_tokens", "output_tokens"))
+            if spent and None not in (*entered, *left):  # with those of judges and of messages that were removed
+                self.builder.state("model_usage", input_tokens=(0, sum(entered)), output_tokens=(0, sum(left)))
 
     def run(self, run_id: str, task: str) -> Run:
         error = mapping(self._sample.get("error"))

@@ -37,6 +37,7 @@ from boolab.logs.readers._swe_bench import resolved, run_name
 NAME: Final = "mini_swe_agent"
 SCOPE: Final = "run"
 SUFFIXES: Final = (".traj.json", ".trajectory.json")
+TESTED: Final = "mini-swe-agent-1.1"
 PLACES: Final = (
     "~/.config/mini-swe-agent/*.traj.json",
     "~/Library/Application Support/mini-swe-agent/*.traj.json",
@@ -114,6 +115,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
     whole_run = {"messages": document} if isinstance(document, list) else mapping(document)
     if not isinstance(whole_run.get("messages"), list):
         raise RunFormatError(f"a run of mini-swe-agent is {LOOKED_FOR}", path=path, line=1)
+    damage.versions.add(text(whole_run.get("trajectory_format")))
     trajectory = _Trajectory(damage)
     for number, message in enumerate(whole_run["messages"], 1):
         if isinstance(message, dict):
@@ -253,6 +255,8 @@ class _Trajectory:
         totals = {"cost": micro(stats.get("instance_cost")), "responses": whole(stats.get("api_calls"))}
         if any(step.usage.cost is None for step in builder.steps):
             builder.add_totals(**totals)
+        builder.state("info.model_stats.api_calls", responses=totals["responses"])
+        builder.state("info.model_stats.instance_cost", cost=totals["cost"] or None)
         status = text(info.get("exit_status")) or text(self.exit.get("exit_status"))
         stop = _stop(builder, status, totals, limits)
         content = text(info.get("exception_str")) or text(self.exit.get("exception_str"))

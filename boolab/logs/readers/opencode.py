@@ -280,6 +280,7 @@ class _Session:
         self._agent = ""
         self._end: StopReason | None = None
         self._error: str | None = None
+        self._cost_stated = self._cost_read = 0
 
     def take(self, info: Mapping[str, Any], parts: Sequence[Any]) -> None:
         pieces = [(mapping(part), None) for part in parts]
@@ -327,6 +328,7 @@ class _Session:
             if len(responses) == 1 and step.usage == UNKNOWN_USAGE:
                 step.usage = _total_usage(info)
             start = step.ended
+        self._add_cost(info, len(responses))
         self.builder.note_time(completed)
         for part, _ in parts:
             if part.get("type") in _NOTICES:
@@ -373,6 +375,14 @@ class _Session:
         content = error if status == "error" else content_text(state.get("output"))
         self.builder.set_result(step, place, content, is_error=failed, time=end, duration_ms=took)
 
+    def _add_cost(self, info: Mapping[str, Any], responses: int) -> None:
+        """Add the cost that a message states, and that of its responses, if both are known."""
+        costs = [step.usage.cost for step in self.builder.steps[-responses:]] if responses else []
+        stated = micro(info.get("cost"))
+        if costs and stated is not None and None not in costs:
+            self._cost_stated += stated
+            self._cost_read += sum(cost or 0 for cost in costs)
+
     def _notice(self, part: Mapping[str, Any]) -> None:
         if part.get("type") == "compaction":
             self.builder.add_event("compaction", auto=part.get("auto") is True)
@@ -391,6 +401,7 @@ class _Session:
             return None
         if not self.builder.steps:
             self.builder.note_time(_created(self.info))
+        self.builder.totals.compare("cost of its messages", "cost", self._cost_stated, self._cost_read)
         return self.builder.build(
             self.run_id or "session",
             self._end,

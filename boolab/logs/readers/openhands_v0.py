@@ -241,6 +241,8 @@ class _Trajectory:
             row = self._row if own_id == run_id else Row()
             if own_id == run_id and not row.run_id and chain.builder.is_empty:
                 continue
+            if own_id == run_id:
+                chain.builder.state("metrics", **row.totals)
             error = row.error or chain.reason
             stop, limits = self._end(chain, error, row.cap)
             found.append(

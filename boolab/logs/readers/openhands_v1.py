@@ -33,7 +33,7 @@ from boolab.io.json_input import Damage, items, json_values, mapping, parse, tex
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, content_text, epoch_ms, one_line
 from boolab.logs.line_log import LineLog, read_lines
-from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, row_of, usages_of
+from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, row_of, totals_of, usages_of
 
 NAME: Final = "openhands_sdk"
 SCOPE: Final = "turn"
@@ -156,6 +156,7 @@ class _Conversation:
 
     def __init__(self, row: Row, damage: Damage) -> None:
         self.builder = RunBuilder(NAME, damage)
+        self._damage = damage
         self._row = row
         self._usages = row.usages
         self._meter = Meter()
@@ -165,17 +166,21 @@ class _Conversation:
         self._model = row.model
         self._status = ""
         self._error = ""
+        self._stats: Mapping[str, Any] = {}
+        """The latest accumulated metrics of the agent's model."""
 
     def add_state(self, state: Mapping[str, Any]) -> None:
         cap = whole(state.get("max_iterations"))
         self._cap = self._cap if cap is None else cap
         self._model = text(mapping(mapping(state.get("agent")).get("llm")).get("model")) or self._model
-        listed = usages_of(_metrics(mapping(state.get("stats"))))
+        self._stats = _metrics(mapping(state.get("stats"))) or self._stats
+        listed = usages_of(self._stats)
         if listed:
             self._usages = listed
 
     def take(self, event: Mapping[str, Any]) -> None:
         kind, time = text(event.get("kind")), epoch_ms(event.get("timestamp"))
+        self._damage.note_kind(kind, _KINDS)
         if kind == "ConversationStateUpdateEvent":
             self._update(event)
             return
@@ -259,6 +264,7 @@ class _Conversation:
     def _count(self, metrics: Mapping[str, Any]) -> None:
         if not metrics:
             return
+        self._stats = metrics
         self._model = self._model or text(metrics.get("model_name"))
         added = self._meter.read(metrics)
         if self._meter.moved:
@@ -278,6 +284,8 @@ class _Conversation:
             return None
         error = self._error or row.error
         stop, limits = self._end(error)
+        self.builder.state("metrics", **row.totals)
+        self.builder.state("stats", **totals_of(self._stats))
         return self.builder.build(
             run_id,
             stop,

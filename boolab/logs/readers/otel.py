@@ -102,7 +102,7 @@ class _Sorted:
             home = span if span.kind == AGENT else self._home(span)
             name = self._name(span, home)
             if name not in groups:
-                groups[name] = _Group(None if home is None else self._around(home), truncated=damage.truncated)
+                groups[name] = _Group(None if home is None else self._around(home), damage)
             groups[name].take(span, home)
         titles = _titles(groups)
         for name, group in groups.items():
@@ -204,13 +204,13 @@ def _titles(groups: Mapping[_Name, _Group]) -> dict[_Name, str]:
 class _Group:
     """The spans of one run, in order. `above` is the run that it is a subagent of."""
 
-    def __init__(self, above: _Name | None, *, truncated: bool) -> None:
+    def __init__(self, above: _Name | None, damage: Damage) -> None:
         self.above = above
         self._homes: dict[Key, Span] = {}
         self._spans: list[tuple[Span, Span | None]] = []
         self._children: list[tuple[Span, _Name]] = []
         """The subagents that it started, each with the span of the agent or tool."""
-        self._builder = RunBuilder(NAME, truncated=truncated)
+        self._builder = RunBuilder(NAME, truncated=damage.truncated, checked=damage)
         self._known: set[str] = set()
         """The ids of all calls, and of results without a call."""
         self._turn: Key | None = None
@@ -260,6 +260,7 @@ class _Group:
                 self._add_input(agent.given, agent, damage, fresh=False)
         names = (text(home.about.get(_NAMES[home.kind])) for home in self._homes.values())
         stop, error = self._end(agents[-1] if agents else None)
+        self._state_totals(agents)
         return builder.build(
             run_id,
             stop,
@@ -268,6 +269,13 @@ class _Group:
             parent_run_id=None if self.above is None else titles.get(self.above),
             error=error,
         )
+
+    def _state_totals(self, agents: Sequence[Span]) -> None:
+        """Pass the usage of the agents' spans to the builder: that of all responses within, of subagents too."""
+        for name in ("input_tokens", "output_tokens"):
+            spent = [getattr(_usage(agent), name) for agent in agents]
+            if spent and None not in spent:
+                self._builder.state("usage of its agent", **{name: (0 if self._children else sum(spent), sum(spent))})
 
     def _note(self, home: Span, name: _Name, titles: Mapping[_Name, str]) -> None:
         """Add the start of a subagent by the last response before it."""

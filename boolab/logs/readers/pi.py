@@ -34,6 +34,7 @@ from boolab.logs.line_log import LineLog, read_lines
 NAME: Final = "pi"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl",)
+TESTED: Final = "3"
 PLACES: Final = (
     "$PI_CODING_AGENT_DIR/sessions/**/*.jsonl",
     "~/.pi/agent/sessions/**/*.jsonl",
@@ -42,6 +43,10 @@ PLACES: Final = (
 LOOKED_FOR: Final = 'JSON lines: {"type": "session", "id": ..., "cwd": ...}, then {"type": "message", "message": ...}'
 
 _ROLES: Final = frozenset({"user", "assistant", "toolResult"})
+_KINDS: Final = frozenset((
+    "branch_summary", "compact", "compaction", "custom", "custom_message", "label", "message", "model_change",
+    "session", "session_info", "thinking_level_change",
+))  # fmt: skip
 _INTERRUPTED: Final = ("aborted", "error")
 _GATEWAYS: Final = frozenset({"delivery-mirror", "gateway-injected"})
 _TOKENS: Final = ("input", "output", "cacheRead", "cacheWrite")
@@ -69,7 +74,11 @@ def read(path: Path, damage: Damage) -> list[Run]:
     for line in json_lines(path, damage):
         log.take(*line)
     second = log.again()  # it has branches
-    return log.runs() if second is None else read_lines(second, json_lines(path, second.damage))
+    if second is None:
+        return log.runs()
+    runs = read_lines(second, json_lines(path, second.damage))
+    damage.inconsistencies += second.damage.inconsistencies
+    return runs
 
 
 def follow(path: Path, damage: Damage) -> LineLog:
@@ -83,6 +92,7 @@ def _branch(path: Path, damage: Damage, left: Collection[int]) -> LineLog:
 
     def take(number: int, value: object) -> None:
         for _, line in only_objects([(number, value)], damage):
+            damage.note_kind(text(line.get("type")), _KINDS)
             if line.get("type") == "session":
                 session.open(line)
             elif tree.grow(line) not in left:
@@ -142,6 +152,7 @@ class _Session:
 
     def __init__(self, damage: Damage) -> None:
         self.builder = RunBuilder(NAME, damage)
+        self._damage = damage
         self.id = ""
         self.known = False
         """Whether any line was one of a session."""
@@ -151,6 +162,8 @@ class _Session:
 
     def open(self, line: Mapping[str, Any]) -> None:
         self.known = True
+        if (version := whole(line.get("version"))) is not None:
+            self._damage.versions.add(str(version))
         self.id = self.id or text(line.get("id"))
 
     def leave(self, line: Mapping[str, Any]) -> None:
@@ -213,6 +226,7 @@ class _Session:
         step = self.builder.add_response(time, begun, text(message.get("model")))
         step.id = text(message.get("responseId"))
         step.usage = _usage(mapping(message.get("usage")))
+        step.state("usage.totalTokens", tokens=whole(mapping(message.get("usage")).get("totalTokens")))
         if stopped in _INTERRUPTED:
             step.error = why
         else:

@@ -124,6 +124,10 @@ def _run(
         "responses": whole(stats.get("api_calls")),
     }
     builder.add_totals(**totals)
+    if calls := totals["responses"]:
+        # the response whose cost goes beyond a limit is counted, and not kept
+        least = calls - 1 if text(info.get("exit_status")).endswith(("exit_cost", "exit_cost)")) else calls
+        builder.state("info.model_stats.api_calls", responses=(least, calls))
     model = mapping(mapping(_settings(document).get("agent")).get("model"))
     cap, cost = whole(model.get("per_instance_call_limit")), micro(model.get("per_instance_cost_limit"))
     limits = {"steps": cap or None, "cost": cost or None}

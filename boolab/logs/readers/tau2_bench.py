@@ -180,6 +180,7 @@ class _Simulation:
         domain = domain or ("" if self.info else _domain_of(self.path, builder))
         agent = mapping(self.info.get("agent_info"))
         cost = micro(simulation.get("agent_cost"))
+        builder.state("agent_cost", cost=cost or None)
         if any(step.usage.cost is None for step in builder.steps):
             builder.add_totals(cost=cost)
         reward = mapping(simulation.get("reward_info")).get("reward")

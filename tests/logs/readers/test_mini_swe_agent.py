@@ -243,10 +243,12 @@ def test_the_limit_that_was_reached_is_told_by_the_settings(tmp_path: Path) -> N
     settings = {"step_limit": 9, "cost_limit": 0.5}
     info = {"exit_status": "LimitsExceeded", "config": {"agent": settings}, "model_stats": {"instance_cost": 0.75}}
     info["model_stats"] = {"instance_cost": 0.75, "api_calls": 4}
-    run = only(write(tmp_path, asks("ls"), gives("c0"), info=info))
+    with pytest.warns(ReadWarning, match="api_calls states 4 responses; 1 was read"):
+        run = only(write(tmp_path, asks("ls"), gives("c0"), info=info))
     assert run.stop == ("cost_budget", 1, "cost_limit", 500_000, 750_000, ())
     info["model_stats"] = {"instance_cost": 0.75, "api_calls": 9}
-    run = only(write(tmp_path, asks("ls"), gives("c0"), info=info))
+    with pytest.warns(ReadWarning, match="api_calls states 9 responses; 1 was read"):
+        run = only(write(tmp_path, asks("ls"), gives("c0"), info=info))
     assert (run.stop.reason, run.stop.threshold, run.stop.also_fired) == ("step_cap", 9, ("cost_budget",))
 
 

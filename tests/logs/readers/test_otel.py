@@ -148,7 +148,7 @@ def test_a_span_around_several_responses_is_none(tmp_path: Path) -> None:
     spans = [
         span("a", "", "chat", 0),
         span("b", "a", "chat", 1),
-        span("t", "a", "execute_tool", 2),
+        span("t", "a", "execute_tool", 2, tool__name="sum_up"),
         span("c", "a", "chat", 3),
     ]
     (run,) = load_runs(write(tmp_path, *spans))
