@@ -7,11 +7,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -19,7 +21,7 @@ from boolab.cli.arguments import FORMAT, option_of, since_of
 from boolab.cli.help import Command
 from boolab.cli.terminal import clipped, is_terminal
 from boolab.core.axes import AXES, Axis
-from boolab.core.text import WIDTH, count, duration, printable, wrapped
+from boolab.core.text import WIDTH, count, duration, first_of, printable, wrapped
 from boolab.errors import SettingError
 
 if TYPE_CHECKING:
@@ -38,13 +40,19 @@ MORE: Final = """
     variables: BOOLAB_RUN_ID, BOOLAB_AGENT, BOOLAB_SOURCE, BOOLAB_PATH (the log), BOOLAB_PARENT_RUN_ID, BOOLAB_TURN,
     BOOLAB_STEPS, BOOLAB_TOOL_CALLS, BOOLAB_TOKENS, BOOLAB_COST_USD, BOOLAB_STOP_REASON, BOOLAB_STOP_STEP, BOOLAB_RULE,
     BOOLAB_VALUE, BOOLAB_THRESHOLD; what is not known is empty. They are from logs: quote them, as in "$BOOLAB_RUN_ID".
+    A text of more than 4,096 characters is cut. Eight commands run at a time; an alert beyond them waits for one of
+    them to end, and one that runs longer than --exec-timeout is ended.
     """
 
 MAX_COMMANDS: Final = 8
 """How many commands run at the same time; an alert beyond them waits for one of them to end."""
 COMMANDS_TIMEOUT_S: Final = 5.0
-"""How long commands that still run are waited for at the end."""
+"""How long commands that still run, and alerts that wait for them, are waited for at the end."""
+KILL_S: Final = 1.0
+"""How long a command that was asked to end may take to do so."""
+_NAMED: Final = 3
 REDRAW_S: Final = 0.2
+_WORDS: Final = {"fires": "ALERT", "withdrawn": "withdrawn"}
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _FRAME: Final = 3
 """The lines of a terminal that the table leaves free."""
@@ -136,6 +144,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="run this shell command at each alert, with facts in environment variables: see below (default: none)",
     )
     alerts.add_argument(
+        "--exec-timeout",
+        dest="timeout",
+        metavar="TIME",
+        type=seconds_of,
+        default=60.0,
+        help="end a command of --exec, and what it started, that runs longer: 30s, 10m, 2h or 1d (default: 1m)",
+    )
+    alerts.add_argument(
         "--bell",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -191,7 +207,7 @@ def run(args: argparse.Namespace) -> int:
     if args.once:
         return _once(fleet, as_json=args.json)
     output = _output(sys.stdout, bell=args.bell, as_json=args.json)
-    commands = Commands(args.command) if args.command else None
+    commands = Commands(args.command, args.timeout, output.say) if args.command else None
     summary = Summary()
     if not args.json:
         shadow = "" if rule is None else f"; an alert where {rule} would stop one"
@@ -202,14 +218,18 @@ def run(args: argparse.Namespace) -> int:
             summary.count(changes)
             if commands is not None:
                 commands.start(changes)
+            for fault in fleet.take_faults():
+                output.say(fault)
             output.show(changes, fleet)
     except KeyboardInterrupt:
         pass
     finally:
         stop.set()
-        output.end()
         if commands is not None:
             commands.end()
+        for fault in fleet.take_faults():
+            output.say(fault)
+        output.end()
     print(summary.text(fleet), file=sys.stderr)
     return 130
 
@@ -218,6 +238,8 @@ def _once(fleet: Fleet, *, as_json: bool) -> int:
     from boolab.follow.row_text import data_of, table, turn_note
 
     changes = fleet.look()
+    for fault in fleet.take_faults():
+        print(f"boolab: {printable(fault)}", file=sys.stderr)
     if as_json:
         for change in changes:
             if change.kind == "begins":
@@ -247,16 +269,30 @@ class Output:
         """Write what happened."""
         from boolab.follow.row_text import alert_line, line_of
 
-        for change in changes:
+        def text(change: Change) -> str:
             if change.kind in ("fires", "withdrawn"):
-                word = "ALERT" if change.kind == "fires" else "withdrawn"
-                self.stream.write(f"{_clock()} {word} {alert_line(change)}\n")
-            elif change.kind == "gone":
-                self.stream.write(f"{_clock()} {line_of(change.row)}; its log is gone\n")
-            else:
-                self.stream.write(f"{_clock()} {line_of(change.row)}\n")
+                return f"{_WORDS[change.kind]} {alert_line(change)}"
+            return f"{line_of(change.row)}{'; its log is gone' if change.kind == 'gone' else ''}"
+
+        for change in changes:
+            self.stream.write(f"{_clock()} {self.written(change, text)}\n")
         if changes:
             self.stream.flush()
+
+    def written(self, change: Change, write: Callable[[Change], str]) -> str:
+        """A change as text; of one that cannot be written, why, so that the others are."""
+        try:
+            return write(change)
+        except Exception as error:  # noqa: BLE001 - its texts are those of a log
+            return self.unwritten(change, f"{change.kind} cannot be shown ({type(error).__name__}: {error})")
+
+    def unwritten(self, change: Change, why: str) -> str:
+        """What stands for a change that cannot be written."""
+        return f"{change.row.path}: {change.row.run_id:.60}: {why}"
+
+    def say(self, text: str) -> None:
+        """Write a sentence about something that did not work."""
+        print(f"boolab: {printable(text)}", file=sys.stderr)
 
     def end(self) -> None:
         """Nothing more comes."""
@@ -268,10 +304,16 @@ class JsonLines(Output):
     def show(self, changes: list[Change], fleet: Fleet) -> None:  # noqa: ARG002 - as above
         from boolab.follow.row_text import data_of
 
+        def text(change: Change) -> str:
+            return json.dumps({"time": round(time.time(), 3), **data_of(change)})
+
         for change in changes:
-            self.stream.write(json.dumps({"time": round(time.time(), 3), **data_of(change)}) + "\n")
+            self.stream.write(f"{self.written(change, text)}\n")
         if changes:
             self.stream.flush()
+
+    def unwritten(self, change: Change, why: str) -> str:
+        return json.dumps({"kind": change.kind, "run_id": change.row.run_id, "path": change.row.path, "fault": why})
 
 
 class Board(Output):
@@ -282,23 +324,24 @@ class Board(Output):
         self._bell = bell
         self._lines = 0
         self._last: list[str] = []
+        self._said: list[str] = []
         self._drawn = 0.0
 
     def show(self, changes: list[Change], fleet: Fleet) -> None:
         from boolab.follow.row_text import alert_line
 
         alerts = [change for change in changes if change.kind in ("fires", "withdrawn")]
-        if not alerts and time.monotonic() - self._drawn < REDRAW_S:
+        if not alerts and not self._said and time.monotonic() - self._drawn < REDRAW_S:
             return
         self._drawn = time.monotonic()
         size = shutil.get_terminal_size((WIDTH, 24))
         width = size.columns - 1
         lines = [clipped(printable(line), width) for line in self._table(fleet, size.lines - _FRAME, width)]
-        above = []
+        above = [clipped(printable(text), width) for text in self._said]
+        self._said = []
         for change in alerts:
-            word, style = ("ALERT", "31") if change.kind == "fires" else ("withdrawn", "2")
-            text = clipped(printable(f"{_clock()} {word} {alert_line(change)}"), width)
-            above.append(f"\x1b[{style}m{text}\x1b[0m")
+            text = clipped(printable(f"{_clock()} {_WORDS[change.kind]} {self.written(change, alert_line)}"), width)
+            above.append(f"\x1b[{'31' if change.kind == 'fires' else '2'}m{text}\x1b[0m")
         if not above and lines == self._last:
             return
         back = f"\x1b[{self._lines}A\r" if self._lines else ""
@@ -307,6 +350,14 @@ class Board(Output):
         self.stream.write(back + "\x1b[J" + bell + "".join(f"{line}\n" for line in (*above, *head)))
         self.stream.flush()
         self._lines, self._last = len(lines), lines
+
+    def say(self, text: str) -> None:
+        self._said.append(f"boolab: {text}")
+
+    def end(self) -> None:
+        for text in self._said:
+            super().say(text.removeprefix("boolab: "))
+        self._said = []
 
     @staticmethod
     def _table(fleet: Fleet, most: int, width: int) -> list[str]:
@@ -320,55 +371,133 @@ class Board(Output):
         return lines if len(shown) == len(rows) else [*lines, f"and {len(rows) - len(shown):,} more"]
 
 
+class _Running:
+    """A command that runs, until `until`: then it is asked to end, and then killed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], agent: str, timeout: float) -> None:
+        self.process = process
+        self.agent = agent
+        self.until = time.monotonic() + timeout
+        self.asked = False
+
+    def ask(self) -> None:
+        """Ask it, and what it started, to end: its session is its own."""
+        self.asked = True
+        self.until = time.monotonic() + KILL_S
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it, and what it started."""
+        self._send(signal.SIGKILL)  # before it is waited for: then its number may be that of another process
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(KILL_S)
+
+    def _send(self, number: signal.Signals) -> None:
+        with suppress(OSError):  # it has just ended
+            os.killpg(self.process.pid, number)
+
+
 class Commands:
     """Runs the command of `--exec`. Only environment variables carry facts: no text of a log is in a shell's command.
 
+    Eight run at a time, the others wait. One that cannot be started, fails or takes too long is a sentence, and the
+    next alert has its own.
+
     Args:
         command: What the shell runs.
+        timeout: How many seconds it may take; then it is ended, with what it started.
+        say: Called with each sentence.
         environment: The environment of this process.
     """
 
-    def __init__(self, command: str, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        command: str,
+        timeout: float,
+        say: Callable[[str], None],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
         self._command = command
+        self._timeout = timeout
+        self._say = say
         self._environment = environment
-        self._waiting: list[dict[str, str]] = []
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._waiting: deque[Change] = deque()
+        self._running: list[_Running] = []
 
-    def start(self, changes: list[Change]) -> None:
+    def start(self, changes: Iterable[Change]) -> None:
         """Run the command for each alert among the changes."""
-        from boolab.follow.row_text import environment_of
-
-        self._waiting += [environment_of(change) for change in changes if change.kind == "fires"]
+        self._waiting += [change for change in changes if change.kind == "fires"]
         self._reap()
         while self._waiting and len(self._running) < MAX_COMMANDS:
-            facts = self._waiting.pop(0)
-            process = subprocess.Popen(  # noqa: S602 - the user's own command; facts are in the environment
-                self._command,
-                shell=True,
-                env={**self._environment, **facts},
-                stdin=subprocess.DEVNULL,
-                stdout=sys.stderr.fileno(),
-                start_new_session=True,
-            )
-            self._running.append(process)
+            change = self._waiting.popleft()
+            try:
+                self._running.append(self._start(change))
+            except Exception as error:  # noqa: BLE001 - no process is left, an environment is too large, ...
+                why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+                self._say(f"the command of --exec cannot be started for {_agent_of(change)}: {why}")
+
+    def _start(self, change: Change) -> _Running:
+        from boolab.follow.row_text import environment_of
+
+        process = subprocess.Popen(  # noqa: S602 - the user's own command; facts are in the environment
+            self._command,
+            shell=True,
+            env={**self._environment, **environment_of(change)},
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr.fileno(),
+            start_new_session=True,
+        )
+        return _Running(process, _agent_of(change), self._timeout)
 
     def end(self) -> None:
-        """Wait a while for the commands that still run, those that waited included."""
+        """Wait a while for the commands that still run, those that waited included; then end them."""
         deadline = time.monotonic() + COMMANDS_TIMEOUT_S
         while (self._waiting or self._running) and time.monotonic() < deadline:
             self.start([])
             time.sleep(0.02)
-        left = len(self._running) + len(self._waiting)
-        if left:
-            print(f"boolab: {count(left, 'command')} of --exec had not ended", file=sys.stderr)
+        for running in self._running:
+            running.ask()
+        deadline = time.monotonic() + KILL_S
+        while any(running.process.poll() is None for running in self._running) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for running in self._running:
+            running.kill()
+        if self._running:
+            left = [running.agent for running in self._running]
+            ended = (
+                "1 command of --exec had not ended, and was"
+                if len(left) == 1
+                else f"{len(left):,} commands of --exec had not ended, and were"
+            )
+            self._say(f"{ended} ended: {first_of(left, _NAMED)}")
+        if self._waiting:
+            left = [_agent_of(change) for change in self._waiting]
+            without = (
+                "1 alert had no command, because" if len(left) == 1 else f"{len(left):,} alerts had no command, as"
+            )
+            self._say(f"{without} {MAX_COMMANDS} others ran: {first_of(left, _NAMED)}")
 
     def _reap(self) -> None:
-        for process in [*self._running]:
-            code = process.poll()
-            if code is not None:
-                self._running.remove(process)
+        for running in [*self._running]:
+            late = time.monotonic() >= running.until
+            if running.asked:
+                if late:
+                    self._running.remove(running)
+                    running.kill()
+            elif (code := running.process.poll()) is not None:
+                self._running.remove(running)
                 if code:
-                    print(f"boolab: the command of --exec ended with code {code}", file=sys.stderr)
+                    self._say(f"the command of --exec for {running.agent} ended with code {code}")
+            elif late:
+                running.ask()
+                limit = f"{self._timeout:g} seconds (--exec-timeout)"
+                self._say(f"the command of --exec for {running.agent} ran longer than {limit}, and is ended")
+
+
+def _agent_of(change: Change) -> str:
+    from boolab.follow.row_text import name_of
+
+    return name_of(change.row)
 
 
 class Summary:

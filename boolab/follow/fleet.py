@@ -5,6 +5,9 @@ changed (`changed`), or lets it look at all of them (`look`). So it can be teste
 `boolab.follow.watch`.
 
 Logs that were not changed for a while are known by their size and time alone. They are read when they change.
+
+Logs are untrusted, and a fleet follows many: an error about one file, agent or folder is a sentence (`take_faults`),
+and the others are followed.
 """
 
 from __future__ import annotations
@@ -13,15 +16,17 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
+from boolab.core.text import shorten
 from boolab.core.types import Run, Scope
-from boolab.errors import SettingError
+from boolab.errors import BoolabError, SettingError
 from boolab.follow.log_file import LogFile
 from boolab.follow.places import Place
 from boolab.follow.rule_state import Fired, RuleState
@@ -37,6 +42,8 @@ MAX_SHARE: Final = 0.2
 """Of the time that reading one log may take: one that takes 50 ms is read every 250 ms at most."""
 FREE_S: Final = 0.005
 """A log that is read in less than this is read at every change."""
+MAX_REPEATS: Final = 3
+"""How often one sentence about what is not followed is reported."""
 _EVENT_FILE: Final = re.compile(r"event-\d{5,12}-[0-9a-fA-F-]{8,}\.json")
 _ID: Final = re.compile(r"[\w-]{1,60}")
 
@@ -139,10 +146,11 @@ def _locked(
 
 
 class _Agent:
-    """A run of a log, its rule, and its row."""
+    """A run of a log, its rule, and its row. `state` is None where it is to be counted anew."""
 
-    def __init__(self, state: RuleState) -> None:
-        self.state = state
+    def __init__(self) -> None:
+        self.state: RuleState | None = None
+        self.fired: list[Fired] = []
         self.row: AgentRow | None = None
 
 
@@ -202,6 +210,9 @@ class Fleet:
         self._logs: dict[str, _Log] = {}
         self._waiting: dict[str, None] = {}
         self._looked = False
+        self._faults: dict[str, str] = {}
+        self._repeats: Counter[str] = Counter()
+        self._untold: list[str] = []
         self.lock = threading.RLock()
 
     @property
@@ -215,13 +226,40 @@ class Fleet:
         return bool(self._waiting)
 
     @_locked
+    def fault(self, what: str, why: str) -> None:
+        """Note that something is not followed, and why: once, until the reason changes or it is `well` again.
+
+        One and the same is reported `MAX_REPEATS` times at most: a pipe may replace a file and back, again and again.
+
+        Args:
+            what: A file, a folder, an agent: the beginning of the sentence.
+            why: The rest of it.
+        """
+        if self._faults.get(what) != why:
+            self._faults[what] = why
+            text = f"{what}: {why}"
+            self._repeats[text] += 1
+            if self._repeats[text] <= MAX_REPEATS:
+                self._untold.append(text)
+
+    def well(self, what: str) -> None:
+        """Note that something is followed."""
+        self._faults.pop(what, None)
+
+    @_locked
+    def take_faults(self) -> list[str]:
+        """What is not followed, in sentences: those that were noted since the last time."""
+        untold, self._untold = self._untold, []
+        return untold
+
+    @_locked
     def look(self) -> list[Change]:
         """Look at all files, for new ones too.
 
         Returns:
             What happened since the last time.
         """
-        found = {path for place in self.places for path in place.files()}
+        found = {path for place in self.places for path in self._files(place)}
         first, self._looked = not self._looked, True
         after = self._now() - self.idle_s if self.since is None else self.since
         changed = []
@@ -237,6 +275,20 @@ class Fleet:
                 changed.append(path)
         gone = [path for path in self._logs if path not in found]
         return self.changed([*changed, *gone])
+
+    def _files(self, place: Place) -> Iterator[str]:
+        """The files of a place. Of a folder that cannot be searched those that were there, which may still be."""
+        try:
+            if place.kind != "file":
+                os.scandir(place.root).close()  # to walk through it ignores an error
+            yield from place.files()
+        except FileNotFoundError as error:
+            self.fault(place.path, f"{_reason(error)}; it is looked for again")
+        except Exception as error:  # noqa: BLE001 - as below
+            self.fault(place.path, f"{_reason(error)}; it is looked for again")
+            yield from [path for path in self._logs if place.accepts(path)]
+        else:
+            self.well(place.path)
 
     @_locked
     def look_at_running(self) -> list[Change]:
@@ -262,7 +314,11 @@ class Fleet:
             What happened, in the order of the files.
         """
         for path in _with_contents(paths):
-            home = self._home(path)
+            try:
+                home = self._home(path)
+            except Exception as error:  # noqa: BLE001 - as below
+                self.fault(path, _reason(error))
+                continue
             if home is not None:
                 self._waiting[home] = None
         changes: list[Change] = []
@@ -287,12 +343,7 @@ class Fleet:
         after = self._now() - self.idle_s if running else float("-inf")
         rows = [agent.row for log in self._logs.values() for agent in log.agents.values() if agent.row is not None]
         rows = [row for row in rows if row.changed >= after]
-        known = {row.run_id for row in rows}
-        below: dict[str, list[AgentRow]] = {}
-        for row in rows:
-            parent = row.parent_run_id or ""
-            below.setdefault(parent if parent in known and parent != row.run_id else "", []).append(row)
-        return [*_ordered(below, "", 0, set())]
+        return [*_ordered(rows)]
 
     @_locked
     def run(self, run_id: str) -> Run | None:
@@ -319,10 +370,14 @@ class Fleet:
         parts, log.parts = log.parts, False
         try:
             log.file.update(parts=parts)
-        except OSError:
-            if not Path(log.path).exists():
-                yield from self._gone(log)
+        except (FileNotFoundError, NotADirectoryError):
+            self.well(log.path)
+            yield from self._gone(log)
             return
+        except Exception as error:  # noqa: BLE001 - logs are untrusted, and one of them must not stop the others
+            self.fault(log.path, f"{_reason(error)}; it is read again when it changes")
+            return
+        self.well(log.path)
         log.size, log.mtime = log.file.size, log.file.mtime
         log.changed = self._now() if parts else log.mtime
         runs = {run.run_id: run for run in log.file.runs}
@@ -331,7 +386,21 @@ class Fleet:
             if row is not None:
                 yield Change("gone", row)
         for run in runs.values():
-            yield from self._update(log, run)
+            yield from self._try_update(log, run)
+
+    def _try_update(self, log: _Log, run: Run) -> list[Change]:
+        agent = log.agents.setdefault(run.run_id, _Agent())
+        what = f"{log.path}: {shorten(run.agent or run.source, 24)} {shorten(run.run_id, 60)}"
+        try:
+            changes = [*self._update(log, run, agent)]
+        except Exception as error:  # noqa: BLE001 - as above
+            agent.state = None
+            self.fault(
+                what, f"its rule cannot be evaluated ({_reason(error)}); it is counted anew when its log changes"
+            )
+            return []
+        self.well(what)
+        return changes
 
     def _gone(self, log: _Log) -> Iterator[Change]:
         del self._logs[log.path]
@@ -339,15 +408,14 @@ class Fleet:
             if agent.row is not None:
                 yield Change("gone", agent.row)
 
-    def _update(self, log: _Log, run: Run) -> Iterator[Change]:
-        agent = log.agents.get(run.run_id)
-        if agent is None:
+    def _update(self, log: _Log, run: Run, agent: _Agent) -> Iterator[Change]:
+        state, old, before = agent.state, agent.row, agent.fired
+        if state is None:
             scope = scope_of(run.source) if self._scope == "auto" else self._scope
-            agent = log.agents[run.run_id] = _Agent(RuleState(self.rule, scope, prices=self._prices))
-        state, old = agent.state, agent.row
-        before = [*state.fired]
+            state = agent.state = RuleState(self.rule, scope, prices=self._prices)
         state.update(run)
-        row = agent.row = _row(log, run, state)
+        row = _row(log, run, state)
+        agent.row, agent.fired = row, [*state.fired]
         if old is None:
             yield Change("begins", row)
             if row.fired is not None and not row.finished:
@@ -370,20 +438,34 @@ class Fleet:
                 log.file, log.agents = None, {}
 
 
-def _ordered(below: dict[str, list[AgentRow]], above: str, depth: int, seen: set[str]) -> Iterator[AgentRow]:
-    for row in sorted(below.get(above, ()), key=lambda row: (-_latest(below, row, set()), row.path, row.run_id)):
-        if row.run_id not in seen:
-            seen.add(row.run_id)
-            yield row if row.depth == depth else replace(row, depth=depth)
-            yield from _ordered(below, row.run_id, depth + 1, seen)
+def _ordered(rows: Sequence[AgentRow]) -> Iterator[AgentRow]:
+    """The agents, each followed by its subagents; those come first in whose family something changed last."""
+    on_record = {row.run_id for row in rows}
+    below: dict[str | None, list[AgentRow]] = {}
+    for row in rows:
+        below.setdefault(row.parent_run_id if row.parent_run_id in on_record else None, []).append(row)
+    latest: dict[str, float] = {}
+    for row, _ in reversed([*_families(below, rows)]):
+        latest[row.run_id] = max([row.changed, *(latest.get(child.run_id, 0.0) for child in below.get(row.run_id, ()))])
+    for children in below.values():
+        children.sort(key=lambda row: (-latest[row.run_id], row.path, row.run_id))
+    for row, depth in _families(below, rows):
+        yield row if row.depth == depth else replace(row, depth=depth)
 
 
-def _latest(below: dict[str, list[AgentRow]], row: AgentRow, seen: set[str]) -> float:
-    """When the agent, or one below it, changed last."""
-    if row.run_id in seen:
-        return row.changed
-    seen.add(row.run_id)
-    return max([row.changed, *(_latest(below, child, seen) for child in below.get(row.run_id, ()))])
+def _families(
+    below: Mapping[str | None, Sequence[AgentRow]], rows: Sequence[AgentRow]
+) -> Iterator[tuple[AgentRow, int]]:
+    """Each agent once with how many are above it, before those below it. Without recursion: chains have any length."""
+    reached: set[str] = set()
+    for head in (*below.get(None, ()), *rows):  # those last that no family has: agents whose parents form a circle
+        waiting = [(head, 0)]
+        while waiting:
+            row, depth = waiting.pop()
+            if row.run_id not in reached:
+                reached.add(row.run_id)
+                yield row, depth
+                waiting += [(child, depth + 1) for child in reversed(below.get(row.run_id, ()))]
 
 
 def _shown(row: AgentRow) -> tuple[object, ...]:
@@ -436,6 +518,13 @@ def _with_contents(paths: Iterable[str]) -> Iterator[str]:
                 yield from (os.path.join(folder, name) for name in sorted(names))  # noqa: PTH118 - as above
         else:
             yield path
+
+
+def _reason(error: Exception) -> str:
+    """Why something failed, in words."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error) if isinstance(error, BoolabError) else f"{type(error).__name__}: {error}"
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -11,6 +11,7 @@ if another file has its name, or if the bytes around the place of the last read 
 from __future__ import annotations
 
 import os
+from errno import EINVAL
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -90,18 +91,23 @@ class LogFile:
 
         Raises:
             OSError: if the file is not there any more, or cannot be read.
+            Exception: what a reader raises that fails on it. The runs stay as they were.
         """
         stat = self.path.stat()
         if why := no_file(stat):
-            raise OSError(why)
+            raise OSError(EINVAL, why, str(self.path))
         seen = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if seen == self._seen and not parts:
             return False
         before, self._seen = self._seen, seen
         if before is not None and (before[:2] != seen[:2] or before[2] > seen[2]):
             self._restart()
-        with without_collection():
-            self._read(stat.st_size)
+        try:
+            with without_collection():
+                self._read(stat.st_size)
+        except Exception:
+            self._restart()  # what was read of it may be counted in part
+            raise
         return True
 
     def _read(self, size: int) -> None:
@@ -142,7 +148,7 @@ class LogFile:
         except OSError:
             self._seen = None  # it is tried again at the next update
             raise
-        except Exception:  # noqa: BLE001 - logs are untrusted, and one of them must not stop the others
+        except RunFormatError:
             return
         if not (damage.truncated and self.runs):
             self.runs = runs

@@ -10,6 +10,10 @@ from boolab.follow.fleet import AgentRow, Change, Limit
 
 TASK_CHARS: Final = 40
 _ID_CHARS: Final = 8
+_FACT_CHARS: Final = 4096
+"""How long a text is in an environment variable at most: the system allows 128 KiB for one, and 2 MiB for all."""
+_INDENTS: Final = 8
+"""How many agents above one are shown by indenting it; a chain of subagents may have any length."""
 _TWO: Final = 2
 _REASONS: Final = {
     "step_cap": "step cap",
@@ -98,7 +102,7 @@ def line_of(row: AgentRow) -> str:
         parts.append(f"its log lacks {', '.join(row.undecided)}")
     state = state_of(row)
     parts += [state] if state else []
-    return f"{'  ' * row.depth}{name_of(row)}: {'; '.join(parts)}"
+    return f"{_indent(row)}{name_of(row)}: {'; '.join(parts)}"
 
 
 def alert_line(change: Change) -> str:
@@ -139,7 +143,7 @@ def table(rows: Sequence[AgentRow], width: int | None = None) -> list[str]:
     """
     body = [
         [
-            f"{'  ' * row.depth}{name_of(row)}",
+            f"{_indent(row)}{name_of(row)}",
             next_limits(row, 1),
             state_of(row),
             f"{row.turn:,}",
@@ -235,9 +239,15 @@ def environment_of(change: Change) -> dict[str, str]:
             "THRESHOLD": stop.threshold,
         }
     return {
-        f"BOOLAB_{name}": "" if value is None else str(value).replace("\0", "").encode("utf-8", "replace").decode()
+        f"BOOLAB_{name}": ""
+        if value is None
+        else clip(str(value).replace("\0", ""), _FACT_CHARS).encode("utf-8", "replace").decode()
         for name, value in facts.items()
     }
+
+
+def _indent(row: AgentRow) -> str:
+    return "  " * min(row.depth, _INDENTS)
 
 
 def _known(value: int | None, write: Callable[[int], str]) -> str:

@@ -6,15 +6,18 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.cli.watch import Board, Commands, Output, Summary, seconds_of
-from boolab.follow.fleet import Fleet
+from boolab.cli.watch import Board, Commands, JsonLines, Output, Summary, seconds_of
+from boolab.follow import row_text
+from boolab.follow.fleet import Change, Fleet
 from boolab.follow.places import places_of
 from boolab.follow.row_text import table
 from tests.support.growing import claude_lines, encoded
@@ -144,19 +147,117 @@ def test_the_command_of_an_alert_gets_facts_and_never_text_in_its_shell(tmp_path
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"".join(map(encoded, claude_lines(3, session=evil))))
     fleet = Fleet(places_of([path]), bl.max_steps(3), prices=False)
-    commands = Commands(f'cd {tmp_path}; printf "%s|" "$BOOLAB_RUN_ID" "$BOOLAB_STOP_REASON" "$BOOLAB_VALUE" > facts')
+    commands = Commands(
+        f'cd {tmp_path}; printf "%s|" "$BOOLAB_RUN_ID" "$BOOLAB_STOP_REASON" "$BOOLAB_VALUE" > facts', 60, print
+    )
     commands.start(fleet.look())
     commands.end()
     assert (tmp_path / "facts").read_text() == f"{evil}|step_cap|3|"
     assert not (tmp_path / "owned").exists()
 
 
-def test_a_command_that_fails_is_reported(log: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    fleet = Fleet(places_of([log]), bl.max_steps(3), prices=False)
-    commands = Commands("exit 7")
-    commands.start(fleet.look())
+def alerts_of(folder: Path, count: int, session: str = "s") -> list[Change]:
+    for number in range(count):
+        path = folder / f"{session[:9]}{number}.jsonl"
+        path.write_bytes(b"".join(map(encoded, claude_lines(3, session=f"{session}{number}"))))
+    return Fleet(places_of([folder]), bl.max_steps(3), prices=False).look()
+
+
+def run_commands(command: str, changes: list[Change], timeout: float = 60) -> list[str]:
+    """What is said of the command of `--exec` for these changes."""
+    said: list[str] = []
+    commands = Commands(command, timeout, said.append)
+    commands.start(changes)
     commands.end()
-    assert "the command of --exec ended with code 7" in capfd.readouterr().err
+    return said
+
+
+def test_exec_that_fails_is_reported(tmp_path: Path) -> None:
+    assert run_commands("exit 7", alerts_of(tmp_path, 1)) == [
+        "the command of --exec for claude_code s0 ended with code 7"
+    ]
+
+
+def test_exec_with_texts_over_the_systems_limit_runs(tmp_path: Path) -> None:
+    changes = alerts_of(tmp_path, 2, session="A" * 300_000)
+    assert run_commands(f'printf "%s\\n" "$BOOLAB_RUN_ID" >> {tmp_path}/facts', changes) == []
+    assert [len(line) for line in (tmp_path / "facts").read_text().splitlines()] == [4096, 4096]
+
+
+@pytest.mark.parametrize("fault", [OSError(11, "Resource temporarily unavailable"), ValueError("embedded null byte")])
+def test_exec_that_cannot_start_stops_no_other(
+    fault: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, failing = subprocess.Popen, [fault]
+
+    def start(*args: Any, **options: Any) -> Any:
+        if failing:
+            raise failing.pop()
+        return real(*args, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    (said,) = run_commands(f"echo x >> {tmp_path}/facts", alerts_of(tmp_path, 3))
+    assert said.startswith("the command of --exec cannot be started for claude_code s0: ")
+    assert (tmp_path / "facts").read_text() == "x\nx\n"
+
+
+def test_exec_that_hangs_is_ended_and_others_start(tmp_path: Path) -> None:
+    hanging = f'case "$BOOLAB_RUN_ID" in s0) (trap "" TERM; sleep 60);; *) echo x >> {tmp_path}/facts;; esac'
+    said = run_commands(hanging, alerts_of(tmp_path, 12), timeout=0.05)
+    assert said == [
+        "the command of --exec for claude_code s0 ran longer than 0.05 seconds (--exec-timeout), and is ended"
+    ]
+    assert (tmp_path / "facts").read_text() == "x\n" * 11
+
+
+def test_alerts_whose_exec_did_not_start_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("boolab.cli.watch.COMMANDS_TIMEOUT_S", 0.1)
+    said = run_commands(f"echo $$ >> {tmp_path}/pids; sleep 60", alerts_of(tmp_path, 12))
+    assert said == [
+        (
+            "8 commands of --exec had not ended, and were ended: "
+            "claude_code s0, claude_code s1, claude_code s10 and 5 more"
+        ),
+        "4 alerts had no command, as 8 others ran: claude_code s6, claude_code s7, claude_code s8 and 1 more",
+    ]
+    for pid in (tmp_path / "pids").read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
+
+
+@pytest.mark.parametrize("output", [Output, JsonLines, Board])
+def test_change_that_cannot_be_shown_stops_no_other(
+    output: type[Output], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+
+    def failing(real: Callable[[Change], Any]) -> Callable[[Change], Any]:
+        def write(change: Change) -> Any:
+            if change.row.run_id == "s1":
+                raise KeyError("boom")
+            return real(change)
+
+        return write
+
+    for name in ("alert_line", "data_of"):
+        monkeypatch.setattr(row_text, name, failing(getattr(row_text, name)))
+    out = StringIO()
+    changes = alerts_of(tmp_path, 3)
+    output(out).show(changes, Fleet(places_of([tmp_path])))
+    shown = out.getvalue()
+    assert "KeyError: 'boom'" in shown
+    assert all(re.search(rf"{name}\b.*(step cap|step_cap)", shown) for name in ("s0", "s2"))
+
+
+def test_sentences_stand_above_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = StringIO()
+    board = Board(out)
+    board.say("a.jsonl: Permission \x1b denied")
+    board.show([], Fleet(places_of([tmp_path])))
+    assert out.getvalue().count("boolab: a.jsonl: Permission \ufffd denied\n") == 1
+    board.say("too late")
+    board.end()
+    assert capsys.readouterr().err == "boolab: too late\n"
 
 
 def test_the_summary_counts_agents_and_alerts(log: Path) -> None:

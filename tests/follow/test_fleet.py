@@ -2,6 +2,9 @@
 
 import json
 import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -11,7 +14,11 @@ import boolab as bl
 from boolab.errors import RunFormatError, SettingError
 from boolab.follow.fleet import Change, Fleet
 from boolab.follow.places import places_of, usual_places
+from boolab.follow.rule_state import RuleState
 from boolab.follow.watch import watch
+from boolab.io.json_input import Damage
+from boolab.logs.fields import Head
+from boolab.logs.load import readers
 from tests.support.growing import claude_lines, codex_lines, encoded, openhands_lines
 
 NOW = 1_700_000_000.0  # what a test writes itself has the time of the system, which is later
@@ -196,3 +203,174 @@ def test_json_facts_of_a_change_are_plain(tmp_path: Path) -> None:
     assert facts["BOOLAB_STOP_REASON"] == "step_cap"
     assert facts["BOOLAB_PATH"] == str(tmp_path / "s1.jsonl")
     assert "Fix the test" not in " ".join(facts.values())  # no text of the log
+
+
+class Failing:
+    """A reader of the file `bad.jsonl` that raises; of all others that of Claude Code."""
+
+    def __init__(self, error: Exception, *, follows: bool) -> None:
+        self._error = error
+        self._follows = follows
+        self._real = readers()["claude_code"]
+
+    def __getattr__(self, name: str) -> object:
+        if name == "follow" and not self._follows:
+            raise AttributeError(name)
+        return self._follow if name == "follow" else getattr(self._real, name)
+
+    def _follow(self, path: Path, damage: Damage) -> object:
+        if path.name == "bad.jsonl":
+            raise self._error
+        return self._real.follow(path, damage)  # type: ignore[attr-defined]
+
+    def sniff(self, head: Head) -> bool:
+        return True
+
+    def read(self, path: Path, damage: Damage) -> list[bl.Run]:
+        if path.name == "bad.jsonl":
+            raise self._error
+        return self._real.read(path, damage)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (KeyError("boom"), "KeyError: 'boom'"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+        (MemoryError(), "MemoryError: "),
+        (PermissionError(13, "Permission denied"), "Permission denied"),
+    ],
+)
+@pytest.mark.parametrize("follows", [True, False])
+def test_error_of_one_log_is_a_sentence_and_the_others_are_followed(
+    error: Exception, why: str, follows: bool, tmp_path: Path
+) -> None:
+    for name in ("a", "bad", "z"):
+        write(tmp_path / f"{name}.jsonl", claude_lines(2, session=name))
+    fleet = fleet_of(tmp_path, format=Failing(error, follows=follows))
+    assert kinds(fleet.look()) == [("begins", "a"), ("begins", "z")]
+    assert fleet.take_faults() == [f"{tmp_path}/bad.jsonl: {why}; it is read again when it changes"]
+    for name in ("a", "bad", "z"):
+        write(tmp_path / f"{name}.jsonl", claude_lines(3, session=name), at=NOW + 1)
+    assert kinds(fleet.look()) == [("step", "a"), ("step", "z")]
+    assert fleet.take_faults() == []  # the same one is said once
+
+
+def test_error_of_one_agents_rule_is_a_sentence_and_the_others_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = RuleState.update
+
+    def update(state: RuleState, run: bl.Run) -> None:
+        if run.run_id == "bad" and len(run.steps) == 2:
+            raise ZeroDivisionError("boom")
+        real(state, run)
+
+    monkeypatch.setattr(RuleState, "update", update)
+    for name in ("a", "bad", "z"):
+        write(tmp_path / f"{name}.jsonl", claude_lines(1, session=name))
+    fleet = fleet_of(tmp_path, bl.max_steps(1))
+    assert len(kinds(fleet.look())) == 6
+    for steps in (2, 3):
+        for name in ("a", "bad", "z"):
+            write(tmp_path / f"{name}.jsonl", claude_lines(steps, session=name), at=NOW + steps)
+        found = [run_id for kind, run_id in kinds(fleet.look()) if kind == "step"]
+        assert found == (["a", "z"] if steps == 2 else ["a", "bad", "z"])  # and no alert comes twice
+        said = fleet.take_faults()
+        assert len(said) == (steps == 2)
+        assert (
+            not said or "bad.jsonl: claude_code bad: its rule cannot be evaluated (ZeroDivisionError: boom)" in said[0]
+        )
+
+
+def test_folder_that_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
+    top = tmp_path / "logs"
+    write(top / "s1.jsonl", claude_lines(1))
+    fleet = fleet_of(top)
+    fleet.look()
+    shutil.rmtree(top)
+    assert kinds(fleet.look()) == [("gone", "s1")]
+    assert fleet.take_faults() == [f"{top}: No such file or directory; it is looked for again"]
+    write(top / "s2.jsonl", claude_lines(1, session="s2"))
+    assert kinds(fleet.look()) == [("begins", "s2")]
+
+
+def test_folder_that_cannot_be_searched_loses_no_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "s1.jsonl", claude_lines(1))
+    fleet = fleet_of(tmp_path)
+    fleet.look()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", lambda _path: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+        write(path, claude_lines(2), at=NOW + 1)
+        assert kinds(fleet.look()) == [("step", "s1")]
+    assert fleet.take_faults() == [f"{tmp_path}: Permission denied; it is looked for again"]
+
+
+def test_agents_whose_parents_form_a_circle_are_shown(tmp_path: Path) -> None:
+    run = bl.run_sync(None, "x", model=bl.ScriptedModel(["Hi."]))
+    parents = {"a": "b", "b": "a", "c": "c", "d": "a", "e": None}
+    runs = [replace(run, run_id=name, parent_run_id=parent) for name, parent in parents.items()]
+    bl.save_runs(runs, tmp_path / "runs.jsonl")
+    fleet = fleet_of(tmp_path, since=0)
+    fleet.look()
+    assert sorted(row.run_id for row in fleet.rows(running=False)) == ["a", "b", "c", "d", "e"]
+
+
+def followed(fleet: Fleet, write_more: Callable[[], object], *, wanted: tuple[str, str]) -> None:
+    """Follow until something happened; the suite's timeout ends it if it does not."""
+    stop, begun = Event(), False
+    for changes in watch(fleet, stop):
+        if wanted in kinds(changes):
+            stop.set()
+        elif not begun:
+            begun = True
+            write_more()
+
+
+def test_name_that_is_not_utf8_ends_nothing(tmp_path: Path) -> None:
+    top = os.fsencode(tmp_path)
+    path = tmp_path / "s1.jsonl"
+    path.write_bytes(b"".join(map(encoded, claude_lines(1))))
+
+    def write_more() -> None:
+        Path(os.fsdecode(top + b"/\xff.tmp")).write_bytes(b"x")
+        odd = Path(os.fsdecode(top + b"/\xff\xfe.jsonl"))
+        odd.write_bytes(b"".join(map(encoded, claude_lines(3, session="odd"))))
+
+    fleet = Fleet(places_of([tmp_path]), bl.max_steps(3), prices=False)
+    followed(fleet, write_more, wanted=("fires", "odd"))
+    followed(fleet, lambda: path.write_bytes(b"".join(map(encoded, claude_lines(3)))), wanted=("fires", "s1"))
+    assert any("changes of files: the system does not report them" in said for said in fleet.take_faults())
+
+
+def test_logs_are_looked_at_where_the_system_reports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_paths: object, **_options: object) -> Iterator[object]:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("watchfiles.watch", refuse)
+    monkeypatch.setattr("boolab.follow.watch.LOOK_AT_RUNNING_S", 0.0)
+    monkeypatch.setattr("boolab.follow.watch.TICK_MS", 10)
+    path = tmp_path / "s1.jsonl"
+    path.write_bytes(b"".join(map(encoded, claude_lines(1))))
+    fleet = Fleet(places_of([tmp_path]), bl.max_steps(3), prices=False)
+    followed(fleet, lambda: path.write_bytes(b"".join(map(encoded, claude_lines(3)))), wanted=("fires", "s1"))
+    new = tmp_path / "new" / "s2.jsonl"
+    followed(fleet, lambda: write(new, claude_lines(1, session="s2"), at=path.stat().st_mtime), wanted=("begins", "s2"))
+    (said,) = fleet.take_faults()
+    assert said == (
+        "changes of files: the system does not report them (OSError: [Errno 24] Too many open files); the logs are "
+        "looked at every second"
+    )
+
+
+def test_folder_that_is_made_again_is_watched_at_once(tmp_path: Path) -> None:
+    top = tmp_path / "logs"
+    (top / "s1.jsonl").parent.mkdir()
+    fleet = Fleet(places_of([top]), bl.max_steps(3), prices=False)
+
+    def write_more() -> None:
+        shutil.rmtree(top)
+        top.mkdir()
+        (top / "s1.jsonl").write_bytes(b"".join(map(encoded, claude_lines(3))))
+
+    followed(fleet, write_more, wanted=("fires", "s1"))

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 EVERY_S: Final = 0.25
 """How often the table is drawn at most."""
 SHUTDOWN_TIMEOUT_S: Final = 5.0
+MAX_FAULTS: Final = 5
+"""How many of the latest faults the text shows."""
 MAX_BARS: Final = 24
 """How many agents the picture shows at most."""
 
@@ -50,6 +52,7 @@ class WatchView(OpensRuns):
         following: Whether the logs are followed; set it to stop, or to continue.
         opened: `{"run": run_id, "step": n}`, the run that is open below; None for nothing.
         alerts: Where the rule was true since the beginning: `run`, `step`, `reason`, `text`, and `at`, in seconds.
+        faults: What could not be followed or shown since the beginning, in sentences; all else is.
     """
 
     following = traitlets.Bool(default_value=True)
@@ -57,6 +60,7 @@ class WatchView(OpensRuns):
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self.alerts: list[dict[str, Any]] = []
+        self.faults: list[str] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._drawn = 0.0
@@ -124,7 +128,13 @@ class WatchView(OpensRuns):
 
     def _take(self, changes: Iterable[Change]) -> None:
         now = time.time()
-        self.alerts += [alert_of(change, now) for change in changes if change.kind in ("fires", "withdrawn")]
+        self.faults += self._fleet.take_faults()
+        for change in changes:
+            if change.kind in ("fires", "withdrawn"):
+                try:
+                    self.alerts.append(alert_of(change, now))
+                except Exception as error:  # noqa: BLE001 - its texts are those of a log, and others follow
+                    self.faults.append(f"{change.row.path}: an alert cannot be shown ({type(error).__name__}: {error})")
 
     def _title(self) -> str:
         data = self.data
@@ -136,7 +146,7 @@ class WatchView(OpensRuns):
 
         rows = self._fleet.rows(running=self._fleet.since is None)
         lines = table(rows) if rows else ["no agent is running"]
-        return "\n".join([*lines, *(alert["text"] for alert in self.data["alerts"])])
+        return "\n".join([*lines, *(alert["text"] for alert in self.data["alerts"]), *self.faults[-MAX_FAULTS:]])
 
     def _picture(self) -> bytes:
         rows = [row for row in self.data["rows"] if row["limits"]][:MAX_BARS][::-1]
@@ -187,7 +197,10 @@ def _run(view: weakref.ref[WatchView], fleet: Fleet, stop: threading.Event) -> N
         there = view()
         if there is None:
             return
-        there._changed(changes)  # noqa: SLF001 - the view's own thread
+        try:
+            there._changed(changes)  # noqa: SLF001 - the view's own thread
+        except Exception as error:  # noqa: BLE001 - the next change may be shown
+            there.faults.append(f"the table cannot be drawn ({type(error).__name__}: {error})")
         del there
 
 
