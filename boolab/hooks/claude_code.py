@@ -14,11 +14,13 @@ request to the model: that is the boundary of `boolab.rules.stop`, so one such e
 What counts
 -----------
 - A call is one call, with the events before and after it, by its `tool_use_id`. An event that comes twice, from a hook
-  that is in the settings of both the user and the project, counts once.
+  that is in the settings of both the user and the project, counts once. A call without an id counts nowhere.
 - A call that was asked for and has no result was denied: by this hook, by another, by a rule of the settings, or by the
   user. It counts nowhere, and a response with no other call is no step.
-- A call of a tool that does not exist, or with arguments that do not fit, has no event of its own and is an error. It
-  counts, as in the transcript.
+- A call of a tool that does not exist, or with arguments that do not fit, has no event of its own and is an error, by
+  the text of its result. It counts, as in the transcript.
+- A hook can be killed, or find the disk full. What it did not write down is not known, and never an error:
+  `boolab.hooks.counts` has what counts then.
 - Each subagent has its own count, by `agent_id`. Where it ends, its parent continues.
 - `UserPromptSubmit` begins a turn, unless it is the notice that a background task has ended. A compaction is no
   message, and a session that is resumed keeps its id: both change no count. `SessionStart` with the source `compact`
@@ -37,9 +39,21 @@ from __future__ import annotations
 
 import json
 import os
-import time
 
-from boolab.hooks.journal import Journal, journal_path, line_of, prune
+from boolab.hooks.call_record import call_id, call_records
+from boolab.hooks.journal import (
+    Journal,
+    JournalError,
+    append,
+    boundary_of,
+    compact,
+    is_long,
+    journal_path,
+    mark_lost,
+    prune,
+    session_key,
+    start_anew,
+)
 from boolab.hooks.log import log
 from boolab.hooks.options import Options
 
@@ -58,8 +72,8 @@ EVENTS = (
 FIRST_VERSION = (2, 1, 118)
 """The first version of Claude Code with `PostToolBatch`."""
 _NOTICE = "<task-notification>"
-_COMPACTED: dict[str, object] = {"e": "compact"}
-_BY_CALL = {"PostToolUse": "ran", "PostToolUseFailure": "failed"}
+_TURNS = ("UserPromptSubmit", "SubagentStart")
+_BY_CALL = {"PreToolUse": "asked", "PostToolUse": "ran", "PostToolUseFailure": "failed"}
 
 
 def respond(event: dict[str, object], options: Options) -> dict[str, object] | None:
@@ -78,52 +92,72 @@ def respond(event: dict[str, object], options: Options) -> dict[str, object] | N
         OSError: if the state cannot be kept.
     """
     name, session, agent = event.get("hook_event_name"), event.get("session_id"), event.get("agent_id")
-    if not isinstance(name, str) or not isinstance(session, str):
+    if not isinstance(name, str) or not isinstance(session, str) or not session:
         msg = "the event has no hook_event_name or no session_id"
-        raise ValueError(msg)  # noqa: TRY004 - it may have another name as well
+        raise ValueError(msg)
+    if agent is not None and not isinstance(agent, str):
+        msg = "the event has an agent_id that is no text"
+        raise ValueError(msg)
     if name not in EVENTS:
         return None
+    path = journal_path(session, agent or None)
+    try:
+        return _respond(name, path, event, options)
+    except JournalError as error:
+        start_anew(path)
+        log(event, "failed", error=f"JournalError: {error}: counts begin anew")
+        return _respond(name, path, event, options)
+
+
+def _respond(name: str, path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
     if name == "SessionStart":
         prune()
-        if event.get("source") != "compact":
-            return None
-    if name == "UserPromptSubmit" and str(event.get("prompt", "")).lstrip().startswith(_NOTICE):
-        return None
-    path = journal_path(session, agent if isinstance(agent, str) and agent else None)
+    try:
+        _keep(name, path, event)
+    except BaseException:
+        mark_lost(path, "turn" if name in _TURNS else "lost")
+        raise
+    if name == "PreToolUse":
+        return _asked(path, event, options)
+    if name == "PostToolBatch" and event.get("tool_calls"):
+        return _done(path, event, options)
     if name in ("Stop", "SubagentStop"):
         _ended(path, event, options)
-        return None
-    with Journal(path) as journal:
-        if name == "PreToolUse":
-            return _asked(journal, event, options)
-        if name == "PostToolBatch":
-            return _batch(journal, event, options)
-        _keep(journal, name, event)
     return None
 
 
-def _keep(journal: Journal, name: str, event: dict[str, object]) -> None:
-    """Keep an event that has no answer."""
+def _keep(name: str, path: str, event: dict[str, object]) -> None:
+    """Add what happened to the journal, before anything is decided."""
     if name in _BY_CALL:
-        journal.append({"e": _BY_CALL[name], "id": event.get("tool_use_id")})
-    elif name != "SessionStart":
-        journal.append({"e": "turn", "t": _now()})
-    elif not journal.data.endswith(line_of(_COMPACTED)):  # another hook on the session has not kept it
-        journal.append(_COMPACTED)
+        append(path, {"e": _BY_CALL[name], "id": _call_id(event)})
+    elif name == "PostToolBatch":
+        calls = call_records(event.get("tool_calls"), session_key(path))
+        # Another hook on the session may have kept it.
+        if Journal(path).last_step() != [call[0] for call in calls] and calls:
+            append(path, boundary_of("step", calls=calls))
+    elif name == "SubagentStart" or (name == "UserPromptSubmit" and not _is_notice(event)):
+        append(path, boundary_of("turn"))
+    elif name == "SessionStart" and event.get("source") == "compact":
+        append(path, {"e": "compact"})
 
 
-def _asked(journal: Journal, event: dict[str, object], options: Options) -> dict[str, object] | None:
+def _is_notice(event: dict[str, object]) -> bool:
+    return str(event.get("prompt", "")).lstrip().startswith(_NOTICE)
+
+
+def _asked(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
     """Before a call: deny it where the rule is true."""
-    verdict = journal.verdict(str(options))
+    journal = Journal(path)
+    on, _ = journal.last_two()
+    verdict = journal.verdict(str(options), on)
     if verdict is None:
-        from boolab.hooks.replay import replay
+        from boolab.hooks.replay import Boundary, state_after
 
-        verdict = replay(journal, options).record(options)
+        verdict = Boundary(state_after(journal.data), options).record(on)
         journal.append(verdict)
-    denied = verdict["action"] == "stop"
-    journal.append({"e": "blocked" if denied else "asked", "id": event.get("tool_use_id")})
-    if not denied:
+    if verdict["action"] != "stop":
         return None
+    journal.append({"e": "blocked", "id": _call_id(event)})
     log(event, "deny", verdict, tool=str(event.get("tool_name", "")))
     return {
         "hookSpecificOutput": {
@@ -134,52 +168,66 @@ def _asked(journal: Journal, event: dict[str, object], options: Options) -> dict
     }
 
 
-def _batch(journal: Journal, event: dict[str, object], options: Options) -> dict[str, object] | None:
-    """After all calls of a response: count the step, and say so where the rule is true."""
-    from boolab.hooks.replay import call_record, replay
-
-    given = event.get("tool_calls")
-    calls = [call_record(call) for call in given if isinstance(call, dict)] if isinstance(given, list) else []
-    known = journal.step_of(calls)
-    stood = journal.verdict(str(options), before=known)
-    if known is None:
-        journal.append({"e": "step", "t": _now(), "calls": calls})
+def _done(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
+    """After all calls of a response: say so where the rule is true."""
+    journal = Journal(path)
+    of, step = str(options), journal.last_step()
+    if step is None or not any(step):
+        return None
+    on, before = journal.last_two()
+    stood = journal.verdict(of, before)
     if stood is not None and stood["action"] == "stop":  # also with calls that Claude Code refused: none was denied
-        journal.append(stood)
+        journal.append({**stood, "on": on})
         log(event, "end", stood)
         return {"continue": False, "stopReason": _sentence(stood)}
-    boundary = replay(journal, options)
-    verdict = boundary.record(options)
-    journal.append(verdict)
-    if not boundary.is_at(calls):
-        if verdict["action"] != "stop" or not boundary.was_denied(calls):
-            return None
-        log(event, "end", verdict)
-        return {"continue": False, "stopReason": _sentence(verdict)}
-    if boundary.is_new:
+    from boolab.hooks.replay import Boundary, state_after
+
+    boundary = Boundary(state_after(journal.data), options)
+    verdict = boundary.record(on)
+    is_first = journal.verdict(of, on) is None
+    if is_first:
+        journal.append(verdict)
+    if is_long(journal.data):
+        _compact(path, event)
+    if not boundary.is_at(step):
+        return None
+    if boundary.is_new and is_first:
         log(event, "would stop" if options.action == "shadow" else options.action, verdict)
     if verdict["action"] == "continue":
         return None
     return {"hookSpecificOutput": {"hookEventName": "PostToolBatch", "additionalContext": _sentence(verdict)}}
 
 
+def _compact(path: str, event: dict[str, object]) -> None:
+    """Write a journal anew. If that fails, it is only longer, and the answer is given all the same."""
+    from boolab.hooks.replay import state_after
+
+    try:
+        compact(path, lambda data: state_after(data).as_json())
+    except (OSError, JournalError) as error:
+        log(event, "failed", error=f"{type(error).__name__}: {error}")
+
+
 def _ended(path: str, event: dict[str, object], options: Options) -> None:
     """The agent has given its answer: keep for the log how far it came."""
-    from boolab.hooks.replay import replay
+    from boolab.hooks.replay import Boundary, state_after
 
     if not os.path.exists(path):  # noqa: PTH110 - pathlib takes long to import
         return  # an agent of Claude Code's own, without tools
-    with Journal(path) as journal:
-        boundary = replay(journal, options)
-    log(event, "finished", boundary.record(options), **boundary.counted())
+    boundary = Boundary(state_after(Journal(path).data), options)
+    log(event, "finished", boundary.record(""), **boundary.counted())
+
+
+def _call_id(event: dict[str, object]) -> str:
+    name = call_id(event.get("tool_use_id"))
+    if name is None:
+        msg = "the event has no tool_use_id"
+        raise ValueError(msg)
+    return name
 
 
 def _sentence(verdict: dict[str, object]) -> str:
     return f"boolab: {verdict['message']}"
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def read_event(text: str) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 It never stands in the agent's way by a failure of its own. Claude Code takes exit code 2 for a denial, and every other
 for an error of the hook; this process ends with 0 whatever happens, and an error is a line in its log. If it takes
-longer than `TIME_LIMIT_S`, say because a lock is not released, it ends without an answer too.
+longer than `TIME_LIMIT_S`, say because its input has no end, it ends without an answer too.
 """
 
 from __future__ import annotations
@@ -41,9 +41,17 @@ def main(words: list[str], source: int = 0, sink: int = 1) -> int:
     Returns:
         The exit code: 0, also after an error. 2 if a person started it in a terminal, where no event can come.
     """
-    if os.isatty(source):
-        sys.stderr.write("boolab: Claude Code starts this command, with an event as its input; see --help\n")
-        return 2
+    try:
+        if os.isatty(source):
+            sys.stderr.write("boolab: Claude Code starts this command, with an event as its input; see --help\n")
+            return 2
+        _run(words, source, sink)
+    except BaseException:  # noqa: BLE001, S110 - such as a second error, or Ctrl-C: nothing of it is the agent's
+        pass
+    return 0
+
+
+def _run(words: list[str], source: int, sink: int) -> None:
     try:
         signal.signal(signal.SIGALRM, _too_late)
         signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_S)
@@ -54,7 +62,6 @@ def main(words: list[str], source: int = 0, sink: int = 1) -> int:
     except Exception as error:  # noqa: BLE001 - no error of the hook may stop the agent
         signal.setitimer(signal.ITIMER_REAL, 0)
         _report(error)
-    return 0
 
 
 def _answer(words: list[str], source: int) -> dict[str, object] | None:
@@ -73,12 +80,9 @@ def _input(source: int) -> str:
 
 
 def _report(error: Exception) -> None:
-    try:
-        from boolab.hooks.log import log
+    from boolab.hooks.log import log
 
-        log({}, "failed", error=f"{type(error).__name__}: {error}"[:500])
-    except Exception:  # noqa: BLE001, S110 - there is nowhere left to say it
-        pass
+    log({}, "failed", error=f"{type(error).__name__}: {error}"[:500])
 
 
 def _too_late(*_: object) -> None:

@@ -17,26 +17,30 @@ def log_path() -> str:
 
 
 def log(event: dict[str, object], did: str, verdict: dict[str, object] | None = None, **more: str | int | None) -> None:
-    """Add a line to the log.
+    """Add a line to the log. One that cannot be written is left out: it changes no answer.
 
     Args:
         event: The event, for its session and agent.
         did: What was done, such as `deny`, or `would stop` in shadow.
         verdict: The verdict that it was done for.
         more: Further values of the line.
-
-    Raises:
-        OSError: if the file cannot be written.
     """
     verdict = verdict or {}
     line: dict[str, object] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "did": did}
     line |= {"session": event.get("session_id"), "agent": event.get("agent_type") if event.get("agent_id") else None}
     line |= {name: verdict[name] for name in ("rule", "reason", "step") if verdict.get(name) is not None}
-    append({**line, **more})
+    try:
+        append({**line, **more})
+    except OSError:
+        return
 
 
 def append(line: dict[str, object]) -> None:
-    """Add a line as it is."""
+    """Add a line as it is.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
     path = log_path()
     fd = open_private(path)
     try:

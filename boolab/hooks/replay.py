@@ -1,21 +1,21 @@
-"""Folds a journal through a `Monitor`: where the agent stands, and the verdict there."""
+"""Where an agent stands by its journal, and the verdict of the options there."""
 
 from __future__ import annotations
 
-import json
-from hashlib import blake2b
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from boolab.core.redacted import BEGINNING, RedactedArguments, redacted_result
-from boolab.core.types import Scope, ToolCall, ToolResult
+from boolab.core.types import Scope, Stop
 from boolab.errors import SettingError, near
-from boolab.hooks.journal import Journal, records
+from boolab.hooks.counts import IDENTITIES, Counts, Place, State
+from boolab.hooks.journal import JournalError, records
 from boolab.hooks.options import Options
+from boolab.rules.call_identity import exempting
+from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.rules.limits import RULES
-from boolab.rules.monitor import Action, Monitor, Verdict
+from boolab.rules.monitor import CONTINUE, Action, Monitor, Verdict, verdict_at
+from boolab.rules.stop import StopRule
 
-IDENTITIES: Final = ("canonical", "ordered", "call+result", "tool")
-"""What a hook can compare calls by: it never sees their text as it was sent."""
+_TURN: Final = b'{"e":"turn"'
 
 
 def monitor_for(options: Options) -> Monitor:
@@ -38,6 +38,10 @@ def monitor_for(options: Options) -> Monitor:
     if options.exempt and "doom_loop" not in options.limits:
         msg = "--exempt names tools whose repeats are no loop: it needs --doom-loop"
         raise SettingError(msg)
+    if option := next((tool for tool in options.exempt if tool.startswith("-")), None):
+        raise SettingError(f"--exempt {option!r}: expected the name of a tool, and none begins with a hyphen")
+    if zero := next((name for name, value in options.limits.items() if not value > 0), None):
+        raise SettingError(f"--{zero.replace('_', '-')} {options.limits[zero]:g}: expected a number above 0")
     same = {"doom_loop": {"identity": options.identity, "exempt": options.exempt}}
     rules = [RULES[name](value, **same.get(name, {})) for name, value in options.limits.items()]
     if not rules:
@@ -50,163 +54,91 @@ def monitor_for(options: Options) -> Monitor:
 
 
 class Boundary:
-    """Where an agent stands.
+    """Where an agent stands, under the options of a hook.
 
     Args:
-        monitor: The monitor that counts its steps.
-
-    Attributes:
-        verdict: The verdict.
-        is_new: Whether the rule became true with the latest step that counted.
-    """
-
-    __slots__ = ("_asked", "_began_ms", "_blocked", "_failed", "_monitor", "_ran", "_seen", "_step", "is_new")
-
-    def __init__(self, monitor: Monitor) -> None:
-        self._monitor = monitor
-        self._asked: set[object] = set()
-        self._blocked: set[object] = set()
-        self._ran: set[object] = set()
-        self._failed: set[object] = set()
-        self._seen: set[object] = set()
-        self._step: list[object] = []
-        self._began_ms: int | None = None
-        self.is_new = False
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict."""
-        return self._monitor.verdict
-
-    def apply(self, record: dict[str, Any]) -> None:
-        """Count what happened next.
-
-        Args:
-            record: A record of a journal.
-        """
-        kind, time_ms = record.get("e"), record.get("t")
-        if self._began_ms is None and isinstance(time_ms, int):
-            self._began_ms = time_ms
-        if kind == "turn":
-            self._monitor.open_turn()
-            if self._monitor.scope == "turn":
-                self._began_ms = time_ms
-        elif kind == "compact":
-            self._monitor.compacted()
-        elif kind == "step":
-            self._count(record.get("calls") or [], time_ms)
-        elif kind in ("asked", "blocked", "ran", "failed"):
-            getattr(self, f"_{kind}").add(record.get("id"))
-
-    def _count(self, calls: list[list[Any]], time_ms: int | None) -> None:
-        """Count a step, unless it was counted before or none of its calls was executed."""
-        calls = [call for call in calls if len(call) == len(_FIELDS) and (call[0] is None or call[0] not in self._seen)]
-        self._seen.update(call[0] for call in calls)
-        results = [self._result(call) for call in calls]
-        if not any(results):
-            return
-        had_stop = self.verdict.stop is not None
-        elapsed = None if time_ms is None or self._began_ms is None else max(0, time_ms - self._began_ms)
-        self._monitor.after([_call(*call) for call in calls], results, elapsed_ms=elapsed)
-        self._step = [call[0] for call in calls]
-        self.is_new = not had_stop and self.verdict.stop is not None
-
-    def _result(self, call: list[Any]) -> ToolResult | None:
-        """What a call gave; None if it was denied."""
-        call_id, *_, number, begins, chars = call
-        is_denied = call_id in self._asked or call_id in self._blocked
-        if call_id in self._failed or not (is_denied or call_id in self._ran):
-            failed = True  # it failed, or Claude Code refused it: no such tool, or arguments that do not fit
-        elif call_id in self._ran:
-            failed = False
-        else:
-            return None
-        content = redacted_result(number, begins, chars, timed_out=False)
-        return ToolResult(str(call_id), content, is_error=failed)
-
-    def record(self, options: Options) -> dict[str, object]:
-        """The verdict as a record of the journal.
-
-        Args:
-            options: The options that it is of.
-        """
-        action, stop, message = self.verdict
-        found: dict[str, object] = {"e": "verdict", "of": str(options), "action": action}
-        if stop is None:
-            return found
-        return found | {"rule": stop.rule, "reason": stop.reason, "step": stop.step, "message": message}
-
-    def is_at(self, calls: list[list[object]]) -> bool:
-        """Whether these calls are the latest step that counted."""
-        return bool(calls) and [call[0] for call in calls] == self._step
-
-    def was_denied(self, calls: list[list[object]]) -> bool:
-        """Whether this hook has denied a call of these, and none was executed."""
-        ids = {call[0] for call in calls}
-        return not ids.isdisjoint(self._blocked) and ids.isdisjoint(self._ran | self._failed)
-
-    def counted(self) -> dict[str, int | None]:
-        """How many steps and calls were counted."""
-        counters = self._monitor.counters
-        return {"steps": counters["steps"], "tool_calls": counters["tool_calls"]}
-
-
-def replay(journal: Journal, options: Options) -> Boundary:
-    """Where an agent stands by its journal.
-
-    Args:
-        journal: Its journal.
+        state: What was counted.
         options: The limits, and what happens at them.
 
     Raises:
         SettingError: if the options do not make a rule.
     """
-    boundary = Boundary(monitor_for(options))
-    for record in records(journal.of_turn() if options.scope == "turn" else journal.data):
-        boundary.apply(record)
-    return boundary
+
+    __slots__ = ("_counts", "_options", "_rule", "_state")
+
+    def __init__(self, state: State, options: Options) -> None:
+        monitor = monitor_for(options)
+        self._rule = cast("StopRule", monitor.rule)
+        self._state = state
+        self._counts: Counts = state.run if monitor.scope == "run" else state.turn
+        self._options = options
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict. A rule that depends on a counter that is not known is not true."""
+        stop = self._stop(self._counts.place)
+        if stop is None:
+            return CONTINUE
+        return verdict_at(stop, cast("Action", self._options.action), was_true=not self.is_new)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the rule became true with the latest step that counted."""
+        before = self._counts.before
+        return self._stop(self._counts.place) is not None and (before is None or self._stop(before) is None)
+
+    def record(self, on: str) -> dict[str, object]:
+        """The verdict as a record of the journal.
+
+        Args:
+            on: The name of the step or turn that it comes after.
+        """
+        action, stop, message = self.verdict
+        record: dict[str, object] = {"e": "verdict", "on": on, "of": str(self._options), "action": action}
+        about = {} if stop is None else {"rule": stop.rule, "reason": stop.reason, "step": stop.step}
+        return record | about | {"message": message}
+
+    def is_at(self, step: list[object] | None) -> bool:
+        """Whether the latest step that counted is of the calls with these ids."""
+        return bool(step) and step == self._state.step
+
+    def counted(self) -> dict[str, int | None]:
+        """How many steps and calls were counted."""
+        counters = self._counts.place.counters
+        return {"steps": counters["steps"], "tool_calls": counters["tool_calls"]}
+
+    def _stop(self, place: Place) -> Stop | None:
+        counters = dict(place.counters)
+        exempt = place.last is not None and place.last[0] in self._options.exempt
+        same = counters[RepeatStreak(self._options.identity).name]
+        # Only calls of one tool are the same, so an exempt tool has a streak of its own, and it is 1.
+        counters[_repeats(self._options).name] = 1 if exempt else same
+        return self._rule.verdict(counters) if self._rule(counters) else None
 
 
-_FIELDS: Final = ("id", "tool", "sorted", "ordered", "argument chars", "result", "beginning of the result", "chars")
+def _repeats(options: Options) -> RepeatStreak:
+    return RepeatStreak.of(exempting(options.identity, options.exempt))
 
 
-def call_record(call: dict[str, Any]) -> list[object]:
-    """What a journal keeps of a call: its id, its tool, and numbers in place of its arguments and its result.
+def state_after(data: bytes) -> State:
+    """What was counted by the lines of a journal.
 
     Args:
-        call: The call, as an event has it.
+        data: The lines, from the first on.
 
-    Returns:
-        The values, in the order of `_FIELDS`.
-
-    Example:
-        >>> one = call_record({"tool_use_id": "1", "tool_name": "ls", "tool_input": {"a": 1, "b": 2}})
-        >>> two = call_record({"tool_use_id": "2", "tool_name": "ls", "tool_input": {"b": 2, "a": 1}})
-        >>> one[2] == two[2], one[3] == two[3]
-        (True, False)
+    Raises:
+        JournalError: if the counters in its first line cannot be read.
     """
-    arguments, response = call.get("tool_input"), call.get("tool_response")
-    ordered = _text(arguments)
-    text = response if isinstance(response, str) else _text(response)
-    numbers = (_number(_text(arguments, sort=True)), _number(ordered), len(ordered))
-    return [
-        call.get("tool_use_id"),
-        str(call.get("tool_name", "")),
-        *numbers,
-        _number(text),
-        _number(text[:BEGINNING]),
-        len(text),
-    ]
-
-
-def _call(call_id: object, tool: str, canonical: int, ordered: int, chars: int, *_: object) -> ToolCall:
-    return ToolCall(str(call_id), tool, str(RedactedArguments(canonical, ordered, ordered, chars)))
-
-
-def _text(value: object, *, sort: bool = False) -> str:
-    return json.dumps(value, sort_keys=sort, separators=(",", ":"), ensure_ascii=False)
-
-
-def _number(text: str) -> int:
-    """A number that stands for a text: of at most 15 digits, as placeholders have it."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest(), "big")
+    header, _, lines = data.partition(b"\n")
+    first = records(header)
+    if not first:
+        msg = "the first line is damaged"
+        raise JournalError(msg)
+    try:
+        state = State.of(first[0]["state"]) if "state" in first[0] else State()
+    except ValueError as error:
+        raise JournalError(str(error)) from error
+    for line in filter(None, lines.split(b"\n")):
+        read = records(line)
+        state.apply(read[0] if read else {"e": "turn" if line.startswith(_TURN) else "lost"})
+    return state

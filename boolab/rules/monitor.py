@@ -344,18 +344,32 @@ class Monitor:
     def _verdict(self, stop: Stop, *, was_true: bool) -> Verdict:
         if self.first_stop is None:
             self.first_stop = stop
-        if self.action == "shadow" or (self.action == "nudge" and was_true):
-            return Verdict("continue", stop)
-        if self.action == "nudge":
-            return Verdict(
-                "nudge", stop, self._nudge or f"A limit is reached: {stop.rule}. Finish, or try another way."
-            )
-        return Verdict("stop", stop, f"{reason_of(stop)} Call no more tools; say what is done and what is missing.")
+        return verdict_at(stop, self.action, was_true=was_true, nudge=self._nudge)
 
     def _projected(self, rule: StopRule, response: Response) -> Progress:
         """The counters as they would be, were this response counted and its calls executed."""
         counters = self._ladder.after(response) if rule.detectors() else dict(self._ladder.counters)
         return projected(counters, response)
+
+
+def verdict_at(stop: Stop, action: Action, *, was_true: bool, nudge: str = "") -> Verdict:
+    """The verdict at a boundary where a rule is true.
+
+    Args:
+        stop: The stop that the rule gives.
+        action: What happens when the rule is true.
+        was_true: Whether it was true at the boundary before.
+        nudge: The message of a nudge; by default a sentence that names the rule.
+
+    Example:
+        >>> verdict_at(Stop("step_cap", 2, "max_steps(2)", 2, 2), "nudge", was_true=False).message
+        'A limit is reached: max_steps(2). Finish, or try another way.'
+    """
+    if action == "shadow" or (action == "nudge" and was_true):
+        return Verdict("continue", stop)
+    if action == "nudge":
+        return Verdict("nudge", stop, nudge or f"A limit is reached: {stop.rule}. Finish, or try another way.")
+    return Verdict("stop", stop, f"{reason_of(stop)} Call no more tools; say what is done and what is missing.")
 
 
 def reason_of(stop: Stop) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.hook import table
 from boolab.hooks import entry
-from boolab.hooks.journal import Journal, journal_path
+from tests.support.hook_events import answered
 
 BATCH = {
     "hook_event_name": "PostToolBatch",
@@ -68,29 +68,21 @@ def test_an_error_answers_nothing_ends_with_0_and_is_a_line_of_the_log(
     assert errors(state)[0]
 
 
-def answered(given: str | bytes, options: list[str], folder: Path) -> bytes:
-    """What the hook answers, in this process; it ends with 0."""
-    source, sink = folder / "event", folder / "answer"
-    source.write_bytes(given.encode() if isinstance(given, str) else given)
-    with source.open("rb") as event, sink.open("wb") as answer:
-        assert entry.main(options, event.fileno(), answer.fileno()) == 0
-    return sink.read_bytes()
-
-
 def test_a_state_that_cannot_be_kept_denies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     assert answered(json.dumps(BATCH), ["--max-steps", "1"], tmp_path) == b""
 
 
-def test_a_lock_that_is_not_released_denies_nothing(
+def test_an_input_without_an_end_is_not_waited_for(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entry, "TIME_LIMIT_S", 0.05)
-    with Journal(journal_path("s", None)):
-        assert answered(json.dumps(BATCH), ["--max-steps", "1"], tmp_path) == b""
+    source, sink = os.pipe()
+    assert entry.main(["--max-steps", "1"], source) == 0
+    os.close(source)
+    os.close(sink)
     assert errors(state) == ["TimeoutError: no answer within 0.05 s"]
-    assert answered(json.dumps(BATCH), ["--max-steps", "1"], tmp_path) != b""
 
 
 @pytest.mark.parametrize("name", ["Notification", "PreCompact", "FileChanged", "NewInAnotherVersion"])

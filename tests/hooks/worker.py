@@ -8,7 +8,7 @@ from tests.support.hook_events import Did, Session
 def main(session: str, first: int, calls: int) -> None:
     """Each call is a step of its own."""
     agent = Session("--max-steps 1000000 --doom-loop 5 --shadow", session)
-    agent._ids = iter(range(first, first + calls))  # type: ignore[assignment]
+    agent._ids = iter(range(first, first + calls))
     for number in range(first, first + calls):
         agent.step(Did(arguments={"number": number}))
         sys.stdout.write(f"{number}\n")
