@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any, Final
 
 from boolab.core.types import (
@@ -36,6 +37,7 @@ from boolab.core.types import (
 from boolab.io.json_input import Damage, items, json_text, mapping, parse, text
 from boolab.logs.checks import Figure, Totals, implausible
 from boolab.logs.fields import one_line
+from boolab.logs.identity import is_unique
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WITHHELD: Final = re.compile(r"\s*[<\[(*]+\s*redacted\s*[>\])*]+\s*", re.IGNORECASE)
@@ -64,25 +66,77 @@ class StepBuilder:
     """What the provider or the harness calls the response, "" if unknown."""
     stated: dict[tuple[str, str], int] = field(default_factory=dict)
     """Figures that the log states as totals of this response, by place and name: see `boolab.logs.checks`."""
+    goes_back: bool = False
+    """Whether it was written earlier than what came before it in the log."""
+    follows_at_once: bool = False
+    """Whether no message came between the response before and this one."""
+    _earlier_texts: frozenset[str] = frozenset()
 
     @property
     def complete(self) -> bool:
         """Whether it has calls, and each of them has a result."""
-        return bool(self.calls) and None not in self.results
+        return bool(self.calls) and all(result is not None for _, result in self.distinct_calls())
+
+    def distinct_calls(self) -> list[tuple[ToolCall, ToolResult | None]]:
+        """The calls with their results, each once: one that was written again under its id has the same result or none.
+
+        Real logs also have ids that repeat within a response, with results that differ: these are calls of their own.
+        """
+        pairs = list(zip(self.calls, self.results, strict=True))
+        if len({call.id for call in self.calls}) == len(pairs):
+            return pairs
+        kept: list[tuple[ToolCall, ToolResult | None]] = []
+        for call, result in pairs:
+            same = [
+                place
+                for place, (other, _) in enumerate(kept)
+                if call.id and other == call and call.arguments != REDACTED
+            ]
+            known = [kept[place][1] for place in same]
+            if same and (result is None or any(one is not None and one.content == result.content for one in known)):
+                continue
+            if None in known:
+                kept[same[known.index(None)]] = (call, result)
+            else:
+                kept.append((call, result))
+        return kept
+
+    def begin_record(self) -> None:
+        """Note that another record of the log is about this response: what it has already is not added again."""
+        self._earlier_texts = frozenset((*self.text, *self.reasoning))
 
     def add_text(self, text: str) -> None:
-        """Add a part of the text, unless it is empty."""
-        if text:
+        """Add a part of the text, unless it is empty or was added from an earlier record."""
+        if text and text not in self._earlier_texts:
             self.text.append(text)
 
     def add_reasoning(self, text: str) -> None:
-        """Add a part of the reasoning, unless it is empty."""
-        if text:
+        """Add a part of the reasoning, unless it is empty or was added from an earlier record."""
+        if text and text not in self._earlier_texts:
             self.reasoning.append(text)
 
     def state(self, place: str, **figures: int | None) -> None:
         """Note figures that the log states as totals of this response."""
         self.stated |= {(place, name): figure for name, figure in figures.items() if figure is not None}
+
+    @property
+    def time(self) -> int | None:
+        """When it was complete, else when it began; None if neither is known."""
+        return self.start if self.responded is None else self.responded
+
+    def says_the_same(self, other: StepBuilder) -> bool:
+        """Whether it has the time, the content, the usage and the results of another, and no id that differs."""
+        if self.time is None or self.time != other.time or self.text != other.text:
+            return False
+        if (self.id and other.id and self.id != other.id) or len(self.calls) != len(other.calls):
+            return False
+        if self.usage != other.usage and UNKNOWN_USAGE not in (self.usage, other.usage):
+            return False
+        calls = zip(self.calls, other.calls, self.results, other.results, strict=True)
+        return all(
+            same_call(call, earlier) and (result is None or known is None or result.content == known.content)
+            for call, earlier, result, known in calls
+        )
 
     def extend_to(self, time: int | None) -> None:
         if time is not None:
@@ -90,9 +144,10 @@ class StepBuilder:
 
     def build(self, index: int, origin: int | None, model: str = "") -> Step:
         """The step of a run of this model. Its times count from `origin`."""
+        calls, results = zip(*self.distinct_calls(), strict=True) if self.calls else ((), ())
         response = Response(
             "\n".join(self.text),
-            tuple(self.calls),
+            calls,
             self.finish_reason,
             self.usage,
             "\n".join(self.reasoning),
@@ -106,7 +161,7 @@ class StepBuilder:
             elapsed_ms(self.start, self.ended),
             elapsed_ms(self.start, self.responded),
             response,
-            tuple(self.results),
+            results,
             self.error,
         )
 
@@ -117,6 +172,8 @@ class OpenCalls:
     def __init__(self, damage: Damage | None = None) -> None:
         self._damage = damage
         self._open: dict[str, dict[StepBuilder, list[int]]] = {}
+        self._answered: dict[str, tuple[StepBuilder, int]] = {}
+        """The last call with each id that was answered."""
 
     def add(self, step: StepBuilder, call: ToolCall) -> None:
         """Add a call to a step."""
@@ -124,14 +181,15 @@ class OpenCalls:
         step.calls.append(call)
         step.results.append(None)
 
-    def take(self, call_id: str) -> tuple[StepBuilder, int] | None:
+    def take(self, call_id: str, content: str | None = None) -> tuple[StepBuilder, int] | None:
         """The step and the position of the call that a result with this id answers; None, and damage, if none does.
 
-        It is the first open call with this id in the latest step that has one.
+        It is the first open call with this id in the latest step that has one. A result with the `content` of the one
+        that answered it is a copy, and no damage.
         """
         waiting = self._open.get(call_id)
         if not waiting:
-            if self._damage is not None:
+            if self._damage is not None and not self._is_copy(call_id, content):
                 self._damage.answers_no_call()
             return None
         latest, positions = waiting.popitem()
@@ -140,7 +198,16 @@ class OpenCalls:
             waiting[latest] = positions
         elif not waiting:
             del self._open[call_id]
+        if call_id:
+            self._answered[call_id] = (latest, position)
         return latest, position
+
+    def _is_copy(self, call_id: str, content: str | None) -> bool:
+        answered = self._answered.get(call_id)
+        if answered is None or content is None:
+            return False
+        result = answered[0].results[answered[1]]
+        return result is not None and result.content == content
 
 
 class RunBuilder:
@@ -188,7 +255,12 @@ class RunBuilder:
         self._checked = damage if checked is None else checked
         self._truncated = truncated
         self._prompt: list[Message] = []
-        self._inputs: list[Input] = []
+        self._inputs: list[tuple[Input, bool]] = []
+        """The messages between steps, each with whether it may be a copy of an earlier one."""
+        self._said: set[int] = set()
+        """A digest of the time, the role and the text of each message whose time is known."""
+        self._last_said: int | None = None
+        """That of the last message, if no response came since."""
         self._events: list[tuple[StepBuilder | int, int | None, str, dict[str, Any]]] = []
         """For each the step that it belongs to, or the number of steps before it; then its time, kind and payload."""
         self._responses: dict[str, StepBuilder] = {}
@@ -217,8 +289,12 @@ class RunBuilder:
     def add_message(self, role: Role, content: str, *, opens_turn: bool, time: int | None = None) -> None:
         """Add a message that is neither a response nor a result.
 
-        It opens a turn if the user wrote it: reminders, notices and summaries open none.
+        It opens a turn if the user wrote it: reminders, notices and summaries open none. One that was added already,
+        with the same text at the same time, is a copy.
         """
+        twice, copied = self._repeats(role, content, time)
+        if twice or (copied and not self.steps):
+            return
         self._advance(time)
         if opens_turn:
             self.has_prompt = True
@@ -226,9 +302,27 @@ class RunBuilder:
             self.open_turn()
         message = Message(role, (Text(content),))
         if self.steps:
-            self._inputs.append(Input(len(self.steps) + 1, message))
+            self._inputs.append((Input(len(self.steps) + 1, message), copied))
         else:
             self._prompt.append(message)
+
+    def _repeats(self, role: Role, content: str, time: int | None) -> tuple[bool, bool]:
+        """Whether a message is there twice in a row; and whether it was there before, and the log goes back to it.
+
+        The latter is a copy if the response to it is one.
+        """
+        if time is None:
+            self._last_said = None
+            return False, False
+        digest = hash((time, role, content))
+        twice = digest == self._last_said and time % 1000 > 0
+        copied = digest in self._said and self._goes_back(time)
+        self._said.add(digest)
+        self._last_said = digest
+        return twice, copied
+
+    def _goes_back(self, time: int) -> bool:
+        return goes_back(time, self._latest, self.last_time)
 
     def open_turn(self) -> None:
         """Let the next response open a turn."""
@@ -246,6 +340,7 @@ class RunBuilder:
         step = StepBuilder(start=begun)
         step.model = model
         step.responded = None if begun is None or (start is None and self._latest is None) else time
+        step.goes_back = time is not None and self._goes_back(time)
         step.extend_to(time)
         self.note_time(start)
         self._advance(time)
@@ -262,13 +357,16 @@ class RunBuilder:
     def append(self, step: StepBuilder) -> None:
         """Add a step, and set its turn."""
         step.turn = (self.steps[-1].turn if self.steps else 0) + self._turn_opens
+        step.follows_at_once = not self._turn_opens and self._last_said is None
         self._turn_opens = False
+        self._last_said = None
         if step.model:
             self.models[step.model] += 1
         self.steps.append(step)
 
     def extend_response(self, step: StepBuilder, time: int | None) -> None:
-        """Note that another part of a response was written."""
+        """Note that another record of a response was written."""
+        step.begin_record()
         if step.responded is not None and time is not None:
             step.responded = max(step.responded, time)
         step.extend_to(time)
@@ -278,7 +376,7 @@ class RunBuilder:
         """Remove all steps after the first `kept`, and the messages since then."""
         steps = len(self.steps) - kept
         del self.steps[kept:]
-        while self._inputs and self._inputs[-1].before > kept:
+        while self._inputs and self._inputs[-1][0].before > kept:
             self._inputs.pop()
         if not kept:
             self._prompt = [message for message in self._prompt if message.role == "system"]
@@ -307,7 +405,7 @@ class RunBuilder:
         duration_ms: int | None = None,
     ) -> bool:
         """Add the result of the call with this id. False, and damage, if there is no such call."""
-        found = self._open_calls.take(call_id)
+        found = self._open_calls.take(call_id, content)
         if found is None:
             return False
         self.set_result(*found, content, is_error=is_error, time=time, duration_ms=duration_ms)
@@ -331,9 +429,15 @@ class RunBuilder:
         self._advance(time)
 
     def add_event(self, kind: str, time: int | None = None, **payload: object) -> None:
-        """Add an event: `retry`, `compaction`, `fault`, `abort`, `rewind`."""
+        """Add an event: `retry`, `compaction`, `fault`, `abort`, `rewind`. One that the log goes back to is a copy."""
+        known = (
+            time is not None
+            and self._goes_back(time)
+            and any(event[1:] == (time, kind, payload) for event in self._events)
+        )
         self.note_time(time)
-        self._events.append((len(self.steps), time, kind, payload))
+        if not known:
+            self._events.append((len(self.steps), time, kind, payload))
 
     def add_totals(self, **totals: int | None) -> None:
         """Add an event with figures of the whole run, if any is known and not zero."""
@@ -357,6 +461,7 @@ class RunBuilder:
 
     def stop_reason(self) -> StopReason:
         """`finished` if the last response has no calls and no error, and the file is not truncated; else `aborted`."""
+        self._drop_copies()
         if self.truncated or not self.steps or self.steps[-1].calls or self.steps[-1].error:
             return "aborted"
         return "finished"
@@ -365,6 +470,7 @@ class RunBuilder:
         self, reason: StopReason, rule: str | None = None, threshold: int | None = None, value: int | None = None
     ) -> Stop:
         """A stop after the last complete step of the last turn. A step that others of its turn follow is complete."""
+        self._drop_copies()
         last = self.steps[-1] if self.steps else None
         done = 0 if last is None else sum(step.turn == last.turn for step in self.steps) - 1 + last.complete
         return Stop(reason, done, rule, threshold, value)
@@ -394,6 +500,7 @@ class RunBuilder:
         most responses, and its duration from the first to the last time in the records. `limits` are by the names of
         their counters; None is no limit.
         """
+        self._drop_copies()
         stop = self.stop_reason() if stop is None else stop
         origin = self.first_time
         model = model or (self.models.most_common(1)[0][0] if self.models else "")
@@ -410,7 +517,7 @@ class RunBuilder:
             stop=stop if isinstance(stop, Stop) else self.stop(stop),
             steps=steps,
             prompt=tuple(self._prompt),
-            inputs=tuple(self._inputs),
+            inputs=tuple(given for given, _ in self._inputs),
             source=self.source,
             parent_run_id=parent_run_id,
             started_at=None if origin is None else _EPOCH + timedelta(milliseconds=origin),
@@ -421,6 +528,28 @@ class RunBuilder:
             scores=scores,
             error=error,
         )
+
+    def _drop_copies(self) -> None:
+        """Remove the responses that the log holds again, and the messages before them, and number the rest anew."""
+        kept = distinct(self.steps)
+        if len(kept) == len(self.steps):
+            return
+        remaining = set(map(id, kept))
+        stays = [id(step) in remaining for step in self.steps]
+        before = [0, *accumulate(stays)]
+        inputs = [pair for pair in self._inputs if not pair[1] or (stays[pair[0].before - 1 :] or (False,))[0]]
+        self._inputs = [(Input(before[at - 1] + 1, message), copied) for (at, message), copied in inputs]
+        for place, event in enumerate(self._events):
+            if isinstance(event[0], int):
+                self._events[place] = (before[event[0]], *event[1:])
+        turn = fewer = 0
+        for step, stay in zip(self.steps, stays, strict=True):
+            fewer += step.turn > turn and not stay and turn > 0
+            turn = step.turn
+            step.turn -= fewer
+            if step.model and not stay:
+                self.models[step.model] -= 1
+        self.steps[:] = kept
 
     def _build_events(self) -> tuple[Event, ...]:
         numbers = {id(step): number for number, step in enumerate(self.steps, 1)} if self._events else {}
@@ -441,6 +570,47 @@ class RunBuilder:
     def _advance(self, time: int | None) -> None:
         self.note_time(time)
         self._latest = self._latest if time is None else time
+
+
+def distinct(steps: Sequence[StepBuilder]) -> list[StepBuilder]:
+    """The responses, each once: without those that a resumed session holds again.
+
+    A copy without an id of its own has the time and the content of an earlier response. The log goes back in time with
+    it, or it follows at once and its time is known to the millisecond: two responses of one second may say the same.
+    """
+    by_time: dict[int, list[StepBuilder]] = {}
+    kept: list[StepBuilder] = []
+    for step in steps:
+        time = step.time
+        if time is None:
+            kept.append(step)
+            continue
+        before = by_time.setdefault(time, [])
+        if step.goes_back:
+            copied = any(step.says_the_same(other) for other in before)
+        else:
+            copied = time % 1000 > 0 and step.follows_at_once and bool(kept) and step.says_the_same(kept[-1])
+        if not copied:
+            before.append(step)
+            kept.append(step)
+    return kept
+
+
+def goes_back(time: int, latest: int | None, last: int | None) -> bool:
+    """Whether a log goes back to a time: it is before the last one so far, or no later, and the latest record was.
+
+    Example:
+        >>> goes_back(3, 5, 5), goes_back(5, 3, 5), goes_back(5, 5, 5), goes_back(6, 3, 5)
+        (True, True, False, False)
+    """
+    return last is not None and (time < last or (time == last and latest is not None and latest < last))
+
+
+def same_call(call: ToolCall, other: ToolCall) -> bool:
+    """Whether two calls may be one: equal names and arguments, and no ids that were made to differ."""
+    if (call.name, call.arguments) != (other.name, other.arguments):
+        return False
+    return call.id == other.id or not (is_unique(call.id) and is_unique(other.id))
 
 
 def unreadable(arguments: str) -> bool:

@@ -66,7 +66,7 @@ from boolab.io.json_input import (
     whole,
 )
 from boolab.io.packed import unpacked
-from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, unreadable
+from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, goes_back, unreadable
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, epoch_ms, one_line
 from boolab.logs.line_log import LineLog, read_lines
 from boolab.logs.readers._claude_stream import StreamLines, is_stream_line, is_stream_result, state_result
@@ -118,6 +118,8 @@ _AGENT: Final = re.compile(r"agentId: (\w+)")
 _ENDINGS: Final = (b"-turn limit", b"<task-id>", b'"agentId"')
 """Each line about the end of a subagent has one of these."""
 _SYNTHETIC: Final = "<synthetic>"
+_MAX_COPIED: Final = 32
+"""How many lines before a copy are compared with those before the original."""
 
 
 def sniff(head: Head) -> bool:
@@ -192,6 +194,10 @@ class _Reply(StepBuilder):
     broken: bool = False
     """Whether it was interrupted."""
     sums: dict[str, int] = field(default_factory=dict)
+    places: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    """The line that each of its blocks is in, and when that was written, by a digest of the block."""
+    left: _Note | None = None
+    """The event of the rewind that left it, if it is on a branch that the session rewound from."""
 
     def count(self, usage: Mapping[str, Any]) -> None:
         """Keep the largest of each figure: every line of a response repeats its usage."""
@@ -242,6 +248,8 @@ class _Session:
         """The first id of a session, by each of its ids."""
         self._places: dict[str, int] = {}
         self._parents: list[int] = []
+        self._originals: dict[int, int] = {}
+        """The lines that are copies, each with the line that it is a copy of."""
         self._owners: list[str] = []
         self._sessions: list[str] = []
         self._prints: list[int] = []
@@ -250,6 +258,7 @@ class _Session:
         kind, session = text(line.get("type")), text(line.get("sessionId"))
         uuid = text(line.get("uuid"))
         parent = self._places.get(text(line.get("parentUuid")) or text(line.get("logicalParentUuid")), -1)
+        parent = self._originals.get(parent, parent)
         owner = self._owner(line, uuid, parent)
         home = self._home(session, parent)
         print_ = hash((kind, text(line.get("timestamp")), text(mapping(line.get("message")).get("id"))))
@@ -267,7 +276,7 @@ class _Session:
             if kind in ("user", "assistant"):
                 self.ids[session] += 1
             if (home, owner) not in self.chains:
-                self.chains[home, owner] = _Chain(self._parents, self._damage)
+                self.chains[home, owner] = _Chain(self._parents, self._originals, self._damage)
             self.chains[home, owner].take(line, place, parent)
 
     def _home(self, session: str, parent: int) -> str:
@@ -358,8 +367,9 @@ class _Session:
 class _Chain:
     """The lines of one agent, in the file's order."""
 
-    def __init__(self, parents: Sequence[int], damage: Damage) -> None:
+    def __init__(self, parents: Sequence[int], originals: dict[int, int], damage: Damage) -> None:
         self._parents = parents
+        self._originals = originals
         self._entries: list[_Reply | _Note] = []
         self._replies: dict[str, _Reply] = {}
         self._trunks: set[int] = set()
@@ -370,6 +380,12 @@ class _Chain:
         self._first: int | None = None
         self._last: int | None = None
         self.agent = ""
+        self._said: dict[int, _Note] = {}
+        """The notes of this branch by the digests of their parts."""
+        self._noted: dict[int, _Note] = {}
+        """All notes by their lines."""
+        self._answered: dict[str, int] = {}
+        """The line of the result of each call."""
         self.endings: list[_Ending] = []
         """The reported ends of subagents, in order."""
         self.agents: dict[str, str] = {}
@@ -379,9 +395,9 @@ class _Chain:
         kind, time = text(line.get("type")), epoch_ms(line.get("timestamp"))
         message = mapping(line.get("message"))
         if kind == "assistant":
-            self._reply(line, message, place, time)
+            self._reply(line, message, place, parent, time)
         elif kind == "user":
-            self.endings += _endings(line)
+            self.endings += [ending for ending in _endings(line) if ending not in self.endings]
             self._user(line, message, place, parent, time)
         elif kind == "system":
             self._event(line, place, time)
@@ -396,19 +412,30 @@ class _Chain:
             self._first = time if self._first is None else min(self._first, time)
             self._last = time if self._last is None else max(self._last, time)
 
-    def _reply(self, line: Mapping[str, Any], message: Mapping[str, Any], place: int, time: int | None) -> None:
+    def _reply(
+        self, line: Mapping[str, Any], message: Mapping[str, Any], place: int, parent: int, time: int | None
+    ) -> None:
         model = text(message.get("model"))
         if model == _SYNTHETIC or line.get("isApiErrorMessage") is True:
             body = content_text(message.get("content"))
             if line.get("isApiErrorMessage") is True or line.get("error"):
-                self._entries.append(_Note("fault", place, time, body))
+                self._add(_Note("fault", place, time, body), (body,))
             return
         self.agent = self.agent or text(line.get("attributionAgent"))
-        key = text(message.get("id")) or text(line.get("uuid")) or f"line {place}"
+        name = text(message.get("id"))
+        key = name or text(line.get("uuid")) or f"line {place}"
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else [content]
+        digests = [_digest(block) for block in blocks]
         reply = self._replies.get(key)
         if reply is None:
             reply = self._replies[key] = _Reply(place=place, start=time if self._latest is None else self._latest)
+            reply.id, reply.goes_back = name, self._goes_back(time)
             self._entries.append(reply)
+        elif self._is_copy(reply, digests, place, parent, time):
+            reply.count(mapping(message.get("usage")))
+            return
+        reply.places |= dict.fromkeys(digests, (place, time))
         if self._latest is not None and time is not None:
             reply.responded = time
         reply.extend_to(time)
@@ -418,9 +445,73 @@ class _Chain:
         if stopped:
             reply.stopped = finish_reason(stopped)
         reply.cut = reply.cut or line.get("isAbortedMidStream") is True
-        content = message.get("content")
-        for block in content if isinstance(content, list) else [content]:
+        for block in blocks:
             self._block(reply, block)
+
+    def _is_copy(self, reply: _Reply, digests: Sequence[int], place: int, parent: int, time: int | None) -> bool:
+        """Whether a line repeats blocks of a response, at their time or after the same line.
+
+        Then that line is what it is a copy of, and so are those before it. If the session rewound from the response,
+        it is back, at this place.
+        """
+        if not digests or not all(digest in reply.places for digest in digests):
+            return False
+        original, written = reply.places[digests[0]]
+        above = self._parents[original]
+        if not (parent == above or (time is not None and time == written) or self._says_the_same(parent, above)):
+            return False
+        if reply.left is None:
+            self._originals[place] = original
+            self._drop_copied_notes(parent, above)
+            return True
+        rewind, reply.left = reply.left, None
+        if rewind.payload["steps"] > 1:
+            self._entries[self._entries.index(rewind)] = left = rewind._replace(
+                payload={"steps": rewind.payload["steps"] - 1}
+            )
+            for other in self._replies.values():
+                other.left = left if other.left is rewind else other.left
+        else:
+            self._entries.remove(rewind)
+        reply.place, reply.places = place, dict.fromkeys(digests, (place, written))
+        self._entries.append(reply)
+        return True
+
+    def _says_the_same(self, place: int, original: int) -> bool:
+        note, known = self._noted.get(place), self._noted.get(original)
+        return note is not None and known is not None and bool(note.text) and note.text in known.text
+
+    def _drop_copied_notes(self, place: int, original: int) -> None:
+        """Remove the messages before a copied line that say what those before the original say."""
+        notes = {entry.place: entry for entry in self._entries[-_MAX_COPIED:] if isinstance(entry, _Note)}
+        for _ in range(_MAX_COPIED):
+            note = notes.get(place)
+            while original >= 0 and note is not None and original not in self._noted:
+                original = self._parents[original]
+            if place <= original or original < 0 or (note is not None and note.text not in self._noted[original].text):
+                return
+            if note is not None:
+                self._entries.remove(note)
+                self._originals[place] = original
+            place = self._parents[place]
+
+    def _goes_back(self, time: int | None) -> bool:
+        return time is not None and goes_back(time, self._latest, self._last)
+
+    def _add(self, note: _Note, parts: Sequence[str]) -> bool:
+        """Add a message or an event. False if each of its parts was written at its time before: it is a copy."""
+        digests = [hash((note.time, note.kind if note.payload else "", part)) for part in parts]
+        if note.time is not None and digests:
+            known = [self._said.get(digest) for digest in digests]
+            twice = self._entries[-1:] == [known[0]] and note.time % 1000 > 0
+            if known[0] is not None and None not in known and (twice or self._goes_back(note.time)):
+                self._originals[note.place] = known[0].place
+                self._latest = note.time
+                return False
+        self._said |= dict.fromkeys(digests, note)
+        self._noted[note.place] = note
+        self._entries.append(note)
+        return True
 
     def _block(self, reply: _Reply, block: object) -> None:
         part = {"type": "text", "text": block} if isinstance(block, str) else mapping(block)
@@ -428,7 +519,7 @@ class _Chain:
         if kind in ("text", "thinking"):
             content = text(part.get(kind))
             if content.strip():
-                (reply.text if kind == "text" else reply.reasoning).append(content)
+                (reply.add_text if kind == "text" else reply.add_reasoning)(content)
         elif kind == "tool_use":
             given = part.get("input")
             arguments = given if isinstance(given, str) else json_text({} if given is None else given)
@@ -443,29 +534,35 @@ class _Chain:
         for block in blocks_of(content):
             if isinstance(block, dict) and block.get("type") == "tool_result":
                 answers = True
-                self._result(line, block, time)
+                self._result(line, block, place, time)
             elif block:
                 body.append(block_text(block))
         if body:
             kind = _kind(line, body, answers=answers)
-            if kind in ("prompt", "command"):
+            note = _Note(kind, place, time, "\n".join(body))
+            if self._add(note, body) and kind in ("prompt", "command"):
+                self._entries.pop()
                 self._rewind(place, parent, time)
-            self._entries.append(_Note(kind, place, time, "\n".join(body)))
+                self._entries.append(note)
         self._latest = self._latest if time is None else time
 
-    def _result(self, line: Mapping[str, Any], block: Mapping[str, Any], time: int | None) -> None:
-        found = self._open_calls.take(text(block.get("tool_use_id")))
+    def _result(self, line: Mapping[str, Any], block: Mapping[str, Any], place: int, time: int | None) -> None:
+        call_id, content = text(block.get("tool_use_id")), content_text(block.get("content"))
+        found = self._open_calls.take(call_id, content)
         if found is None:
+            if call_id in self._answered:
+                self._originals[place] = self._answered[call_id]
             return
-        step, place = found
-        call = step.calls[place]
+        self._answered[call_id] = place
+        step, position = found
+        call = step.calls[position]
         more = mapping(line.get("toolUseResult"))
         failed = block.get("is_error")
         if call.name in _DELEGATES and ("agentId" in more or "totalToolUseCount" in more):
             self.agents[call.id] = text(more.get("agentId"))
-        step.results[place] = ToolResult(
+        step.results[position] = ToolResult(
             call.id,
-            content_text(block.get("content")),
+            content,
             failed is True or (failed is None and more.get("interrupted") is True),
             unreadable(call.arguments),
             whole(more.get("durationMs")),
@@ -477,12 +574,12 @@ class _Chain:
         if kind == "compact_boundary":
             facts = mapping(line.get("compactMetadata"))
             payload = {"trigger": text(facts.get("trigger")) or None, "tokens": whole(facts.get("preTokens"))}
-            self._entries.append(_Note("compaction", place, time, payload=payload))
+            self._add(_Note("compaction", place, time, payload=payload), [""])
         elif kind == "api_error":
             error = mapping(line.get("error"))
             why = text(error.get("formatted")) or text(error.get("message")) or f"status {error.get('status')}"
             payload = {"what": why, "attempt": whole(line.get("retryAttempt"))}
-            self._entries.append(_Note("retry", place, time, payload=payload))
+            self._add(_Note("retry", place, time, payload=payload), [why])
 
     def _rewind(self, place: int, parent: int, time: int | None) -> None:
         """Remove the branch that the session rewound from, if this prompt starts another one."""
@@ -493,15 +590,24 @@ class _Chain:
         while self._entries and self._entries[-1].place > parent:
             kept.append(self._entries.pop())
         kept.reverse()
-        branch = [entry for entry in kept if self._descends(entry.place, below, parent)]
+        branch = [
+            entry
+            for entry in kept
+            if self._descends(entry.place, below, parent) and (isinstance(entry, _Reply) or entry.kind != "rewind")
+        ]
         if not branch or not isinstance(branch[0], _Note) or branch[0].kind not in ("prompt", "command"):
             self._entries += kept
             self._trunks.update({parent} if branch else ())
             return
         left = {id(entry) for entry in branch}
         self._entries += [entry for entry in kept if id(entry) not in left]
-        steps = sum(isinstance(entry, _Reply) for entry in branch)
-        self._entries.append(_Note("rewind", place, time, payload={"steps": steps}))
+        replies = [entry for entry in branch if isinstance(entry, _Reply)]
+        rewind = _Note("rewind", place, time, payload={"steps": len(replies)})
+        for reply in replies:
+            reply.left = rewind
+        for digest in [digest for digest, note in self._said.items() if id(note) in left]:
+            del self._said[digest]
+        self._entries.append(rewind)
 
     def _descends(self, place: int, below: dict[int, bool], parent: int) -> bool:
         path = []
@@ -691,6 +797,12 @@ def _cuts_in(path: Path) -> dict[str, int | None]:
                 continue
             cuts |= {ending.owner: ending.limit for ending in (_endings(line) if line.get("type") == "user" else ())}
     return {owner: limit for owner, limit in cuts.items() if limit is not None}
+
+
+def _digest(block: object) -> int:
+    """What identifies a block within its response: the id of a call, else its content."""
+    part = mapping(block)
+    return hash(text(part.get("id")) or text(part.get("signature")) or json_text(block))
 
 
 def _kind(line: Mapping[str, Any], content: Sequence[str], *, answers: bool) -> str:

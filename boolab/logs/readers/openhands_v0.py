@@ -149,6 +149,7 @@ class _Trajectory:
         key = text(response.get("id"))
         step = chain.builder.response(key)
         if step is not None:
+            step.begin_record()
             step.extend_to(time)
         else:
             step = chain.builder.add_response(time, model=text(response.get("model")), key=key)

@@ -222,6 +222,7 @@ class _Conversation:
         name = text(event.get("llm_response_id"))
         known = self.builder.response(name)
         if known is not None:
+            known.begin_record()
             known.extend_to(time)
             return known
         step = self.builder.add_response(time, key=name)
