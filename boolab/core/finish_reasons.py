@@ -23,6 +23,8 @@ _FINISH: Final = {
     "tool_use": "tool_calls",
     "tooluse": "tool_calls",
 }
+FINISH_REASONS: Final = frozenset(_FINISH.values())
+"""The vocabulary."""
 
 
 def finish_reason(word: object) -> str | None:

@@ -216,8 +216,8 @@ def _idle(_: IdleStreak, __: CallColumns, layout: CallLayout) -> Ints:
 
 
 def _finishes(detector: FinishStreak, columns: CallColumns, layout: CallLayout) -> Ints:
-    reasons = [response.finish_reason for response in columns.responses]
-    found = [UNKNOWN if reason is None else int(reason == detector.finish_reason) for reason in reasons]
+    reasons = [detector.is_reason(response.finish_reason) for response in columns.responses]
+    found = [UNKNOWN if same is None else int(same) for same in reasons]
     return failures_in_a_row(np.array(found, dtype=np.int64), layout.step_starts)
 
 

@@ -14,6 +14,7 @@ import boolab as bl
 from boolab.core.redacted import is_redacted
 from boolab.core.types import (
     REDACTED,
+    Event,
     Message,
     Response,
     Run,
@@ -95,6 +96,8 @@ def bare(value: Any) -> Any:
         return ""
     if isinstance(value, Response):
         value = value._replace(native_finish_reason=None)
+    if isinstance(value, Event):  # of its payload only what is listed stays
+        value = value.t_ms
     if isinstance(value, Run):
         value = tuple(getattr(value, field.name) for field in fields(Run))
     if isinstance(value, dict):
@@ -134,14 +137,15 @@ def test_a_table_of_facts_has_the_columns_of_settings(tmp_path: Path) -> None:
     assert all(map(is_redacted, table["hint"]))
 
 
-def test_scores_stay_and_their_texts_if_they_are_one_word(tmp_path: Path) -> None:
+def test_scores_stay_and_their_texts_if_they_are_grades(tmp_path: Path) -> None:
     run = replace(
-        play(steps("A B")), scores=(Score("reward", 0.6), Score("match", "C"), Score("judge", "a text of its own"))
+        play(steps("A B")), scores=(Score("reward", 0.6), Score("match", "C"), Score("judge", "acme"), Score("a b", 1))
     )
     (facts,) = facts_of(run)
     assert facts.scores[:2] == run.scores[:2]
     assert facts.scores[2].name == "judge"
-    assert facts.scores[2].value.startswith("<redacted text ")
+    assert is_redacted(facts.scores[2].value)
+    assert is_redacted(facts.scores[3].name)
     bl.save_runs([run], tmp_path / "facts.jsonl", contents="facts")
     (again,) = bl.load_runs(tmp_path / "facts.jsonl")
     assert again.scores == facts.scores
@@ -182,6 +186,8 @@ def test_arguments_that_a_log_keeps_back_stay_unknown() -> None:
         ("intercode-sql/dev.3", "intercode-sql/dev.3"),
         ("Find the bug.", "task 1"),
         ("Hello", "task 1"),
+        ("pin-4821", "task 1"),
+        ("ada@corp.example", "task 1"),
         ("修复登录页面的错误", "task 1"),
         ("/home/ada/thesis", "task 1"),
         ("x" * 101, "task 1"),
@@ -189,8 +195,10 @@ def test_arguments_that_a_log_keeps_back_stay_unknown() -> None:
     ],
 )
 def test_a_task_stays_if_it_is_an_identifier_and_no_message(task: str, kept: str) -> None:
-    run = replace(play(steps("A")), task=task, prompt=(Message("user", (Text("Hello"),)),))
+    prompt = (Message("user", (Text("Hello"),)), Message("user", (Text("<task>\nPIN-4821\n</task>"),)))
+    run = replace(play(steps("A")), task=task, prompt=prompt)
     assert next(facts_of(run)).task == kept
+    assert not task or next(facts_of(replace(run, source="cline"))).task == "task 1"
 
 
 @pytest.mark.parametrize(
@@ -200,6 +208,11 @@ def test_a_task_stays_if_it_is_an_identifier_and_no_message(task: str, kept: str
         ("doom_loop(3, ordered,poll=exempt)", True),
         ("max_tokens(5000, output_tokens, on_unknown=ignore)", True),
         ("max_turns", True),
+        ("repeat_streak:ordered >= 3", True),
+        ("doom_loop(3, canonical) & max_steps(5)", True),
+        ("doom_loop(3, acme)", False),
+        ("max_steps(9) acme", False),
+        ("acme_limit(3)", False),
         ("text_contains('APPROVE')", False),
         ("the user said so", False),
     ],

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from boolab.core.redacted import TIMED_OUT, beginning_of
+from boolab.core.finish_reasons import FINISH_REASONS
+from boolab.core.redacted import TIMED_OUT, beginning_of, is_redacted
 from boolab.core.types import Identities, Response, StopReason, ToolCall, ToolResult
 from boolab.rules.call_identity import ObservedCall, call_key, check_identity, identity_of
 
@@ -227,13 +228,23 @@ class FinishStreak:
         return state, state
 
     def close(self, state: int | None, response: Response) -> tuple[int | None, int | None]:
-        if response.finish_reason is None:
-            state = None
-        elif response.finish_reason != self.finish_reason:
-            state = 0
+        same = self.is_reason(response.finish_reason)
+        if not same:
+            state = None if same is None else 0
         elif state is not None:
             state += 1
         return state, state
+
+    def is_reason(self, reason: str | None) -> bool | None:
+        """Whether a response's finish reason is the one that is counted; None where that is unknown.
+
+        Example:
+            >>> FinishStreak("length").is_reason("<redacted text 5: 9 chars>"), FinishStreak("length").is_reason(None)
+            (False, None)
+        """
+        if reason is None or (is_redacted(reason) and self.finish_reason not in FINISH_REASONS):
+            return None
+        return reason == self.finish_reason
 
 
 @dataclass(frozen=True, slots=True)
