@@ -11,7 +11,9 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `tool_result`                       | call_id, is_error, chars                                          |
 | `dropped`                           | call_id, tool                                                     |
 | `broken`                            | step_number, error                                                |
-| `abort`, `fault`, `synthesis`       | a description; after_step                                         |
+| `abort`, `synthesis`                | a description; after_step                                         |
+| `fault`                             | a description; after_step; code, where others depend on which it  |
+|                                     | is: compaction, summary, score, not_returned                      |
 | `subagent`                          | run_id, agent, call_id; reason (None when it begins, and then all |
 |                                     | that follows is left out), steps, calls, charged; after_step      |
 | `retry`, `throttled`                | why the model's answer takes longer; step_number, if it was in a  |

@@ -29,8 +29,8 @@ from boolab.worlds.protocol import World
 
 _IN_STEPS: Final = frozenset({"block", "branch", "departed", "stop_before_call", "subagent", "synthesis"})
 """Events of a step, or of what led to it; others come at the boundary after it, where a branch begins."""
-_AFTER_STEPS: Final = ("the compaction failed", "the summary failed", "the score failed")
-"""How the faults begin that belong to no step."""
+_AFTER_STEPS: Final = frozenset({"compaction", "summary", "score"})
+"""The codes of the faults that belong to no step."""
 
 
 class TurnEndedError(SettingError):
@@ -204,6 +204,6 @@ def _is_of(event: Event, at: int) -> bool:
             kind in _IN_STEPS
             or "step_number" in facts
             or (kind == "ask" and "call_id" in facts)
-            or (kind == "fault" and not str(facts.get("what", "")).startswith(_AFTER_STEPS))
+            or (kind == "fault" and facts.get("code") not in _AFTER_STEPS)
         )
     return True

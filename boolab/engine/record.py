@@ -146,7 +146,7 @@ def close(turn: Turn, stop: Stop) -> Run:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a score's failure must not lose the run
-            record.note("fault", what=f"the score failed: {describe(error)}")
+            record.note("fault", code="score", what=f"the score failed: {describe(error)}")
             run = replace(run, events=tuple(record.events))
     turn.run = run
     turn.execution = turn.execution._replace(caller=None)  # or turn and tools would hold each other until collected

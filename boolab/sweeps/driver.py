@@ -26,7 +26,7 @@ from boolab.sweeps.dispatch import Dispatcher
 from boolab.sweeps.fingerprints import fingerprint
 from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, result_of
 from boolab.sweeps.reuse import groups
-from boolab.sweeps.task import SENT, Done, Job, run_task
+from boolab.sweeps.task import NOT_RETURNED, SENT, Done, Job, run_task
 from boolab.tools.tool import ToolSpec, as_tools
 
 if TYPE_CHECKING:
@@ -397,7 +397,7 @@ class _Written(_Sink):
     def sending(self, tasks: Sequence[Task]) -> None:
         for planned in (one for task in tasks for one in task.cells) if self._records_start else ():
             turn = self._job.turn(planned.cell, planned.run_id)
-            turn.record.note("fault", what=SENT)
+            turn.record.note("fault", code=NOT_RETURNED, what=SENT)
             self.step(planned, turn)
 
     def step(self, planned: Planned, turn: Turn) -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 AfterStep: TypeAlias = Callable[[Planned, Turn], object]
 
 
+NOT_RETURNED: Final = "not_returned"
+"""The code of the fault of a run that another process did not return."""
 SENT: Final = "it was sent to another process, which did not return it: its steps are not known"
 """The fault on record of a run that was begun in another process; the whole run replaces that record."""
 
@@ -203,7 +205,7 @@ def lost(job: Job, planned: Planned, error: Exception, *, sent: bool = False) ->
     """
     turn = replace(job, score=_no_score).turn(planned.cell, planned.run_id)
     if sent and job.records_start:
-        turn.record.note("fault", what=SENT)
+        turn.record.note("fault", code=NOT_RETURNED, what=SENT)
     run = close(turn, turn.fail(error))
     return replace(run, duration_ms=None, success=None)
 

@@ -12,7 +12,7 @@ from boolab.frames.costs import own_part
 from boolab.frames.runs import used_by
 from boolab.store.select import INTERRUPTED
 from boolab.sweeps.progress import Bar, Begun, CellResult, Watcher
-from boolab.sweeps.task import SENT
+from boolab.sweeps.task import NOT_RETURNED
 
 _ROUNDING: Final = 1e-12
 
@@ -50,7 +50,7 @@ def charge_of(attempt: Sequence[Run], limit: float) -> Charge:
     own = own_part(branch)
     costs = [_cost_of(step) for step in own.steps]
     expensive = max((step.response.usage.cost or 0 for step in branch.steps), default=0) or None
-    if branch.error and any(event.payload.get("what") == SENT for event in branch.events):
+    if branch.error and any(event.payload.get("code") == NOT_RETURNED for event in branch.events):
         costs.append(None)
     elif branch.error == INTERRUPTED:  # the process ended: a request may have come after the last step on record
         costs.append(expensive)

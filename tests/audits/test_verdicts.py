@@ -293,6 +293,12 @@ def test_a_limit_stopped_a_run_at_it_only_where_the_log_names_it(stop: Any, verd
     )
 
 
+@pytest.mark.parametrize(("limit", "verdict"), [(2, "exceeded"), (3, "hit"), (4, "kept")])
+def test_a_stop_without_a_name_is_by_a_limit_that_was_reached(limit: int, verdict: str) -> None:
+    run = logged_run("tau_bench", [1, 1, 1], stop="step_cap")
+    assert row(bl.audit(run, {"max_steps": limit}))["verdict"] == verdict
+
+
 def test_a_cap_at_which_a_run_ended_by_itself_stops_none_in_audit_and_counterfactual() -> None:
     run = logged_run("tau_bench", [1, 1, 1], stop="finished")
     assert row(bl.audit(run, {"max_steps": 3}))["verdict"] == "kept"

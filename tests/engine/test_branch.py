@@ -216,6 +216,39 @@ def test_events_of_the_kept_steps_are_kept_and_those_at_the_boundary_after_them_
     assert since(again).events == kept
 
 
+def broken(_: bl.Run) -> bool:
+    raise ValueError("no score")
+
+
+@pytest.mark.parametrize(
+    ("options", "items", "at", "code"),
+    [
+        ({"score": broken, "max_steps": 3}, distinct(9), 3, "score"),
+        ({"policy": "boocode", "max_steps": 3}, bl.ScriptedModel(distinct(9), summary={"text": ""}), 3, "summary"),
+        (
+            {"policy": QUIET, "compaction": bl.Compaction(at_tokens=1, keep_steps=1)},
+            bl.ScriptedModel(distinct(4), summary={"text": ""}),
+            2,
+            "compaction",
+        ),
+    ],
+)
+def test_a_branch_has_no_fault_that_came_after_its_kept_steps(
+    options: dict[str, Any], items: Any, at: int, code: str
+) -> None:
+    run = play(items, **options)
+    faults = [event for event in run.events if event.kind == "fault"]
+    assert {event.payload["code"] for event in faults} == {code}
+    assert at in [event.payload["after_step"] for event in faults]
+    kept = [event for event in branched(run, at, distinct(5)).events if event.kind == "fault"]
+    assert kept == [event for event in faults if event.payload["after_step"] < at]
+
+
+def test_a_branch_has_the_faults_of_its_last_step() -> None:
+    fault = Event(0, "fault", {"after_step": 2, "what": "the score failed: so it says"})
+    assert fault in branched(replace(play(distinct(3)), events=(fault,)), 2, distinct(3)).events
+
+
 def test_a_branch_begins_when_the_longest_of_the_kept_steps_had_ended() -> None:
     first = play(distinct(3))
     one, two, *rest = first.steps  # as in logs of agents that work on two things at once

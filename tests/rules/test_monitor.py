@@ -148,6 +148,14 @@ def test_a_new_turn_counts_anew_unless_the_scope_is_the_run() -> None:
     assert (run.steps, run.verdict.action) == (2, "stop")
 
 
+def test_a_monitor_counts_anew_in_each_turn_by_default() -> None:
+    monitor = bl.Monitor(bl.max_steps(2))
+    for _ in range(3):
+        after(monitor)
+        monitor.open_turn()
+    assert (monitor.scope, monitor.steps, monitor.first_stop) == ("turn", 0, None)
+
+
 def test_a_rule_at_the_response_stops_before_the_calls_are_executed() -> None:
     policy = ROUNDS
     monitor = bl.Monitor(policy.rule({"max_steps": 2}), at_response=policy.response_rule({"max_steps": 2}))
