@@ -226,7 +226,7 @@ def log_files(
             found = True
             yield Path(row.path), runs
     if not found:
-        raise RunFormatError(why_no_log(paths, since))
+        raise RunFormatError(why_no_log(paths, since, rows or ()))
 
 
 def _frame(rows: Sequence[Row]) -> pd.DataFrame:

@@ -48,7 +48,7 @@ def _table(there: Sequence[Found]) -> list[str]:
         for one in there
     ]
     head, *lines = (f"  {line}" for line in aligned([columns, *rows]))
-    places = ([f"      {clean(_short(place))}" for place in one.places] for one in there)
+    places = ([f"      {clean(_short(place))}" for place in one.places if Path(_root(place)).exists()] for one in there)
     return [head, *(part for line, below in zip(lines, places, strict=True) for part in (line, *below))]
 
 

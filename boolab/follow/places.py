@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from boolab.errors import RunFormatError
 from boolab.logs.discovery import found_logs
-from boolab.logs.load import log_names, log_suffixes, matching
+from boolab.logs.load import log_names, log_suffixes, matching, see_doctor
 
 _PIECES: Final = re.compile(r"\*+|\?|\[!?[^\]]+\]|[^*?\[]+|\[")
 
@@ -68,8 +68,7 @@ def places_of(paths: Sequence[str | Path]) -> list[Place]:
             place = Place("folder", str(path), str(path))
         elif path.exists() or not has_magic(str(path)):
             if not path.exists():
-                msg = "no such file or folder"
-                raise RunFormatError(msg, path=path)
+                raise RunFormatError(f"no such file or folder{see_doctor(path)}", path=path)
             place = Place("file", str(path), str(path))
         else:
             place = Place("glob", str(path), _root(path))

@@ -9,15 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from boolab.logs.load import matching, readers
-
-UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
-    "copilot": ("~/.copilot/session-state/*/events.jsonl",),
-    "droid": ("~/.factory/sessions/**/*.jsonl",),
-    "opencode (database)": ("$XDG_DATA_HOME/opencode/opencode.db", "~/.local/share/opencode/opencode.db"),
-    "qwen": ("~/.qwen/projects/*/chats/*.jsonl",),
-}
-"""Where harnesses keep logs that no reader reads; those of the others are the `PLACES` of their readers."""
+from boolab.logs.load import all_places, matching, readers
 
 _VARIABLE: Final = re.compile(r"^\$(\w+)")
 
@@ -55,7 +47,7 @@ def found_logs(
     """
     folder = Path.home() if home is None else Path(home)
     variables = os.environ if environ is None else environ
-    places = {**UNREAD, **{name: reader.PLACES for name, reader in readers().items() if reader.PLACES}}
+    places = all_places()
     after = 0.0 if since is None else since.timestamp()
     found = []
     for name in sorted(places):

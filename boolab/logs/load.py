@@ -8,6 +8,7 @@ import pkgutil
 import re
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from boolab.io.packed import DamagedFile, unpacked
 from boolab.logs.checks import check_file, newer
 from boolab.logs.fields import Head
 from boolab.logs.list_prices import needs_prices, prices_of
+from boolab.logs.near_misses import UNREAD, is_companion, may_be_near_miss, near_miss_by_content, near_miss_by_name
 from boolab.logs.shipped import atlas_files
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ MAX_PATHS: Final = 3
 """So many of the paths that were given are named in an error."""
 
 _UNKNOWN: Final = "no reader recognises it"
+_COMPANION: Final = "a file that is written beside logs, and holds no run: give the logs, or their folder"
 _NEWER: Final = (
     "version {} wrote it, and the newest that the reader of {} was tested with is {}: what is new in it may not be "
     "read (further files are not named)"
@@ -195,7 +198,10 @@ def load_runs(paths: Paths, format: str | Reader | None = None, *, prices: bool 
         ...     [run.task for run in bl.load_runs(folder)]
         ['Hello']
     """
-    return list(read_logs(paths, format=format, prices=prices).runs)
+    reading = read_logs(paths, format=format, prices=prices)
+    if not reading.runs and not any(row.warnings for row in reading.files):
+        _warn(why_no_log(paths, rows=reading.files))
+    return list(reading.runs)
 
 
 def read_logs(
@@ -253,7 +259,7 @@ def each_log(
     """The same as `read_logs`, one file after the other: its row, and its runs."""
     known, wanted = _choose(format)
     given = [paths] if isinstance(paths, str | Path) else list(paths)
-    found = _find(given, since, known)
+    found = _find(given, since, known, near=wanted is None)
     if limit is not None:
         found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
     strict = len(given) == 1 and len(found) == 1 and found[0].named
@@ -265,6 +271,8 @@ def each_log(
             if limit is not None and taken >= limit:
                 break
             row, new = _take(file, known, wanted, newer_formats, strict=strict)
+            if row is None:
+                continue
             for run in new:
                 home = homes.setdefault(run.run_id, row.path)
                 if home != row.path:
@@ -297,15 +305,17 @@ def read_file(reader: Reader, path: Path, warn: Warn, damage: Damage | None = No
     return runs
 
 
-def why_no_log(paths: Paths, since: datetime | None = None) -> str:
-    """The error where paths lead to no log.
+def why_no_log(paths: Paths, since: datetime | None = None, rows: Iterable[FileRow] = ()) -> str:
+    """The error where paths lead to no log; `rows` are the files that were skipped.
 
     Example:
-        >>> why_no_log("logs/")
-        'logs/: no log was found: docs/formats.md lists the formats that are read'
+        >>> why_no_log("logs/", rows=[FileRow("logs/a.jsonl.zst", None, 0, 9, 0.0, "packed with Zstandard")])
+        'logs/: no log was found: docs/formats.md lists the formats that are read; skipped: packed with Zstandard (1)'
     """
     recent = "" if since is None else " (is --since too recent?)"
-    return f"{path_names(paths)}: no log was found: docs/formats.md lists the formats that are read{recent}"
+    reasons = Counter(row.skipped for row in rows if row.skipped is not None).most_common(MAX_SIMILAR)
+    skipped = f"; skipped: {', '.join(f'{why} ({n:,})' for why, n in reasons)}" if reasons else ""
+    return f"{path_names(paths)}: no log was found: docs/formats.md lists the formats that are read{recent}{skipped}"
 
 
 def path_names(paths: Paths) -> str:
@@ -365,12 +375,14 @@ class _File(NamedTuple):
     foldered: bool
 
 
-def _find(given: Sequence[str | Path], since: datetime | None, known: Mapping[str, Reader]) -> list[_File]:
-    """The files to read, each once, in order."""
+def _find(
+    given: Sequence[str | Path], since: datetime | None, known: Mapping[str, Reader], *, near: bool
+) -> list[_File]:
+    """The files to read, each once, in order; with `near` also those in folders that only look like logs."""
     after = None if since is None else since.timestamp()
     found: dict[str, _File] = {}
     for item in given:
-        for path, named, foldered in _matches(item, known):
+        for path, named, foldered in _matches(item, known, near=near):
             try:
                 stat = path.stat()
             except OSError as error:
@@ -386,7 +398,7 @@ def _find(given: Sequence[str | Path], since: datetime | None, known: Mapping[st
     return list(found.values())
 
 
-def _matches(item: str | Path, known: Mapping[str, Reader]) -> Iterator[tuple[Path, bool, bool]]:
+def _matches(item: str | Path, known: Mapping[str, Reader], *, near: bool) -> Iterator[tuple[Path, bool, bool]]:
     """The files of a path, a folder, a glob or the atlas: each with whether it was named itself, or is in a folder."""
     path = Path(item).expanduser()
     shipped = [] if path.exists() else atlas_files(str(item))
@@ -394,20 +406,34 @@ def _matches(item: str | Path, known: Mapping[str, Reader]) -> Iterator[tuple[Pa
         for file in shipped:
             yield file, True, False
     elif path.is_dir():
-        for name in _under(path, known):
+        for name in _under(path, known, near=near):
             yield Path(name), False, True
     elif path.exists() or not has_magic(str(path)):
         if not path.exists():
-            msg = "no such file or folder"
-            raise RunFormatError(msg, path=path)
+            raise RunFormatError(f"no such file or folder{see_doctor(path)}", path=path)
         yield path, True, False
     else:
         found = sorted(matching(path))
         if not found:
-            msg = "no file matches this pattern"
-            raise RunFormatError(msg, path=path)
+            raise RunFormatError(f"no file matches this pattern{see_doctor(path)}", path=path)
         for file in found:
             yield file, False, False
+
+
+def see_doctor(path: Path) -> str:
+    """What to do if a path is where a harness would keep its logs; empty if it is not."""
+    roots = (place.partition("*")[0] for places in all_places().values() for place in places)
+    inside = any(
+        os.path.commonpath([root, path.absolute()]) in (root.rstrip("/"), str(path.absolute()))
+        for root in (os.path.expanduser(os.path.expandvars(root)) for root in roots)  # noqa: PTH111 - texts
+        if root.startswith("/") and path.absolute() not in (Path.home(), *Path.home().parents)
+    )
+    return ": boolab doctor lists the logs of this machine" if inside else ""
+
+
+def all_places() -> Mapping[str, tuple[str, ...]]:
+    """Globs of where each known harness keeps its logs, by format; also of those that are not read."""
+    return {**UNREAD, **{name: reader.PLACES for name, reader in readers().items() if reader.PLACES}}
 
 
 def matching(pattern: str | Path) -> Iterator[Path]:
@@ -420,21 +446,21 @@ def matching(pattern: str | Path) -> Iterator[Path]:
     return Path(path.anchor).glob("/".join(parts[start:]))
 
 
-def _under(folder: Path, known: Mapping[str, Reader]) -> Iterator[str]:
+def _under(folder: Path, known: Mapping[str, Reader], *, near: bool = False) -> Iterator[str]:
     suffixes = tuple({suffix for reader in known.values() for suffix in reader.SUFFIXES})
     inner = [reader.inner for reader in known.values() if hasattr(reader, "inner")]
     for place, folders, names in os.walk(folder):
         parts = {part for parts_of in inner for part in parts_of(folders)}
         folders[:] = sorted(set(folders) - parts)
         for name in sorted(names):
-            if name.endswith(suffixes):
+            if name.endswith(suffixes) or (near and may_be_near_miss(name)):
                 yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
 
 
 def _take(
     file: _File, known: Mapping[str, Reader], wanted: str | None, newer_formats: set[str], *, strict: bool
-) -> tuple[FileRow, list[Run]]:
-    """Read one file. A fault of it is raised if it is `strict`, else it is a warning.
+) -> tuple[FileRow | None, list[Run]]:
+    """Read one file. A fault of it is raised if it is `strict`, else it is a warning. No row if it only goes with logs.
 
     `newer_formats` are those of which a version newer than the tested one was named already.
     """
@@ -458,7 +484,9 @@ def _take(
         if not runs and strict:
             notes.append(_warn(f"{path}: no run in it"))
     except _Unrecognised as error:
-        skipped = _UNKNOWN
+        if error.companion and not strict:
+            return None, []
+        skipped = error.why
         if strict or not file.foldered:
             _refuse(error, strict=strict)
             notes.append(str(error))
@@ -484,7 +512,10 @@ def _fault(error: Exception, path: Path, name: str | None) -> RunFormatError:
 
 
 class _Unrecognised(RunFormatError):
-    """A file that no reader recognises."""
+    """A file that no reader recognises: why it is skipped, and whether it only goes with logs."""
+
+    why = _UNKNOWN
+    companion = False
 
 
 def _refuse(error: RunFormatError, *, strict: bool) -> None:
@@ -508,7 +539,7 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
         head, fitting = _sniff(file.path, choice, LONG_HEAD)
     if not head.data:
         msg = "the file is empty"
-        raise _Unrecognised(msg, path=file.path, line=1)
+        raise _unrecognised(msg, file.path)
     if len(fitting) != 1:
         named = [reader for reader in fitting or choice if _at_home(file.path, reader)]
         fitting = named if len(named) == 1 and head.data.strip() else fitting
@@ -517,8 +548,18 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
     if fitting:
         names = " and ".join(reader.NAME for reader in fitting)
         raise RunFormatError(f"it looks like {names}; choose one with format=", path=file.path, line=1)
+    if wanted is None and is_companion(str(file.path), head):
+        raise _unrecognised(_COMPANION, file.path, companion=True)
+    if wanted is None and (why := near_miss_by_name(str(file.path)) or near_miss_by_content(head)):
+        raise _unrecognised(why, file.path)
     msg = f"not a log of a known format ({', '.join(reader.NAME for reader in choice)}){_similar(head, choice)}"
     raise _Unrecognised(msg, path=file.path, line=1)
+
+
+def _unrecognised(why: str, path: Path, *, companion: bool = False) -> _Unrecognised:
+    error = _Unrecognised(why, path=path, line=1)
+    error.why, error.companion = why, companion
+    return error
 
 
 def _sniff(path: Path, choice: Sequence[Reader], size: int) -> tuple[Head, list[Reader]]:

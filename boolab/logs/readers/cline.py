@@ -40,11 +40,22 @@ NAME: Final = "cline"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".json",)
 TESTED: Final = "1"
-_TASKS: Final = "User/globalStorage/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json"
+_EXTENSIONS: Final = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code")
+"""Cline, and its forks Roo Code and Kilo Code."""
+_EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+_SETTINGS: Final = (
+    *(f"~/.config/{editor}" for editor in _EDITORS),
+    *(f"~/Library/Application Support/{editor}" for editor in _EDITORS),
+    "~/.vscode-server/data",
+    "~/.cursor-server/data",
+)
 PLACES: Final = (
     "~/.cline/data/sessions/**/*.messages.json",
-    f"~/.config/Code/{_TASKS}",
-    f"~/Library/Application Support/Code/{_TASKS}",
+    *(
+        f"{settings}/User/globalStorage/{extension}/tasks/*/api_conversation_history.json"
+        for settings in _SETTINGS
+        for extension in _EXTENSIONS
+    ),
 )
 LOOKED_FOR: Final = 'an object with "sessionId", "version" and "messages", or the list of api_conversation_history.json'
 

@@ -1,0 +1,278 @@
+"""Files that look like logs and are not read, with the reason; and files beside logs that hold no runs.
+
+One table, for all that looks for logs: `load_runs`, every command that takes logs, and `boolab doctor`. A near miss is
+recognised by its name, for files that no reader would open, or by its content, where no reader recognises it. A
+companion is a file that a harness or boolab writes beside logs; it is not a missing log, and is not reported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase, translate
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple
+
+from boolab.io.json_input import items, mapping, text
+from boolab.logs.fields import Head
+
+_Looks = Callable[[Head], bool]
+
+
+class NearMiss(NamedTuple):
+    """A kind of file that is no log that can be read.
+
+    Attributes:
+        harness: Whose it is, as `boolab doctor` calls it; empty if it is of no harness.
+        why: Why it is not read, and what to do.
+        names: Globs of its name, or of the end of its path where they have a `/`, in lower case.
+        looks: Whether the beginning of a file looks like it; None if its name decides.
+        places: Globs of where its harness keeps it on a machine, for `boolab doctor`.
+    """
+
+    harness: str
+    why: str
+    names: tuple[str, ...] = ()
+    looks: _Looks | None = None
+    places: tuple[str, ...] = ()
+
+
+def _lines_with(test: Callable[[Mapping[str, Any]], bool]) -> _Looks:
+    """Whether any of the first values passes a test."""
+    return lambda head: any(test(mapping(value)) for value in head.values)
+
+
+def _is_copilot(line: Mapping[str, Any]) -> bool:
+    return line.get("type") == "session.start" and "copilotVersion" in mapping(line.get("data"))
+
+
+def _is_droid(line: Mapping[str, Any]) -> bool:
+    stored = line.get("type") == "session_start" and "sessionTitle" in line
+    return stored or (line.get("type") == "tool_call" and {"session_id", "toolCallId", "toolName"} <= line.keys())
+
+
+def _is_gemini_stream(line: Mapping[str, Any]) -> bool:
+    begins = line.get("type") == "init" and {"session_id", "model"} <= line.keys()
+    return begins or (line.get("type") == "tool_use" and {"tool_name", "tool_id"} <= line.keys())
+
+
+def _is_qwen(line: Mapping[str, Any]) -> bool:
+    return "sessionId" in line and isinstance(mapping(line.get("message")).get("parts"), list)
+
+
+def _is_langchain(line: Mapping[str, Any]) -> bool:
+    values = items(line.get("messages")) or items(mapping(line.get("values")).get("messages"))
+    return any(
+        text(mapping(message).get("type")) in ("ai", "AIMessage", "AIMessageChunk", "human", "HumanMessage")
+        or ("lc" in mapping(message) and "kwargs" in mapping(message))
+        for message in (*values, line)
+    )
+
+
+def _is_console_span(line: Mapping[str, Any]) -> bool:
+    spans = [line, *map(mapping, items(line.get("spans")))]
+    return any({"trace_id", "span_id"} <= mapping(span.get("context")).keys() for span in spans)
+
+
+def _is_langfuse(line: Mapping[str, Any]) -> bool:
+    parts = [line, *map(mapping, items(line.get("observations")))]
+    return any("traceId" in part and text(part.get("type")).upper() in _OBSERVATIONS for part in parts)
+
+
+_OBSERVATIONS: Final = ("GENERATION", "SPAN", "EVENT", "TOOL", "AGENT")
+TABLE: Final = (
+    NearMiss(
+        "aider",
+        "Aider's history is text without calls, and is not read",
+        names=(".aider.chat.history.md", ".aider.llm.history"),
+    ),
+    NearMiss(
+        "copilot",
+        "a session of GitHub Copilot CLI, which is not read",
+        names=(".copilot/session-state/*/events.jsonl", "session-state/*/events.jsonl"),
+        looks=_lines_with(_is_copilot),
+        places=("~/.copilot/session-state/*/events.jsonl",),
+    ),
+    NearMiss(
+        "crush",
+        "Crush's database, which is not read",
+        names=("crush.db",),
+        places=("~/.crush/crush.db", "~/.local/share/crush/crush.db"),
+    ),
+    NearMiss(
+        "cursor",
+        "Cursor's own format, which is not read",
+        names=("state.vscdb", ".cursor/chats/*/*/store.db", "agent-transcripts/*.jsonl"),
+        places=("~/.cursor/chats/*/*/store.db", "~/.cursor/projects/*/agent-transcripts/*.jsonl"),
+    ),
+    NearMiss(
+        "droid",
+        "a session of Factory's Droid, which is not read",
+        names=(".factory/sessions/*.jsonl",),
+        looks=_lines_with(_is_droid),
+        places=("~/.factory/sessions/**/*.jsonl",),
+    ),
+    NearMiss(
+        "gemini (stream-json)",
+        "what gemini --output-format stream-json prints, which is not read: the session is in ~/.gemini/tmp/*/chats",
+        looks=_lines_with(_is_gemini_stream),
+    ),
+    NearMiss(
+        "goose",
+        "Goose's database, which is not read: goose session export",
+        names=("goose/sessions/sessions.db",),
+        places=("~/.local/share/goose/sessions/sessions.db",),
+    ),
+    NearMiss(
+        "kimi",
+        "a session of Kimi CLI, which is not read",
+        names=("wire.jsonl",),
+        looks=_lines_with(lambda line: line.get("type") == "metadata" and "protocol_version" in line),
+        places=("~/.kimi/sessions/*/*/wire.jsonl", "~/.kimi/sessions/*/*/agents/*/wire.jsonl"),
+    ),
+    NearMiss(
+        "opencode (database)",
+        "opencode's database, which is not read: opencode export SESSION > session.json",
+        names=("opencode.db", "opencode-*.db"),
+        places=("$XDG_DATA_HOME/opencode/opencode*.db", "~/.local/share/opencode/opencode*.db"),
+    ),
+    NearMiss(
+        "qwen",
+        "a session of Qwen Code, which is not read",
+        names=(".qwen/projects/*/chats/*.jsonl",),
+        looks=_lines_with(_is_qwen),
+        places=("~/.qwen/projects/*/chats/*.jsonl",),
+    ),
+    NearMiss("", "a recording of a terminal, which has no calls", names=("*.cast",)),
+    NearMiss(
+        "",
+        "messages as LangChain or LangGraph store them, which are not read: langchain_core's "
+        "convert_to_openai_messages makes them readable",
+        looks=_lines_with(_is_langchain),
+    ),
+    NearMiss("", "observations of Langfuse, which are not read", looks=_lines_with(_is_langfuse)),
+    NearMiss(
+        "",
+        "a trace of the OpenAI Agents SDK, which is not read",
+        looks=_lines_with(lambda line: text(line.get("object")) in ("trace", "trace.span")),
+    ),
+    NearMiss(
+        "",
+        "spans as OpenTelemetry's console exporter prints them, which are not read: export OTLP JSON",
+        looks=_lines_with(_is_console_span),
+    ),
+    NearMiss(
+        "",
+        "what Cline, Roo Code or Kilo Code show of a task: api_conversation_history.json beside it is read",
+        names=("ui_messages.json", "claude_messages.json"),
+    ),
+)
+
+_LOG: Final = r"(?:\.jsonl|\.json|\.traj|\.eval|\.parquet)"
+_PACKED: Final = re.compile(rf"{_LOG}\.(?:zst|zstd|gz|bz2|xz|lzma|lz4|br|7z|zip|tar|tgz|tar\.\w+)$")
+_BACKUP: Final = re.compile(
+    rf"{_LOG}(?:~|[.\-_](?:bak|backup|old|orig|saved?|tmp|temp|part|partial|copy|deleted)\d*|\.\d{{1,3}})$"
+)
+_MAYBE: Final = re.compile(
+    "|".join(
+        [
+            _PACKED.pattern,
+            _BACKUP.pattern,
+            *(rf"\A{translate(name)}" for one in TABLE for name in one.names if "/" not in name),
+        ]
+    )
+)
+_PLACES_OF_PACKED: Final = NearMiss(
+    "codex (packed)",
+    "",
+    places=("$CODEX_HOME/sessions/**/rollout-*.jsonl.zst", "~/.codex/sessions/**/rollout-*.jsonl.zst"),
+)
+
+UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
+    one.harness: one.places for one in (*TABLE, _PLACES_OF_PACKED) if one.places
+}
+"""Where harnesses keep logs that no reader reads; those of the others are the `PLACES` of their readers."""
+
+_COMPANIONS: Final = (
+    "agent-*.meta.json",  # of a subagent of Claude Code: its reader takes the agent's name from it
+    "workflows/*/journal.jsonl",  # of a Workflow call of Claude Code
+    "sessions/todos/*.json",  # what Claude Code keeps beside projects/
+    "sessions/statsig/*.json",
+    "verifier/*.json",  # of a trial of Harbor
+    "boolab-labels.jsonl",
+)
+
+
+def may_be_near_miss(name: str) -> bool:
+    """Whether a file without the suffix of a log may be a near miss, by its name alone.
+
+    Example:
+        >>> may_be_near_miss("rollout-1.jsonl.zst"), may_be_near_miss("main.py")
+        (True, False)
+    """
+    return _MAYBE.search(name.lower()) is not None
+
+
+def near_miss_by_name(path: str) -> str:
+    """Why a file whose name looks like that of a log is not read; empty if it does not look so.
+
+    Example:
+        >>> near_miss_by_name("sessions/rollout-1.jsonl.zst")
+        'packed with Zstandard, which is not unpacked: zstd -d makes it readable'
+        >>> near_miss_by_name("a.jsonl")
+        ''
+    """
+    name = os.path.basename(path).lower()  # noqa: PTH119 - thousands of them
+    for one in TABLE:
+        if any(_fits(path, name, pattern) for pattern in one.names):
+            return one.why
+    if found := _PACKED.search(name):
+        return _why_packed(found[0].rpartition(".")[2]) if not name.endswith(".jsonl.bz2") else ""
+    if _BACKUP.search(name):
+        return "a backup or a part of a log by its name, which is not read: rename it to read it"
+    return ""
+
+
+def _why_packed(suffix: str) -> str:
+    if suffix in ("zst", "zstd"):
+        return "packed with Zstandard, which is not unpacked: zstd -d makes it readable"
+    return f"packed (.{suffix}), which is not unpacked: unpack it to read it"
+
+
+def near_miss_by_content(head: Head) -> str:
+    """Why a file that no reader recognises is not read, if it looks like a log of a known kind; else empty."""
+    return next((one.why for one in TABLE if one.looks is not None and one.looks(head)), "")
+
+
+def is_companion(path: str, head: Head | None = None) -> bool:
+    """Whether a file is one that a harness or boolab writes beside logs, by its name, or by its content if given.
+
+    Example:
+        >>> is_companion("s/subagents/agent-1.meta.json"), is_companion("s/subagents/agent-1.jsonl")
+        (True, False)
+    """
+    name = os.path.basename(path).lower()  # noqa: PTH119 - as above
+    if any(_fits(path, name, pattern) for pattern in _COMPANIONS):
+        return True
+    return head is not None and _is_companion(head.first)
+
+
+def _is_companion(document: Mapping[str, Any]) -> bool:
+    """Whether a document is of Harbor (no trajectory), a report of SWE-bench, a manifest of Cline, or labels."""
+    keys = document.keys()
+    harbor = (
+        {"trial_name", "task_name"} <= keys
+        or {"trial_name", "trials_dir"} <= keys
+        or {"n_total_trials", "stats"} <= keys
+        or {"jobs_dir", "n_attempts"} <= keys
+    )
+    swe_bench = isinstance(document.get("resolved_ids"), list) or isinstance(document.get("resolved"), list)
+    instance = bool(document) and all("resolved" in mapping(report) for report in document.values())
+    return harbor or swe_bench or instance or {"session_id", "messages_path"} <= keys or "boolab_labels" in keys
+
+
+def _fits(path: str, name: str, pattern: str) -> bool:
+    if "/" not in pattern:
+        return fnmatchcase(name, pattern)
+    return fnmatchcase(PurePath(path).as_posix().lower(), f"*/{pattern}")
