@@ -82,7 +82,7 @@ def python(study: Study, sources: Sources) -> str:
     how = f"scope={question.scope!r}, identity={identity_arguments(question.same or 'canonical')}"
     how += f", policy={question.policy!r}" if question.policy else ""
     arguments = [f"keep={question.keep}", f"confidence={question.confidence}", f"objective={question.objective!r}", how]
-    arguments += [f"by={list(question.by)!r}"] if question.by else []
+    arguments += [f"by={question.groups!r}"] if question.groups is not None else []
     arguments += [f"success={question.success!r}"] if question.success else []
     grid = study.searched
     arguments += [f"grid={_grid(grid)}"] if grid else []

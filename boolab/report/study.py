@@ -60,7 +60,7 @@ class Question:
         objective: What to save.
         success: "label", "ended", or None for labels where there are any.
         labels: A file of labels.
-        pooled: Whether several agents are taken together, if `by` is empty.
+        pooled: Whether several agents are taken together; then `by` is empty.
         prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
     """
 
@@ -82,6 +82,11 @@ class Question:
         """What makes two calls the same; the policy's own where none is given."""
         given = self.identity is not None or self.policy is None
         return self.identity if given else get_policy(self.policy or "").detectors.identity
+
+    @property
+    def groups(self) -> list[str] | None:
+        """The argument `by` of `recommend` and `counterfactual`: an empty list takes all agents together."""
+        return [] if self.pooled else list(self.by) or None
 
     @property
     def how(self) -> dict[str, Any]:
@@ -390,7 +395,7 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
     margins = {}
     with parts_bar("comparing limits", 1 + len(on), show=progress) as move:
         found = _advice(runs, question)
-        if not question.by and "agent" in found.frame:  # each agent of a family has a setting of its own
+        if question.groups is None and "agent" in found.frame:  # each agent of a family has a setting of its own
             question = replace(question, by=("agent",))
         move()
         for axis, values in on.items():
@@ -421,7 +426,7 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
             question.keep,
             question.confidence,
             question.objective,
-            by=list(question.by) or None,
+            by=question.groups,
             success=question.success,
             grid=_searched(question),
             **question.how,
@@ -479,7 +484,7 @@ def _longest_repeat(runs: Sequence[Run], question: Question) -> int:
 
 
 def _aggregate(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Question) -> pd.DataFrame:
-    table = counterfactual(runs, grid=grid, by=list(question.by) or None, aggregate=True, **question.how)
+    table = counterfactual(runs, grid=grid, by=question.groups, aggregate=True, **question.how)
     by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
     return table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))
 

@@ -104,6 +104,17 @@ def test_all_that_recommends_gives_one_setting(logs: str) -> None:
     assert lab.answer["kept"] == {"lower": row["kept_lower"], "upper": row["kept_upper"], "of": row["successes"]}
 
 
+def test_whatif_by_all_takes_agents_and_subagents_together() -> None:
+    logs = str(ROOT / "tests/data/claude_code")
+    found = bl.recommend(bl.load_runs(logs), by=[])
+    assert len(found.frame) == 1
+    pooled = json.loads(printed("whatif", logs, "--by", "all", "--json"))["recommendation"]["groups"]
+    assert [row["successes"] for row in pooled] == [*found.frame["successes"]]
+    assert len(json.loads(printed("whatif", logs, "--json"))["recommendation"]["groups"]) == 2
+    study = study_of([logs], Question(pooled=True))
+    assert "by=[]" in python(study, Sources((logs,)))
+
+
 def test_without_labels_each_turn_counts_by_itself_everywhere(tmp_path: Path) -> None:
     words = ["A B C -", "A B C D E F -", "A -", "AB CD EF GH -"]
     told = [Told(tuple(words[(n + turn) % 4] for turn in range(3))) for n in range(40)]

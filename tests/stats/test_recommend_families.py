@@ -133,3 +133,13 @@ def test_caplab_recommends_for_one_agent_at_a_time_and_begins_with_the_root(runs
         assert all(sentence.startswith(f"{agent}: ") for sentence in found["sentences"])
     with pytest.raises(SettingError, match="one agent has to be chosen: 'lead', 'scout'"):
         lab.setting = {"agent": "all"}
+
+
+@pytest.mark.parametrize("by", [None, []])
+def test_recommend_counts_successes_in_any_order_of_runs(runs: list[Run], by: list[str] | None) -> None:
+    """A file of a subagent may be read before that of its parent."""
+    for listed in (runs, runs[::-1]):
+        found = bl.recommend(listed, success="ended", by=by)
+        n_ended = sum(run.stop_reason == "finished" for run in runs if run.parent_run_id is None)
+        assert set(found.frame["successes"]) == {n_ended}
+        assert f"counts as a success, {n_ended} of " in " ".join(found.notes)

@@ -43,7 +43,10 @@ def family_units(runs: Ledger, kin: Kin, by: Sequence[str], *, by_turn: bool) ->
         home[row] = first[root] + place
     apart = each.runs[list(by)].assign(**{_HOME: home})
     unit = apart.groupby([_HOME, *by], sort=False, dropna=False).ngroup()
-    again = unit.duplicated().to_numpy()
+    # The root's row has the success, whether its run is listed before or after those of its subagents.
+    roots_first = np.argsort(home != rows, kind="stable")
+    again = np.empty(len(rows), dtype=bool)
+    again[roots_first] = unit.iloc[roots_first].duplicated().to_numpy()
     top = roots[owner]
     about = {name: runs.runs[name].array.take(top) for name in ("run_id", "task") if name in runs.runs}
     about[PARENT] = each.runs[PARENT].mask(top == owner)
