@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from boolab.core.axes import AXES
 from boolab.core.text import clean, count, shorten, wrapped
 from boolab.exports.command import TARGET, as_command
-from boolab.exports.export import TARGETS, export
-from boolab.exports.values import Export, Limits
+from boolab.exports.export import TARGETS, export, target_of
+from boolab.exports.values import Export, Limits, Target
 from boolab.report.study import MAX_GROUPS, Study
 from boolab.report.summary import summary_rows
 from boolab.stats.trade import BETTER_OFF
@@ -84,6 +85,28 @@ def _head(way: HowToSet) -> str:
     return f"{shorten(clean(way.group))}{f' ({poor})' if poor else ''}:\n  "
 
 
+def _in_harness(way: HowToSet, target: Target) -> Iterator[str]:
+    """The command that sets the limits in the harness of the logs, and why some cannot be set there."""
+    made = export(target.name, way.limits)
+    lacks = [
+        f"{target.title} cannot set {AXES[name].with_value(value)}: {target.lacks[name]}"
+        for name, value in way.limits.given.items()
+        if name in target.lacks
+    ]
+    if len(lacks) < len(way.limits.given):
+        hooks = [line for part in made.parts for line in part.text.splitlines() if line.startswith("boolab hook ")]
+        if not made.no_file:
+            command, effect = f"{way.command} --write", f"sets {'the rest' if lacks else 'that'} in its files, and"
+            yield f"{_head(way)}{command}\n  {effect} shows what changes."
+        elif hooks:
+            yield f"{_head(way)}{hooks[0]}\n  sets that for all sessions, and shows what changes first."
+            yield f"{way.command}\n  shows the other ways."
+        else:
+            yield f"{_head(way)}{way.command}\n  prints the lines for your own program or command."
+    for sentence in lacks:
+        yield wrapped(sentence)
+
+
 def _blocks(ways: list[HowToSet], *, full: bool) -> Iterator[str]:
     good = [way for way in ways if full or not way.poor or len(ways) == 1]
     off = [way for way in ways if way not in good]
@@ -91,7 +114,7 @@ def _blocks(ways: list[HowToSet], *, full: bool) -> Iterator[str]:
     if len(ways) == 1 and ways[0].target is not None:
         if full:
             yield str(ways[0].export)
-        yield f"{_head(ways[0])}{ways[0].command} --write\n  sets that in its files, and shows what changes."
+        yield from _in_harness(ways[0], target_of(ways[0].target))
         yield f"For another harness: {as_command(ways[0].limits)}"
     else:
         if shown:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.cli.main import main
+from boolab.core.axes import AXES
 from boolab.core.types import IDENTITIES
 from boolab.exports.command import as_command
-from boolab.exports.export import TARGETS, export
+from boolab.exports.export import TARGETS, export, target_of
 from boolab.exports.values import Limits
 from boolab.harness.presets import policies
 from boolab.report.how_to_set import OF_SOURCE, how_to_set
@@ -97,15 +98,45 @@ def test_the_command_of_a_page_begins_with_what_is_typed_where_it_is_made(logs: 
     assert typed == f".venv/bin/{plain}"
 
 
-def test_logs_of_one_harness_get_the_settings_of_that_harness(logs: Path, tmp_path: Path) -> None:
-    for source, target in OF_SOURCE.items():
-        path = tmp_path / f"{source}.jsonl"
-        bl.save_runs([replace(run, source=source) for run in bl.load_runs(logs)], path)
-        study = study_of([str(path)], Question(keep=0.9))
-        assert [way.target for way in how_to_set(study)] == [target]
-        shown = text(study, full=True)
-        assert str(study.found.export(target)).rstrip() in shown
-        assert f"{as_command(study.found.limits(), target)} --write" in shown
+def typed(command: str, folder: Path) -> tuple[int, str]:
+    """The exit code of a printed command in an empty project, and what it prints."""
+    out = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = main([*shlex.split(command)[1:], *(["--yes"] if " --install" in command else [])])
+    return code, out.getvalue()
+
+
+@pytest.mark.parametrize("source", OF_SOURCE)
+@pytest.mark.parametrize("axis", ["max_steps", "doom_loop"])
+def test_printed_commands_set_the_limit_in_each_harness(
+    logs: Path, tmp_path: Path, source: str, axis: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    path = tmp_path / f"{source}.jsonl"
+    bl.save_runs([replace(run, source=source) for run in bl.load_runs(logs)], path)
+    study = study_of([str(path)], Question(keep=0.9, grid={axis: [*range(2, 10)]}))
+    assert [way.target for way in how_to_set(study)] == [OF_SOURCE[source]]
+    limits = study.found.limits()
+    target = target_of(OF_SOURCE[source])
+    assert str(study.found.export(target.name)).rstrip() in text(study, full=True)
+    lines = text(study).splitlines()
+    start = lines.index("How to set it") + 2
+    commands = [line.strip() for line in lines[start : start + 8] if line.strip().startswith("boolab ")]
+    effects = {command: lines[lines.index(command) + 1].strip() for command in commands if "TARGET" not in command}
+    value = str(limits.given[axis])
+    if axis in target.lacks:
+        assert not effects
+        assert f"{target.title} cannot set {AXES[axis].with_value(limits.given[axis])}:" in " ".join(lines)
+        return
+    assert effects
+    for command, effect in effects.items():
+        (folder := tmp_path / "project").mkdir(exist_ok=True)
+        code, out = typed(command, folder)
+        assert code == 0, out
+        assert value in out
+        written = [file for file in (*folder.rglob("*"), *(tmp_path / "home").rglob("*")) if file.is_file()]
+        assert bool(written) or not effect.startswith("sets")
+        assert not written or any(value in file.read_text() for file in written)
 
 
 def test_each_group_gets_a_command_of_its_own(logs: Path) -> None:
