@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from boolab.core.types import (
+    MIXED,
     REDACTED,
     UNKNOWN_USAGE,
     Event,
@@ -36,7 +37,7 @@ from boolab.core.types import (
 )
 from boolab.io.json_input import Damage, items, json_text, mapping, parse, text
 from boolab.logs.checks import Figure, Totals, implausible
-from boolab.logs.fields import one_line
+from boolab.logs.fields import named, one_line
 from boolab.logs.identity import is_unique
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,6 +67,11 @@ class StepBuilder:
     """What the provider or the harness calls the response, "" if unknown."""
     stated: dict[tuple[str, str], int] = field(default_factory=dict)
     """Figures that the log states as totals of this response, by place and name: see `boolab.logs.checks`."""
+    version: str | None = None
+    """The version of the harness that requested it."""
+    effort: str | None = None
+    speed: str | None = None
+    service_tier: str | None = None
     goes_back: bool = False
     """Whether it was written earlier than what came before it in the log."""
     follows_at_once: bool = False
@@ -153,6 +159,9 @@ class StepBuilder:
             "\n".join(self.reasoning),
             model="" if self.model == model else self.model,
             id=self.id,
+            effort=self.effort,
+            speed=self.speed,
+            service_tier=self.service_tier,
         )
         return Step(
             index,
@@ -251,6 +260,11 @@ class RunBuilder:
         """The names of the models, with how many responses each gave."""
         self.has_prompt = False
         """Whether there is a message that the user wrote."""
+        self.version: str | None = None
+        """The version of the harness that requests the next responses."""
+        self.effort: str | None = None
+        """The reasoning effort of the next responses."""
+        self._origin: dict[str, Any] = {}
         self._damage = damage
         self._checked = damage if checked is None else checked
         self._truncated = truncated
@@ -285,6 +299,12 @@ class RunBuilder:
         if time is not None:
             self.first_time = time if self.first_time is None else min(self.first_time, time)
             self.last_time = time if self.last_time is None else max(self.last_time, time)
+
+    def note_origin(self, **facts: object) -> None:
+        """Note `git_commit`, `git_branch`, `cwd` or `entrypoint`, as they were when the run began: the first counts."""
+        for name, fact in facts.items():
+            if name not in self._origin and (word := named(fact)) is not None:
+                self._origin[name] = word
 
     def add_message(self, role: Role, content: str, *, opens_turn: bool, time: int | None = None) -> None:
         """Add a message that is neither a response nor a result.
@@ -362,6 +382,8 @@ class RunBuilder:
         self._last_said = None
         if step.model:
             self.models[step.model] += 1
+        step.version = step.version or self.version
+        step.effort = step.effort or self.effort
         self.steps.append(step)
 
     def extend_response(self, step: StepBuilder, time: int | None) -> None:
@@ -527,6 +549,8 @@ class RunBuilder:
             success=success,
             scores=scores,
             error=error,
+            harness_version=self._harness_version(),
+            **self._origin,
         )
 
     def _drop_copies(self) -> None:
@@ -550,6 +574,11 @@ class RunBuilder:
             if step.model and not stay:
                 self.models[step.model] -= 1
         self.steps[:] = kept
+
+    def _harness_version(self) -> str | None:
+        """The version of the harness: the one that its responses have, or `mixed`."""
+        versions = {step.version for step in self.steps} - {None} or {self.version}
+        return MIXED if len(versions) > 1 else versions.pop()
 
     def _build_events(self) -> tuple[Event, ...]:
         numbers = {id(step): number for number, step in enumerate(self.steps, 1)} if self._events else {}

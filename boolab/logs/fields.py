@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.types import Score
-from boolab.io.json_input import items, json_text, leading_values, mapping
+from boolab.io.json_input import items, json_text, leading_values, mapping, whole
 
 _SNIFFED_LINES: Final = 20
+MAX_NAMED_CHARS: Final = 1_000
+_UNNAMED: Final = frozenset({"", "unknown", "<redacted>", "[redacted]"})
 MAX_SCORE_CHARS: Final = 200
 _TOLERANCE: Final = 1e-6
 MAX_DIGITS: Final = 20  # nanoseconds have 19
@@ -68,6 +70,34 @@ def content_text(content: object) -> str:
     if isinstance(content, list):
         return "\n".join(block_text(block) for block in content)
     return "" if content is None else json_text(content)
+
+
+def named(value: object) -> str | None:
+    """A version, a branch or the like: one short line; None where there is none, or it is the word for an unknown one.
+
+    Example:
+        >>> named("2.1.11"), named("unknown"), named(" "), named(3)
+        ('2.1.11', None, None, None)
+    """
+    if not isinstance(value, str) or len(value) > MAX_NAMED_CHARS or not value.isprintable():
+        return None
+    word = value.strip()
+    return None if word.lower() in _UNNAMED else word
+
+
+def effort_of(*values: object) -> str | None:
+    """The reasoning effort: the first that is a word, or a largest count of thinking tokens; None if there is none.
+
+    Example:
+        >>> effort_of(None, "high"), effort_of(31999), effort_of({"effort": "low"}), effort_of(True)
+        ('high', '31999', 'low', None)
+    """
+    for value in values:
+        given = value.get("effort") if isinstance(value, dict) else value
+        found = str(number) if (number := whole(given)) is not None else named(given)
+        if found is not None:
+            return found
+    return None
 
 
 def first_choice(response: object) -> Mapping[str, Any]:

@@ -15,8 +15,11 @@ from typing import Any, Final
 from boolab.core.types import Usage
 from boolab.io.json_input import items, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import blocks_of
+from boolab.logs.fields import blocks_of, content_text
 
+ENDED: Final = "subagentEnded"
+"""The flag of a result, or the kind of an attachment, that marks the end of a subagent."""
+_LAUNCHED: Final = "Async agent launched"
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _TURNS: Final = re.compile(r"maximum number of turns \((\d{1,9})\)")
 
@@ -61,6 +64,10 @@ class StreamLines:
     def __init__(self) -> None:
         self._agents: dict[str, str] = {}
         """The names of subagents, by the calls that started them."""
+        self._callers: set[str] = set()
+        """The calls whose subagents have lines."""
+        self._about: dict[str, Any] = {}
+        """What the opening line has about the session."""
 
     def native(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
         """The line as a session has it; one that is already is returned as it is."""
@@ -69,10 +76,15 @@ class StreamLines:
             return line
         kind = line.get("type")
         caller = text(line.get("parent_tool_use_id"))
-        more = {"sessionId": session, "isSidechain": bool(caller)}
+        if line.get("subtype") == "init":
+            self._about = {"version": line.get("claude_code_version"), "cwd": line.get("cwd")}
+        more = {**self._about, "sessionId": session, "isSidechain": bool(caller)}
         if kind == "result" and line.get("subtype") == "error_max_turns":
             return {**more, "type": "attachment", "attachment": {"type": "max_turns_reached", "maxTurns": _limit(line)}}
+        if line.get("subtype") == "task_notification" and line.get("status") == "completed":
+            return {**more, "type": "attachment", "attachment": {"type": ENDED, "agentId": line.get("tool_use_id")}}
         if caller:
+            self._callers.add(caller)
             more |= {"agentId": caller, "attributionAgent": self._agents.get(caller, "")}
         for block in map(mapping, blocks_of(mapping(line.get("message")).get("content"))):
             if block.get("type") == "tool_use":
@@ -80,11 +92,20 @@ class StreamLines:
         return {**line, **more, "toolUseResult": self._result(line)}
 
     def _result(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The facts of a result. A subagent goes by the id of its call here, because its lines name only that."""
+        """The facts of a result. A subagent goes by the id of its call here, because its lines name only that.
+
+        Its last text is not printed: that it ended is known from the result of the call, which is no end if the call
+        failed, or only launched a subagent in the background.
+        """
         result = mapping(line.get("tool_use_result"))
         blocks = map(mapping, blocks_of(mapping(line.get("message")).get("content")))
-        called = next((text(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"), "")
-        return {**result, "agentId": called} if "agentId" in result and called else result
+        block = next((block for block in blocks if block.get("type") == "tool_result"), {})
+        called = text(block.get("tool_use_id"))
+        if not called or ("agentId" not in result and called not in self._callers):
+            return result
+        launched = result.get("isAsync") is True or result.get("status") == "async_launched"
+        launched = launched or content_text(block.get("content")).startswith(_LAUNCHED)
+        return {**result, "agentId": called, ENDED: not launched and block.get("is_error") is not True}
 
 
 def _limit(line: Mapping[str, Any]) -> int | None:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -67,9 +67,9 @@ from boolab.io.json_input import (
 )
 from boolab.io.packed import unpacked
 from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, goes_back, unreadable
-from boolab.logs.fields import Head, block_text, blocks_of, content_text, epoch_ms, one_line
+from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, epoch_ms, named, one_line
 from boolab.logs.line_log import LineLog, read_lines
-from boolab.logs.readers._claude_stream import StreamLines, is_stream_line, is_stream_result, state_result
+from boolab.logs.readers._claude_stream import ENDED, StreamLines, is_stream_line, is_stream_result, state_result
 from boolab.logs.readers._sidecars import read_once, sidecar
 
 NAME: Final = "claude_code"
@@ -109,6 +109,8 @@ _EVENTS: Final = {"interrupted": "abort"} | {kind: kind for kind in ("compaction
 _DELEGATES: Final = ("Task", "Agent")
 """The tools that start subagents."""
 _SUBAGENTS: Final = "subagents"
+_WORKFLOWS: Final = "workflows"
+_COMPACTION: Final = "acompact"
 _TOOLS_USED: Final = r"(?:<tools-used-before-summary>[^<]*</tools-used-before-summary>\s*)?"  # seen in 2.1.330
 _NOTED: Final = re.compile(rf"\s*{_TOOLS_USED}NOTE: this agent stopped at its (\d{{1,9}})-turn limit")
 _NOTIFIED: Final = re.compile(r"<summary>[^<]*stopped at its (\d{1,9})-turn limit \(partial result")
@@ -253,6 +255,8 @@ class _Session:
         self._owners: list[str] = []
         self._sessions: list[str] = []
         self._prints: list[int] = []
+        self._folder = _session_folder(path)
+        """The folder of the session, if this is a subagent's file in it."""
 
     def take(self, line: Mapping[str, Any]) -> None:
         kind, session = text(line.get("type")), text(line.get("sessionId"))
@@ -276,11 +280,11 @@ class _Session:
             if kind in ("user", "assistant"):
                 self.ids[session] += 1
             if (home, owner) not in self.chains:
-                self.chains[home, owner] = _Chain(self._parents, self._originals, self._damage)
+                self.chains[home, owner] = _Chain(self._parents, self._originals, self._damage, self._workflow)
             self.chains[home, owner].take(line, place, parent)
 
     def _home(self, session: str, parent: int) -> str:
-        if self.path.parent.name == _SUBAGENTS:
+        if self._folder is not None:
             return ""
         if parent >= 0:
             home = self._sessions[parent]
@@ -302,12 +306,12 @@ class _Session:
         for (home, owner), chain in self.chains.items():
             if owner and (home, owner) not in lines:
                 loose[home].setdefault(chain.prompt, []).append(owner)
-        cuts = self._cuts()
+        endings = self._endings()
         found = []
         homes = {home: number for number, (home, _) in enumerate(self.chains)}
         names = self._names()
         for (home, owner), chain in sorted(self.chains.items(), key=lambda pair: (homes[pair[0][0]], pair[0][1] != "")):
-            if owner.startswith("acompact"):
+            if owner.startswith(_COMPACTION):
                 continue
             session = names[home]
             run_id, parent = (f"{session}/{owner}", session) if owner else (session, None)
@@ -316,7 +320,7 @@ class _Session:
                 self._agent(owner, chain),
                 parent,
                 chain.started(session, loose[home]),
-                cuts.get(owner),
+                endings.get(owner) if owner else None,
                 self.results if not owner else (),
                 self._inner_usage(home),
             )
@@ -331,26 +335,33 @@ class _Session:
         ]
         return Usage(sum(one.input_tokens or 0 for one in usages), sum(one.output_tokens or 0 for one in usages))
 
-    def _cuts(self) -> Mapping[str, int | None]:
-        """The limits on turns that stopped subagents, by their ids, from the lines of their parents."""
-        folder = self.path.parent
-        if folder.name == _SUBAGENTS:
-            return _cuts_in(folder.parent.with_name(f"{folder.parent.name}.jsonl")) or {}
-        cuts: dict[str, int | None] = {}
+    def _endings(self) -> Mapping[str, _Ending]:
+        """The last reported end of each subagent, by its id, from the lines of their parents."""
+        if self._folder is not None:
+            return _endings_in(self._folder.with_name(f"{self._folder.name}.jsonl")) or {}
+        endings: dict[str, _Ending] = {}
         if self.path.name.startswith("agent-"):
             for session in self.ids:
                 if session and Path(session).name == session:
-                    cuts |= _cuts_in(folder / f"{session}.jsonl") or {}
+                    endings |= _endings_in(self.path.parent / f"{session}.jsonl") or {}
         for chain in self.chains.values():
-            cuts |= {ending.owner: ending.limit for ending in chain.endings}
-        return cuts
+            endings |= {ending.owner: ending for ending in chain.endings}
+        return endings
+
+    def _workflow(self, name: str) -> list[str]:
+        """The ids of the subagents of a workflow: they have a folder of its name."""
+        folder = self.path.with_suffix("") / _SUBAGENTS / _WORKFLOWS / name
+        if not name.isprintable() or Path(name).name != name or folder.is_symlink() or not folder.is_dir():
+            return []
+        names = sorted(path.stem.removeprefix("agent-") for path in folder.glob("agent-*.jsonl"))
+        return [name for name in names if not name.startswith(_COMPACTION)]
 
     def _names(self) -> dict[str, str]:
         """The id of each session: the one in the file's name, where that is one of its own."""
-        stem, folder = self.path.stem, self.path.parent
+        stem = self.path.stem
         del self.ids[""]
-        if folder.name == _SUBAGENTS:
-            return {"": folder.parent.name}
+        if self._folder is not None:
+            return {"": self._folder.name}
         homes = {home for home, _ in self.chains}
         if len(homes) == 1:
             return dict.fromkeys(homes, stem if stem in self.ids or not self.ids else next(iter(self.ids)))
@@ -367,9 +378,21 @@ class _Session:
 class _Chain:
     """The lines of one agent, in the file's order."""
 
-    def __init__(self, parents: Sequence[int], originals: dict[int, int], damage: Damage) -> None:
+    def __init__(
+        self,
+        parents: Sequence[int],
+        originals: dict[int, int],
+        damage: Damage,
+        agents_of: Callable[[str], list[str]],
+    ) -> None:
         self._parents = parents
         self._originals = originals
+        self._agents_of = agents_of
+        """Lists the subagents of a workflow."""
+        self._workflows: dict[str, str] = {}
+        """The names of the workflows that calls started, by call."""
+        self._effort: str | None = None
+        self._cwd = self._branch = self._entrypoint = ""
         self._entries: list[_Reply | _Note] = []
         self._replies: dict[str, _Reply] = {}
         self._trunks: set[int] = set()
@@ -394,10 +417,15 @@ class _Chain:
     def take(self, line: Mapping[str, Any], place: int, parent: int) -> None:
         kind, time = text(line.get("type")), epoch_ms(line.get("timestamp"))
         message = mapping(line.get("message"))
+        if kind in ("assistant", "user"):
+            self._cwd = self._cwd or text(line.get("cwd"))
+            self._branch = self._branch or text(line.get("gitBranch"))
+            self._entrypoint = self._entrypoint or text(line.get("entrypoint"))
         if kind == "assistant":
             self._reply(line, message, place, parent, time)
         elif kind == "user":
             self.endings += [ending for ending in _endings(line) if ending not in self.endings]
+            self._effort = _effort_of(mapping(line.get("thinkingMetadata"))) or self._effort
             self._user(line, message, place, parent, time)
         elif kind == "system":
             self._event(line, place, time)
@@ -405,6 +433,10 @@ class _Chain:
             attached = mapping(line.get("attachment"))
             if attached.get("type") == "queued_command":
                 self._entries.append(_Note("queued", place, time, content_text(attached.get("prompt"))))
+            elif attached.get("type") == ENDED:
+                self.endings.append(
+                    _Ending(text(attached.get("agentId")), text(attached.get("agentId")), None, completed=True)
+                )
             elif attached.get("type") == "max_turns_reached":
                 self._entries.append(_Note("cap", place, time, payload={"cap": whole(attached.get("maxTurns"))}))
             return
@@ -439,8 +471,13 @@ class _Chain:
         if self._latest is not None and time is not None:
             reply.responded = time
         reply.extend_to(time)
+        usage = mapping(message.get("usage"))
         reply.model = model or reply.model
-        reply.count(mapping(message.get("usage")))
+        reply.version = named(line.get("version")) or reply.version
+        reply.effort = effort_of(line.get("effort"), reply.effort, self._effort)
+        reply.speed = named(usage.get("speed")) or reply.speed
+        reply.service_tier = named(usage.get("service_tier")) or reply.service_tier
+        reply.count(usage)
         stopped = text(message.get("stop_reason"))
         if stopped:
             reply.stopped = finish_reason(stopped)
@@ -560,6 +597,8 @@ class _Chain:
         failed = block.get("is_error")
         if call.name in _DELEGATES and ("agentId" in more or "totalToolUseCount" in more):
             self.agents[call.id] = text(more.get("agentId"))
+        if "transcriptDir" in more or more.get("taskType") == "local_workflow":
+            self._workflows[call.id] = text(more.get("runId"))
         step.results[position] = ToolResult(
             call.id,
             content,
@@ -630,14 +669,17 @@ class _Chain:
         wanted = (entry.text for entry in self._entries if isinstance(entry, _Note) and entry.kind == "prompt")
         return next(wanted, "").strip()
 
-    def started(self, session: str, loose: Mapping[str, list[str]]) -> dict[str, tuple[str | None, str]]:
-        """The runs and the names of the subagents that calls of this session started, by call.
+    def started(self, session: str, loose: Mapping[str, list[str]]) -> dict[str, list[_Started]]:
+        """The subagents that calls of this session started, by call.
 
         `loose` are the subagents in the file that no result names, by their prompts; those that are found are removed.
         """
-        found: dict[str, tuple[str | None, str]] = {}
+        found: dict[str, list[_Started]] = {}
         for entry in self._entries:
             for call in entry.calls if isinstance(entry, _Reply) else ():
+                if call.id in self._workflows:
+                    agents = self._agents_of(self._workflows[call.id])
+                    found[call.id] = [_Started(f"{session}/{agent}", "") for agent in agents]
                 if call.name not in _DELEGATES:
                     continue
                 wanted = json_object(call.arguments)
@@ -645,7 +687,8 @@ class _Chain:
                 if owner and not self.agents.get(call.id):
                     loose[text(wanted.get("prompt")).strip()].remove(owner)
                 if owner or call.id in self.agents:
-                    found[call.id] = (f"{session}/{owner}" if owner else None, text(wanted.get("subagent_type")))
+                    agent = text(wanted.get("subagent_type"))
+                    found[call.id] = [_Started(f"{session}/{owner}" if owner else None, agent)]
         return found
 
     def run(
@@ -653,16 +696,15 @@ class _Chain:
         run_id: str,
         agent: str,
         parent_run_id: str | None,
-        started: Mapping[str, tuple[str | None, str]],
-        limit: int | None = None,
+        started: Mapping[str, list[_Started]],
+        ending: _Ending | None = None,
         results: Sequence[Mapping[str, Any]] = (),
         inner: Usage = UNKNOWN_USAGE,
     ) -> Run | None:
         """The run; None if there is neither a prompt nor a response.
 
-        `started` are the runs and the names of its subagents, by call. `limit` is the limit on turns that stopped it,
-        if its parent reports one. `results` are those that the harness printed about it, `inner` the usage of the
-        subagents in the same file.
+        `started` are its subagents, by call. `ending` is how it ended, if its parent reports that. `results` are those
+        that the harness printed about it, `inner` the usage of the subagents in the same file.
         """
         branch = _Branch(self._damage)
         for entry in self._entries:
@@ -679,8 +721,12 @@ class _Chain:
         if len(results) == 1:  # several may be of one turn each, or of all so far
             state_result(builder, results[0], inner)
         self._add_subagents(branch, started)
-        cap = branch.cap if limit is None else limit
+        builder.note_origin(cwd=self._cwd, git_branch=self._branch, entrypoint=self._entrypoint)
+        cap = branch.cap if ending is None or ending.limit is None else ending.limit
         stop: StopReason | Stop = branch.stop_reason()
+        last = branch.replies[-1] if branch.replies else None
+        if ending is not None and ending.completed and branch.ending is None and last is not None and last.complete:
+            stop = "finished"
         if cap is not None:  # turns are responses since the subagent's last prompt
             steps = builder.steps
             turn = sum(step.turn == steps[-1].turn for step in steps)
@@ -694,14 +740,14 @@ class _Chain:
             error=branch.error if branch.ending == "error" else None,
         )
 
-    def _add_subagents(self, branch: _Branch, started: Mapping[str, tuple[str | None, str]]) -> None:
+    def _add_subagents(self, branch: _Branch, started: Mapping[str, list[_Started]]) -> None:
         """Add events for the subagents that calls started, and for those that their limit on turns stopped."""
         callers = {call.id: reply for reply in branch.replies for call in reply.calls}
         for reply in branch.replies:
             for call in reply.calls:
-                if call.id in started:
-                    branch.builder.add_subagent(reply, call.id, *started[call.id])
-        for owner, call_id, limit in self.endings:
+                for child in started.get(call.id, ()):
+                    branch.builder.add_subagent(reply, call.id, *child)
+        for owner, call_id, limit, _ in self.endings:
             if limit is not None and call_id in callers:
                 what = f"the subagent {owner} was stopped at its limit of {count(limit, 'turn')}: its result is partial"
                 branch.builder.add_step_event(callers[call_id], "fault", what=what)
@@ -755,12 +801,33 @@ class _Branch:
         return "aborted" if self.replies and self.replies[-1].broken else self.builder.stop_reason()
 
 
+class _Started(NamedTuple):
+    """A subagent that a call started: its run, None if unknown, and its name."""
+
+    run_id: str | None
+    agent: str
+
+
 class _Ending(NamedTuple):
     """The end of a subagent, by a limit on its turns or (None) in another way."""
 
     owner: str
     call_id: str
     limit: int | None
+    completed: bool = False
+    """Whether it ended by itself, with a text that is not in the log."""
+
+
+def _session_folder(path: Path) -> Path | None:
+    """The folder of the session that a subagent's file is in; None for other files."""
+    folder = path.parent.parent.parent if path.parent.parent.name == _WORKFLOWS else path.parent
+    return folder.parent if folder.name == _SUBAGENTS else None
+
+
+def _effort_of(thinking: Mapping[str, Any]) -> str | None:
+    """The effort that a prompt asks for: a level, or the largest count of thinking tokens."""
+    off = thinking.get("disabled") is True
+    return "none" if off else effort_of(thinking.get("level"), thinking.get("maxThinkingTokens"))
 
 
 def _endings(line: Mapping[str, Any]) -> Iterator[_Ending]:
@@ -773,8 +840,9 @@ def _endings(line: Mapping[str, Any]) -> Iterator[_Ending]:
             body = content_text(part.get("content"))
             noted, named = _NOTED.match(body), _AGENT.search(body)
             owner = text(more.get("agentId")) or (named[1] if noted and named else "")
-            if noted or (owner and "totalToolUseCount" in more):
-                yield _Ending(owner, text(part.get("tool_use_id")), int(noted[1]) if noted else None)
+            completed = more.get(ENDED) is True and not noted
+            if noted or (owner and ("totalToolUseCount" in more or completed)):
+                yield _Ending(owner, text(part.get("tool_use_id")), int(noted[1]) if noted else None, completed)
             continue
         body = block_text(block).lstrip()
         task = _TASK.search(body) if body.startswith("<task-notification>") else None
@@ -784,9 +852,9 @@ def _endings(line: Mapping[str, Any]) -> Iterator[_Ending]:
 
 
 @read_once
-def _cuts_in(path: Path) -> dict[str, int | None]:
-    """The limits on turns that stopped subagents, by their ids, from the file of their session. The last end counts."""
-    cuts: dict[str, int | None] = {}
+def _endings_in(path: Path) -> dict[str, _Ending]:
+    """The ends of subagents, by their ids, from the file of their session. The last one of each counts."""
+    endings: dict[str, _Ending] = {}
     with unpacked(path) as file:
         while data := file.readline(MAX_LINE):
             if not any(word in data for word in _ENDINGS):
@@ -795,8 +863,8 @@ def _cuts_in(path: Path) -> dict[str, int | None]:
                 line = mapping(parse(data))
             except ValueError:
                 continue
-            cuts |= {ending.owner: ending.limit for ending in (_endings(line) if line.get("type") == "user" else ())}
-    return {owner: limit for owner, limit in cuts.items() if limit is not None}
+            endings |= {ending.owner: ending for ending in (_endings(line) if line.get("type") == "user" else ())}
+    return endings
 
 
 def _digest(block: object) -> int:

@@ -15,8 +15,12 @@ repeat them for a user interface, with more facts. Rollouts of the first half of
   first words, identify them, and they open no turn; a `user_message` event always does. A message of another agent
   opens only the first turn.
 - A command's result begins with lines from Codex: an exit code other than 0 is an error. So are aborted calls, and
-  calls that an event (`exec_command_end`, `patch_apply_end`, `mcp_tool_call_end`) reports as failed. For all other
-  results it is unknown. A call without a result was aborted and dropped.
+  calls that an event (`exec_command_end`, `patch_apply_end`, `mcp_tool_call_end`) reports as failed, or that Codex
+  answers in its own words ("write_stdin failed", "unsupported call", ...). A command that still runs ("Process running
+  with session ID") is no error: the call itself succeeded, and the exit code comes with a later call's result. For all
+  other results it is unknown. A call without a result was aborted and dropped.
+- An aborted response has no usage report. It gets what the running total grew by beside the next report, which is often
+  nothing, because Codex does not count it.
 - Searches and images that the provider makes within a response (`web_search_call`, `image_generation_call`) have an
   empty result.
 - The text input of a custom tool such as `apply_patch` becomes `{"input": ...}`, as where the tool is a function. Tools
@@ -37,7 +41,7 @@ from typing import Any, Final
 from boolab.core.types import UNKNOWN_USAGE, Run, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder, unreadable
-from boolab.logs.fields import Head, block_text, content_text, epoch_ms, one_line
+from boolab.logs.fields import Head, block_text, content_text, effort_of, epoch_ms, named, one_line
 from boolab.logs.line_log import LineLog, read_lines
 
 NAME: Final = "codex"
@@ -78,9 +82,28 @@ _TASKS: Final = ("task_started", "task_complete", "turn_started", "turn_complete
 _BUDGETS: Final = ("budget_limited", "session_budget_exceeded")
 _HEADER: Final = re.compile(
     r"(?:(?:Exit code: (?P<code>-?\d{1,9})|Process exited with code (?P<exited>-?\d{1,9})"
-    r"|Wall time: (?P<seconds>\d{1,9}(?:\.\d{1,9})?) seconds|Process running with session ID \d+|Chunk ID: \w*"
+    r"|Wall time: (?P<seconds>\d{1,9}(?:\.\d{1,9})?) seconds|(?P<running>Process running with session ID) \d+"
+    r"|Chunk ID: \w*"
     r"|Original token count: \d+|Total output lines: \d+)(?:\n|\Z))+"
 )
+_FIGURES: Final = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_output_tokens")
+_REFUSED: Final = re.compile(
+    r"(?:exec_command|write_stdin|shell|apply_patch verification|js_repl execution|collab [\w ]{1,40}|wait|tool call"
+    r"|resources/\w{1,40}) failed\b"
+    r"|failed to (?:parse function arguments|read (?:file|directory|dir)\b|start exec|spawn|convert)"
+    r"|failed in sandbox\b|unsupported (?:custom tool call|call|tool|payload)\b|execution error: |exec error: "
+    r"|tool [^\n]{1,200} invoked with incompatible payload|(?:patch|command|exec command) rejected\b|rejected by user"
+    r"|approval policy is [^\n]{1,80}; reject|unknown MCP server|unable to locate image"
+    r"|image path [^\n]{1,4000} is not a|(?:file_path|dir_path|path) must be an absolute path|Unknown process id"
+    r"|agent with id \S{1,80} (?:not found|is closed)|Agent depth limit reached"
+    r"|Command blocked by |Script failed(?:\n|\Z)|command timed out after"
+)
+"""What Codex itself answers to a call that it did not execute, or that failed."""
+_DONE: Final = re.compile(
+    r"(?:Plan updated|Success\. Updated the following files:|Script completed|attached local image path)(?:\n|\Z)"
+    r"|Script running with cell ID "
+)
+"""What Codex itself answers to a call that succeeded."""
 _ABORTED: Final = re.compile(r"(?:Wall time: [\d.]+ seconds\s+)?aborted(?: by user.*)?\s*", re.DOTALL)
 
 
@@ -158,10 +181,25 @@ class _Rollout:
         elif kind in _ITEMS:
             self._item(kind, line, epoch_ms(line.get("timestamp")))
         elif not kind and "id" in line and "timestamp" in line:
-            self._meta = self._meta or line
+            self._open(line)
         else:
             return
         self.known = True
+
+    def _open(self, meta: Mapping[str, Any]) -> None:
+        """Take the header; those that follow are of the sessions that this one was forked from."""
+        if self._meta:
+            return
+        self._meta, git = meta, mapping(meta.get("git"))
+        source = meta.get("source")
+        for account in self._accounts():
+            account.builder.version = named(meta.get("cli_version"))
+            account.builder.note_origin(
+                git_commit=git.get("commit_hash"),
+                git_branch=git.get("branch"),
+                cwd=meta.get("cwd"),
+                entrypoint=source if isinstance(source, str) else meta.get("originator"),
+            )
 
     def _take(self, kind: str, payload: Mapping[str, Any], time: int | None) -> None:
         if kind == "response_item":
@@ -169,11 +207,11 @@ class _Rollout:
         elif kind == "event_msg":
             self._event(text(payload.get("type")), payload, time)
         elif kind == "session_meta":
-            self._meta = self._meta or payload
+            self._open(payload)
             self._damage.versions.add(text(payload.get("cli_version")))
         elif kind == "turn_context":
             for account in self._accounts():
-                account.model = text(payload.get("model")) or account.model
+                account.open_context(payload)
         else:
             summary = text(payload.get("message"))
             for account in self._accounts():
@@ -297,12 +335,24 @@ class _Account:
         """The latest running total; None if totals fell, so that they count no whole session."""
         self._partial = False
         """Whether the totals have more than the responses: those of a compaction, or of turns that were rolled back."""
+        self._unreported: list[StepBuilder] = []
+        """The aborted responses whose usage was not reported."""
+        self._tier: str | None = None
+
+    def open_context(self, context: Mapping[str, Any]) -> None:
+        """Take the settings of the responses that follow."""
+        self.model = text(context.get("model")) or self.model
+        settings = mapping(mapping(context.get("collaboration_mode")).get("settings"))
+        self.builder.effort = effort_of(context.get("effort"), settings.get("reasoning_effort"))
+        self._tier = named(context.get("service_tier"))
+        self.builder.note_origin(cwd=context.get("cwd"))
 
     def part(self, time: int | None) -> StepBuilder:
         """The current response, or a new one, for a part that was written now."""
         if self.step is None:
             self.step = self.builder.add_response(time, model=self.model)
             self.step.usage, self._ahead = self._ahead, UNKNOWN_USAGE
+            self.step.service_tier = self._tier
             self._ending = None
             self._seen = {}
         else:
@@ -337,19 +387,19 @@ class _Account:
         last = mapping(info.get("last_token_usage"))
         running = mapping(info.get("total_token_usage")) or last
         entered = whole(last.get("input_tokens"))
+        if running == self._reported:
+            self._settle(running, {})
         if running == self._reported or not entered:
             return
-        self._reported = running
         self._run_on(mapping(info.get("total_token_usage")), last)
-        figures = (
-            whole(last.get(name)) for name in ("output_tokens", "cached_input_tokens", "reasoning_output_tokens")
-        )
-        usage = Usage(entered, *figures)
+        usage = Usage(*(whole(last.get(name)) for name in _FIGURES))
         steps = self.builder.steps
         if self.step is not None or (steps and steps[-1].usage is UNKNOWN_USAGE):
             steps[-1].usage = usage
         else:
             self._ahead = usage
+        self._settle(running, last)
+        self._reported = running
         self.step = None
 
     def _run_on(self, running: Mapping[str, Any], last: Mapping[str, Any]) -> None:
@@ -369,6 +419,18 @@ class _Account:
             entered, left = (after - before for after, before in zip(self._total, self._before, strict=True))
             least = (0, 0) if self._partial or forked else (entered, left)
             self.builder.state("total_token_usage", input_tokens=(least[0], entered), output_tokens=(least[1], left))
+
+    def _settle(self, running: Mapping[str, Any], last: Mapping[str, Any]) -> None:
+        """Give aborted responses what the running total grew by beside the last report: often nothing."""
+        waiting = [step for step in self._unreported if step.usage is UNKNOWN_USAGE]
+        self._unreported = []
+        if not waiting or not self._reported:
+            return
+        now, before, own = ([whole(one.get(name)) for name in _FIGURES] for one in (running, self._reported, last))
+        grown = [None if a is None or b is None else a - b - (c or 0) for a, b, c in zip(now, before, own, strict=True)]
+        if not any(grown) or (len(waiting) == 1 and all(figure is None or figure >= 0 for figure in grown)):
+            for step in waiting:
+                step.usage = Usage(*grown)
 
     def take(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
         if kind == "turn_aborted":
@@ -393,6 +455,7 @@ class _Account:
 
     def _end(self, reason: StopReason) -> None:
         self._ending = reason
+        self._unreported += [step for step in self.builder.steps[-1:] if step.usage is UNKNOWN_USAGE]
         self._ahead = UNKNOWN_USAGE
         self.step = None
 
@@ -461,9 +524,9 @@ def _facts_of(content: str) -> tuple[bool | None, int | None]:
         return True, None
     header = _HEADER.match(content)
     if header is None:
-        return None, None
+        return True if _REFUSED.match(content) else False if _DONE.match(content) else None, None
     exited, seconds = header["code"] or header["exited"], header["seconds"]
-    failed = None if exited is None else int(exited) != 0
+    failed = int(exited) != 0 if exited is not None else False if header["running"] else None
     return failed, None if seconds is None else round(float(seconds) * 1000)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from boolab.core.run_tree import Start, starts_of
 from boolab.core.types import Run, ToolResult, Usage
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.frames.tables import runs_df
 from boolab.logs.fields import Head
+from boolab.logs.load import load_runs
 from boolab.logs.readers.claude_code import sniff
 from tests.support.claude_logs import SESSION, Session, call, text, usage, write
-from tests.support.readers import reader_of
+from tests.support.readers import reader_of, write_lines
 from tests.support.samples import shared
 
 read = reader_of("claude_code")
@@ -645,3 +648,50 @@ def test_a_session_that_its_own_turn_limit_ended_was_cut_unless_it_went_on(tmp_p
     session.user("go on")
     session.say("m9", text())
     assert (session.run(tmp_path).stop_reason, dict(session.run(tmp_path).limits)) == ("finished", {})
+
+
+def workflow(folder: Path, result: dict[str, Any], agents: Sequence[str] = ("aa", "bb", "acompact-1")) -> list[Run]:
+    """A session that started a workflow, with the files of its subagents."""
+    call = {"type": "tool_use", "id": "w1", "name": "Workflow", "input": {"name": "review"}}
+    given = {"type": "tool_result", "tool_use_id": "w1", "content": "launched"}
+    session = {"sessionId": "s1", "version": "2.1.207"}
+    write_lines(
+        folder / "s1.jsonl",
+        {**session, "type": "user", "uuid": "u1", "message": {"role": "user", "content": "Review"}},
+        {**session, "type": "assistant", "uuid": "a1", "parentUuid": "u1", "message": {"id": "m1", "content": "Hm"}},
+        {**session, "type": "assistant", "uuid": "a2", "parentUuid": "a1", "message": {"id": "m2", "content": [call]}},
+        {
+            **session,
+            "type": "user",
+            "uuid": "u2",
+            "parentUuid": "a2",
+            "message": {"role": "user", "content": [given]},
+            "toolUseResult": result,
+        },
+        {**session, "type": "assistant", "uuid": "a3", "parentUuid": "u2", "message": {"id": "m3", "content": "Ok"}},
+    )
+    home = folder / "s1" / "subagents" / "workflows" / "wf_1"
+    home.mkdir(parents=True)
+    for agent in agents:
+        side = {**session, "isSidechain": True, "agentId": agent}
+        write_lines(
+            home / f"agent-{agent}.jsonl",
+            {**side, "type": "user", "uuid": f"u{agent}", "message": {"role": "user", "content": f"Check {agent}"}},
+            {**side, "type": "assistant", "uuid": f"a{agent}", "parentUuid": f"u{agent}",
+             "message": {"id": f"m{agent}", "content": "Fine"}},
+        )  # fmt: skip
+    return load_runs(folder, prices=False)
+
+
+def test_subagents_of_a_workflow_have_the_step_that_started_it(tmp_path: Path) -> None:
+    started = {"status": "async_launched", "taskType": "local_workflow", "runId": "wf_1", "transcriptDir": "/x/wf_1"}
+    frame = runs_df(workflow(tmp_path, started)).set_index("run_id")
+    assert frame["parent_step"].dropna().to_dict() == {"s1/aa": 2, "s1/bb": 2}
+    assert frame["parent_run_id"].dropna().to_dict() == {"s1/aa": "s1", "s1/bb": "s1"}
+
+
+@pytest.mark.parametrize("name", ["../workflows/wf_1", "wf_2", "", "..", "/", 3])
+def test_a_workflow_without_a_folder_of_its_name_starts_nobody(name: object, tmp_path: Path) -> None:
+    frame = runs_df(workflow(tmp_path, {"taskType": "local_workflow", "runId": name}))
+    assert frame["parent_step"].isna().all()
+    assert frame["parent_run_id"].notna().sum() == 2

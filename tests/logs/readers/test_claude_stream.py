@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import boolab as bl
+from boolab.core.types import Run
+from tests.support.readers import write_lines
 
 BASE = {"session_id": "s1", "parent_tool_use_id": None}
 
@@ -67,3 +69,63 @@ def test_a_list_of_anything_else_is_no_session(tmp_path: Path) -> None:
     path.write_text(json.dumps([{"type": "result", "session_id": 3}, 5, None]))
     with pytest.raises(bl.errors.RunFormatError, match="not a log of a known format"):
         bl.load_runs(path)
+
+
+def delegated(folder: Path, *tail: dict[str, Any], launched: dict[str, Any] | None = None) -> Run:
+    """The subagent of a stream whose last lines are these; it printed one call with its result, and no text."""
+    call = {"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "Find", "subagent_type": "Explore"}}
+    read = {"type": "tool_use", "id": "r1", "name": "Read", "input": {"file_path": "x.py"}}
+    given = {"type": "tool_result", "tool_use_id": "r1", "content": "x = 1"}
+    lines: list[dict[str, Any]] = [
+        {"type": "assistant", "message": {"id": "m1", "role": "assistant", "content": [call]}},
+        *([] if launched is None else [launched]),
+        {
+            "type": "assistant",
+            "parent_tool_use_id": "t1",
+            "message": {"id": "m2", "role": "assistant", "content": [read]},
+        },
+        {"type": "user", "parent_tool_use_id": "t1", "message": {"role": "user", "content": [given]}},
+        *tail,
+    ]
+    path = write_lines(
+        folder / "out.jsonl",
+        {"type": "system", "subtype": "init", "session_id": "s"},
+        *({"parent_tool_use_id": None, "session_id": "s", **line} for line in lines),
+    )
+    _, child = bl.load_runs(path, prices=False)
+    return child
+
+
+def result_of_task(content: str, **more: Any) -> dict[str, Any]:
+    block = {"type": "tool_result", "tool_use_id": "t1", "content": content}
+    facts = more.pop("tool_use_result", None)
+    line = {"type": "user", "message": {"role": "user", "content": [{**block, **more}]}}
+    return line if facts is None else {**line, "tool_use_result": facts}
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        ([result_of_task("It is in x.py")], "finished"),
+        ([result_of_task("It is in x.py", tool_use_result={"status": "completed", "agentId": "ab"})], "finished"),
+        ([result_of_task("Error: the agent failed", is_error=True)], "aborted"),
+        ([], "aborted"),
+        ([{"type": "system", "subtype": "task_notification", "tool_use_id": "t1", "status": "completed"}], "finished"),
+        ([{"type": "system", "subtype": "task_notification", "tool_use_id": "t1", "status": "failed"}], "aborted"),
+    ],
+)
+def test_a_subagent_ended_if_its_call_has_a_result(tail: list[dict[str, Any]], reason: str, tmp_path: Path) -> None:
+    child = delegated(tmp_path, *tail)
+    assert (child.stop_reason, child.n_steps, child.parent_run_id) == (reason, 1, "s")
+
+
+@pytest.mark.parametrize(
+    "launched",
+    [
+        result_of_task("Async agent launched successfully.", tool_use_result={"isAsync": True, "agentId": "ab"}),
+        result_of_task("Async agent launched successfully."),
+    ],
+)
+def test_launching_a_subagent_does_not_end_it(launched: dict[str, Any], tmp_path: Path) -> None:
+    assert delegated(tmp_path, launched=launched).stop_reason == "aborted"
+    assert delegated(tmp_path, launched).stop_reason == "aborted"

@@ -79,7 +79,7 @@ def test_a_rollout_of_two_turns() -> None:
     assert run.task == "Why does the invoice test fail?"
     assert [step.turn for step in run.steps] == [1, 1, 1, 2, 2, 2, 2]
     assert [len(step.response.tool_calls) for step in run.steps] == [2, 1, 1, 1, 1, 1, 2]
-    assert failed(run) == [True, False, False, None, None, True, True, True]
+    assert failed(run) == [True, False, False, None, False, True, True, True]
     assert {step.response.finish_reason for step in run.steps} == {None}
     assert run.stop == ("aborted", 3, None, None, None, ())
     assert [(event.kind, dict(event.payload)) for event in run.events] == [
@@ -196,7 +196,30 @@ def test_older_layouts_hold_bare_items(name: str, steps: int) -> None:
     [
         ("Process exited with code 0\nOutput:\n", False),
         ("Output:\nExit code: 1", None),
-        ("Process running with session ID 3\nOutput:\n", None),
+        ("Chunk ID: 9\nWall time: 1.0014 seconds\nProcess running with session ID 77\nOutput:\n", False),
+        ("Process running with session ID 3\nOutput:\n", False),
+        ("Process running with session ID 3\nProcess exited with code 1\nOutput:\n", True),
+        ("write_stdin failed: stdin is closed for this session; rerun exec_command with tty=true", True),
+        ("write_stdin failed: Unknown process id 12", True),
+        ("failed to parse function arguments: missing field `cmd` at line 1 column 2", True),
+        ('exec_command failed for `/bin/bash -lc ls`: CreateProcess { message: "Rejected" }', True),
+        ("apply_patch verification failed: Failed to find expected lines in /a.py", True),
+        ("unsupported call: frobnicate", True),
+        ("unsupported custom tool call: frobnicate", True),
+        ("tool apply_patch invoked with incompatible payload", True),
+        ("patch rejected by user", True),
+        ("exec command rejected by user", True),
+        ("approval policy is Never; reject command — you cannot ask for escalated permissions", True),
+        ("execution error: Io(Os { code: 2 })", True),
+        ("collab spawn failed: agent thread limit reached", True),
+        ("unable to locate image at `/a.png`: No such file", True),
+        ("Script failed\nWall time 0.1 seconds\nOutput:\n", True),
+        ("Script completed\nWall time 0.1 seconds\nOutput:\n", False),
+        ("Script running with cell ID 3\n", False),
+        ("Plan updated", False),
+        ("Success. Updated the following files:\nM a.py\n", False),
+        ("The build says: exec_command failed for me", None),
+        ("Plan updated by hand", None),
         ("aborted by user after 2.0s", True),
         ("Error: no", None),
         ({"content": "x", "success": False}, True),
@@ -311,3 +334,28 @@ def test_of_a_file_that_was_cut_nobody_knows_how_it_ended(tmp_path: Path) -> Non
 
 def test_a_header_alone_is_no_run(tmp_path: Path) -> None:
     assert read(write(tmp_path, META)) == []
+
+
+def report(entered: int, total: int) -> dict[str, Any]:
+    figures = [{"input_tokens": figure, "output_tokens": 0} for figure in (total, entered)]
+    return event("token_count", info=dict(zip(("total_token_usage", "last_token_usage"), figures, strict=True)))
+
+
+def test_a_running_total_tells_what_an_aborted_response_took(tmp_path: Path) -> None:
+    aborted = [says("b"), event("turn_aborted"), user("On")]
+    nothing = one(tmp_path, user(), says("a"), report(10, 10), *aborted, says("c"), report(20, 30))
+    assert [step.response.usage.input_tokens for step in nothing.steps] == [10, 0, 20]
+    rest = one(tmp_path, user(), says("a"), report(10, 10), *aborted, says("c"), report(20, 37))
+    assert [step.response.usage.input_tokens for step in rest.steps] == [10, 7, 20]
+    again = one(tmp_path, user(), says("a"), report(10, 10), says("b"), event("turn_aborted"), report(10, 10))
+    assert [step.response.usage.input_tokens for step in again.steps] == [10, 0]
+
+
+def test_an_aborted_response_stays_unknown_without_a_total(tmp_path: Path) -> None:
+    last = one(tmp_path, user(), says("a"), report(10, 10), says("b"), event("turn_aborted"))
+    assert [step.response.usage.input_tokens for step in last.steps] == [10, None]
+    first = one(tmp_path, user(), says("a"), event("turn_aborted"), user("On"), says("b"), report(20, 20))
+    assert [step.response.usage.input_tokens for step in first.steps] == [None, 20]
+    fallen = one(tmp_path, user(), says("a"), report(50, 50), says("b"), event("turn_aborted"), user("On"), says("c"),
+                 report(20, 20))  # fmt: skip
+    assert [step.response.usage.input_tokens for step in fallen.steps] == [50, None, 20]
