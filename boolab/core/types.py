@@ -494,6 +494,8 @@ class Run:
         git_branch: The branch.
         cwd: The folder in which it began.
         entrypoint: How its harness was started, in the harness's own word, such as `cli` or `sdk-py`.
+        prints: The fingerprints of its beginnings, made before its texts were left out; see `boolab.logs.fingerprint`.
+            Empty where it has its texts.
         subagents: The runs that this one started, with their own in them; `with_subagents` puts all of them into one
             list. No part of the record.
         path: The file that `load_runs` read it from, as it was named. No part of the record.
@@ -538,6 +540,7 @@ class Run:
     git_branch: str | None = None
     cwd: str | None = None
     entrypoint: str | None = None
+    prints: tuple[str, ...] = ()
     subagents: tuple[Run, ...] = field(default=(), repr=False, compare=False)
     path: str | None = field(default=None, repr=False, compare=False)
     continuation: Any = field(default=None, repr=False, compare=False)

@@ -41,6 +41,7 @@ RULES: Final[Mapping[str, str]] = {
     "call id": "a number, from 1 in each run",
     "content": "a placeholder that shows whether another result begins alike",
     "effort": "a level of reasoning effort that providers name, or a number; else a placeholder",
+    "fingerprint": "20 hexadecimal digits, made of all texts before these are left out",
     "finish reason": "a word of boolab's vocabulary; else a placeholder",
     "grade": "a number, or one of the grades C, I, P and N; else a placeholder",
     "identity": "one of boolab's identities; else a placeholder",
@@ -73,7 +74,7 @@ FIELDS: Final[Mapping[type, Mapping[str, str]]] = {
         "earlier_wrap_ups": "record", "wrap_up": "record", "sentinel": "record", "synthesis": "text",
         "events": "record", "success": "number", "scores": "record", "error": "text", "subagents": "record",
         "harness_version": "version", "git_commit": "left out", "git_branch": "left out", "cwd": "left out",
-        "entrypoint": "left out", "path": "left out", "continuation": "left out",
+        "entrypoint": "left out", "prints": "fingerprint", "path": "left out", "continuation": "left out",
     },
     Stop: {
         "reason": "stop reason", "step": "number", "rule": "rule", "threshold": "number", "value": "number",
@@ -123,7 +124,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "abort": _FAULT,
     "ask": {**_DECISION, **_CALL, "allowed": "number"},
     "block": {**_DECISION, **_CALL},
-    "branch": {"run_id": "run id", "step": "number"},
+    "branch": {"run_id": "run id", "step": "number", "kept": "number"},
     "compaction": {
         "kept_from": "number", "tokens": "number", "what": "text", "reason": "text", "trigger": "word",
         "auto": "number",

@@ -19,6 +19,7 @@ from boolab.core.redacted import TIMED_OUT, RedactedArguments, beginning_of, cha
 from boolab.core.types import REDACTED, Event, Run, StepStart, Usage
 from boolab.frames.runs import Runs, each_run
 from boolab.logs.fact_places import EVENTS, FIELDS, PLACES, SETTINGS, TASK_SOURCES, field_names, stays
+from boolab.logs.fingerprint import prints_of
 from boolab.rules.call_identity import normalised
 
 _ALL_NUMBERS: Final = (Usage, StepStart)
@@ -74,10 +75,12 @@ class _Facts:
         self._sent = _texts_of_policies()
         self._call_ids: dict[str, str] = {}
         self._task = ""
+        self._prints: tuple[str, ...] = ()
         self._methods: dict[str, Callable[[Any], Any]] = {
             "arguments": self._arguments,
             "call id": self._call_id,
             "content": self._content,
+            "fingerprint": lambda _: self._prints,
             "grade": self._grade,
             "limits": self._limits,
             "number": self._value,
@@ -90,7 +93,7 @@ class _Facts:
         }
 
     def of_run(self, run: Run) -> Run:
-        self._task = self._task_of(run)
+        self._task, self._prints = self._task_of(run), prints_of(run)
         return Run(**self._fields(run))
 
     def _fields(self, record: object) -> dict[str, Any]:

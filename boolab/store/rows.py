@@ -37,7 +37,7 @@ CALL: Final = (
 
 _REST: Final = (
     "compactions", "earlier_wrap_ups", "wrap_up", "sentinel", "synthesis", "events", "scores", "git_commit",
-    "git_branch", "cwd", "entrypoint",
+    "git_branch", "cwd", "entrypoint", "prints",
 )  # fmt: skip
 _N_STEPS: Final = HEAD.index("n_steps")
 _INTEGERS: Final = {

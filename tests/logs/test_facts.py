@@ -99,7 +99,7 @@ def bare(value: Any) -> Any:
     if isinstance(value, Event):  # of its payload only what is listed stays
         value = value.t_ms
     if isinstance(value, Run):
-        value = tuple(getattr(value, field.name) for field in fields(Run))
+        value = tuple(getattr(value, field.name) for field in fields(Run) if field.name != "prints")
     if isinstance(value, dict):
         return [(bare(name), bare(item)) for name, item in value.items()]
     return [*map(bare, value)] if isinstance(value, list | tuple) else value
