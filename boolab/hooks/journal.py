@@ -34,6 +34,8 @@ import stat
 import time
 from collections.abc import Callable
 
+from boolab.io.state import state_folder as folder_of_state
+
 VERSION = 2
 """The version of the form of a journal. One of another version is not read: its counts begin anew."""
 COMPACT_BYTES = 48_000
@@ -57,10 +59,7 @@ class JournalError(Exception):
 
 def state_folder() -> str:
     """The folder of the hook's state: `boolab/hook/claude-code` in `XDG_STATE_HOME`, or in `~/.local/state`."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(base):  # noqa: PTH117 - pathlib takes as long to import as all else here; so below
-        base = os.path.join(os.path.expanduser("~"), ".local", "state")  # noqa: PTH111, PTH118
-    return os.path.join(base, "boolab", "hook", "claude-code")  # noqa: PTH118
+    return folder_of_state("hook", "claude-code")
 
 
 def journal_path(session: str, agent: str | None) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from io import BufferedReader
 from pathlib import Path
-from stat import S_IMODE, S_ISDIR, S_ISREG
+from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG
 from typing import BinaryIO, Final
 
 _OPEN: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
@@ -46,11 +46,15 @@ def _kernels() -> frozenset[int]:
     return frozenset(found)
 
 
-def open_file(path: str | Path) -> BufferedReader:
+def open_file(path: str | Path, within: int | None = None) -> BufferedReader:
     """Open a file of a user to read it, without waiting for anything.
 
     What is there is checked before it is opened, because to open a device may have effects, and once it is open,
     because another program may have put a pipe in its place meanwhile.
+
+    Args:
+        path: The file.
+        within: The open folder that holds it; a link is refused then.
 
     Raises:
         OSError: if it cannot be read, or is no file of a user (see `no_file`); the `strerror` has the reason.
@@ -63,8 +67,9 @@ def open_file(path: str | Path) -> BufferedReader:
         ...         file.read()
         b'agent'
     """
-    _refuse(os.stat(path), path)  # noqa: PTH116 - thousands of them
-    handle = os.open(path, _OPEN)
+    is_followed = within is None
+    _refuse(os.stat(path, dir_fd=within, follow_symlinks=is_followed), path)
+    handle = os.open(path, _OPEN if is_followed else _OPEN | os.O_NOFOLLOW, dir_fd=within)
     try:
         _refuse(os.fstat(handle), path)
         return os.fdopen(handle, "rb")
@@ -79,12 +84,17 @@ def size_of(file: BinaryIO) -> int:
 
 
 def _refuse(stat: os.stat_result, path: str | Path) -> None:
-    if why := no_file(stat):
+    if why := "a link" if S_ISLNK(stat.st_mode) else no_file(stat):
         raise OSError(errno.EISDIR if S_ISDIR(stat.st_mode) else errno.EINVAL, why, str(path))
 
 
-def read_file(path: str | Path, most: int) -> bytes:
+def read_file(path: str | Path, most: int, within: int | None = None) -> bytes:
     """What a file of a user holds, at most `most` bytes; see `open_file`.
+
+    Args:
+        path: The file.
+        most: The largest size.
+        within: The open folder that holds it; a link is refused then.
 
     Raises:
         OSError: if it cannot be read, is no file or is larger; the `strerror` has the reason.
@@ -96,7 +106,7 @@ def read_file(path: str | Path, most: int) -> bytes:
         ...     read_file(file.name, most=5)
         b'agent'
     """
-    with open_file(path) as file:
+    with open_file(path, within) as file:
         size = size_of(file)
         data = file.read(min(most, size) + 1)  # to allocate `most` costs more than to read
         if len(data) == size + 1:  # it grew

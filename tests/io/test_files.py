@@ -125,6 +125,7 @@ _OTHERS: Final = {
     "core/lazy_names.py": "boolab's own",
     "counterfactuals/step_files.py": "pyarrow reads what open_file opened",
     "io/files.py": "open_file itself, and a new file",
+    "io/folders.py": "folders, opened one below the other",
     "logs/readers/_archives.py": "zipfile reads what open_file opened",
     "logs/readers/parquet.py": "pyarrow reads what open_file opened",
     "logs/readers/pi.py": "a method of its own",
