@@ -16,6 +16,7 @@ from boolab.engine.keep import kept_after
 from boolab.engine.options import Setup
 from boolab.engine.turn import Turn
 from boolab.errors import SettingError, StoreError
+from boolab.git.scratch import remove_leftovers, scratch_folder
 from boolab.harness.presets import get_policy
 from boolab.models.base import Model
 from boolab.parallel.executors import Executor
@@ -27,7 +28,6 @@ from boolab.sweeps.task import Job
 from boolab.trials.cells import BranchCell, cost_before
 from boolab.trials.replayed_tools import ReplayedTools
 from boolab.trials.spending import Spending
-from boolab.worlds.own_folder import own_folder, remove_leftovers
 from boolab.worlds.protocol import World
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class BranchJob(Job):
         if self.world is None:
             yield turn
             return
-        with own_folder(run_id) as folder:
+        with scratch_folder(run_id) as folder:
             own = await turn_in_folder(turn, cell.run, cell.at, self.world, folder=folder)
             yield _counting_cost(own, cell)
 

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import fcntl
-import shutil
+import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from boolab.errors import WorldError
-from boolab.worlds.git_command import GitFailedError, joined, shown, undone_on_error
+from boolab.git.command import shown
+from boolab.git.objects import ObjectWriter
+from boolab.git.refs import locks_in, remove_lock, set_ref
+from boolab.git.repository import Repository, scratch_git, unusable
+from boolab.git.scratch import HeldError, is_held
+from boolab.worlds.checkout import commit_text, objects_of
 from boolab.worlds.git_note import note_text
-from boolab.worlds.repository import Repository, name_of, ref_of
-from boolab.worlds.scan import (
-    all_folders,
-    bare_folders,
-    existing,
-    force_removed,
-    ignored_names,
-    nested,
-    parents,
-    refuse,
-    repositories_in,
-    scan,
-)
+from boolab.worlds.ignored import Ignored, tracked_files
+from boolab.worlds.runs import REFS, name_of
+from boolab.worlds.scan import Kept, Scan, Wanted, refuse
 
-_ATTEMPTS: Final = 3
-"""How often a snapshot is tried: files may vanish while git reads them, if another process works in the folder."""
 _SHOWN: Final = 10
 """How many of the ignored names the record has."""
+_CANCELLED: Final = "cancelled"
+_COMMIT: Final = "tree {tree}\n{parent}author {who}\ncommitter {who}\n\nboolab {run}\n\n{note}\n"
 
 
 class GitKeeper:
@@ -46,7 +42,8 @@ class GitKeeper:
         max_bytes: The largest file that is kept.
 
     Raises:
-        WorldError: if the folder is gone, or holds other repositories, or git cannot write.
+        WorldError: if the folder is gone, or holds other repositories, or the repository or boolab's state folder
+            cannot be written.
     """
 
     def __init__(
@@ -62,123 +59,127 @@ class GitKeeper:
     ) -> None:
         if not root.is_dir():
             raise WorldError(f"the folder {str(root)!r} is gone")
-        self._root, self._repository = root, repository
-        self._run_id, self._ref = run_id, ref_of(run_id)
+        self._root, self._repository, self._run_id = root, repository, run_id
         self._is_restored = origin != root
         self._max_bytes = max_bytes
         self._latest = before
-        self._note = ""
-        self._tree = ""
+        self._note = self._tree = b""
         self._first = True
-        self._folders: set[bytes] = set()
-        self._busy = threading.Lock()
-        repository.prepare()
-        self._own = repository.own / "runs" / name_of(run_id)
-        self._lock: IO[bytes] | None = None
-        with undone_on_error(self.close, self._own):
-            self._take_folder()
-            (self._own / "excludes").write_bytes(repository.excludes(origin))
-            self._git = repository.git_in(root, self._own / "index", self._own / "excludes")
-            self._include = [*include, *repository.tracked_and_ignored(origin)]
-            refuse(root, repositories_in(self._git))
+        self._kept = Kept()
+        self._busy, self._cancelled = threading.Lock(), threading.Event()
+        self._at_end = ExitStack()
+        with undone_on_error(self.close, repository.common):
+            own = self._take_folder()
+            self._writer = ObjectWriter(repository)
+            self._at_end.callback(self._writer.close)
+            if before is not None:
+                with objects_of(repository) as reader:
+                    commit_text(reader, repository, before)
+            self._ignored = Ignored(own, repository, origin)
+            self._wanted = Wanted.of(include, tracked_files(own, repository, origin))
+            refuse(root, self._scan(None).repositories)
 
-    def _take_folder(self) -> None:
-        """Make the run's own folder, with a lock that ends with this process, and remove those of dead ones."""
-        with self._repository.locked():
-            self._repository.remove_leftovers()
-            self._own.mkdir(parents=True, exist_ok=True)
-            lock = (self._own / "lock").open("wb")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                lock.close()
-                raise WorldError(
-                    f"the run {self._run_id!r} is being kept already: each run needs an id of its own"
-                ) from error
-            self._lock = lock
+    def _take_folder(self) -> Path:
+        """Take the run's own git directory, and remove the locks of runs whose process was killed."""
+        repository = self._repository
+        begin = f"{repository.name}."
+        try:
+            own = self._at_end.enter_context(
+                scratch_git(begin + name_of(self._run_id), repository.object_format, alone=True)
+            )
+        except HeldError as error:
+            raise WorldError(
+                f"the run {self._run_id!r} is being kept already: each run needs an id of its own"
+            ) from error
+        self._refs = self._at_end.enter_context(repository.opened(REFS, make=True))
+        for name in locks_in(self._refs):
+            if not is_held(begin + name, own.parent) or name == name_of(self._run_id):
+                remove_lock(self._refs, name)
+        return own
 
     def snapshot(self) -> Mapping[str, Any]:
         """Keep the files as they are now.
 
         Returns:
             The `commit`; how many files were `changed` since the snapshot before; those that were `left_out`; at the
-            first, how many files and folders are `ignored`; for a branch, its `folder`.
+            first, how many files and folders are `ignored`; the files of patterns that were `unread`; for a branch,
+            its `folder`.
 
         Raises:
             WorldError: if that failed.
         """
-        with self._busy:
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    return self._snapshot()
-                except GitFailedError as error:
-                    if not self._root.is_dir():
-                        raise WorldError(f"the folder {str(self._root)!r} is gone") from error
-                    if attempt == _ATTEMPTS:
-                        raise
-            raise AssertionError
+        with self._busy, undone_on_error(lambda: None, self._root, "read"):
+            return self._snapshot()
 
     def cancel(self) -> None:
-        """Kill the git command under way."""
-        self._git.cancel()
+        """End the snapshot under way."""
+        self._cancelled.set()
+        self._ignored.cancel()
 
     def close(self) -> None:
-        """Remove the index of the run; what was kept stays."""
+        """Remove the run's own git directory; what was kept stays."""
         with self._busy:
-            if self._lock is not None:
-                shutil.rmtree(self._own, ignore_errors=True)
-                self._lock.close()
-                self._lock = None
+            self._at_end.close()
+
+    def _scan(self, writer: ObjectWriter | None) -> Scan:
+        return Scan(self._root, self._ignored, self._wanted, self._max_bytes, self._kept, writer, self._check)
+
+    def _check(self) -> None:
+        if self._cancelled.is_set():
+            raise WorldError(_CANCELLED)
 
     def _snapshot(self) -> dict[str, Any]:
-        git, root = self._git, self._root
-        (self._own / "index.lock").unlink(missing_ok=True)  # of a command that failed
-        if not root.is_dir():
-            raise WorldError(f"the folder {str(root)!r} is gone")
-        refuse(root, nested(root, self._folders))
-        found = scan(git, root, self._include, self._max_bytes)
-        facts: dict[str, Any] = {}
+        self._check()
+        scan = self._scan(self._writer)
+        refuse(self._root, scan.repositories)
+        self._writer.forget_packs()
+        note = note_text(sorted(scan.folders), scan.left_out).encode()
+        if self._latest is None or (scan.tree, note) != (self._tree, self._note):
+            self._commit(scan.tree, note)
+        facts: dict[str, Any] = {"commit": self._latest, "changed": scan.changed}
         if self._first:
-            ignored = [name for name in ignored_names(git) if not _is_among(name, self._include)]
+            ignored = sorted(scan.ignored)
             facts |= {"ignored": len(ignored), "ignored_names": [shown(name) for name in ignored[:_SHOWN]]}
-        force_removed(git, list(found.left_out))
-        bare = found.bare_folders
-        if found.changed:
-            self._add(list(found.left_out))
-            self._folders |= parents(found.changed)
-            if found.new_folders:
-                bare = bare_folders(git)
-        folders = all_folders(git, root, bare)
-        note = note_text(folders, found.left_out)
-        tree = git("write-tree").decode().strip()
-        if self._latest is None or (tree, note) != (self._tree, self._note):
-            self._commit(tree, note)
-        self._tree, self._note, self._first = tree, note, False
-        facts = {"commit": self._latest, "changed": len(found.changed), **facts}
-        if found.left_out:
-            facts["left_out"] = {shown(name): why for name, why in sorted(found.left_out.items())}
+        self._tree, self._note, self._kept, self._first = scan.tree, note, scan.kept, False
+        if scan.left_out:
+            facts["left_out"] = {shown(name): why for name, why in sorted(scan.left_out.items())}
+        if self._ignored.unread:
+            facts["unread"] = dict(sorted(self._ignored.unread.items()))
         if self._is_restored:
-            facts["folder"] = str(root)
+            facts["folder"] = str(self._root)
         return facts
 
-    def _add(self, left_out: list[bytes]) -> None:
-        """Put all changes into the index: what is new, changed or gone, but for what is left out."""
-        excluded = [b":(exclude,literal)" + name for name in left_out]
-        paths = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        self._git("add", "--all", *paths, given=joined([b".", *excluded]))
-        wanted = existing(self._root, self._include)
-        if wanted:
-            literal = [b":(literal)" + name for name in wanted]
-            self._git("add", "--all", "--force", *paths, given=joined([*literal, *excluded]))
-
-    def _commit(self, tree: str, note: str) -> None:
+    def _commit(self, tree: bytes, note: bytes) -> None:
         """Add a commit to the run's chain, and point its ref to it."""
-        after = () if self._latest is None else ("-p", self._latest)
-        text = f"boolab {self._run_id}\n\n{note}\n".encode("utf-8", "backslashreplace")
-        commit = self._git("commit-tree", tree, *after, given=text).decode().strip()
-        self._repository.set_ref(self._git, self._ref, commit)
+        text = _COMMIT.format(
+            tree=tree.hex(),
+            parent="" if self._latest is None else f"parent {self._latest}\n",
+            who=f"boolab <boolab@localhost> {int(time.time())} +0000",
+            run=self._run_id.replace("\0", ""),
+            note=note.decode(),
+        )
+        commit = self._writer.put(b"commit", text.encode("utf-8", "backslashreplace")).hex()
+        try:
+            set_ref(self._refs, name_of(self._run_id), commit)
+        except OSError as error:
+            raise unusable(self._repository.common / REFS / name_of(self._run_id), error) from error
         self._latest = commit
 
 
-def _is_among(name: bytes, include: Iterable[bytes]) -> bool:
-    return any(name.rstrip(b"/") == one.rstrip(b"/") for one in include)
+@contextmanager
+def undone_on_error(undo: Callable[[], None], place: Path, what: str = "written") -> Iterator[None]:
+    """Undo what was begun if an error follows; one of the file system becomes a `WorldError`.
+
+    Args:
+        undo: What is called then.
+        place: The folder that an error is about if it names no file.
+        what: What cannot be done with it.
+    """
+    try:
+        yield
+    except BaseException as error:
+        undo()
+        if isinstance(error, OSError):
+            named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | Path) else str(place)
+            raise WorldError(f"{named!r} cannot be {what}: {error.strerror}") from error
+        raise

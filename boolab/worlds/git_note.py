@@ -17,9 +17,9 @@ def note_text(folders: Iterable[bytes], left_out: Mapping[bytes, str]) -> str:
 
 def note_in(commit: bytes) -> dict[str, Any]:
     """The note in a commit; empty if the commit has none."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         note = json.loads(commit.rstrip().rsplit(b"\n", 1)[-1])
-        folders, left_out = note["folders"], note["left_out"]
+        folders, left_out = (note.get(key) if isinstance(note, dict) else None for key in ("folders", "left_out"))
         if isinstance(folders, list) and isinstance(left_out, dict) and all(isinstance(name, str) for name in folders):
             return {"folders": folders, "left_out": left_out}
     return {}

@@ -13,16 +13,16 @@ from typing import Any, Final
 from boolab.core.text import first_of
 from boolab.core.types import Run
 from boolab.errors import SettingError, WorldError
-from boolab.worlds.git_command import GitFailedError, shown, undone_on_error
-from boolab.worlds.git_keeper import GitKeeper
-from boolab.worlds.git_note import note_in
-from boolab.worlds.own_folder import own_folder, remove_leftovers
-from boolab.worlds.repository import REFS, name_of, repository_of
+from boolab.git.command import shown
+from boolab.git.refs import delete_refs, read_refs
+from boolab.git.repository import find_repository
+from boolab.io.state import state_folder
+from boolab.worlds.checkout import check_out
+from boolab.worlds.git_keeper import GitKeeper, undone_on_error
+from boolab.worlds.runs import REFS, name_of
 
 _MIB: Final = 2**20
 _SHOWN: Final = 10
-_CHECKOUT: Final = "checkout"
-"""The owner of the folder for the index of a checkout."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -70,7 +70,13 @@ class GitWorld:
             raise SettingError(msg)
         self._include = tuple(_inside(name) for name in _listed(include))
         self._max_bytes = int(max_file_mb * _MIB)
-        self._repository = repository_of(self._root)
+        if Path(state_folder()).resolve().is_relative_to(self._root):
+            msg = (
+                f"GitWorld: root={str(root)!r} holds boolab's state folder {state_folder()!r}, where an agent must not "
+                "write: set XDG_STATE_HOME to a folder elsewhere, or choose another root"
+            )
+            raise SettingError(msg)
+        self._repository = find_repository(self._root)
         self._into = None if into is None else self._free(Path(into).expanduser().resolve(), into)
         self._source: GitWorld | None = None
         self._incomplete = ""
@@ -139,7 +145,6 @@ class GitWorld:
         if commit is None:
             msg = "the event names no commit: it is not one of a GitWorld"
             raise WorldError(msg)
-        self._repository.prepare()
         world = GitWorld.__new__(GitWorld)
         vars(world).update(vars(self))
         world._source, world._into = self, None  # noqa: SLF001 - it is one of this class
@@ -183,7 +188,7 @@ class GitWorld:
 
     def kept(self) -> list[str]:
         """The ids of the runs that are kept in the repository, in order."""
-        return [ref.removeprefix(REFS) for ref in self._repository.refs()]
+        return [ref.removeprefix(f"{REFS}/") for ref in read_refs(self._repository, REFS)]
 
     def forget(self, *runs: Run | str) -> list[str]:
         """Remove what is kept of runs: their refs. Git frees the space at its next garbage collection (`git gc`).
@@ -203,28 +208,12 @@ class GitWorld:
         known = set(self.kept())
         found = [name for name in dict.fromkeys(asked) if name in known]
         if found:
-            self._repository.delete([REFS + name for name in found])
+            delete_refs(self._repository, REFS, found)
         return found
 
     def _check_out(self, commit: str, folder: Path) -> str:
-        """Write the files of a commit into an empty folder, and say what of the state is missing."""
-        remove_leftovers({_CHECKOUT})
-        with own_folder(_CHECKOUT) as own:
-            git = self._repository.git_in(folder, own / "index", own / "excludes")
-            try:
-                git("cat-file", "-e", f"{commit}^{{commit}}")
-            except GitFailedError as error:
-                msg = (
-                    f"the commit {commit} is not in {str(self._repository.common)!r}: it was forgotten, or the run was "
-                    "kept in another repository"
-                )
-                raise WorldError(msg) from error
-            note = note_in(git("cat-file", "commit", commit))
-            git("read-tree", commit)
-            git("checkout-index", "--all", "--quiet")
-        for name in note.get("folders", ()):
-            _make_folder(folder, name)
-        left_out = note.get("left_out", {})
+        """Write the files of a commit into an empty folder, and describe what of the state is missing."""
+        left_out = check_out(self._repository, commit, folder).get("left_out", {})
         if not left_out:
             return ""
         listed = first_of([f"{_readable(name)} ({why})" for name, why in left_out.items()], _SHOWN)
@@ -245,17 +234,6 @@ def _commit_of(payload: Mapping[str, Any]) -> str | None:
     """The commit in what a record holds; a recording is untrusted input."""
     commit = payload.get("commit")
     return commit if isinstance(commit, str) and _COMMIT.fullmatch(commit) else None
-
-
-def _make_folder(root: Path, name: str) -> None:
-    """Make an empty folder below `root`, and never through a link."""
-    place = root
-    for part in Path(name).parts:
-        place = place / part
-        if part in ("..", ".git") or place.is_symlink() or place == Path(part):
-            return
-        if not place.is_dir():
-            place.mkdir()
 
 
 def _readable(name: str) -> str:

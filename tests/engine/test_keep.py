@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
+from boolab.io.state import state_folder
 from boolab.widgets.replay.events import moments_of
 from tests.support.git_worlds import (
     branched,
@@ -120,7 +121,8 @@ def test_a_resumed_run_continues_in_its_world(tmp_path: Path) -> None:
         assert files_after(bl.GitWorld(root), run, at)[b"x"] == ("file", text.encode())
 
 
-def test_a_run_that_is_left_keeps_what_it_had(tmp_path: Path) -> None:
+def test_a_run_that_is_left_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     root = repository(tmp_path / "r")
 
     async def left() -> bl.Run:
@@ -133,7 +135,7 @@ def test_a_run_that_is_left_keeps_what_it_had(tmp_path: Path) -> None:
 
     run = asyncio.run(left())
     assert (run.stop_reason, list(kept(run))) == ("aborted", [0, 1, 2])
-    assert list((root / ".git/boolab/runs").iterdir()) == []
+    assert list(Path(state_folder("git")).iterdir()) == []
 
 
 def test_a_branch_without_a_world_keeps_what_is_known_and_no_more(tmp_path: Path) -> None:

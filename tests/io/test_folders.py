@@ -20,11 +20,11 @@ def test_link_and_file_on_the_way_are_refused(tmp_path: Path, name: str) -> None
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "link").symlink_to("a")
     (tmp_path / "file").touch()
-    before = len(os.listdir("/dev/fd"))
+    before = len([*Path("/dev/fd").iterdir()])
     for make in (False, True):
         with folder_handle(tmp_path) as top, pytest.raises(NotADirectoryError), folder_handle(name, top, make=make):
             pass
-    assert len(os.listdir("/dev/fd")) == before
+    assert len([*Path("/dev/fd").iterdir()]) == before
 
 
 def test_file_below_is_read_through_no_link(tmp_path: Path) -> None:

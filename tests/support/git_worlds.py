@@ -81,7 +81,7 @@ def files_of(folder: Path) -> Files:
 def users_own(folder: Path) -> Files:
     """All of the user's in a repository: the files, and what is in `.git`, but for objects and what boolab adds."""
     inner = files_of(folder / ".git")
-    ours = (b"objects", b"boolab", b"refs/boolab")
+    ours = (b"objects", b"refs/boolab")
     own = {name: value for name, value in inner.items() if not name.startswith(ours)}
     return own | {b"worktree/" + name: value for name, value in files_of(folder).items()}
 

@@ -14,9 +14,9 @@ import pytest
 
 import boolab as bl
 from boolab.errors import SettingError
+from boolab.git.scratch import scratch_folder
 from boolab.trials.branches import branch_ids
 from boolab.trials.trial import Trial
-from boolab.worlds.own_folder import own_folder
 from tests.support.git_worlds import edit_tool, editor, files_of, repository, write
 from tests.support.helpers import look
 from tests.support.served_trials import ByTask, facts, go, plan_of, recorded, script
@@ -93,7 +93,7 @@ def test_the_folder_of_a_killed_branch_is_removed_by_the_next_run_of_its_trial(
 def killed_in(run_id: str, place: str) -> None:
     """What a process does that is killed while it makes a branch."""
     tempfile.tempdir = place
-    with own_folder(run_id):
+    with scratch_folder(run_id):
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -199,7 +199,9 @@ def _as_another_user(tmp_path: Path) -> None:
         "import os, sys; from pathlib import Path; from tests.worlds import test_limits as t; "
         "root = Path(sys.argv[1]); "
         "t.edited(t.bl.GitWorld(t.repository(root / 'first')), [t.write('x')]); "  # it imports all that is needed
-        "os.setgid(65534); os.setuid(65534); t.test_a_file_that_cannot_be_read_is_left_out(root); print('tested')"
+        "os.setgid(65534); os.setuid(65534); "
+        "os.environ['XDG_STATE_HOME'] = str(root / 'state'); "
+        "t.test_a_file_that_cannot_be_read_is_left_out(root); print('tested')"
     )
     for folder in (tmp_path, *tmp_path.parents):
         if folder == Path(tempfile.gettempdir()).resolve():
@@ -208,7 +210,7 @@ def _as_another_user(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     os.chown(own, 65534, 65534)
-    env = os.environ | {"HOME": str(own)}
+    env = os.environ | {"HOME": str(own), "XDG_STATE_HOME": str(own / "first state")}
     done = subprocess.run(
         [sys.executable, "-c", code, str(own)], cwd=ROOT, env=env, capture_output=True, text=True, check=False
     )
@@ -269,16 +271,13 @@ def test_the_into_folder_is_removed_again_if_the_branch_cannot_begin(tmp_path: P
     assert not (tmp_path / "branch").exists()
 
 
-def test_the_index_of_a_checkout_that_was_killed_is_removed_by_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_of_a_killed_checkout_is_removed_by_the_next(tmp_path: Path, state: Path) -> None:
     root = repository(tmp_path / "r")
     run = edited(bl.GitWorld(root), [write("x", "1")])
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (tmp_path / "boolab-branch-checkout-0123").mkdir()
-    (tmp_path / "boolab-branch-checkout-0123.lock").touch()
+    (state / "r.0123-4567/objects").mkdir(parents=True)
+    (state / "r.0123-4567.lock").touch()
     assert files_after(bl.GitWorld(root), run, 1) == files_of(root)
-    assert list(tmp_path.glob("boolab-*")) == []
+    assert list(state.iterdir()) == []
 
 
 def test_a_folder_for_a_branch_that_cannot_be_made_costs_nothing_of_the_users_files(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ edited(bl.GitWorld(sys.argv[1]), [edit(number) for number in range(200)])
 
 @pytest.mark.usefixtures("_adopts_orphans")
 @pytest.mark.parametrize("seed", first(1, range(30)))
-def test_a_run_that_is_killed_leaves_a_sound_repository_and_no_lock(tmp_path: Path, seed: int) -> None:
+def test_a_run_that_is_killed_leaves_a_sound_repository_and_no_lock(tmp_path: Path, state: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a moment
     root = repository(tmp_path / "r")
     git(root, "add", "--all")
@@ -110,7 +110,7 @@ def test_a_run_that_is_killed_leaves_a_sound_repository_and_no_lock(tmp_path: Pa
     assert not any("fault" in facts for facts in kept(run).values())
     assert_sound(root, before)
     assert [path.name for path in (root / ".git").rglob("*.lock")] == []
-    assert list((root / ".git/boolab/runs").iterdir()) == []
+    assert list(state.iterdir()) == []
     assert files_after(bl.GitWorld(root), run, 2) == files_of(root)
 
 
@@ -141,13 +141,13 @@ def assert_sound(root: Path, before: Files) -> None:
 # Cancelled in mid-snapshot.
 
 BLOCKING = """#!/bin/sh
-case "$*" in *"add --all"*) if [ -e {armed} ]; then echo > {reached}; exec sleep 60; fi;; esac
+case "$*" in *check-ignore*) if [ -e {armed} ]; then echo > {reached}; exec sleep 60; fi;; esac
 exec {git} "$@"
 """
 
 
 def test_a_run_cancelled_in_mid_snapshot_has_a_record_that_can_be_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = repository(tmp_path / "r")
     before = users_own(root)
@@ -157,31 +157,31 @@ def test_a_run_cancelled_in_mid_snapshot_has_a_record_that_can_be_used(
     real = git(root, "--exec-path").decode().strip() + "/git"
     (slow / "git").write_text(BLOCKING.format(armed=armed, reached=reached, git=real))
     (slow / "git").chmod(0o755)
-    edits = [write("x", "1"), all_of([write("x", "2"), lambda _: armed.touch()]), write("x", "3")]
+    edits = [write("x", "1"), all_of([write("x", "2"), write("new"), lambda _: armed.touch()]), write("x", "3")]
 
     async def cancelled() -> bl.Run:
         with monkeypatch.context() as patch:
             patch.setenv("PATH", f"{slow}{os.pathsep}{os.environ['PATH']}")
             world = bl.GitWorld(root)
-        run = bl.run(None, "Edit.", model=editor(edits), tools=[edit_tool(edits)], world=world, policy="naive")
-        task = asyncio.create_task(run)
-        await asyncio.to_thread(reached.read_text)  # the event loop is free while git works
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError) as caught:
-            await task
+            run = bl.run(None, "Edit.", model=editor(edits), tools=[edit_tool(edits)], world=world, policy="naive")
+            task = asyncio.create_task(run)
+            await asyncio.to_thread(reached.read_text)  # the event loop is free while git works
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError) as caught:
+                await task
         found = caught.value.run  # type: ignore[attr-defined]
         assert isinstance(found, bl.Run)
         return found
 
     run = asyncio.run(cancelled())
     assert (run.stop_reason, run.n_steps, list(kept(run))) == ("aborted", 2, [0, 1])
-    assert users_own(root) == before | {b"worktree/x": ("file", b"2")}
+    assert users_own(root) == before | {b"worktree/x": ("file", b"2"), b"worktree/new": ("file", b"")}
     with pytest.raises(bl.SettingError, match=r"after step 2 were not kept: the run was cancelled .* after: 0, 1"):
         branched(run, 2, bl.GitWorld(root), edits)
     armed.unlink()
     branch = branched(run, 1, bl.GitWorld(root, into=tmp_path / "branch"), edits)
     assert (branch.stop_reason, (tmp_path / "branch/x").read_text()) == ("finished", "3")
-    assert list((root / ".git/boolab/runs").iterdir()) == []
+    assert list(state.iterdir()) == []
 
 
 # Several at once.

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from boolab.errors import WorldError
-from boolab.worlds.own_folder import own_folder, remove_leftovers
+from boolab.git.scratch import remove_leftovers, scratch_folder
 from tests.support.project import ROOT
 
 HELD = """
 import sys
-from boolab.worlds.own_folder import own_folder
+from boolab.git.scratch import scratch_folder
 
-with own_folder(sys.argv[1]) as folder:
+with scratch_folder(sys.argv[1]) as folder:
     (folder / "sub").mkdir()
     (folder / "sub/file").write_text("x")
     print(folder, flush=True)
@@ -78,12 +78,12 @@ def test_nothing_that_a_link_leads_to_is_removed(place: Path, tmp_path_factory: 
 
 def test_a_place_that_cannot_be_written_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(place / "gone"))
-    with pytest.raises(WorldError, match="no folder can be made in .*gone': No such file"), own_folder("a1"):
+    with pytest.raises(WorldError, match="no folder can be made in .*gone': No such file"), scratch_folder("a1"):
         pass
 
 
 def test_an_error_removes_the_folder(place: Path) -> None:
-    with pytest.raises(ZeroDivisionError), own_folder("a1"):
+    with pytest.raises(ZeroDivisionError), scratch_folder("a1"):
         1 / 0  # noqa: B018 - the error
     assert list(place.iterdir()) == []
 
@@ -94,7 +94,7 @@ def test_where_no_folder_can_be_made_the_lock_is_given_back(place: Path, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "mkdir", full)
-        with pytest.raises(WorldError, match="No space left"), own_folder("a1"):
+        with pytest.raises(WorldError, match="No space left"), scratch_folder("a1"):
             pass
     assert list(place.iterdir()) == []
     held = [one.readlink() for one in Path("/proc/self/fd").iterdir() if os.path.lexists(one)]

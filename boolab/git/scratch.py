@@ -1,0 +1,143 @@
+"""Folders that a process holds with a lock, so that another process can remove those of dead ones.
+
+Beside each folder is its lock, which is taken before the folder is made and ends with the process. Where a lock is
+free, nothing uses its folder any more.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from boolab.errors import WorldError
+
+_PREFIX: Final = "boolab-branch-"
+_LOCK: Final = ".lock"
+_OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class HeldError(WorldError):
+    """Another process, or another part of this one, holds the folder."""
+
+
+@contextmanager
+def scratch_folder(owner: str, within: Path | None = None, *, alone: bool = False) -> Iterator[Path]:
+    """An empty folder, which is removed at the end.
+
+    Args:
+        owner: Whose it is: letters, digits, and the characters `_`, `.` and `-`.
+        within: The folder that it is made in; by default that of temporary files.
+        alone: Whether the owner has no other one at the same time.
+
+    Raises:
+        HeldError: if the owner has one, and may have no other.
+        WorldError: if it cannot be made.
+
+    Example:
+        >>> with scratch_folder("a1") as folder:
+        ...     dead = remove_leftovers({"a1"})  # it is in use
+        ...     folder.is_dir()
+        True
+        >>> folder.exists()
+        False
+    """
+    name = owner if alone else f"{owner}-{os.urandom(6).hex()}"
+    with ExitStack() as at_end:
+        try:
+            lock = _place(within) / f"{_prefix(within)}{name}{_LOCK}"
+            folder = lock.with_name(lock.name.removesuffix(_LOCK))
+            held = _take(lock, make=True)
+            if held is None:
+                raise HeldError(f"{str(folder)!r} is in use")
+            at_end.callback(os.close, held)
+            at_end.callback(_remove, folder, lock)
+            if alone:
+                shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise WorldError(f"no folder can be made in {str(_place(within))!r}: {error.strerror}") from error
+        yield folder
+
+
+def remove_leftovers(owners: Collection[str] | None = None, within: Path | None = None) -> list[str]:
+    """Remove folders whose process has ended; those of live processes stay.
+
+    Args:
+        owners: Whose folders are looked at; by default those of all.
+        within: Where they are; by default where temporary files are.
+
+    Returns:
+        The names of the folders that were removed.
+    """
+    removed = []
+    for lock in _place(within).glob(f"{_prefix(within)}*{_LOCK}"):
+        name = lock.name.removeprefix(_prefix(within)).removesuffix(_LOCK)
+        if owners is not None and name.rpartition("-")[0] not in owners:
+            continue
+        try:
+            held = _take(lock)
+        except OSError:  # it is another user's, or gone
+            continue
+        if held is not None:
+            _remove(lock.with_name(lock.name.removesuffix(_LOCK)), lock)
+            os.close(held)
+            removed.append(name)
+    return removed
+
+
+def is_held(name: str, within: Path) -> bool:
+    """Whether a process holds the folder of an owner who has no other one.
+
+    Args:
+        name: The owner.
+        within: The folder that it is in.
+    """
+    try:
+        held = _take(within / f"{name}{_LOCK}")
+    except OSError:
+        return False
+    if held is None:
+        return True
+    os.close(held)
+    return False
+
+
+def _take(lock: Path, *, make: bool = False) -> int | None:
+    """The descriptor that holds a lock; None if another one holds it."""
+    while True:
+        held = os.open(lock, _OPEN | (os.O_CREAT if make else 0), 0o600)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(held)
+            if status.st_nlink and stat.S_ISREG(status.st_mode):
+                return held
+        except BaseException as error:
+            os.close(held)
+            if isinstance(error, BlockingIOError):
+                return None
+            raise
+        os.close(held)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a file", str(lock))
+        # it was removed as a leftover before it was held
+
+
+def _remove(folder: Path, lock: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.unlink(missing_ok=True)
+
+
+def _prefix(within: Path | None) -> str:
+    return _PREFIX if within is None else ""
+
+
+def _place(within: Path | None) -> Path:
+    return Path(tempfile.gettempdir()).resolve() if within is None else within

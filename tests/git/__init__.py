@@ -1,0 +1,1 @@
+"""Tests of the reading of repositories, hostile ones too."""
