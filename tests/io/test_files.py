@@ -139,8 +139,8 @@ _OTHERS: Final = {
     "widgets/_base/standalone_html.py": "boolab's own",
 }
 """Modules that open files in another way, and why they may."""
-_ELSEWHERE: Final = ("hooks/", "worlds/", "cli/hook.py", "widgets/agent_editor/")
-"""Files that belong to boolab or to an editor; see their tests."""
+_ELSEWHERE: Final = ("hooks/", "git/", "worlds/", "cli/hook.py", "widgets/agent_editor/")
+"""Files that belong to boolab, to a repository or to an editor; see their tests."""
 
 
 def test_modules_read_files_of_users_with_open_file_alone() -> None:
