@@ -32,6 +32,7 @@ from boolab.core.types import IDENTITIES
 from boolab.errors import AgentFileError, SettingError, nearest
 from boolab.harness.policy import DEFAULT, Policy, Setting, check_setting
 from boolab.harness.presets import get_policy
+from boolab.io.checks import is_amount, repr_of
 from boolab.io.files import read_file
 from boolab.models.base import Model
 from boolab.rules.call_identity import exempting
@@ -99,6 +100,9 @@ class Agent:
         policy.check({name: value for name, value in self.settings.items() if name in policy.order})
         if self.identity is not None and self.identity not in IDENTITIES:
             msg = f"identity: {self.identity!r} is not accepted; expected one of {', '.join(IDENTITIES)}"
+            raise SettingError(msg)
+        if self.temperature is not None and not is_amount(self.temperature):
+            msg = f"temperature: {repr_of(self.temperature)} is not accepted; expected a number >= 0"
             raise SettingError(msg)
         exempt: object = self.exempt
         if isinstance(exempt, str) or not all(isinstance(name, str) and name for name in self.exempt):
@@ -305,8 +309,8 @@ def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError]
             raise fail(key, f"{meant}: {value!r} is not accepted; expected a list of tool names")
         return tuple(tools)
     if meant == "temperature":
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise fail(key, f"temperature: {value!r} is not accepted; expected a number")
+        if value is not None and not is_amount(value):
+            raise fail(key, f"temperature: {repr_of(value)} is not accepted; expected a number >= 0")
         return value
     if value is None:
         return {"description": "", "policy": "boocode"}.get(meant)

@@ -12,6 +12,7 @@ from boolab.core.types import Run, Scope
 from boolab.errors import SettingError, near
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
+from boolab.io.checks import repr_of
 
 Given: TypeAlias = Mapping[str, float | Mapping[str, float]]
 """Limits by name, and by agent: `{"max_turns": 10, "explore": {"max_turns": 5}}`."""
@@ -94,7 +95,7 @@ def by_hand(limits: Given) -> list[Declared]:
         where = f"limits[{agent!r}]" if agent is not None else "limits"
         unchecked = value
         if isinstance(unchecked, bool) or not isinstance(unchecked, int | float) or not 0 <= unchecked < 2**53:
-            msg = f"{where}: {name}={value!r} is not accepted; expected a number >= 0"
+            msg = f"{where}: {name}={repr_of(value)} is not accepted; expected a number >= 0"
             raise SettingError(msg)
         if find(name, dict.fromkeys(known, Native(""))) is None:
             raise SettingError(f"{where}: no harness has a limit {name!r}{near(name, sorted(known))}")

@@ -21,10 +21,12 @@ from boolab.bench.tracks import TRACKS, Track
 from boolab.core.text import count
 from boolab.counterfactuals.step_table import Ints
 from boolab.errors import FileError
+from boolab.io.checks import repr_of
 from boolab.io.files import read_file
 
 MAX_BYTES: Final = 256 * 2**20
 _COLUMNS: Final = ("run_id", "stop_step")
+_STEP_DIGITS: Final = 10
 _ANY: Final = ""
 
 
@@ -62,8 +64,10 @@ def read_stops(path: str | Path) -> ListEntry:
         track, step = values.get("track", _ANY).strip(), values["stop_step"].strip()
         if track and track not in TRACKS:
             raise FileError(f"there is no track {track!r}; accepted: {', '.join(TRACKS)}", path=path, line=line)
-        if step and not (step.isascii() and step.isdigit() and 1 <= int(step) < np.iinfo(np.int32).max):
-            msg = f"stop_step {step!r}: expected the number of a step, from 1, or nothing for a run that is not stopped"
+        digits = step.isascii() and step.isdigit() and len(step.lstrip("0")) <= _STEP_DIGITS
+        if step and not (digits and 1 <= int(step) < np.iinfo(np.int32).max):
+            expected = "expected the number of a step, from 1, or nothing for a run that is not stopped"
+            msg = f"stop_step {repr_of(step)}: {expected}"
             raise FileError(msg, path=path, line=line)
         of_track = found.setdefault(track, {})
         if values["run_id"] in of_track:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
+from boolab.core.text import with_short_words
 from boolab.errors import nearest
 
 WIDTH: Final = 78
@@ -85,6 +86,10 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as argparse declares them
         super().__init__(*args, **{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with a message about the arguments, which may be long."""
+        super().error(with_short_words(message))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse declares it
         known = [str(choice) for choice in action.choices or ()]

@@ -18,7 +18,7 @@ from typing import Final
 from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
 from boolab.cli.next_step import show_next
 from boolab.cli.program import runnable
-from boolab.core.text import printable, wrapped_if_long
+from boolab.core.text import printable, with_short_words, wrapped_if_long
 from boolab.errors import BoolabError
 from boolab.hooks.entry import is_hook
 from boolab.hooks.entry import main as answer
@@ -157,12 +157,17 @@ def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Names
         code = command(args)
         sys.stdout.flush()
     except BoolabError as error:
-        message = runnable(printable(" ".join(str(error).split())))
+        message = runnable(printable(with_short_words(" ".join(str(error).split()))))
         print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The pipe was closed; Python would report that once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:  # a full disk, a name that is too long: what no command expects
+        what = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        message = printable(with_short_words(f"{what}{error.strerror or error}"))
+        print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("boolab: interrupted", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 import unicodedata
@@ -20,6 +21,7 @@ NAME_CHARS = 32
 NO_MATH = "tex2jax_ignore mathjax_ignore"
 """The classes of HTML in which MathJax, 2 and 3, leaves dollars alone: notebooks typeset what they show."""
 
+_LONG_WORD = re.compile(r"\S{501,}")
 _MIN_WIDTH = 40
 _FLAT_CHARS = 2_000
 _SECOND_MS = 1_000
@@ -72,6 +74,16 @@ def flat(text: str) -> str:
 
 
 # --- Long text --------------------------------------------------------------------------------------------------------
+
+
+def with_short_words(text: str) -> str:
+    """A message in which no word has more than 500 characters: what a user gave may be a number of any length.
+
+    Example:
+        >>> with_short_words(f"{'9' * 5000} is not accepted")[-35:]
+        '999… (5,000 in all) is not accepted'
+    """
+    return _LONG_WORD.sub(lambda found: f"{found[0][:80]}… ({len(found[0]):,} in all)", text)
 
 
 def clip(text: str, most: int) -> str:

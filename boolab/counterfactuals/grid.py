@@ -33,6 +33,7 @@ from boolab.errors import SettingError, near
 from boolab.frames.dtypes import Cell, is_missing
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
+from boolab.io.checks import repr_of
 from boolab.rules.catalog import ceiling
 from boolab.rules.detector import Detector
 from boolab.rules.limits import RULES
@@ -387,6 +388,6 @@ def _rule(name: str, value: Cell, identity: Identities) -> Threshold:
         value = int(value)  # a column with NA in it holds whole numbers as floats
     leaf = next(RULES[name](value, *([identity] if name == "doom_loop" else [])).leaves())
     if leaf.threshold > _MAX_THRESHOLD:
-        msg = f"grid: {name}={value!r} is too large; None is off"
+        msg = f"grid: {name}={repr_of(value)} is too large; None is off"
         raise SettingError(msg)
     return leaf

@@ -24,6 +24,7 @@ from boolab.engine.runner import drive, setup_of
 from boolab.engine.turn import Turn
 from boolab.errors import SettingError, forgot_await
 from boolab.frames.runs import has_boundary
+from boolab.io.checks import repr_of
 from boolab.models.base import Model
 from boolab.worlds.protocol import World
 
@@ -141,7 +142,7 @@ def _check(run: object, at: object, message: object) -> None:
     if not isinstance(run, Run):
         raise SettingError(f"run={run!r} is no Run{forgot_await(run)}")
     if type(at) is not int or not 0 <= at <= run.n_steps:
-        msg = f"at={at!r}: expected a number of steps to keep, from 0 to the {run.n_steps} of the run"
+        msg = f"at={repr_of(at)}: expected a number of steps to keep, from 0 to the {run.n_steps} of the run"
         raise SettingError(msg)
     if message is not None and (not isinstance(message, str) or not message):
         msg = f"message={message!r}: expected the text of the user's message"

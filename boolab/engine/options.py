@@ -16,6 +16,7 @@ from boolab.engine.inbox import Inbox
 from boolab.errors import SettingError
 from boolab.harness.compaction import Compaction
 from boolab.harness.policy import Policy
+from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.models.base import Model
 from boolab.rules.stop import StopRule
 from boolab.tools.tool import ToolSpec, as_tool, as_tools, open_tool
@@ -112,6 +113,10 @@ def _is_rules(value: object) -> bool:
     return all(isinstance(rule, StopRule) for rule in rules)
 
 
+def _is_seed(value: object) -> bool:
+    return is_whole(value) and -MAX_COUNT <= value <= MAX_COUNT
+
+
 def _is_plain_function(value: object) -> bool:
     return callable(value) and not inspect.iscoroutinefunction(value)
 
@@ -129,6 +134,7 @@ _ACCEPTED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "synthesis": (callable, "an async function from calls and results to a text"),
     "score": (_is_plain_function, "a plain function from a run to True, False or None"),
     "on_event": (_is_plain_function, "a plain function from an event"),
+    "seed": (_is_seed, f"an integer of at most {MAX_COUNT:,}"),
 }
 """For each option that could only fail later: what it accepts beside None, and what the message expects."""
 
@@ -138,7 +144,7 @@ def check_setup(setup: Setup) -> None:
     for name, (accepts, expected) in _ACCEPTED.items():
         value = getattr(setup, name)
         if value is not None and not accepts(value):
-            raise SettingError(f"{name}={value!r} is not accepted: expected {expected}")
+            raise SettingError(f"{name}={repr_of(value)} is not accepted: expected {expected}")
     if setup.world is not None and setup.root is not None:
         msg = "root= and world= both name the folder that the tools work in: leave root out"
         raise SettingError(msg)

@@ -16,7 +16,7 @@ from boolab.core.types import IDENTITIES, Identities
 from boolab.errors import SettingError, near
 from boolab.exports.agent_name import agent_name
 from boolab.harness.policy import Policy
-from boolab.io.checks import is_whole
+from boolab.io.checks import is_whole, repr_of
 from boolab.rules.call_identity import identity_of
 
 Language: TypeAlias = Literal["json", "jsonc", "markdown", "python", "shell", "toml", "yaml"]
@@ -86,7 +86,7 @@ class Limits:
             )
             if not right:
                 kind = "a number above 0" if axis.fractions else f"a whole number, {least} or more"
-                msg = f"{name}={value!r}: expected {kind}, or None for no limit"
+                msg = f"{name}={repr_of(value)}: expected {kind}, or None for no limit"
                 raise SettingError(msg)
             if axis.fractions and value == int(value or 0):
                 object.__setattr__(self, name, int(value))  # 40.0 is written as 40

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from boolab.errors import RunFormatError
+from boolab.io.files import user_path
 from boolab.logs.discovery import found_logs
 from boolab.logs.load import log_names, log_suffixes, matching, see_doctor
 
@@ -63,7 +64,7 @@ def places_of(paths: Sequence[str | Path]) -> list[Place]:
     """
     found: dict[Place, None] = {}
     for item in paths:
-        path = Path(item).expanduser().absolute()
+        path = user_path(item).absolute()
         if path.is_dir():
             place = Place("folder", str(path), str(path))
         elif path.exists() or not has_magic(str(path)):

@@ -14,6 +14,7 @@ from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, is_missing
 from boolab.frames.runs import Runs, as_runs
+from boolab.io.checks import repr_of
 from boolab.io.files import read_file
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ def _by_setting(runs: list[Run], name: str) -> list[Run]:
 def _by_key(runs: list[Run], labels: Mapping[Any, Any], key: str) -> list[Run]:
     check_keys(labels, {getattr(run, key) for run in runs}, key)
     return [
-        replace(run, success=flag_of(labels[value], f"of {value!r}")) if (value := getattr(run, key)) in labels else run
+        replace(run, success=flag_of(labels[value], f"of {repr_of(value)}"))
+        if (value := getattr(run, key)) in labels
+        else run
         for run in runs
     ]
 
@@ -165,4 +168,4 @@ def flag_of(value: Cell, whose: str) -> bool | None:
     number = value.item() if hasattr(value, "item") else value
     if isinstance(number, int | float) and number in (0, 1):
         return bool(number)
-    raise SettingError(f"the label {whose} is {value!r}; accepted: True, False, 1, 0, None")
+    raise SettingError(f"the label {whose} is {repr_of(value)}; accepted: True, False, 1, 0, None")

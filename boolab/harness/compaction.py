@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from boolab.core.types import Message
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 
 COMPACTION_PROMPT: Final = (
     "The conversation is about to be shortened. Summarise it for yourself, so that you can continue from the summary "
@@ -58,11 +59,11 @@ class Compaction:
             value = getattr(self, name)
             unset = value is None and name == "at_tokens"
             if not unset and (type(value) is not int or value < minimum):
-                msg = f"compaction: {name}={value!r}: expected an integer >= {minimum}"
+                msg = f"compaction: {name}={repr_of(value)}: expected an integer >= {minimum}"
                 raise SettingError(msg)
         share: object = self.small_share
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-            msg = f"compaction: small_share={share!r}: expected a share of the window, from 0 to less than 1"
+            msg = f"compaction: small_share={repr_of(share)}: expected a share of the window, from 0 to less than 1"
             raise SettingError(msg)
         prompt: object = self.prompt
         if not isinstance(prompt, str) or not prompt.strip():

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from boolab.core.types import Identities
 from boolab.errors import SettingError
-from boolab.io.checks import check_literals, is_whole
+from boolab.io.checks import check_literals, is_whole, repr_of
 from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.rules.guard import Guard
 from boolab.rules.stop import StopRule
@@ -318,5 +318,5 @@ GROUPS: Final[Mapping[str, type[Group]]] = {
 
 def _check_count(group: str, name: str, value: object, without: str = "") -> None:
     if not is_whole(value) or value < 0:
-        msg = f"{group}: {name}={value!r}: expected an integer >= 0{without}"
+        msg = f"{group}: {name}={repr_of(value)}: expected an integer >= 0{without}"
         raise SettingError(msg)

@@ -40,7 +40,7 @@ from boolab.harness.groups import (
     WrapUp,
 )
 from boolab.harness.never_fires import FiresFirst, never_fires
-from boolab.io.checks import MAX_COUNT, check_name, is_whole
+from boolab.io.checks import MAX_COUNT, check_name, is_whole, repr_of
 from boolab.rules.catalog import ceiling, doom_loop, max_cost, max_steps, max_time, max_tokens, tool_budget
 from boolab.rules.stop import AnyOf, StopRule, Threshold
 
@@ -134,7 +134,7 @@ class Policy:
             for path, unset in (("last_step.action", "tools"), ("continues.times", 0), ("last_step.reminder", "none")):
                 value = self.value(path)
                 if value not in (unset, None):
-                    msg = f"policy {self.name}: {path}={value!r} needs 'max_steps' in order"
+                    msg = f"policy {self.name}: {path}={repr_of(value)} needs 'max_steps' in order"
                     raise SettingError(msg)
         _check_continues(self)
         if self.finish.batch == "until" and self.execution.calls == "parallel":
@@ -492,7 +492,7 @@ def check_setting(name: str, value: object) -> None:
     if value is None or value is DEFAULT:
         return
     if not is_whole(value) or value < minimum:
-        msg = f"{name}: {value!r} is not accepted; expected an integer >= {minimum}, or none for no limit"
+        msg = f"{name}: {repr_of(value)} is not accepted; expected an integer >= {minimum}, or none for no limit"
         raise SettingError(msg)
     if value > MAX_COUNT:
         msg = f"{name}: the number is too large; expected an integer <= {MAX_COUNT:,}, or none for no limit"

@@ -30,7 +30,7 @@ from boolab.harness.groups import (
 )
 from boolab.harness.policy import Policy
 from boolab.harness.policy_card import Presets
-from boolab.io.checks import is_whole
+from boolab.io.checks import is_whole, repr_of
 from boolab.rules.call_identity import exempting
 from boolab.rules.detectors.cycles import Cycle
 from boolab.rules.detectors.openhands import ActionStreak
@@ -721,6 +721,6 @@ def dynamic_turns(n: int, extend: int, *, unless: StopRule | None = None, remind
 
 def _positive(what: str, n: object) -> int:
     if not is_whole(n) or n < 1:
-        msg = f"{what}: {n!r} is not accepted; expected an integer >= 1"
+        msg = f"{what}: {repr_of(n)} is not accepted; expected an integer >= 1"
         raise SettingError(msg)
     return n

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Hashable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Literal, TypeGuard, get_args, get_origin, get_type_hints
 
 from boolab.errors import SettingError, near
 
 MAX_COUNT = 2**63 - 1
 """The largest threshold: counters, frames and stores hold integers of 64 bits."""
+MAX_DIGITS = 4300
+"""Python reads and writes no integer with more digits: its time grows with their square."""
 
 
 def is_whole(n: object) -> TypeGuard[int]:
@@ -21,11 +23,42 @@ def is_whole(n: object) -> TypeGuard[int]:
 def whole(n: object, what: str, least: int) -> int:
     """A setting as an integer from `least` to `MAX_COUNT`; a `SettingError` if it is none."""
     if not is_whole(n) or n < least:
-        msg = f"{what}({n!r}): expected an integer >= {least}"
+        msg = f"{what}({repr_of(n)}): expected an integer >= {least}"
         raise SettingError(msg)
     if n > MAX_COUNT:
         raise too_large(what, MAX_COUNT)
     return int(n)
+
+
+def check_count(n: object, what: str, smallest: int = 0) -> None:
+    """Raise `SettingError` unless an option is None or an integer from `smallest` to `MAX_COUNT`.
+
+    Example:
+        >>> check_count(None, "limit"), check_count(5, "limit")
+        (None, None)
+    """
+    if n is None or (is_whole(n) and smallest <= n <= MAX_COUNT):
+        return
+    raise SettingError(f"{what}={repr_of(n)}: expected an integer from {smallest} to {MAX_COUNT:,}, or None")
+
+
+def is_amount(n: object) -> TypeGuard[int | float]:
+    """Whether n is a number from 0 on, numpy's included, up to `MAX_COUNT`, and no bool."""
+    return not isinstance(n, bool) and isinstance(n, int | float | Real) and bool(0 <= n <= MAX_COUNT)  # type: ignore[operator]
+
+
+def repr_of(value: object, most: int = 80) -> str:
+    """A user's value in an error, as Python writes it; a number that is too long to be written as its size.
+
+    Example:
+        >>> repr_of("nine"), repr_of(10**5000)
+        ("'nine'", 'a number of more than 4,300 digits')
+    """
+    try:
+        text = str(value) if is_whole(value) else repr(value)
+    except ValueError:  # Python writes only so many digits
+        return f"a number of more than {MAX_DIGITS:,} digits"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def too_large(what: str, most: int) -> SettingError:

@@ -13,6 +13,9 @@ from pathlib import Path
 from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG
 from typing import BinaryIO, Final
 
+from boolab.errors import SettingError
+from boolab.io.checks import repr_of
+
 _OPEN: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 _KERNEL: Final = ("/proc", "/sys")
 
@@ -44,6 +47,27 @@ def _kernels() -> frozenset[int]:
     with suppress(OSError):
         found.discard(os.stat("/").st_dev)  # noqa: PTH116 - as above
     return frozenset(found)
+
+
+def user_path(path: str | Path) -> Path:
+    """The path that a user named, with `~` expanded.
+
+    Raises:
+        SettingError: if nothing can have that name: it is too long, holds a NUL character, or names no user's home.
+
+    Example:
+        >>> user_path("logs/a.jsonl").name
+        'a.jsonl'
+    """
+    try:
+        place = Path(path).expanduser()
+        place.lstat()
+    except (RuntimeError, ValueError) as error:  # there is no such user; a NUL character, or half of one of two
+        raise SettingError(f"{repr_of(str(path))} is no path: {error}") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise SettingError(f"{repr_of(str(path))} is no path: {error.strerror}") from error
+    return place
 
 
 def open_file(path: str | Path, within: int | None = None) -> BufferedReader:

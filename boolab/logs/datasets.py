@@ -10,6 +10,7 @@ from pathlib import Path
 
 from boolab.core.types import Run
 from boolab.errors import SettingError, near
+from boolab.io.checks import check_count
 from boolab.logs.load import load_runs
 from boolab.logs.readers.atif import runs_of
 from boolab.logs.shipped import ATLAS, atlas_files, atlas_sets
@@ -49,6 +50,7 @@ def load_dataset(name: str, *, limit: int | None = None, progress: bool = True, 
         (200, 84)
         >>> runs = bl.load_dataset("tau_bench", limit=100)  # doctest: +SKIP
     """
+    check_count(limit, "limit")
     files = atlas_files(name)
     if files:
         return _atlas_runs(files, limit, progress=progress, options=options)

@@ -26,7 +26,8 @@ from boolab.core.gc_pause import without_collection
 from boolab.core.text import count, first_of
 from boolab.core.types import Run
 from boolab.errors import ReadWarning, RunFormatError, SettingError, near
-from boolab.io.files import no_file
+from boolab.io.checks import check_count, repr_of
+from boolab.io.files import no_file, user_path
 from boolab.io.json_input import Damage, Inconsistency, Warn
 from boolab.io.packed import DamagedFile, unpacked
 from boolab.logs.checks import check_file, newer
@@ -258,6 +259,9 @@ def each_log(
 ) -> Iterator[tuple[FileRow, list[Run]]]:
     """The same as `read_logs`, one file after the other: its row, and its runs."""
     known, wanted = _choose(format)
+    check_count(limit, "limit")
+    if since is not None and not isinstance(since, datetime):
+        raise SettingError(f"since={repr_of(since)}: expected a datetime, such as datetime(2026, 11, 1, tzinfo=UTC)")
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     found = _find(given, since, known, near=wanted is None)
     if limit is not None:
@@ -400,7 +404,7 @@ def _find(
 
 def _matches(item: str | Path, known: Mapping[str, Reader], *, near: bool) -> Iterator[tuple[Path, bool, bool]]:
     """The files of a path, a folder, a glob or the atlas: each with whether it was named itself, or is in a folder."""
-    path = Path(item).expanduser()
+    path = user_path(item)
     shipped = [] if path.exists() else atlas_files(str(item))
     if shipped:
         for file in shipped:

@@ -16,7 +16,7 @@ from boolab.errors import SettingError, near
 from boolab.frames.data_set import SET, set_of
 from boolab.frames.dtypes import NO_LIMIT, Cells, well_formed
 from boolab.frames.runs import Runs
-from boolab.io.checks import is_whole
+from boolab.io.checks import is_whole, repr_of
 from boolab.plots.palette import STOP_LOOKS, UNKNOWN, Look
 from boolab.stats.finding import Finding
 
@@ -75,7 +75,7 @@ def check_columns(frame: pd.DataFrame, needed: Iterable[str], like: str) -> None
 def check_top(top: object) -> None:
     """Raise `SettingError` if this is not a number of rows."""
     if not is_whole(top) or top < 1:
-        raise SettingError(f"top={top!r}: expected an integer >= 1")
+        raise SettingError(f"top={repr_of(top)}: expected an integer >= 1")
 
 
 def columns_of(by: str | Sequence[str]) -> list[str]:

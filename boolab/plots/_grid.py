@@ -12,6 +12,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import NO_NAME, count, shorten
 from boolab.errors import SettingError, near, nearest
 from boolab.frames.dtypes import Cell, axis_value, is_missing
+from boolab.io.checks import repr_of
 from boolab.plots._frames import after_set, check_columns, missing
 from boolab.plots.palette import GROUP_LOOKS
 
@@ -108,7 +109,7 @@ def _slice(rows: pd.DataFrame, name: str, at: Mapping[str, Any]) -> tuple[pd.Dat
         if some.empty:
             first, more = values.tolist()[:12], values.tolist()[12:]
             known = ", ".join("None" if is_missing(v) else f"{v:g}" for v in first)
-            msg = f"at={{{name!r}: {value!r}}} is not in the table: it has {known}{', ...' if more else ''}"
+            msg = f"at={{{name!r}: {repr_of(value)}}} is not in the table: it has {known}{', ...' if more else ''}"
             raise SettingError(msg)
     elif values.isna().any():
         some = rows[rows[name].isna()]

@@ -12,6 +12,7 @@ import pandas as pd
 
 from boolab.core.text import count, span, whole_percent
 from boolab.errors import SettingError, near
+from boolab.io.checks import repr_of
 from boolab.plots._frames import capital, floats, shares
 from boolab.plots._grid import (
     UNITS,
@@ -93,7 +94,7 @@ def square_of(
     if x == y:
         raise SettingError(f"x={x!r}, y={y!r}: expected two different axes")
     if keep is not None and (isinstance(keep, bool) or not 0 < keep <= 1):
-        raise SettingError(f"keep={keep!r}: expected a share above 0 and up to 1, or None")
+        raise SettingError(f"keep={repr_of(keep)}: expected a share above 0 and up to 1, or None")
     if value not in table and value != "kept_lower" and (close := near(value, [*table.columns])):
         raise SettingError(f"value: the table has no column {value!r}{close}")
     point = point_of(recommended, [x, y], table)

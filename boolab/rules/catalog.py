@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from boolab.core.types import MICRO, Identities
 from boolab.errors import SettingError
-from boolab.io.checks import MAX_COUNT, too_large, whole
+from boolab.io.checks import MAX_COUNT, repr_of, too_large, whole
 from boolab.rules.call_identity import exempting, identity_of
 from boolab.rules.detector import Detector, check_detector
 from boolab.rules.detectors.cycles import Cycle
@@ -81,7 +81,7 @@ def doom_loop(n: int, identity: Identities = "canonical", exempt: Iterable[str] 
         'doom_loop(3, ordered)'
     """
     watch = RepeatStreak.of(exempting(identity, exempt))
-    label = f"doom_loop({n}, {watch.identities})"
+    label = f"doom_loop({repr_of(n)}, {watch.identities})"
     return Threshold("doom_loop", watch.name, whole(n, "doom_loop", 2), label, detector=watch)
 
 
@@ -106,7 +106,7 @@ def max_tokens(
     if of not in ("tokens", "input_tokens", "output_tokens"):
         raise SettingError(f"max_tokens: of={of!r} is not known; accepted: tokens, input_tokens, output_tokens")
     unless = unless_known(on_unknown)
-    label = f"max_tokens({n}{unless})" if of == "tokens" else f"max_tokens({n}, {of}{unless})"
+    label = f"max_tokens({repr_of(n)}{unless})" if of == "tokens" else f"max_tokens({repr_of(n)}, {of}{unless})"
     return Threshold("token_budget", of, whole(n, "max_tokens", 0), label, on_unknown)
 
 
@@ -164,7 +164,7 @@ def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         'error_streak(3)'
     """
     watch = ErrorStreak()
-    label = f"error_streak({n}{unless_known(on_unknown)})"
+    label = f"error_streak({repr_of(n)}{unless_known(on_unknown)})"
     return Threshold("error_streak", watch.name, whole(n, "error_streak", 1), label, on_unknown, watch)
 
 
@@ -216,7 +216,7 @@ def cycle(period: int | None, repeats: int, identity: Identities = "canonical", 
         'cycle(2, 3, canonical)'
     """
     watch = Cycle.of(None if period is None else whole(period, "cycle: period", 1), exempting(identity, exempt))
-    return stop_when(watch, repeats, label=f"cycle({period}, {repeats}, {watch.identities})")
+    return stop_when(watch, repeats, label=f"cycle({repr_of(period)}, {repr_of(repeats)}, {watch.identities})")
 
 
 def cycle_detections(
@@ -241,7 +241,7 @@ def cycle_detections(
         'cycle_detections(2, 5, ordered)'
     """
     watch = Cycle.of(None, exempting(identity, exempt))
-    label = f"cycle_detections({n}, {repeats}, {watch.identities})"
+    label = f"cycle_detections({repr_of(n)}, {repr_of(repeats)}, {watch.identities})"
     return stop_when(Detections(watch, whole(repeats, "cycle_detections: repeats", 2)), n, label=label)
 
 
@@ -266,7 +266,7 @@ def round_streak(n: int, identity: Identities = "canonical", exempt: Iterable[st
         'round_streak(6, canonical)'
     """
     watch = RoundStreak(*identity_of(exempting(identity, exempt)))
-    return stop_when(watch, n, label=f"round_streak({n}, {watch.identities})")
+    return stop_when(watch, n, label=f"round_streak({repr_of(n)}, {watch.identities})")
 
 
 def step_repeats(n: int, window: int = 10) -> StopRule:
@@ -287,8 +287,8 @@ def step_repeats(n: int, window: int = 10) -> StopRule:
         'step_repeats(6, window=10)'
     """
     watch = StepRepeats(whole(window, "step_repeats: window", 1))
-    whole(window, f"step_repeats: window of {n}", whole(n, "step_repeats", 2))
-    return stop_when(watch, n, label=f"step_repeats({n}, window={window})")
+    whole(window, f"step_repeats: window of {repr_of(n)}", whole(n, "step_repeats", 2))
+    return stop_when(watch, n, label=f"step_repeats({repr_of(n)}, window={repr_of(window)})")
 
 
 def tool_window(n: int, window: int, tool: str | None = None) -> StopRule:
@@ -310,9 +310,9 @@ def tool_window(n: int, window: int, tool: str | None = None) -> StopRule:
         ('tool_window(8, window=10)', 'tool_window(3, window=10, tool=grep)')
     """
     watch = ToolWindow(whole(window, "tool_window: window", 1), tool)
-    whole(window, f"tool_window: window of {n}", whole(n, "tool_window", watch.least))
+    whole(window, f"tool_window: window of {repr_of(n)}", whole(n, "tool_window", watch.least))
     named = "" if tool is None else f", tool={tool}"
-    return stop_when(watch, n, label=f"tool_window({n}, window={window}{named})")
+    return stop_when(watch, n, label=f"tool_window({repr_of(n)}, window={repr_of(window)}{named})")
 
 
 def same_error(n: int, on_unknown: OnUnknown = "error") -> StopRule:
@@ -332,7 +332,7 @@ def same_error(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         >>> str(bl.detectors.same_error(3))
         'same_error(3)'
     """
-    return stop_when(SameError(), n, on_unknown, label=f"same_error({n}{unless_known(on_unknown)})")
+    return stop_when(SameError(), n, on_unknown, label=f"same_error({repr_of(n)}{unless_known(on_unknown)})")
 
 
 def finish_streak(n: int, finish_reason: str, on_unknown: OnUnknown = "error") -> StopRule:
@@ -353,7 +353,7 @@ def finish_streak(n: int, finish_reason: str, on_unknown: OnUnknown = "error") -
         >>> str(bl.detectors.finish_streak(3, "content_filter"))
         'finish_streak(3, content_filter)'
     """
-    label = f"finish_streak({n}, {finish_reason}{unless_known(on_unknown)})"
+    label = f"finish_streak({repr_of(n)}, {finish_reason}{unless_known(on_unknown)})"
     return stop_when(FinishStreak(finish_reason), n, on_unknown, label=label)
 
 
@@ -373,7 +373,7 @@ def idle_streak(n: int) -> StopRule:
         >>> str(bl.detectors.idle_streak(3))
         'idle_streak(3)'
     """
-    return stop_when(IdleStreak(), n, label=f"idle_streak({n})")
+    return stop_when(IdleStreak(), n, label=f"idle_streak({repr_of(n)})")
 
 
 def repeating_actions(n: int) -> StopRule:
@@ -394,7 +394,7 @@ def repeating_actions(n: int) -> StopRule:
         >>> str(bl.detectors.repeating_actions(4))
         'repeating_actions(4)'
     """
-    return stop_when(ActionStreak("repeating"), n, label=f"repeating_actions({n})")
+    return stop_when(ActionStreak("repeating"), n, label=f"repeating_actions({repr_of(n)})")
 
 
 def failing_actions(n: int, on_unknown: OnUnknown = "error") -> StopRule:
@@ -414,7 +414,7 @@ def failing_actions(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         >>> str(bl.detectors.failing_actions(3))
         'failing_actions(3)'
     """
-    label = f"failing_actions({n}{unless_known(on_unknown)})"
+    label = f"failing_actions({repr_of(n)}{unless_known(on_unknown)})"
     return stop_when(ActionStreak("failing"), n, on_unknown, label=label)
 
 
@@ -434,7 +434,7 @@ def alternating_actions(n: int) -> StopRule:
         >>> str(bl.detectors.alternating_actions(6))
         'alternating_actions(6)'
     """
-    return stop_when(ActionStreak("alternating"), n, label=f"alternating_actions({n})")
+    return stop_when(ActionStreak("alternating"), n, label=f"alternating_actions({repr_of(n)})")
 
 
 def repeated_text(n: int = 1) -> StopRule:
@@ -453,7 +453,7 @@ def repeated_text(n: int = 1) -> StopRule:
         >>> str(bl.detectors.repeated_text())
         'repeated_text(1)'
     """
-    return stop_when(RepeatedText(), n, label=f"repeated_text({n})")
+    return stop_when(RepeatedText(), n, label=f"repeated_text({repr_of(n)})")
 
 
 def text_contains(text: str) -> StopRule:
@@ -482,7 +482,7 @@ def _units(n: object, in_one: int, what: str) -> int:
     """A number as whole units. A positive one is at least one unit: 0 would be reached before the first step."""
     number: Any = n  # `Real` declares no comparison with an int
     if isinstance(n, bool) or not isinstance(n, Real) or not number >= 0:
-        raise SettingError(f"{what}({n!r}): expected a number >= 0")
+        raise SettingError(f"{what}({repr_of(n)}): expected a number >= 0")
     if number > MAX_COUNT // in_one:
         raise too_large(what, MAX_COUNT // in_one)
     return max(round(float(number) * in_one), 1) if number > 0 else 0

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias, get_args
 
 from boolab.core.types import Response, StopReason
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 from boolab.rules.call_identity import ObservedCall
 
 State: TypeAlias = Any
@@ -104,7 +105,7 @@ def check_detector(detector: object) -> None:
             raise SettingError(msg)
         value = getattr(detector, name)
         if not accepted(value):
-            msg = f"{shown}: {name}={value!r} is not accepted: expected {expected}"
+            msg = f"{shown}: {name}={repr_of(value)} is not accepted: expected {expected}"
             raise SettingError(msg)
     try:
         hash(detector)

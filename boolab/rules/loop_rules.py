@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from boolab.core.types import Identities
-from boolab.io.checks import whole
+from boolab.io.checks import repr_of, whole
 from boolab.rules.call_identity import exempting, identity_of
 from boolab.rules.catalog import stop_when, unless_known
 from boolab.rules.detectors.context import CompactionThrash, ContextGrowth
@@ -36,7 +36,7 @@ def compaction_thrash(n: int = 3, within: int = 2, on_unknown: OnUnknown = "erro
         >>> str(bl.detectors.compaction_thrash(3))
         'compaction_thrash(3, within=2)'
     """
-    label = f"compaction_thrash({n}, within={within}{unless_known(on_unknown)})"
+    label = f"compaction_thrash({repr_of(n)}, within={repr_of(within)}{unless_known(on_unknown)})"
     return stop_when(CompactionThrash(within), n, on_unknown, label=label)
 
 
@@ -71,7 +71,7 @@ def similar_calls(
         ('similar_calls(5, 0.9, canonical)', 'similar_calls(5, 0.8, call+result)')
     """
     watch = SimilarStreak.of(exempting(identity, exempt), similarity)
-    label = f"similar_calls({n}, {similarity:g}, {watch.identities}{unless_known(on_unknown)})"
+    label = f"similar_calls({repr_of(n)}, {similarity:g}, {watch.identities}{unless_known(on_unknown)})"
     return stop_when(watch, n, on_unknown, label=label)
 
 
@@ -99,8 +99,8 @@ def call_window(n: int, window: int = 16, identity: Identities = "canonical", ex
         ('call_window(6, 16, canonical)', 'call_window(3, 20, call+result)')
     """
     watch = CallWindow(*identity_of(exempting(identity, exempt)), whole(window, "call_window: window", 1))
-    whole(window, f"call_window: window of {n}", whole(n, "call_window", 2))
-    return stop_when(watch, n, label=f"call_window({n}, {window}, {watch.identities})")
+    whole(window, f"call_window: window of {repr_of(n)}", whole(n, "call_window", 2))
+    return stop_when(watch, n, label=f"call_window({repr_of(n)}, {repr_of(window)}, {watch.identities})")
 
 
 def context_growth(
@@ -127,4 +127,6 @@ def context_growth(
         'context_growth(50000, call+result)'
     """
     watch = ContextGrowth.of(exempting(identity, exempt))
-    return stop_when(watch, n, on_unknown, label=f"context_growth({n}, {watch.identities}{unless_known(on_unknown)})")
+    return stop_when(
+        watch, n, on_unknown, label=f"context_growth({repr_of(n)}, {watch.identities}{unless_known(on_unknown)})"
+    )

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, ParamSpec, Self, TypeAlias, 
 
 from boolab.core.types import Response, Scope, Step, Stop
 from boolab.errors import RunStopped, SettingError, near
+from boolab.io.checks import check_count, repr_of, whole
 from boolab.rules.counters import COUNTERS, RESPONSE_COUNTERS, Progress, projected
 from boolab.rules.ladder import LadderState
 from boolab.rules.monitor_input import GivenCall, GivenResult, GivenUsage, response_of, results_of
@@ -113,8 +114,11 @@ class Monitor:
     ) -> None:
         for name, value, accepted in (("action", action, get_args(Action)), ("scope", scope, ("turn", "run"))):
             if value not in accepted:
-                msg = f"Monitor: {name}={value!r} is not accepted{near(value, accepted, 'accepted')}"
+                msg = f"Monitor: {name}={repr_of(value)} is not accepted{near(value, accepted, 'accepted')}"
                 raise SettingError(msg)
+        given: object = nudge
+        if not isinstance(given, str):
+            raise SettingError(f"Monitor: nudge={repr_of(given)}: expected a text")
         self.rule, self.at_response = _by_place(rule, at_response)
         self.action = action
         self.scope = scope
@@ -161,6 +165,7 @@ class Monitor:
             >>> verdict.action, verdict.stop.reason
             ('stop', 'stuck')
         """
+        whole(times, "Monitor.compacted", 0)
         self._ladder.compacted(times)
 
     def before(self, calls: Iterable[GivenCall], usage: GivenUsage = None) -> Verdict:
@@ -214,6 +219,7 @@ class Monitor:
             SettingError: if a value has another form. The step is not counted then.
         """
         response = response_of(calls, usage, text)
+        check_count(elapsed_ms, "Monitor.after: elapsed_ms")
         given = results_of(results, response)
         self._take(response, given, elapsed_ms)
         return self.verdict

@@ -14,6 +14,7 @@ from boolab.core.surrogates import whole_response, whole_result
 from boolab.core.text import count
 from boolab.core.types import UNKNOWN_USAGE, Response, ToolCall, ToolResult, Usage
 from boolab.errors import SettingError, near
+from boolab.io.checks import check_count, repr_of
 
 GivenCall: TypeAlias = ToolCall | tuple[str, Any] | Mapping[str, Any]
 """A call: a pair of name and arguments, or a mapping with `name` and `arguments` (`args` or `input` are read too)."""
@@ -44,8 +45,17 @@ def response_of(calls: Iterable[GivenCall], usage: GivenUsage = None, text: str 
         >>> response_of([("ls", {"path": "."}), {"name": "ls", "arguments": "{}"}]).tool_calls[0].arguments
         '{"path":"."}'
     """
-    made = tuple(call if isinstance(call, ToolCall) else _call(call) for call in calls)
+    made = tuple(_call(call) for call in _listed(calls))
+    given: object = text
+    if given is not None and not isinstance(given, str):
+        raise SettingError(f"Monitor: text={repr_of(given)}: expected a text, or None where there is none")
     return whole_response(Response(text or "", made, usage=_usage(usage)))
+
+
+def _listed(calls: object) -> Iterable[object]:
+    if isinstance(calls, Iterable) and not isinstance(calls, str | bytes | Mapping | ToolCall):
+        return calls
+    raise SettingError(f"Monitor: calls={repr_of(calls)}: expected a list of calls, such as [('ls', {{'path': '.'}})]")
 
 
 def results_of(results: Sequence[GivenResult], response: Response) -> tuple[ToolResult | None, ...]:
@@ -63,6 +73,10 @@ def results_of(results: Sequence[GivenResult], response: Response) -> tuple[Tool
         True
     """
     calls = response.tool_calls
+    listed: object = results
+    if not isinstance(listed, str) and (not isinstance(listed, Sequence) or isinstance(listed, bytes | ToolResult)):
+        msg = f"Monitor.after: results={repr_of(listed)}: expected a list with one result for each call"
+        raise SettingError(msg)
     if isinstance(results, str) or len(results) != len(calls):
         numbers = f"{count(len(results), 'result')} for {count(len(calls), 'call')}"
         given = repr(results)[:80] if isinstance(results, str) else numbers
@@ -75,6 +89,10 @@ def results_of(results: Sequence[GivenResult], response: Response) -> tuple[Tool
 
 
 def _call(call: object) -> ToolCall:
+    if isinstance(call, ToolCall):
+        if all(isinstance(part, str) for part in call):
+            return call
+        raise SettingError(f"Monitor: the call {repr_of(call)}: expected three texts: id, name and arguments as JSON")
     call_id: object = ""
     name: object = None
     arguments: object = None
@@ -86,7 +104,7 @@ def _call(call: object) -> ToolCall:
     elif isinstance(call, Sequence) and not isinstance(call, str) and len(call) == _PAIR:
         name, arguments = call
     if not isinstance(name, str):
-        msg = f"Monitor: the call {call!r:.80}: expected a pair ('ls', {{'path': '.'}}) or a mapping with its name"
+        msg = f"Monitor: the call {repr_of(call)}: expected a pair ('ls', {{'path': '.'}}) or a mapping with its name"
         raise SettingError(msg)
     return ToolCall(str(call_id), name, arguments if isinstance(arguments, str) else _json(arguments))
 
@@ -101,7 +119,11 @@ def _json(arguments: object) -> str:
 
 def _result(result: object, call: ToolCall) -> ToolResult:
     if isinstance(result, ToolResult):
-        return result
+        texts = isinstance(result.call_id, str) and isinstance(result.content, str)
+        if texts and (result.is_error is None or isinstance(result.is_error, bool)):
+            return result
+        msg = f"Monitor.after: the result {repr_of(result)}: expected texts, and True, False or None for is_error"
+        raise SettingError(msg)
     if isinstance(result, str):
         return ToolResult(call.id, result)
     if isinstance(result, BaseException):
@@ -110,7 +132,9 @@ def _result(result: object, call: ToolCall) -> ToolResult:
         content, failed = result
         if failed is None or isinstance(failed, bool):
             return ToolResult(call.id, content, is_error=failed)
-    msg = f"Monitor.after: the result {result!r:.80}: expected a text, an error, (text, is_error), or None if not run"
+    msg = (
+        f"Monitor.after: the result {repr_of(result)}: expected a text, an error, (text, is_error), or None if not run"
+    )
     raise SettingError(msg)
 
 
@@ -118,14 +142,13 @@ def _usage(usage: object) -> Usage:
     if usage is None:
         return UNKNOWN_USAGE
     if isinstance(usage, Usage):
-        return usage
-    if not isinstance(usage, Mapping):
-        raise SettingError(f"Monitor: usage={usage!r:.80}: expected {{'input_tokens': 1200, 'output_tokens': 80}}")
-    given: dict[Any, Any] = {_OPENAI.get(name, name): amount for name, amount in usage.items()}
+        given: dict[Any, Any] = usage._asdict()
+    elif isinstance(usage, Mapping):
+        given = {_OPENAI.get(name, name): amount for name, amount in usage.items()}
+    else:
+        raise SettingError(f"Monitor: usage={repr_of(usage)}: expected {{'input_tokens': 1200, 'output_tokens': 80}}")
     for name, amount in given.items():
         if name not in Usage._fields:
             raise SettingError(f"Monitor: usage has no {name!r}{near(name, Usage._fields, 'it has')}")
-        if amount is not None and (type(amount) is not int or amount < 0):
-            msg = f"Monitor: usage: {name}={amount!r:.80}: expected an integer >= 0, or None where it is not known"
-            raise SettingError(msg)
+        check_count(amount, f"Monitor: usage: {name}")
     return Usage(**given)

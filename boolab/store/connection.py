@@ -12,8 +12,8 @@ from stat import S_ISREG
 from typing import Final
 from urllib.parse import quote
 
-from boolab.errors import StoreError
-from boolab.io.files import open_file
+from boolab.errors import SettingError, StoreError
+from boolab.io.files import open_file, user_path
 from boolab.store.schema import APPLICATION_ID, VERSION, is_empty, is_store, migrate, version_of
 
 PAGE_BYTES: Final = 8192
@@ -146,13 +146,9 @@ def _connect_to_read(path: Path, how: str) -> sqlite3.Connection:
 def path_of(path: str | Path) -> Path:
     """The path of a store, with `~` expanded; a `StoreError` if no file can have that name."""
     try:
-        place = Path(path).expanduser()
-    except RuntimeError as error:  # there is no such user
-        raise StoreError(str(error), path=path) from error
-    if "\0" in str(place):
-        msg = "a file's name holds no NUL character"
-        raise StoreError(msg, path=repr(str(place)))
-    return place
+        return user_path(path)
+    except SettingError as error:
+        raise StoreError(str(error)) from error
 
 
 def check_place(path: Path) -> None:

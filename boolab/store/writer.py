@@ -15,7 +15,8 @@ from typing import Any, Final, Literal, NamedTuple, Self
 from boolab.core.run_tree import descendants, each_with_subagents
 from boolab.core.text import count
 from boolab.core.types import Run, Step
-from boolab.errors import StoreError
+from boolab.errors import SettingError, StoreError
+from boolab.io.checks import is_amount, repr_of
 from boolab.store import sweep_plans
 from boolab.store.connection import check_place, explained, open_to_write, path_of
 from boolab.store.delete import Prunable, Unwanted, prunable, prune
@@ -74,6 +75,8 @@ class Store:
     """
 
     def __init__(self, path: str | Path, *, wait_s: float = WAIT_S) -> None:
+        if not is_amount(wait_s):
+            raise SettingError(f"wait_s={repr_of(wait_s)}: expected seconds, such as {WAIT_S}")
         self.path = path_of(path)
         self._process = os.getpid()
         self._durable = ""

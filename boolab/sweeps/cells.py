@@ -24,10 +24,12 @@ from boolab.core.types import Run
 from boolab.errors import SettingError, near
 from boolab.harness.policy import DEFAULT, Policy
 from boolab.harness.presets import get_policy
-from boolab.io.checks import is_whole
+from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.models.base import Model
 from boolab.sweeps.fingerprints import digest, fingerprint
 
+MAX_CELLS: Final = 20_000_000
+"""The most cells of a sweep: 32 bytes are kept of each."""
 AXES: Final = (*SETTINGS, "policy", "temperature")
 
 Agents: TypeAlias = Agent | Iterable[Agent] | Mapping[str, Agent]
@@ -78,7 +80,7 @@ class Cell:
 
     def __str__(self) -> str:
         model = "" if self.model_name is None else f", model {self.model_name!r}"
-        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        settings = ", ".join(f"{name}={repr_of(value)}" for name, value in self.settings.items())
         return f"agent {self.agent.name!r} under {self.policy}{model}{f' with {settings}' if settings else ''}"
 
 
@@ -116,15 +118,21 @@ class Plan:
         repeats: int = 1,
     ) -> None:
         if not is_whole(repeats) or repeats < 1:
-            msg = f"repeats={repeats!r}: expected an integer >= 1"
+            msg = f"repeats={repr_of(repeats)}: expected an integer >= 1"
             raise SettingError(msg)
         _check_model(model)
         self._variants = _variants(_agents(agents), _axes(grid or {}))
         self._tasks = _tasks(tasks)
         self._names: list[str | None] = [*model] if isinstance(model, Mapping) else [None]
         self._repeats = int(repeats)
+        if (count := self._count()) > MAX_CELLS:
+            runs = f"{count:,}" if count <= MAX_COUNT else f"more than {MAX_COUNT:,}"
+            raise SettingError(f"{runs} runs are too many for one sweep: at most {MAX_CELLS:,}")
 
     def __len__(self) -> int:
+        return self._count()
+
+    def _count(self) -> int:
         variants = sum(len(variants) for _, variants in self._variants)
         return variants * len(self._tasks) * len(self._names) * self._repeats
 
@@ -259,7 +267,7 @@ def _under(agent: Agent, policy: Policy, settings: Mapping[str, Any]) -> Agent:
     try:
         return replace(agent, policy=policy, **absent | values)
     except SettingError as error:
-        given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        given = ", ".join(f"{name}={repr_of(value)}" for name, value in settings.items())
         msg = f"agent {agent.name!r} under {policy}{f' with {given}' if given else ''}: {error}"
         raise SettingError(msg) from error
 
@@ -292,7 +300,7 @@ def _temperature(value: object) -> float | None:
     if value is None or value is DEFAULT:
         return value  # type: ignore[return-value] # the caller reports DEFAULT
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        msg = f"grid: temperature={value!r} is not accepted; expected numbers such as 0.7, or None"
+        msg = f"grid: temperature={repr_of(value)} is not accepted; expected numbers such as 0.7, or None"
         raise SettingError(msg)
     return float(value)
 

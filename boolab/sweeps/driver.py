@@ -19,7 +19,7 @@ from boolab.engine.runner import turn_of
 from boolab.engine.turn import Turn
 from boolab.errors import SettingError
 from boolab.frames.runs import with_subagents
-from boolab.io.checks import is_whole
+from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.parallel.executors import Executor, open_pool
 from boolab.sweeps.cells import Agents, Cell, Identities, Models, Plan, Planned, Task, is_made, model_of_cell
 from boolab.sweeps.dispatch import Dispatcher
@@ -165,8 +165,8 @@ async def sweep(
 
 def check_concurrency(concurrency: object) -> None:
     """Raise `SettingError` unless a value of `concurrency=` is None or an integer of at least 1."""
-    if concurrency is not None and (not is_whole(concurrency) or concurrency < 1):
-        msg = f"concurrency={concurrency!r}: expected an integer >= 1"
+    if concurrency is not None and (not is_whole(concurrency) or not 1 <= concurrency <= MAX_COUNT):
+        msg = f"concurrency={repr_of(concurrency)}: expected an integer >= 1"
         raise SettingError(msg)
 
 

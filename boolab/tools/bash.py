@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from boolab.errors import SettingError, ToolError
+from boolab.io.checks import repr_of
 from boolab.tools.tool import ToolContext, ToolSpec, tool
 
 INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
@@ -165,11 +166,11 @@ def _shell() -> str:
 def _checked(seconds: Mapping[str, float], counts: Mapping[str, int]) -> None:
     for name, value in seconds.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MAX_SECONDS:
-            msg = f"bash_tool: {name}={value!r}: expected seconds > 0, and less than {_MAX_SECONDS:,}"
+            msg = f"bash_tool: {name}={repr_of(value)}: expected seconds > 0, and less than {_MAX_SECONDS:,}"
             raise SettingError(msg)
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**40:
-            msg = f"bash_tool: {name}={value!r}: expected a whole number of at least 1"
+            msg = f"bash_tool: {name}={repr_of(value)}: expected a whole number of at least 1"
             raise SettingError(msg)
 
 

@@ -37,6 +37,8 @@ from boolab.core.redacted import TIMED_OUT
 from boolab.core.surrogates import whole_result, whole_text
 from boolab.core.types import JSON, Message, ToolCall, ToolResult
 from boolab.errors import INTERRUPTS, SettingError, ToolError, describe, nearest
+from boolab.io import checks
+from boolab.io.checks import is_amount
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -413,8 +415,8 @@ def _spec(
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", shown):
         msg = f"{shown!r} cannot be a tool's name: expected 1 to 64 letters, digits, '_', '-' or '.'; pass name=..."
         raise SettingError(msg)
-    if timeout is not None and not timeout > 0:
-        msg = f"{shown}: timeout={timeout!r}: expected seconds > 0, or None"
+    if timeout is not None and not (is_amount(timeout) and timeout > 0):
+        msg = f"{shown}: timeout={checks.repr_of(timeout)}: expected seconds > 0, or None"
         raise SettingError(msg)
     summary, about = _read_docstring(inspect.getdoc(fn) or "")
     adapter, context = _adapter(fn, shown, about)

@@ -12,7 +12,7 @@ from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
 from boolab.harness.policy import DEFAULT, Policy
 from boolab.harness.presets import get_policy
-from boolab.io.checks import is_whole
+from boolab.io.checks import is_whole, repr_of
 from boolab.rules.stop import StopRule
 
 Given: TypeAlias = Mapping[str, Any] | Policy | str | StopRule
@@ -112,7 +112,7 @@ def change_of(given: Given) -> Change:
         fits = value is None or (is_whole(value) and value >= least) or (AXES[name].fractions and _is_amount(value))
         if not fits:
             kind = "a number above 0" if AXES[name].fractions else f"an integer >= {least}"
-            msg = f"change: {name}={value!r} is not accepted; expected {kind}, or None for no limit"
+            msg = f"change: {name}={repr_of(value)} is not accepted; expected {kind}, or None for no limit"
             raise SettingError(msg)
     return Change(settings=dict(given))
 

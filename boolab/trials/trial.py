@@ -17,7 +17,7 @@ from boolab.core.types import Run
 from boolab.engine.options import Score
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
-from boolab.io.checks import is_whole
+from boolab.io.checks import is_whole, repr_of
 from boolab.parallel.executors import Executor
 from boolab.stats.intervals import check_confidence
 from boolab.store.connection import path_of
@@ -113,7 +113,7 @@ def trial(
     _check_size(n)
     _check_costs(cost_limit, max_cost)
     if not is_whole(seed):
-        msg = f"seed={seed!r}: expected an integer"
+        msg = f"seed={repr_of(seed)}: expected an integer"
         raise SettingError(msg)
     if replay_tools and world is not None:
         msg = "replay_tools=True answers calls from the record, and world= executes them: expected one of the two"
@@ -164,7 +164,7 @@ def _check_branches(given: Runs, runs: Sequence[Run], store: str | Path | None) 
 
 def _check_size(n: object) -> None:
     if n is not None and (not is_whole(n) or n < 1):
-        msg = f"n={n!r}: expected how many branches to run, an integer >= 1"
+        msg = f"n={repr_of(n)}: expected how many branches to run, an integer >= 1"
         raise SettingError(msg)
 
 
@@ -172,7 +172,7 @@ def _check_costs(cost_limit: float | None, max_cost: float | None) -> None:
     for name, value in (("cost_limit", cost_limit), ("max_cost", max_cost)):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (number and 0 < value < float("inf")):
-            msg = f"{name}={value!r}: expected dollars, a number above 0"
+            msg = f"{name}={repr_of(value)}: expected dollars, a number above 0"
             raise SettingError(msg)
     if max_cost is None:
         return

@@ -283,7 +283,7 @@ def test_what_another_program_keeps_to_itself_is_not_read_past_its_lock(
 
 @pytest.mark.parametrize("name", ["~nobody_of_that_name/runs.db", "a\0b.db"])
 def test_a_name_that_no_file_can_have_is_a_store_error(name: str) -> None:
-    with pytest.raises(StoreError, match=r"nobody_of_that_name|NUL"):
+    with pytest.raises(StoreError, match="is no path"):
         Store(name)
-    with pytest.raises(StoreError, match=r"nobody_of_that_name|NUL"):
+    with pytest.raises(StoreError, match="is no path"):
         bl.runs_df(name)

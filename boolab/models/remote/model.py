@@ -21,6 +21,7 @@ from pydantic import SecretStr
 
 from boolab.core.types import JSON, Response
 from boolab.errors import ModelError, SettingError, nearest
+from boolab.io.checks import repr_of
 from boolab.models.base import RETRYABLE, Emit, Request
 from boolab.models.remote import pricing as price_table
 from boolab.models.remote.credentials import VARIABLES, Redactor, key_for, split_headers
@@ -308,4 +309,4 @@ def _check(model: object, retry: object, timeouts: object, rate_limit: object, c
         ("context_window", context_window, limit_is_known, "a number of tokens, or None"),
     ):
         if not is_accepted:
-            raise SettingError(f"{name}={value!r}: expected {expected}")
+            raise SettingError(f"{name}={repr_of(value)}: expected {expected}")

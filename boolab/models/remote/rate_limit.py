@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from boolab.core.clock import Clock, WallClock
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 
 MINUTE_MS: Final = 60_000
 
@@ -55,7 +56,7 @@ class RateLimit:
     ) -> None:
         for name, value in (("concurrency", concurrency), ("requests_per_minute", requests_per_minute)):
             if value is not None and (type(value) is not int or value < 1):
-                msg = f"rate_limit: {name}={value!r}: expected an integer >= 1, or None for no limit"
+                msg = f"rate_limit: {name}={repr_of(value)}: expected an integer >= 1, or None for no limit"
                 raise SettingError(msg)
         self.concurrency = concurrency
         self.requests_per_minute = requests_per_minute

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Retry:
         for name in ("seconds", "first", "most"):
             value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                msg = f"retry: {name}={value!r}: expected seconds >= 0"
+                msg = f"retry: {name}={repr_of(value)}: expected seconds >= 0"
                 raise SettingError(msg)
 
     def wait(self, attempt: int, *, spent: float, requested: float | None, chance: float) -> float | None:

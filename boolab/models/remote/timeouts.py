@@ -12,6 +12,7 @@ import anyio
 
 from boolab.core.text import duration
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Timeouts:
         for name in ("connect", "first_token", "between", "whole"):
             value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                msg = f"timeouts: {name}={value!r}: expected seconds > 0 (math.inf for no limit)"
+                msg = f"timeouts: {name}={repr_of(value)}: expected seconds > 0 (math.inf for no limit)"
                 raise SettingError(msg)
 
 

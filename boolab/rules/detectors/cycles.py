@@ -14,6 +14,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from boolab.core.types import Identities, StopReason
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 from boolab.rules.call_identity import ObservedCall, identity_of
 from boolab.rules.detectors.streaks import ByIdentity
 
@@ -71,7 +72,9 @@ class Cycle(ByIdentity):
             ('cycle:2:ordered', 'cycle:1-5:canonical')
         """
         if period is not None and period < 1:
-            msg = f"a cycle of period {period!r}: expected an integer >= 1, or None for any from 1 to {MAX_PERIOD}"
+            msg = (
+                f"a cycle of period {repr_of(period)}: expected an integer >= 1, or None for any from 1 to {MAX_PERIOD}"
+            )
             raise SettingError(msg)
         return cls(*identity_of(identity), period)
 

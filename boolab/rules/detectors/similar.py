@@ -9,6 +9,7 @@ from typing import ClassVar, Final, TypeAlias
 from boolab.core.redacted import RedactedArguments, is_redacted
 from boolab.core.types import REDACTED, Identities, StopReason
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 from boolab.rules.call_identity import ObservedCall, identity_of
 from boolab.rules.detectors.streaks import ByIdentity
 
@@ -91,7 +92,7 @@ class SimilarStreak(ByIdentity):
         ByIdentity.__post_init__(self)
         share: object = self.similarity
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-            msg = f"similarity={share!r}: expected a number above 0 and at most 1, such as 0.9"
+            msg = f"similarity={repr_of(share)}: expected a number above 0 and at most 1, such as 0.9"
             raise SettingError(msg)
         wrong = [of for of in (self.identity, *(of for _, of in self.by_tool)) if of not in _ACCEPTED]
         if wrong:

@@ -12,6 +12,7 @@ from boolab.counterfactuals.recordings import Recorded
 from boolab.counterfactuals.rule_matrix import Rule
 from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 from boolab.stats.compare_rules.choosers import Chooser, ReadyChooser
 from boolab.stats.compare_rules.judged import Judged, runs_at
 from boolab.stats.compare_rules.settings import rule_of
@@ -26,7 +27,7 @@ def check_folds(folds: int | Mapping[str, int]) -> None:
             return
     elif not isinstance(folds, bool) and isinstance(folds, int) and folds >= MIN_FOLDS:
         return
-    msg = f"folds={folds!r}: expected a whole number of at least 2, or the fold of each task by its name"
+    msg = f"folds={repr_of(folds)}: expected a whole number of at least 2, or the fold of each task by its name"
     raise SettingError(msg)
 
 

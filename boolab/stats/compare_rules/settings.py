@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.rule_matrix import Rule
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 from boolab.rules.stop import StopRule
 
 Rules: TypeAlias = (
@@ -104,7 +105,7 @@ def _made(function: Callable[..., StopRule], value: object) -> StopRule:
         return function(*arguments)
     except TypeError as error:
         name = getattr(function, "__name__", function)
-        msg = f"{name} with {value!r}: {error}; a tuple is several arguments, such as {{bl.cycle: [(2, 3)]}}"
+        msg = f"{name} with {repr_of(value)}: {error}; a tuple is several arguments, such as {{bl.cycle: [(2, 3)]}}"
         raise SettingError(msg) from None
 
 
