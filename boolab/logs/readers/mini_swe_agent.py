@@ -6,8 +6,10 @@ files are only the list of messages.
 - The calls of a response are in one of four places: `tool_calls`, `function_call` items of a Responses object, commands
   in `extra.actions`, or, in the first version, one fenced block of its text (bash or mswea_bash_command). In the last
   two, the call is one of `bash`, and the user's next message is its result, unless it is an interruption.
-- A response that could not be parsed is in `extra` of the `FormatError` message that answers it: a step without calls.
-  If the response is also before that message, it counts once.
+- A response that could not be parsed is a step without calls. It is in `extra` of the `FormatError` message that
+  answers it, or (since 2.0) nowhere, so that its usage is unknown: the harness counts it all the same. If the response
+  is also before that message, it counts once. The one at which the harness gives up has no such message; then
+  `api_calls` shows that there was one more.
 - A result has a `returncode`, in `extra` or at the start of its text; other than 0 is an error. A padded result
   ("action was not executed") is none: its call was dropped.
 - A submission ends the run within its command. The last message (role `exit`, or `user`) is that command's output.
@@ -30,7 +32,7 @@ from boolab.core.types import Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, content_text, first_choice, one_line, seconds_ms, time_ms
+from boolab.logs.fields import Head, content_text, effort_of, first_choice, named, one_line, seconds_ms, time_ms
 from boolab.logs.readers._chat import usage_of
 from boolab.logs.readers._swe_bench import resolved, run_name
 
@@ -56,6 +58,8 @@ _BLOCKS: Final = (
 _RETURNED: Final = re.compile(
     r"\s{0,9}(?:<exception>[^<]{0,999}</exception>\s{0,9})?<returncode>(-?\d{1,9})</returncode>"
 )
+_REFUSED: Final = "FormatError"
+_GAVE_UP: Final = "repeatedformaterror"
 _PADDED: Final = "action was not executed"
 _INTERRUPTIONS: Final = (
     "Interrupted by user: ",
@@ -68,7 +72,7 @@ _WITHOUT_TEXT: Final = ("Temporary interruption caught.", "Switched to human mod
 _STOPS: Final[Mapping[str, StopReason]] = {
     "submitted": "finished",
     "timeexceeded": "time_budget",
-    "repeatedformaterror": "error_streak",
+    _GAVE_UP: "error_streak",
     "contextwindowexceeded": "token_budget",
     "contextwindowexceedederror": "token_budget",
     "userinterruption": "aborted",
@@ -117,6 +121,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
         raise RunFormatError(f"a run of mini-swe-agent is {LOOKED_FOR}", path=path, line=1)
     damage.versions.add(text(whole_run.get("trajectory_format")))
     trajectory = _Trajectory(damage)
+    trajectory.open(mapping(whole_run.get("info")))
     for number, message in enumerate(whole_run["messages"], 1):
         if isinstance(message, dict):
             trajectory.take(message)
@@ -136,6 +141,16 @@ class _Trajectory:
         """The commands whose results are the next messages of the user."""
         self._fresh = False
         """Whether the last message was a response."""
+
+    def open(self, info: Mapping[str, Any]) -> None:
+        """Take the settings."""
+        config = mapping(info.get("config"))
+        asked = mapping(mapping(config.get("model")).get("model_kwargs"))
+        self.builder.version = named(info.get("mini_version"))
+        self.builder.effort = effort_of(
+            asked.get("reasoning_effort"), asked.get("reasoning"), mapping(asked.get("extra_body")).get("reasoning")
+        )
+        self.builder.note_origin(cwd=mapping(config.get("environment")).get("cwd"))
 
     def take(self, message: Mapping[str, Any]) -> None:
         extra = mapping(message.get("extra"))
@@ -172,6 +187,7 @@ class _Trajectory:
     ) -> StepBuilder:
         reply = self.builder.add_response(time, model=text(response.get("model")))
         reply.id = text(response.get("id"))
+        reply.service_tier = named(response.get("service_tier"))
         reply.add_text(content)
         reply.usage = usage_of(mapping(response.get("usage")))._replace(cost=micro(extra.get("cost")) or None)
         short = mapping(response.get("incomplete_details")).get("reason")
@@ -220,7 +236,7 @@ class _Trajectory:
     def _refused(self, extra: Mapping[str, Any], time: int | None) -> None:
         """Add a response that could not be parsed, from the message that answers it, unless it was added before."""
         response, content = mapping(extra.get("response")), text(extra.get("model_response"))
-        if (response or content) and not self._fresh:
+        if (response or content or extra.get("interrupt_type") == _REFUSED) and not self._fresh:
             lines = content or content_text(mapping(first_choice(response).get("message")).get("content"))
             reply = self._add_response(response, lines, extra, time)
             for item in map(mapping, items(response.get("output"))):
@@ -258,6 +274,8 @@ class _Trajectory:
         builder.state("info.model_stats.api_calls", responses=totals["responses"])
         builder.state("info.model_stats.instance_cost", cost=totals["cost"] or None)
         status = text(info.get("exit_status")) or text(self.exit.get("exit_status"))
+        if status.lower() == _GAVE_UP and totals["responses"] == len(builder.steps) + 1:
+            builder.add_response()
         stop = _stop(builder, status, totals, limits)
         content = text(info.get("exception_str")) or text(self.exit.get("exception_str"))
         return builder.build(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import boolab as bl
 from boolab.core.types import UNKNOWN_USAGE, Run, Usage
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.fields import Head
@@ -298,3 +299,39 @@ def test_of_a_file_that_was_cut_the_steps_before_are_read(tmp_path: Path) -> Non
     with pytest.warns(ReadWarning, match=":1: the file ends in the middle of a value"):
         run = only(path)
     assert (run.n_steps, run.stop[:2]) == (1, ("aborted", 1))
+
+
+def rejected(said: str = "No tool calls found in the response.") -> dict[str, Any]:
+    return user(said, interrupt_type="FormatError")
+
+
+def limited(calls: int, **limits: float) -> dict[str, Any]:
+    stats = {"instance_cost": 0.01, "api_calls": calls}
+    return {"exit_status": "LimitsExceeded", "model_stats": stats, "config": {"agent": limits}}
+
+
+def test_a_response_that_only_its_rejection_records_is_a_step(tmp_path: Path) -> None:
+    bad = rejected()
+    run = only(write(tmp_path, bad, bad, asks("ls"), gives("c0"), bad, asks("pwd"), gives("c0"), says("Done?"), bad))
+    assert [len(step.response.tool_calls) for step in run.steps] == [0, 0, 1, 0, 1, 0]
+    assert [step.response.text for step in run.steps] == ["", "", "", "", "", "Done?"]
+    assert {step.turn for step in run.steps} == {1}
+    assert run.steps[0].response.usage == UNKNOWN_USAGE
+
+
+def test_a_step_limit_counts_responses_that_were_rejected(tmp_path: Path) -> None:
+    messages = [asks("ls"), gives("c0"), rejected(), rejected(), asks("pwd"), gives("c0")]
+    run = only(write(tmp_path, *messages, info=limited(4, step_limit=4)))
+    assert (run.stop.reason, run.stop.rule, run.stop.threshold, run.stop.value) == (
+        "step_cap", "step_limit(4)", 4, 4,
+    )  # fmt: skip
+    assert (run.n_steps, bl.audit([run])["counted"].tolist()) == (4, [4])
+    assert bl.counterfactual(run, grid={"max_steps": [3]})["stop_step"].tolist() == [3]
+
+
+def test_the_rejection_at_which_the_harness_gives_up_is_a_step(tmp_path: Path) -> None:
+    end = {"role": "exit", "content": "", "extra": {"exit_status": "RepeatedFormatError"}}
+    info = {"exit_status": "RepeatedFormatError", "model_stats": {"api_calls": 3}}
+    assert only(write(tmp_path, rejected(), rejected(), end, info=info)).n_steps == 3
+    counted = {**info, "model_stats": {"api_calls": 2}}
+    assert only(write(tmp_path, rejected(), rejected(), end, info=counted)).n_steps == 2
