@@ -155,7 +155,7 @@ class StepBuilder:
             "\n".join(self.text),
             calls,
             self.finish_reason,
-            self.usage,
+            priced(self.usage),
             "\n".join(self.reasoning),
             model="" if self.model == model else self.model,
             id=self.id,
@@ -173,6 +173,16 @@ class StepBuilder:
             results,
             self.error,
         )
+
+
+def priced(usage: Usage) -> Usage:
+    """The usage; its cost is unknown if it is 0 for tokens, which harnesses write where they know no price.
+
+    Example:
+        >>> priced(Usage(9, 1, cost=0)).cost, priced(Usage(0, 0, cost=0)).cost, priced(Usage(9, 1, cost=5)).cost
+        (None, 0, 5)
+    """
+    return usage._replace(cost=None) if usage.cost == 0 and usage[:2] != (0, 0) else usage
 
 
 class OpenCalls:

@@ -15,8 +15,9 @@ latter too.
   phrases for a tool's error. No other result is an error, because Cline marks every failure. A command's exit code is
   only in its text.
 - Older versions of the extension have no `tool_use` blocks. A call is XML in the text, one tool a message
-  (`<read_file><path>a.py</path></read_file>`), and its result is a user's text that begins `[read_file for 'a.py']
-  Result:`. They are paired by order and get new ids. Only the first call of a message was executed.
+  (`<read_file><path>a.py</path></read_file>`), and gets a new id. Only the first call of a message was executed.
+- The extension may write a result as a user's text that begins `[read_file for 'a.py'] Result:`, of a call in XML and
+  of a `tool_use` block alike. It answers the first open call of that tool, else the first open call.
 - A subagent's session is named `<session>__<agent>`.
 - An interrupted response ends with a sentence about that.
 """
@@ -30,7 +31,7 @@ from typing import Any, Final
 
 from boolab.core.types import Run, StopReason, Usage
 from boolab.errors import RunFormatError
-from boolab.io.json_input import Damage, items, json_document, mapping, micro, text, whole
+from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, one_line
 from boolab.logs.readers._chat import add_reply, answer, dialect, message_time, texts
@@ -126,8 +127,8 @@ class _Session:
         self.about = about
         self._written = 0
         """How many calls are from texts."""
-        self._waiting: list[str] = []
-        """The ids of the open calls of the last response."""
+        self._waiting: list[tuple[str, str]] = []
+        """The ids and names of the open calls of the last response."""
         if system := content_text(about.get("system_prompt")):
             self.builder.add_message("system", system, opens_turn=False)
 
@@ -149,42 +150,45 @@ class _Session:
             step.usage = _usage(metrics)
         content = step.text[-1].rstrip() if step.text else ""
         step.error = next((words for words in _INTERRUPTED if content.endswith(words)), "")
-        self._waiting = []
         if not step.calls:
             for name, arguments in _calls_in("\n".join(step.text)):
                 self._written += 1
-                self._waiting.append(f"xml_{self._written}")
-                self.builder.add_call(step, self._waiting[-1], name, arguments)
+                self.builder.add_call(step, f"xml_{self._written}", name, arguments)
+        answered = zip(step.calls, step.results, strict=True)
+        self._waiting = [(call.id, call.name) for call, result in answered if result is None]
 
     def _user(self, content: object, about: Mapping[str, Any], time: int | None) -> None:
         body: list[str] = []
         given: list[str] | None = None
+        tool = ""
         answered = False
         for block in blocks_of(content):
             part = mapping(block)
             if part.get("type") == "tool_result":
                 answered = True
                 answer(self.builder, part, time, failed=_failed(part.get("content")))
+                self._waiting = [call for call in self._waiting if call[0] != part.get("tool_use_id")]
                 self._check_feedback(texts(part.get("content")), time)
                 continue
             words = f"[file {text(part.get('path'))}]" if part.get("type") == "file" else block_text(block)
             result = _result_in(words)
             if result is not None:
-                self._add_result(given, time)
-                given = [result]
+                self._add_result(tool, given, time)
+                tool, given = words[1:].partition("]")[0].partition(" ")[0], [result]
             elif given is not None and not words.startswith(_HARNESS) and not _NOT_RUN.match(words):
                 given.append(words)
             elif not _NOT_RUN.match(words):
                 body.append(words)
-        self._add_result(given, time)
+        self._add_result(tool, given, time)
         self._add_message(body, about, time, answered=answered or given is not None)
 
-    def _add_result(self, given: Sequence[str] | None, time: int | None) -> None:
-        """Add a text as the result of the first open call from a text."""
+    def _add_result(self, tool: str, given: Sequence[str] | None, time: int | None) -> None:
+        """Add a text as the result of the first open call of this tool, or of any if it has none."""
         if given is None:
             return
         words = "\n".join(one for one in given if one).strip()
-        call_id = self._waiting.pop(0) if self._waiting else ""
+        named = [place for place, (_, name) in enumerate(self._waiting) if name == tool]
+        call_id, _ = self._waiting.pop(named[0] if named else 0) if self._waiting else ("", "")
         self.builder.add_result(call_id, words, is_error=words.startswith(_ERROR), time=time)
         self._check_feedback(given, time)
 
@@ -250,7 +254,9 @@ def _failed(content: object) -> bool:
     if any(mapping(block).get("success") is False for block in items(content)):
         return True
     body = next(iter(texts(content)), "")
-    return body.startswith(_ERROR[0]) or (body.startswith("{") and body.endswith('"success":false}'))
+    if body.startswith("{"):
+        return body.endswith('"success":false}') or json_object(body).get("status") == "error"
+    return body.startswith(_ERROR[0])
 
 
 def _unwrapped(content: str) -> str:

@@ -2,10 +2,15 @@
 
 import json
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import boolab as bl
 from boolab.core.types import Run, Usage
+from boolab.errors import ReadWarning
 from boolab.logs.fields import Head
 from boolab.logs.load import load_runs, read_logs
 from boolab.logs.readers.cline import sniff
@@ -176,3 +181,87 @@ def test_tags_without_an_end_do_not_take_long(tmp_path: Path) -> None:
     (run,) = load_runs(task(tmp_path, "<task>x</task>", many))
     assert time.process_time() - start < 10
     assert run.n_steps == 1
+
+
+def native(number: int, name: str, **given: Any) -> dict[str, Any]:
+    call = {"type": "tool_use", "id": f"t{number}", "name": name, "input": given}
+    return {"role": "assistant", "content": [{"type": "text", "text": "Step"}, call], "modelInfo": {"modelId": "m"}}
+
+
+def answered(*texts: str) -> dict[str, Any]:
+    blocks = [*texts, "<environment_details>\nACT MODE\n</environment_details>"]
+    return {"role": "user", "content": [{"type": "text", "text": block} for block in blocks]}
+
+
+def verdicts(run: Run) -> list[list[bool | str | None]]:
+    return [[("dropped" if r is None else r.is_error) for r in step.results] for step in run.steps]
+
+
+def extension(folder: Path, *messages: dict[str, Any]) -> Run:
+    path = folder / "1777" / "api_conversation_history.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps([{"role": "user", "content": "<task>\nMove it\n</task>"}, *messages]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (run,) = bl.load_runs(path, prices=False)
+    return run
+
+
+def test_native_calls_are_answered_by_texts(tmp_path: Path) -> None:
+    failure = (
+        "[write_to_file for 'b.ts'] Result:\nThe tool execution failed with the following error:\n<error>no</error>"
+    )
+    run = extension(
+        tmp_path,
+        native(1, "read_file", path="a.ts"),
+        answered("[read_file for 'a.ts'] Result:\nx = 1"),
+        native(2, "execute_command", command="npm test"),
+        answered("[execute_command for 'npm test'] Result:\nCommand executed.", "ok"),
+        native(3, "write_to_file", path="b.ts"),
+        answered(failure),
+        native(4, "attempt_completion", result="Moved"),
+    )
+    assert verdicts(run) == [[False], [False], [True], ["dropped"]]
+    assert [result.content for step in run.steps for result in step.results if result][:2] == [
+        "x = 1",
+        "Command executed.\nok",
+    ]
+    assert (run.stop_reason, run.task, {step.turn for step in run.steps}) == ("finished", "Move it", {1})
+
+
+def test_parallel_native_calls_are_answered_by_tool(tmp_path: Path) -> None:
+    both = native(1, "read_file", path="a.ts")
+    both["content"] += (
+        native(2, "list_files", path=".")["content"][1:] + native(3, "read_file", path="b")["content"][1:]
+    )
+    texts = answered(
+        "[list_files for '.'] Result:\na.ts",
+        "[read_file for 'a.ts'] Result:\nfirst",
+        "Tool [read_file] was not executed",
+    )
+    run = extension(tmp_path, both, texts)
+    assert [result and result.content for result in run.steps[0].results] == ["first", "a.ts", None]
+
+
+def test_blocks_and_texts_answer_one_message(tmp_path: Path) -> None:
+    both = native(1, "read_file", path="a.ts")
+    both["content"] += native(2, "read_file", path="b.ts")["content"][1:]
+    mixed = answered("[read_file for 'b.ts'] Result:\nsecond")
+    mixed["content"].insert(0, {"type": "tool_result", "tool_use_id": "t1", "content": '{"status":"error"}'})
+    run = extension(tmp_path, both, mixed)
+    assert [(result.content, result.is_error) for result in run.steps[0].results if result] == [
+        ('{"status":"error"}', True),
+        ("second", False),
+    ]
+
+
+def test_a_text_that_answers_no_open_call_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "api_conversation_history.json"
+    path.write_text(json.dumps([
+        {"role": "user", "content": "<task>\nMove it\n</task>"},
+        native(1, "read_file", path="a.ts"),
+        answered("[read_file for 'a.ts'] Result:\nx", "[read_file for 'a.ts'] Result:\ny"),
+    ]))  # fmt: skip
+    with pytest.warns(ReadWarning, match="answers no call"):
+        (run,) = bl.load_runs(path, prices=False)
+    assert verdicts(run) == [[False]]

@@ -100,7 +100,7 @@ def test_sessions_of_version_1_are_read_line_by_line() -> None:
         (run,) = load_runs(own("pi/version1.jsonl"))
     assert [step.turn for step in run.steps] == [1, 2, 2]
     assert [step.response.finish_reason for step in run.steps] == ["length", "tool_calls", None]
-    assert [step.response.usage.cost for step in run.steps] == [200, None, 0]
+    assert [step.response.usage.cost for step in run.steps] == [200, None, None]
     assert (run.model, run.stop[:2], run.error) == ("acme-small", ("error", 1), "terminated")
 
 
@@ -185,3 +185,16 @@ def test_a_file_that_was_cut_tells_its_line_and_nobody_knows_how_it_ended(tmp_pa
 def test_lines_that_are_no_objects_are_told(tmp_path: Path) -> None:
     with pytest.warns(ReadWarning, match=":2: a list; expected an object"):
         assert one(tmp_path, [1], said("user"), said("assistant")).n_steps == 1
+
+
+def test_a_cost_of_0_for_tokens_is_unknown(tmp_path: Path) -> None:
+    usage = {"input": 47000, "output": 9, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0}}
+    reply = {"role": "assistant", "content": "Done", "model": "m", "stopReason": "stop", "usage": usage}
+    path = write_lines(
+        tmp_path / "s.jsonl",
+        {"type": "session", "id": "s", "cwd": "/", "timestamp": "2026-01-01T00:00:00Z"},
+        {"type": "message", "message": {"role": "user", "content": "Hi"}},
+        {"type": "message", "message": reply},
+    )
+    (run,) = load_runs(path, prices=False)
+    assert run.steps[0].response.usage == Usage(47000, 9, 0)
