@@ -79,7 +79,7 @@ class Counts:
 
     Attributes:
         place: Where it stands.
-        before: Where it stood before the latest step; None before the second.
+        before: Where it stood before the latest step; None if there is none.
         began: When it began, in ms by each clock; None if that is not on record.
         compactions: The state of the detector of compactions.
     """
@@ -147,7 +147,7 @@ class Counts:
         # By the clock on which less has passed: one that is set forward stops no agent.
         counters["elapsed"] = None if passed is None else max(0, min(passed))
         self.compactions, counters[_COMPACTIONS.name] = _COMPACTIONS.close(self.compactions, _NOTHING)
-        self.before = before if before.counters["steps"] else None
+        self.before = before
         self.place = Place(counters, self.place.last)
 
     def as_json(self) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def test_calls_that_claude_code_refuses_do_not_carry_an_agent_beyond_its_stop(op
     assert session.step(different(6)) == ""
 
 
-def test_an_event_that_comes_twice_at_the_stop_has_one_answer() -> None:
+def test_an_event_that_comes_twice_at_the_stop_has_one_answer(state: Path) -> None:
     session = Session("--max-steps 1")
     about = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": "toolu_twice"}
     for name in ("PreToolUse", "PostToolUse"):
@@ -113,6 +113,7 @@ def test_an_event_that_comes_twice_at_the_stop_has_one_answer() -> None:
     first = session.event("PostToolBatch", **batch)
     assert first is not None
     assert session.event("PostToolBatch", **batch) == first
+    assert done(state) == ["stop"]
 
 
 def test_errors_count_and_a_success_ends_their_streak() -> None:
@@ -145,7 +146,11 @@ def test_two_hooks_on_one_session_each_hold_their_own_limits() -> None:
 
 
 @pytest.mark.parametrize("loose_first", [True, False])
-def test_a_second_hook_on_the_session_does_not_hide_a_stop(*, loose_first: bool) -> None:
+@pytest.mark.parametrize("most_bytes", [0, 48_000])
+def test_a_second_hook_on_the_session_does_not_hide_a_stop(
+    most_bytes: int, monkeypatch: pytest.MonkeyPatch, *, loose_first: bool
+) -> None:
+    monkeypatch.setattr("boolab.hooks.journal.COMPACT_BYTES", most_bytes)
     loose, strict = Session("--max-steps 9"), Session("--max-steps 2")
     answers: list[Any] = []
     for number in range(5):
@@ -171,6 +176,13 @@ def test_each_subagent_has_its_own_count(state: Path) -> None:
     assert first.step(different(3)) != ""
     assert main.step(different(3)) == ""
     assert [line["agent"] for line in log_of(state)] == ["explorer"]
+
+
+def test_a_subagent_that_is_started_again_counts_anew() -> None:
+    agent = Session("--max-steps 2", agent="a1")
+    for _ in range(3):
+        agent.event("SubagentStart")
+        assert agent.step(different(1)) == ""
 
 
 def test_a_message_of_the_user_starts_the_count_again_unless_the_scope_is_the_run() -> None:
@@ -211,6 +223,7 @@ def test_a_compaction_is_kept_once_for_rules_on_compactions(state: Path) -> None
     rule = bl.detectors.compaction_thrash(2)
     place = state_after((state / "sessions/s-1/main.jsonl").read_bytes()).turn.place
     assert rule(place.counters) is True
+    assert place.counters["compaction_thrash:2"] == 2
     assert rule(START.counters) is False
 
 

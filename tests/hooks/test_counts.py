@@ -277,7 +277,19 @@ def test_a_call_without_an_id_counts_nowhere_and_ends_streaks() -> None:
         with pytest.raises(ValueError, match="no tool_use_id"):
             session.event(name, **nameless)
     assert session.step(failed) == ""
+    assert session.event("PostToolBatch", tool_calls=[nameless]) is None
     assert session.step(failed) != ""  # the third step on record
+    assert session.event("PostToolBatch", tool_calls=[nameless]) is None  # no failure of the hook ends the agent
+
+
+def test_each_call_without_an_id_ends_streaks() -> None:
+    session = Session("--error-streak 2")
+    nameless = {"tool_name": "Bash", "tool_input": {}, "tool_response": "ok"}
+    for end in ("", "ran", "failed", "", "failed"):
+        if end:
+            assert session.step(Did(arguments=end, end=end)) == ""
+        else:
+            assert session.event("PostToolBatch", tool_calls=[nameless]) is None
 
 
 @pytest.mark.parametrize("scope", ["turn", "run"])
@@ -324,15 +336,15 @@ def counted(state: Path, session: str = "s-1") -> State:
 
 
 def test_an_event_that_comes_again_after_the_next_step_counts_once(state: Path) -> None:
-    session = Session("--max-steps 3")
+    session = Session("--max-steps 3 --error-streak 2")
     session.step(Did(arguments=1))
     first = session.calls
-    session.step(Did(arguments=2))
+    session.step(Did(arguments=2, end="failed"))
     for name in ("PreToolUse", "PostToolUse"):
         session.event(name, **first[0])
     assert session.event("PostToolBatch", tool_calls=first) is None
     assert counted(state).turn.place.counters["steps"] == counted(state).run.place.counters["steps"] == 2
-    assert session.step(Did(arguments=3)) != ""
+    assert "error_streak(2)" in Session("--error-streak 2").step(Did(arguments=3, end="failed"))  # it ended no streak
 
 
 def test_a_call_that_is_twice_in_one_event_counts_once() -> None:
@@ -376,3 +388,29 @@ def test_one_state_answers_for_all_options(options: str, rule: str | None) -> No
         state = State()
     stop = Boundary(state, Options.parse(options.split())).verdict.stop
     assert (None if stop is None else stop.rule) == rule
+
+
+def test_a_call_that_the_user_interrupted_ends_no_streak_of_the_next_turn() -> None:
+    for scope, told in (("turn", True), ("run", False)):
+        session = Session(f"--error-streak 2 --scope {scope}", session=scope)
+        session.event("PreToolUse", tool_use_id="toolu_interrupted")
+        session.prompt()
+        assert session.step(Did(arguments=1, end="failed")) == ""
+        assert bool(session.step(Did(arguments=2, end="failed"))) == told
+
+
+def test_a_refusal_in_a_list_of_blocks_is_one() -> None:
+    session = Session("--error-streak 2")
+    block = {"type": "text", "text": "<tool_use_error>no such tool</tool_use_error>"}
+    for number in range(2):
+        call = {"tool_use_id": f"t{number}", "tool_name": "Gone", "tool_input": {}, "tool_response": [block]}
+        answer = session.event("PostToolBatch", tool_calls=[call])
+    assert answer is not None
+
+
+@pytest.mark.parametrize("text", ["PreToolUse:Bash hook error: no", "This command requires approval"])
+def test_a_denial_whose_event_before_is_lost_counts_nowhere(text: str, state: Path) -> None:
+    session = Session("--max-steps 1")
+    call = {"tool_use_id": "t", "tool_name": "Bash", "tool_input": {}, "tool_response": text}
+    assert session.event("PostToolBatch", tool_calls=[call]) is None
+    assert counted(state).turn.place == counts.START

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.hooks import journal
-from boolab.hooks.journal import Journal, compact, journal_path, prune, records, session_key
+from boolab.hooks.journal import Journal, boundary_of, compact, journal_path, prune, records, session_key
+from boolab.hooks.log import append
 from boolab.hooks.options import Options
 from boolab.hooks.replay import Boundary, state_after
 from tests.support.hook_events import Did, Session
@@ -162,7 +163,7 @@ def test_a_line_that_goes_to_the_file_before_is_added_again(monkeypatch: pytest.
     add, is_first = journal._add, iter([True])
 
     def write_anew_before(fd: int, lines: bytes) -> None:
-        if next(is_first, False):
+        if b'"e":"step"' in lines and next(is_first, False):
             compact(str(path), lambda data: state_after(data).as_json())
         add(fd, lines)
 
@@ -238,3 +239,66 @@ def test_a_journal_tells_no_lengths(state: Path) -> None:
         sizes.add(tuple(type(value) for value in calls[0]))  # type: ignore[index]
         assert not {len(text), len(json.dumps(text))} & set(calls[0])  # type: ignore[index]
     assert sizes == {(str, str, int, int, int, str)}
+
+
+def test_a_step_that_two_processes_added_at_once_is_one() -> None:
+    path = journal_path("s", None)
+    names = []
+    for calls in (["a"], ["b"], ["b"], ["b"]):
+        record = boundary_of("step", calls=[[name] for name in calls])
+        names.append(record["b"])
+        journal.append(path, record)
+    assert Journal(path).last_two() == (names[3], names[0])
+    journal.append(path, boundary_of("turn"))
+    assert Journal(path).last_two()[1] == names[3]
+    assert Journal(path).last_step() is None
+
+
+def test_a_short_journal_is_not_written_anew(state: Path) -> None:
+    session, path = Session("--max-steps 1000"), state / "sessions/s-1/main.jsonl"
+    steps_of(session, range(journal.TAIL))
+    before = path.read_bytes()
+    compact(str(path), lambda data: state_after(data).as_json())
+    assert path.read_bytes() == before
+    assert not journal.is_long(b"x" * 50_000 + b"\n" + b"x" * 40_000)  # counters of any length
+    assert journal.is_long(b"x\n" + b"x" * 50_000)
+
+
+def test_a_journal_that_was_just_written_anew_is_left_alone(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+    session, path = Session("--max-steps 1000"), state / "sessions/s-1/main.jsonl"
+    steps_of(session, range(8))
+    lock, is_first = fcntl.flock, iter([True])
+
+    def lock_after_another(fd: int, kind: int) -> None:
+        if next(is_first, False):
+            compact(str(path), lambda data: state_after(data).as_json())
+            steps_of(session, range(8, 9))
+        lock(fd, kind)
+
+    monkeypatch.setattr("boolab.hooks.journal.fcntl.flock", lock_after_another)
+    compact(str(path), lambda data: state_after(data).as_json())
+    assert stand("s-1").counted()["steps"] == 9
+
+
+def test_a_session_with_one_new_journal_stays(state: Path) -> None:
+    Session("--max-steps 3", "s").step(Did())
+    long_ago = time.time() - 15 * 24 * 3600
+    for path in (state / "sessions/s/key", state / "sessions/s"):
+        os.utime(path, (long_ago, long_ago))
+    prune()
+    assert (state / "sessions/s/main.jsonl").exists()
+
+
+def test_a_long_log_begins_anew_beside_the_one_before(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+    monkeypatch.setattr("boolab.hooks.log.MAX_BYTES", 1000)
+    for number in range(100):
+        append({"number": number})
+    sizes = [path.stat().st_size for path in sorted(state.iterdir())]
+    assert len(sizes) == 2
+    assert all(0 < size < 1100 for size in sizes)
+
+
+@pytest.mark.parametrize("words", [["--shadow=1"], ["--nudge=no"], ["max-steps", "3"], ["--max-steps"]])
+def test_options_of_another_form_are_refused(words: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"no option of the hook|invalid literal"):
+        Options.parse(words)

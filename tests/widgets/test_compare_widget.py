@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.agents.agent import Agent
-from boolab.core.types import Message, Response, Run, Step, Text, ToolCall, ToolResult
+from boolab.core.types import Input, Message, Response, Run, Step, Text, ToolCall, ToolResult
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
@@ -329,6 +329,13 @@ def test_the_finding_names_where_the_calls_differ_when_only_texts_differ_before(
     assert first[0] == first[1]
     alike = data_of(Compare(one, talking("b", ["Uno.", "Due."], [LS, OPEN])))
     assert " make the same calls in all steps; from step 1 on, " in alike["title"]
+
+
+def test_the_finding_names_messages_where_only_they_differ() -> None:
+    one = talking("a", ["One.", "Two."], [LS, OPEN])
+    asked = replace(one, run_id="b", inputs=(Input(2, Message("user", (Text("Go on."),))),))
+    title = data_of(Compare(one, asked))["title"]
+    assert title.endswith(" make the same calls in all steps; from step 2 on, messages to the model differ")
 
 
 def test_calls_that_look_the_same_and_write_other_content_differ() -> None:
