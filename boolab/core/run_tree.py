@@ -9,7 +9,8 @@ first steps it shares, and with these steps it shares the subagents that they st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from boolab.core.types import Run
@@ -36,10 +37,28 @@ def each_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
 
 
 def descendants(run: Run) -> Iterator[Run]:
-    """The runs of a run's subagents, each followed by those of its own."""
-    for child in run.subagents:
+    """The runs of a run's subagents, each followed by those of its own. Without recursion: a chain has any length."""
+    waiting = [*reversed(run.subagents)]
+    while waiting:
+        child = waiting.pop()
         yield child
-        yield from descendants(child)
+        waiting += reversed(child.subagents)
+
+
+def rebuilt(run: Run, make: Callable[[Run], Run]) -> Run:
+    """A run made anew, with those of its subagents, each by a function that need not care for its own.
+
+    Args:
+        run: The run.
+        make: Makes one run from one; it is called for a run before it is for its subagents.
+    """
+    if not run.subagents:
+        return make(run)
+    tree = [(one, make(one)) for one in (run, *descendants(run))]
+    done: list[Run] = []
+    for one, made in reversed(tree):  # its subagents are the last that were done
+        done.append(replace(made, subagents=tuple([done.pop() for _ in one.subagents])))
+    return done[0]
 
 
 class Start(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+from boolab.core.run_tree import descendants
 from boolab.core.types import Run
 from boolab.frames.runs import used_by
 
@@ -22,7 +23,7 @@ def micro_cost(run: Run, steps: int | None = None) -> int | None:
     if steps is not None:
         costs = [step.response.usage.cost for step in run.steps[:steps]]
         return None if None in costs else sum(cast("list[int]", costs))
-    costs = [used_by(run, "cost"), *(micro_cost(child) for child in run.subagents)]
+    costs = [used_by(one, "cost") for one in (run, *descendants(run))]
     return None if None in costs else sum(cast("list[int]", costs))
 
 

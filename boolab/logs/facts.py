@@ -11,11 +11,13 @@ its end.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from typing import Any, Final
 
 from boolab.core.redacted import TIMED_OUT, RedactedArguments, beginning_of, chars_of, redacted_result, redacted_text
+from boolab.core.run_tree import rebuilt
 from boolab.core.types import REDACTED, Event, Run, StepStart, Usage
 from boolab.frames.runs import Runs, each_run
 from boolab.logs.fact_places import EVENTS, FIELDS, PLACES, SETTINGS, TASK_SOURCES, field_names, stays
@@ -43,7 +45,7 @@ def facts_of(runs: Runs) -> Iterator[Run]:
     """
     numbering = _Numbering()
     for run in each_run(runs):
-        yield _Facts(numbering).of_run(run)
+        yield rebuilt(run, lambda one: _Facts(numbering).of_run(replace(one, subagents=())))
 
 
 class _Numbering:
@@ -117,8 +119,6 @@ class _Facts:
             return tuple(map(self._record, value))
         if value is None or kind in _ALL_NUMBERS:
             return value
-        if isinstance(value, Run):
-            return _Facts(self._numbering).of_run(value)
         if isinstance(value, Event):
             return self._event(value)
         return kind(**self._fields(value))

@@ -14,6 +14,7 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
+from boolab.core.run_tree import rebuilt
 from boolab.core.text import count, first_of
 from boolab.core.types import Run, Step, Usage
 from boolab.frames.runs import Runs, as_runs
@@ -104,12 +105,14 @@ def prices_of(runs: Sequence[Run]) -> Prices:
 
 
 def _priced(run: Run, unpriced: Counter[str]) -> Run:
-    provider = PROVIDERS.get(run.source or "")
-    if provider is None:
-        return run
-    steps = tuple([_with_cost(step, run, provider, unpriced) for step in run.steps])
-    below = tuple([_priced(child, Counter()) for child in run.subagents])  # they are counted as runs of the list
-    return replace(run, steps=steps, subagents=below)
+    def make(one: Run) -> Run:
+        provider = PROVIDERS.get(one.source or "")
+        if provider is None:
+            return one
+        counts = unpriced if one is run else Counter()  # subagents are counted as runs of the list
+        return replace(one, steps=tuple([_with_cost(step, one, provider, counts) for step in one.steps]))
+
+    return rebuilt(run, make)
 
 
 def _with_cost(step: Step, run: Run, provider: str, unpriced: Counter[str]) -> Step:

@@ -7,6 +7,7 @@ from functools import partial
 
 import pandas as pd
 
+from boolab.core.run_tree import descendants
 from boolab.core.types import MICRO, Run
 from boolab.frames.costs import micro_cost
 from boolab.frames.data_set import of_set
@@ -104,7 +105,7 @@ def _recorded(design: Design, *, in_dollars: bool) -> float | None:
 
 
 def _cost_of_steps(run: Run) -> int | None:
-    costs = [micro_cost(run, run.n_steps), *map(_cost_of_steps, run.subagents)]
+    costs = [micro_cost(one, one.n_steps) for one in (run, *descendants(run))]
     return None if None in costs else sum(filter(None, costs))
 
 

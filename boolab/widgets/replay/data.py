@@ -37,6 +37,8 @@ from boolab.widgets.replay.subagents import Child, children_of
 from boolab.widgets.replay.unrecorded import in_words, shown, sizes_of
 from boolab.widgets.replay.what_if_marks import acting, limits_of, marks_of_each, stop_boundary
 
+MAX_GENERATIONS: Final = 20
+"""How many generations of subagents one Replay has."""
 _BY_LIMIT: Final = frozenset(
     {"extension", "continued", "grace", "ask", "block", "stop_before_call", "shadow", "sentinel"}
 )
@@ -84,10 +86,14 @@ class _Family(NamedTuple):
 
     run: Run
     children: list[tuple[Child, _Family]]
+    left_out: int = 0
+    """How many more it started that are too far down."""
 
 
 def _family(run: Run, runs: Sequence[Run], above: frozenset[str]) -> _Family:
     children = [child for child in children_of(run, runs) if child.run.run_id not in above]
+    if len(above) == MAX_GENERATIONS:
+        return _Family(run, [], len(children))
     return _Family(run, [(child, _family(child.run, runs, above | {child.run.run_id})) for child in children])
 
 
@@ -122,7 +128,7 @@ def _data(
         "stop": _stop(run),
         "finding": _finding(longest, marks),
         "acting": acting(marks),
-        "notes": [*_notes(run), *_marking_notes(marks), *_children_notes(children)],
+        "notes": [*_notes(run), *_marking_notes(marks), *_children_notes(children, family.left_out)],
         "kinds": dict(KINDS),
         "timed": is_timed(run),
         "unknown_errors": all(call["error"] is None for step in steps for call in step["calls"]),
@@ -399,7 +405,10 @@ def _marking_notes(marks: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"Would have sent the model a message, and what would have followed is unknown: {', '.join(names)}."
 
 
-def _children_notes(children: Sequence[Child]) -> Iterator[str]:
+def _children_notes(children: Sequence[Child], left_out: int) -> Iterator[str]:
+    if left_out:
+        below = f"{count(left_out, 'subagent')}, below the {MAX_GENERATIONS} generations of this Replay"
+        yield f"It started {below}: open its own."
     lost = sum(child.call is None for child in children)
     if lost:
         yield f"Which calls started {count(lost, 'subagent')} is not on record."
