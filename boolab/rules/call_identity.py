@@ -241,27 +241,53 @@ def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None]
     return identity.get("*") or "canonical", tools
 
 
-def check_tools(identity: Identities | None, tools: Iterable[str]) -> None:
-    """Raise `SettingError` if an identity names a tool that is not among those of the recordings: a misspelt one.
+def check_tools(identity: Identities | None, tools: Iterable[str]) -> tuple[str, ...]:
+    """Check the tools that an identity names against those of recordings.
+
+    One list of exempt tools may serve many recordings, some of which never call all of them. A name close to that of a
+    tool that was called is taken for a misspelt one.
 
     Args:
         identity: An identity for all tools, or by tool.
         tools: The names of the tools that recordings hold calls of. Where there are none, nothing is checked.
 
+    Returns:
+        The tools that are named and were never called.
+
+    Raises:
+        SettingError: if one of these is close to the name of a tool that was called.
+
     Example:
+        >>> check_tools({"*": "canonical", "poll": None}, ["Bash", "Read"])
+        ('poll',)
         >>> check_tools({"*": "canonical", "Bsh": None}, ["Bash", "Read"])
         Traceback (most recent call last):
         boolab.errors.SettingError: no call of the tool 'Bsh' is on record; did you mean 'Bash'?
     """
     if not isinstance(identity, Mapping):
-        return
-    known = set(tools)
-    unknown = [tool for tool in identity if tool != "*" and tool not in known]
-    if not unknown or not known:
-        return
-    texts = sorted(tool for tool in known if isinstance(tool, str))
-    hint = near(unknown[0], texts) or f"; tools: {', '.join(texts[:20])}"
-    raise SettingError(f"no call of the tool {unknown[0]!r} is on record{hint}")
+        return ()
+    called = set(tools)
+    uncalled = tuple(tool for tool in identity if tool != "*" and tool not in called)
+    texts = sorted(tool for tool in called if isinstance(tool, str))
+    for tool in uncalled:
+        if hint := near(tool, texts):
+            raise SettingError(f"no call of the tool {tool!r} is on record{hint}")
+    return uncalled if called else ()
+
+
+def uncalled_note(identity: Identities | None, tools: Iterable[str]) -> tuple[str, ...]:
+    """Note the tools that an identity names and that were never called; empty if there is none.
+
+    Example:
+        >>> uncalled_note({"*": "canonical", "poll": None}, ["Bash", "Read"])
+        ("No call of the tool 'poll' is on record: to name it changes nothing here.",)
+    """
+    uncalled = check_tools(identity, tools)
+    if not uncalled:
+        return ()
+    names = ", ".join(map(repr, uncalled))
+    noun, it = ("tool", "it") if len(uncalled) == 1 else ("tools", "them")
+    return (f"No call of the {noun} {names} is on record: to name {it} changes nothing here.",)
 
 
 def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:

@@ -27,9 +27,11 @@ from boolab.errors import SettingError, near
 from boolab.exports.values import Export, Limits
 from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, well_formed_cell
 from boolab.frames.runs import as_runs
+from boolab.frames.tables import tools_called
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
 from boolab.logs.list_prices import price_notes
+from boolab.rules.call_identity import uncalled_note
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import check_confidence, runs_needed
 from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
@@ -363,12 +365,19 @@ def recommend(
         title=f"What to set to keep {level(keep)} of the successes, at {level(confidence)} confidence",
         frame=frame,
         sentences=tuple(sentence for group in groups for sentence in advice.group(group)),
-        notes=(*advice.notes(groups), *(price_notes(recorded) if isinstance(recorded, list) else ())),
+        notes=(*advice.notes(groups), *_notes_of_runs(recorded, identity)),
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
         counted=_counted(runs, scope, harness, identity),
         verdict=verdict_of(advice, groups, keys),
     )
+
+
+def _notes_of_runs(recorded: object, identity: Identities | None) -> Iterator[str]:
+    """Notes that need the runs themselves: a frame and a file have none."""
+    if isinstance(recorded, list):
+        yield from uncalled_note(identity, tools_called(recorded))
+        yield from price_notes(recorded)
 
 
 def _counted(runs: Ledger, scope: Scope, policy: Policy | None, identity: Identities | None) -> Limits:

@@ -25,7 +25,7 @@ from boolab.errors import SettingError
 from boolab.frames.labels import check_keys, flag_of, label, mapping_of
 from boolab.frames.runs import as_runs
 from boolab.frames.tables import runs_df, tools_called
-from boolab.rules.call_identity import check_tools
+from boolab.rules.call_identity import uncalled_note
 from boolab.rules.detector import named_tools
 from boolab.rules.stop import StopRule
 from boolab.stats.intervals import Array, ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
@@ -61,10 +61,14 @@ class Truth(NamedTuple):
 
 
 class Material(NamedTuple):
-    """The judged recordings as columns, and the runs; None where there are only columns, from a table of steps."""
+    """The judged recordings as columns, and the runs; None where there are only columns, from a table of steps.
+
+    `uncalled` is a note on tools that the rules name and that were never called.
+    """
 
     ledger: Ledger
     runs: Sequence[Run] | None
+    uncalled: tuple[str, ...] = ()
 
 
 def material_of(
@@ -88,8 +92,8 @@ def material_of(
         return Material(ledger.kept(), None)
     runs = as_runs(recorded)
     named = named_tools(detectors)
-    check_tools(named, tools_called(runs) if named else ())
-    return Material(ledger_of(runs, detectors, scope).kept(), runs)
+    uncalled = uncalled_note(named, tools_called(runs) if named else ())
+    return Material(ledger_of(runs, detectors, scope).kept(), runs, uncalled)
 
 
 def units_in(material: Material, by: Sequence[str]) -> pd.DataFrame:

@@ -178,7 +178,11 @@ def scorecard(
         title=f"What {count(len(listed), 'stop rule')} would have caught, and at which cost",
         frame=frame,
         sentences=tuple(words.sentences(groups)),
-        notes=(*words.data(material, known.index.to_numpy()), *words.limits(groups, known)),
+        notes=(
+            *words.data(material, known.index.to_numpy()),
+            *words.limits(groups, known),
+            *material.uncalled,
+        ),
         table=frame[[*keys, *_TABLE]],
     )
 
