@@ -1,8 +1,11 @@
 """The notebooks run from top to bottom, are committed without outputs, and do what they say."""
 
+import contextlib
 import html
+import io
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +139,31 @@ def test_03_recommends_nothing_from_logs_with_too_few_successes(monkeypatch: pyt
     monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
     notebook = execute(BY_NUMBER["03"], LAST)
     assert notebook.cells[-1].outputs[0]["text"].startswith("{} ")
+
+
+@pytest.mark.parametrize("number", ["03", "08"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "gemini",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("claude_code", "codex", "opencode", "mini_swe_agent")
+        ),
+    ],
+)
+def test_notebooks_run_on_own_logs(source: str, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few runs, without labels, and other tools than those of the sample: cell by cell, without a kernel."""
+    monkeypatch.setenv("BOOLAB_LOGS", str(ROOT / "tests/data" / source))
+    monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
+    names: dict[str, Any] = {}
+    cells = json.loads(BY_NUMBER[number].read_text(encoding="utf-8"))["cells"]
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for code in ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]:
+            exec(compile(code, f"{number}: {code[:40]}", "exec"), names)  # noqa: S102 - our own notebook
+    if "folder" in names:  # the one of 08 lasts as long as its kernel
+        names["folder"].cleanup()
 
 
 HARNESSES = """

@@ -648,7 +648,7 @@ def test_what_a_table_cannot_tell_is_refused_or_not_known() -> None:
             scorecard(table, doom_loop(2), **asked)
     with pytest.raises(SettingError, match="compared by canonical, not by call.result"):
         scorecard(table, doom_loop(2, {"a": "call+result"}))
-    with pytest.raises(SettingError, match="no call of the tool 'ab' is on record; did you mean 'a'"):
+    with pytest.raises(SettingError, match="no call of the tool 'ab' is on record; did you mean 'b'"):
         scorecard(table, doom_loop(2, {"ab": None}))
     with pytest.raises(SettingError, match="cycle.*cannot be computed from a frame"):
         scorecard(table, bl.cycle(2, 2))

@@ -106,7 +106,11 @@ def test_a_setting_asks_for_one_answer() -> None:
     ("wanted", "said"),
     [
         ({"cap": 3}, "there is no 'cap'; accepted: max_steps, tool_budget"),
-        ({"max_steps": 99}, "max_steps=99 is not on its slider"),
+        ({"max_steps": 0}, "max_steps=0: expected a whole number, 1 or more, or None"),
+        ({"doom_loop": 1}, "doom_loop=1: expected a whole number, 2 or more, or None"),
+        ({"tool_budget": 2.5}, "tool_budget=2.5: expected a whole number"),
+        ({"max_steps": True}, "max_steps=True: expected a whole number"),
+        ({"max_steps": "9"}, "max_steps='9': expected a whole number"),
         ({"max_steps": 3, "agent": "who"}, "no run is of this agent"),
         ({"scope": "day"}, "scope"),
     ],
@@ -119,6 +123,16 @@ def test_a_setting_that_cannot_be_moves_nothing(wanted: Any, said: str) -> None:
     assert (lab.setting, lab._view._data) == (before, data)
 
 
+def test_caplab_takes_limits_beyond_what_is_on_record() -> None:
+    """So that one script can be run on any runs."""
+    lab = bl.CapLab(some_runs())
+    lab.setting = {"max_steps": None, "tool_budget": None, "doom_loop": None}
+    unlimited = {name: value for name, value in lab.answer.items() if name in ("kept", "cut", "saved")}
+    lab.setting = {"max_steps": 99_999_999, "tool_budget": 5_000, "doom_loop": 50}
+    assert (lab.setting["max_steps"], lab.setting["doom_loop"]) == (99_999_999, 50)
+    assert {name: lab.answer[name] for name in unlimited} == unlimited
+
+
 def test_a_lab_of_no_known_scope_is_refused() -> None:
     with pytest.raises(bl.SettingError, match="scope='day' is not known; accepted: turn"):
         bl.CapLab(some_runs(), scope="day")  # type: ignore[arg-type]
@@ -126,7 +140,8 @@ def test_a_lab_of_no_known_scope_is_refused() -> None:
 
 def test_under_another_identity_a_threshold_stays_or_the_next_looser_takes_its_place() -> None:
     lab = bl.CapLab(some_runs())
-    lab.setting = {"identity": "tool", "doom_loop": 6}
+    lab.setting = {"identity": "tool"}
+    ask(lab, doom_loop=6)
     lab.setting = {"identity": "canonical"}
     assert lab.setting["doom_loop"] is None  # no run repeats a call so often
     ask(lab, scope="run")

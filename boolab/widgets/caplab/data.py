@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from boolab.agents.setting import ALL, Setting, identity_words
-from boolab.core.axes import SETTINGS
+from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Identities, Run
 from boolab.counterfactuals.from_runs import ledger_of
@@ -21,6 +21,7 @@ from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, Ledger
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
+from boolab.io.checks import is_whole
 from boolab.stats.recommend.recommend import recommend
 from boolab.widgets.caplab.agents import Group, groups_of
 from boolab.widgets.caplab.question import Question
@@ -69,6 +70,8 @@ class CapTables:
         self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
         self._found: dict[Hashable, dict[float, dict[str, Any]]] = {}
         """What is recommended, by the place of a table, then by the share to keep."""
+        self._set_by_code: dict[str, set[int]] = {name: set() for name in SETTINGS}
+        """By axis, the values that code has set, beside those that make a difference in these runs."""
 
     @property
     def first_agent(self) -> str:
@@ -117,7 +120,7 @@ class CapTables:
         of_all = self.ledger(setting)
         kept = of_all.kept()
         values = {
-            name: values_of(name, _peak(kept, counter), self._advised(setting, name))
+            name: values_of(name, _peak(kept, counter), self._advised(setting, name) | self._set_by_code[name])
             for name, counter in self._counters(setting).items()
         }
         group = self.group(setting)
@@ -170,6 +173,24 @@ class CapTables:
         table, limits = self._tables.get(place), found["setting"] or {}
         if table is not None and any(value not in table.options[name] for name, value in limits.items()):
             del self._tables[place]  # the next one has them
+
+    def put_on_sliders(self, limits: Mapping[str, object]) -> None:
+        """Give the sliders values that code sets, so that one setting can be tried on any runs.
+
+        Raises:
+            SettingError: if a value is neither None nor a whole number that the axis accepts.
+        """
+        for name, value in limits.items():
+            least = AXES[name].min_useful
+            if value is not None and not (is_whole(value) and value >= least):
+                msg = f"{name}={value!r}: expected a whole number, {least} or more, or None for no limit"
+                raise SettingError(msg)
+        for name, value in limits.items():
+            values = self._set_by_code[name]
+            if isinstance(value, int) and value not in values:
+                values.add(value)
+                for place in [place for place, table in self._tables.items() if value not in table.options[name]]:
+                    del self._tables[place]  # the next one has it
 
     def search(self, setting: Setting, question: Question) -> dict[str, Any]:
         """The result of `recommend`, as `recommended` returns it; the limits of the setting make no difference.

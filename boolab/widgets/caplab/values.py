@@ -29,7 +29,7 @@ def values_of(name: str, peak: int, also: Collection[int] = ()) -> Values:
     least, most = AXES[name].min_useful, _MAX_VALUES[name]
     top = max(peak, least)
     if top - least < most:
-        return Values(list(range(least, max(top, *also, 0) + 1)), whole=True)
+        return Values(sorted({*range(least, top + 1), *also}), whole=True)
     head = most // 2
     tail = np.geomspace(least + head, top, most - head).round().astype(int)
     return Values(sorted({*range(least, least + head), *tail.tolist(), *also}), whole=False)

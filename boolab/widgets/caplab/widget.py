@@ -166,10 +166,13 @@ class CapLab(OpensRuns):
         for name in wanted:
             if name not in Setting._fields:
                 raise SettingError(f"setting: there is no {name!r}{near(name, Setting._fields, 'accepted')}")
+        self._tables.put_on_sliders({name: wanted[name] for name in SETTINGS if name in wanted})
         new = self._setting._replace(**wanted)
         places = [name for name in SETTINGS if name not in wanted]
         new = self._fitting(new, places)
-        self._tables.at(new).sums(new.limits)  # an error for what is not on a slider, before anything moves
+        self._tables.at(
+            new
+        )  # an error for an agent, a scope or an identity that is not accepted, before anything moves
         self._untouched = self._untouched and not any(name in wanted for name in SETTINGS)
         self._move(new)
 
