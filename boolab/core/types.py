@@ -472,7 +472,7 @@ class Run:
         parent_run_id: The run that started this one, if it is a subagent's. At which step stands in the parent's event
             `subagent`. A branch or a resumed run has no parent: its
             event `branch` or `resumed` names the run that it began with.
-        seed: What was passed to the model as its seed.
+        seed: Its seed, from which each of its requests has one of its own.
         started_at: When it began; None under a virtual clock.
         duration_ms: Milliseconds from its start to its end; None where a log has no times.
         identity: What makes two calls the same, under its policy.

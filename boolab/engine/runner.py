@@ -95,7 +95,7 @@ async def run(
         abort: A switch to stop the run from outside.
         on_event: Called with each event as it happens, deltas included. A failing one is not called again.
         clock: The time of the run; by default virtual for scripted models, else real.
-        seed: Passed to the model and kept in the record.
+        seed: Kept in the record. Each request has a seed that is made from it, and so has each subagent.
         shadow: Stop rules that are only watched: `Step.shadow_stops` names those that were true at its boundary, and an
             event records where each first was. They change nothing.
         ask: Called with a `Question` where a guard asks the user whether a call may be executed: True or False. Without

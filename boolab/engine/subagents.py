@@ -16,6 +16,7 @@ from boolab.agents.agent import Agent
 from boolab.core.types import Event, Run
 from boolab.engine.options import Setup, model_of, offered_tools
 from boolab.engine.runner import drive, turn_of
+from boolab.engine.seeds import subagent_seed
 from boolab.engine.turn import Turn
 from boolab.errors import SettingError, ToolError, near
 from boolab.io.checks import whole
@@ -161,7 +162,7 @@ async def _run(caller: Turn, setup: Setup, prompt: str, context: ToolContext, bu
         abort=shared.abort,
         ask=shared.ask,
         clock=context.clock,
-        seed=shared.seed,
+        seed=subagent_seed(shared.seed, context.step, context.call),
         settings=shared.settings,
         model_name=shared.model_name if setup.model is caller.plan.model else None,
         run_id=None if shared.run_id is None else _id_below(caller.record.run_id, context),

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from boolab.core.context import Context
 from boolab.core.surrogates import whole_response, whole_text
 from boolab.core.types import Compacted, Message, Response, Stop, Text, WrapUp
+from boolab.engine.seeds import request_seed
 from boolab.engine.turn import Turn
 from boolab.errors import INTERRUPTS, ModelError, describe
 from boolab.harness.compaction import Summariser
@@ -148,18 +149,22 @@ async def _by_function(summarise: Summariser, messages: Sequence[Message]) -> tu
     return "", f"the function gave {text!r}, not a text"
 
 
-async def _ask(turn: Turn, purpose: str, messages: Sequence[Message], question: str) -> Response:
+async def _ask(
+    turn: Turn, purpose: Literal["summary", "compaction"], messages: Sequence[Message], question: str
+) -> Response:
     """One request without tools, outside the cap."""
+    index, seed = len(turn.history.steps), turn.plan.options.seed
     request = Request(
-        len(turn.history.steps),
+        index,
         Context((), messages, 0, (Message("user", (Text(question),)),)),
         (),
         turn.clock,
-        "summary" if purpose == "summary" else "compaction",
+        purpose,
         turn.plan.agent.temperature,
-        turn.plan.options.seed,
+        request_seed(seed, purpose, index),
         note=turn.record.note,
         run_id=turn.record.run_id,
+        run_seed=seed,
     )
     response = await turn.plan.model.respond(request)
     fault = validate_response(response)

@@ -34,6 +34,7 @@ from boolab.engine.interventions import ShadowWatch, last_words
 from boolab.engine.log import log, log_dropped, log_step_start
 from boolab.engine.plan import TurnPlan
 from boolab.engine.record import Record
+from boolab.engine.seeds import request_seed
 from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
 from boolab.models.base import Emit, Request, partial_of, validate_response
 from boolab.rules.counters import Progress
@@ -290,10 +291,11 @@ class Turn:
             self.clock,
             "step",
             plan.agent.temperature,
-            plan.options.seed,
+            request_seed(plan.options.seed, "step", index),
             choice,  # type: ignore[arg-type] # one of its two values
             record.note,
             record.run_id,
+            plan.options.seed,
         )
         listens = record.on_event is not None or not self.clock.virtual
         return request, self._accept_delta if listens else None

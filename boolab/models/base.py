@@ -43,10 +43,11 @@ class Request(NamedTuple):
         clock: The run's clock.
         purpose: `step` inside the loop, `summary` for the summary after it, `compaction` when the history is shortened.
         temperature: The temperature; None for the model's own.
-        seed: The seed; None for none.
+        seed: The seed of this request, another for each request of a run; None for none.
         tool_choice: `none`: the request lists tools, but the model must answer in text.
         note: Records an event such as a retry; None if there is no record.
         run_id: The run that the request belongs to; "" for none.
+        run_seed: The seed of the run, from which that of the request is made; None for none.
 
     Example:
         >>> import boolab as bl
@@ -69,6 +70,12 @@ class Request(NamedTuple):
     tool_choice: Literal["auto", "none"] = "auto"
     note: Note | None = None
     run_id: str = ""
+    run_seed: int | None = None
+
+    @property
+    def seed_of_run(self) -> int | None:
+        """The seed of the run; that of the request, where it belongs to no run."""
+        return self.seed if self.run_seed is None else self.run_seed
 
 
 @runtime_checkable

@@ -549,11 +549,11 @@ def test_every_limit_ends_with_a_sentinel_that_names_its_rule(rule: Any, kind: s
     assert play([item], policy=BOOCODE, stop=rule).sentinel == Sentinel(kind, words)
 
 
-def test_the_summary_is_asked_for_in_words_at_the_end_of_the_history_and_with_the_runs_seed() -> None:
+def test_the_summary_is_asked_for_in_words_at_the_end_of_the_history() -> None:
     model = Listening(distinct(9), summary="sum")
     run = play(model, max_steps=2, policy=BOOCODE, seed=5)
     *history, prompt = model.requests[-1].messages
-    assert (prompt.role, prompt.text, model.requests[-1].seed) == ("user", SUMMARY_PROMPT, 5)
+    assert (prompt.role, prompt.text, model.requests[-1].run_seed) == ("user", SUMMARY_PROMPT, 5)
     assert history == list(run.messages[:5])
 
 

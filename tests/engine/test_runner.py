@@ -80,7 +80,7 @@ def test_the_task_may_be_messages() -> None:
 def test_settings_reach_the_model_and_the_record() -> None:
     model = Listening(["x"])
     done = run_sync(Agent("a", temperature=0.5), "go", model=model, seed=7)
-    assert [(request.temperature, request.seed) for request in model.requests] == [(0.5, 7)]
+    assert [(request.temperature, request.run_seed) for request in model.requests] == [(0.5, 7)]
     assert done.seed == 7
 
 

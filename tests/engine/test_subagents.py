@@ -109,8 +109,17 @@ def test_what_a_finishing_tool_refused_is_not_the_result() -> None:
     assert given(lead([asks("scout"), "x"], bl.task_tool(scout))).content == "42"
 
 
-def test_the_seed_is_the_callers() -> None:
-    assert only_child(lead([asks("scout"), "x"], bl.task_tool(child("scout", busy(1))), seed=7)).seed == 7
+def test_each_subagent_has_a_seed_of_its_own() -> None:
+    def seeds(seed: int | None) -> list[int | None]:
+        items = [asks("scout", "scout"), asks("scout"), "x"]
+        family = lead(items, bl.task_tool(child("scout", busy(1))), seed=seed)
+        return [run.seed for run in bl.with_subagents(family)]
+
+    assert seeds(7)[0] == 7
+    assert len(set(seeds(7))) == 4
+    assert not {*seeds(7)} & {*seeds(8)}
+    assert seeds(7) == seeds(7)
+    assert seeds(None) == [None] * 4
 
 
 def test_a_tool_of_the_same_name_is_given_to_subagents_in_its_place() -> None:

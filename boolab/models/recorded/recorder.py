@@ -151,7 +151,7 @@ class _Recorder:
             request.purpose,
             request.tool_choice,
             None if request.temperature is None else float(request.temperature),
-            request.seed,
+            request.seed_of_run,
         )
 
     def _write(self, line: Link | Offer | Exchange) -> None:

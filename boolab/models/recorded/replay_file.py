@@ -40,7 +40,7 @@ class _Replay:
 
     def _key(self, request: Request) -> tuple[Any, ...]:
         after, tools = self._chain(request.messages), self._offers(request.tools).id
-        return after, tools, request.tool_choice, request.temperature, request.seed, request.purpose
+        return after, tools, request.tool_choice, request.temperature, request.seed_of_run, request.purpose
 
     def _exhausted(self, why: str) -> ScriptExhausted:
         return ScriptExhausted(f"{self._recording.path}: {why}")

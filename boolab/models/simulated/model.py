@@ -123,7 +123,8 @@ class SimulatedModel(LocalModel):
         return SimulatedModel, (self.profile, self.seed, self.name)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        index, messages, tools, clock, purpose, _, seed, choice, _, _ = request
+        index, messages, tools, clock, purpose, _, _, choice, _, _, _ = request
+        seed = request.seed_of_run
         # Most requests hold a run's own list as it is: that is the fast path.
         played = self._played.get(messages) if type(messages) is History else None
         tail: Sequence[Message] = ()
@@ -165,14 +166,15 @@ class SimulatedModel(LocalModel):
             shortened = growing is not messages or type(messages) is list
         lives = type(messages) is not list and type(messages) is not tuple
         played = self._played.get(messages) if lives else None
-        if played is None or played.seed != request.seed:
+        seed = request.seed_of_run
+        if played is None or played.seed != seed:
             task = _task_of(messages)
             difficulty = self.profile.difficulty_of(task)
             factor = 1.0 if difficulty is None else self.profile.difficulties[difficulty].hazard_factor
-            key = self._key(request.seed, task)
+            key = self._key(seed, task)
             aside = request.purpose != "step"
             trajectory = (self._trajectories.get(key) if aside else None) or SimulatedTrajectory(self._rules, key)
-            played = _Played(trajectory, request.seed, factor)
+            played = _Played(trajectory, seed, factor)
             if lives:
                 self._played[messages] = played
             if not aside:

@@ -1,0 +1,49 @@
+"""Seeds that are made from a run's seed: one for each of its requests, and one for each subagent that it starts.
+
+A server that honours a seed starts its random generator anew for each request. With one seed for a whole run, every
+step would draw the same numbers, and a state like the last one would give the same call: a loop that the model does not
+have.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+_BITS: Final = 31
+"""A positive number of 31 bits fits every server and client: llama.cpp's seeds have 32 bits, of which all ones mean
+"random", and others read a signed integer of 32 bits."""
+
+
+def request_seed(seed: int | None, purpose: str, index: int) -> int | None:
+    """The seed of a request: the same for the same request of a branch, another for any other request of the run.
+
+    Args:
+        seed: The run's seed; None for none.
+        purpose: The purpose of the request.
+        index: Its number in the run, from 0.
+
+    Example:
+        >>> request_seed(7, "step", 0), request_seed(7, "step", 1), request_seed(None, "step", 0)
+        (1722802682, 308381887, None)
+    """
+    return None if seed is None else _drawn(f"request {seed} {purpose} {index}")
+
+
+def subagent_seed(seed: int | None, step: int, call: int) -> int | None:
+    """The seed of the run of a subagent: it draws neither its caller's numbers nor those of another subagent.
+
+    Args:
+        seed: The seed of the run that starts it; None for none.
+        step: The number of the step of its call.
+        call: The place of its call in the step.
+
+    Example:
+        >>> subagent_seed(7, 1, 1) != subagent_seed(7, 1, 2)
+        True
+    """
+    return None if seed is None else _drawn(f"subagent {seed} {step} {call}")
+
+
+def _drawn(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big") >> (32 - _BITS)
