@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from boolab.core.events import DURING_STEP, stop_event
 from boolab.core.text import flat
@@ -26,6 +26,10 @@ log = logging.getLogger("boolab.loop")
 if TYPE_CHECKING:
     from boolab.engine.history import TurnHistory
     from boolab.engine.turn import StepState, Turn
+
+
+SCORE_FAILED: Final = "the score failed: "
+"""The beginning of the fault of a failed score."""
 
 
 @dataclass(slots=True, eq=False)
@@ -146,7 +150,7 @@ def close(turn: Turn, stop: Stop) -> Run:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a score's failure must not lose the run
-            record.note("fault", code="score", what=f"the score failed: {describe(error)}")
+            record.note("fault", code="score", what=f"{SCORE_FAILED}{describe(error)}")
             run = replace(run, events=tuple(record.events))
     turn.run = run
     turn.execution = turn.execution._replace(caller=None)  # or turn and tools would hold each other until collected

@@ -124,7 +124,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "abort": _FAULT,
     "ask": {**_DECISION, **_CALL, "allowed": "number"},
     "block": {**_DECISION, **_CALL},
-    "branch": {"run_id": "run id", "step": "number", "kept": "number"},
+    "branch": {"run_id": "run id", "step": "number", "kept": "number", "score": "left out"},
     "compaction": {
         "kept_from": "number", "tokens": "number", "what": "text", "reason": "text", "trigger": "word",
         "auto": "number",

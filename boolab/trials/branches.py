@@ -21,12 +21,14 @@ from boolab.harness.presets import get_policy
 from boolab.models.base import Model
 from boolab.parallel.executors import Executor
 from boolab.rules.catalog import max_cost
+from boolab.store.connection import path_of
 from boolab.sweeps.cells import Planned, Task
 from boolab.sweeps.driver import Work, run_work
 from boolab.sweeps.fingerprints import digest, fingerprint
 from boolab.sweeps.task import Job
 from boolab.trials.cells import BranchCell, cost_before
 from boolab.trials.replayed_tools import ReplayedTools
+from boolab.trials.scores import FirstLabel, check_labels, mark, scored
 from boolab.trials.spending import Spending
 from boolab.worlds.protocol import World
 
@@ -64,7 +66,8 @@ class BranchJob(Job):
         Raises:
             SettingError: if the branch is not accepted.
         """
-        return _counting_cost(branch_turn(cell.run, cell.at, self.setup_of(cell, run_id)), cell)
+        turn = mark(branch_turn(cell.run, cell.at, self.setup_of(cell, run_id)), self.score)
+        return _counting_cost(turn, cell)
 
     @asynccontextmanager
     async def opened(self, cell: Any, run_id: str) -> AsyncIterator[Turn]:  # noqa: ANN401 - as above
@@ -74,7 +77,7 @@ class BranchJob(Job):
             return
         with scratch_folder(run_id) as folder:
             own = await turn_in_folder(turn, cell.run, cell.at, self.world, folder=folder)
-            yield _counting_cost(own, cell)
+            yield _counting_cost(mark(own, self.score), cell)
 
     def setup_of(self, cell: BranchCell, run_id: str | None = None) -> Setup:
         """The options of a branch.
@@ -164,15 +167,23 @@ async def run_branches(
     known = () if store is not None else {run.run_id for run in finished.values() if run.stop.reason not in again}
     wanted = list(zip(cells, ids, strict=True))[:n]
 
+    labels = labelled and job.score is not None
+    if store is not None and path_of(store).exists():
+        stored = _in_store(store, ids, spending)
+        finished.update((records[run.run_id], run) for run in stored if run.run_id in records)
+    if labels:
+        finished.update(zip(finished, _with_labels(job, [*finished.values()]), strict=True))
+    earlier = {run.run_id: run.success for run in finished.values()} if labels else {}
+    settled = any(label is not None for label in earlier.values())
+    first = FirstLabel(spending, labels=labels, settled=settled)
+
     def unfinished(before: Sequence[int] | None, _store: Store | None) -> Iterator[Task | None]:
-        for place, (cell, run_id) in enumerate(wanted):
-            if run_id in known or (before is not None and before[place]):
-                continue
-            while not spending.may_start():
-                if not spending.under_way:
-                    return
-                yield None  # those under way may cost less than they may
-            yield Task((Planned(place, cast("Any", cell), run_id),))
+        todo = (
+            Task((Planned(place, cast("Any", cell), run_id),))
+            for place, (cell, run_id) in enumerate(wanted)
+            if run_id not in known and not (before is not None and before[place])
+        )
+        return _as_allowed(todo, first, spending)
 
     _check(wanted, job, labelled=labelled)
     if job.world is not None:
@@ -190,14 +201,31 @@ async def run_branches(
     found: Iterable[Run] = ()
     try:
         found = await run_work(
-            work, store=store, executor=executor, concurrency=concurrency, again=again, shown=spending
+            work, store=store, executor=executor, concurrency=concurrency, again=again, shown=first
         )  # fmt: skip
         found = found if store is None else _in_store(store, ids, spending)
     except BaseException as interruption:
         found = _kept(interruption, store, ids, spending)
         raise
     finally:
-        finished.update((records[run.run_id], run) for run in found if run.run_id in records)
+        whole = [replace(run, success=earlier.get(run.run_id, run.success)) for run in found if run.run_id in records]
+        finished.update((records[run.run_id], run) for run in whole)
+    if labels:
+        check_labels(finished.values())
+
+
+def _as_allowed(todo: Iterable[Task], first: FirstLabel, spending: Spending) -> Iterator[Task | None]:
+    """The branches to run, as far as the maximum goes and the score labels them; None while others are waited for."""
+    for task in todo:
+        while not first.settled and spending.under_way:
+            yield None
+        if first.failed:
+            return
+        while not spending.may_start():
+            if not spending.under_way:
+                return
+            yield None  # those under way may cost less than they may
+        yield task
 
 
 def _check(wanted: Iterable[tuple[BranchCell, str]], job: BranchJob, *, labelled: bool) -> None:
@@ -263,6 +291,14 @@ def _in_store(store: str | Path, ids: Sequence[str], spending: Spending) -> list
     return [_whole(runs) for state, runs in attempts(store, ids) if state == "finished"]
 
 
+def _with_labels(job: BranchJob, branches: list[Run]) -> list[Run]:
+    """Branches of an earlier run as this score labels them; with a world, as it did, because its files are gone."""
+    if job.world is None and job.score is not None:
+        return scored(branches, job.score)
+    check_labels(branches)
+    return branches
+
+
 def _whole(family: Sequence[Run]) -> Run:
     """A run with those of its subagents inside, each with its own."""
 
@@ -280,7 +316,9 @@ def branch_ids(cells: Sequence[BranchCell], job: BranchJob) -> list[str]:
         cells: The branches.
         job: What they share.
     """
-    shared = fingerprint((job.tools, job.score, str(job.root), job.cost_limit, job.replay_tools, job.world))
+    # Without a world a branch can be scored again from its record, so that another score pays for none anew.
+    score = None if job.world is None else job.score
+    shared = fingerprint((job.tools, score, str(job.root), job.cost_limit, job.replay_tools, job.world))
     one = None if callable(job.model) and not hasattr(job.model, "respond") else fingerprint(job.model)
     known: dict[int, str] = {}
     ids = []

@@ -6,6 +6,11 @@ and `boolab.stats.finite_totals` gives intervals that hold at every look.
 
 Where the outcome of a branch is not known (it broke off, or reached the trial's own limit), both ends are kept: the
 lower end of an interval counts it as the worst that it can be, the upper end as the best.
+
+What branches cost is what they cost under the trial's own limit. A branch completes the step in which it reaches the
+limit, and may ask for a summary, so that the most that it can cost is not known exactly: the limit, and room for a step
+and a summary (`_room`). What a branch cost beyond that is known and is part of both ends; then there is no upper end
+before all open runs are branched.
 """
 
 from __future__ import annotations
@@ -25,7 +30,9 @@ from boolab.stats.finite_totals import TotalSequence, total_sequence
 from boolab.stats.intervals import Array, Interval
 from boolab.trials.openings import Opening, success_of
 
-MEASURES: Final = ("gain", "extra_steps", "extra_cost_usd")
+_COST: Final = "extra_cost_usd"
+_ROUNDING: Final = 1e-9
+MEASURES: Final = ("gain", "extra_steps", _COST)
 BROKEN: Final = frozenset({"error", "aborted", "paused"})
 """How a branch ends that broke off."""
 
@@ -49,11 +56,13 @@ class Limits(NamedTuple):
 
     Attributes:
         steps: The step cap under the change.
-        cost: The most that a branch may cost, in dollars.
+        cost: The dollars at which a branch is stopped.
+        room: The most that a step and a summary are taken to cost, in dollars; None where no cost is known.
     """
 
     steps: int | None
     cost: float | None
+    room: float | None = None
 
 
 class Looks(NamedTuple):
@@ -124,23 +133,33 @@ def looks_of(
     error = next((str(branch.error) for _, branch in counted if branch.stop.reason in BROKEN and branch.error), "")
     beyond = 0
     gains: list[Spread] = []
+    record = [one.run for task in tasks for one in task.openings]
+    limits = limits._replace(room=_room([*record, *(branch for _, branch in counted)]))
     for name in MEASURES:
         bounds = [_sum(_range(name, one, limits) for one in task.openings) for task in tasks]
         if any(bound is None for bound in bounds):
             continue
         found: list[Spread] = []
+        excess = [0.0]
         for task in complete:
             parts = [_value(name, one, branches[one.run.run_id], limits, labelled=labelled) for one in task.openings]
-            beyond += sum(over for _, over in parts)
+            beyond += sum(over > _ROUNDING for _, over in parts)
+            excess.append(excess[-1] + sum(over for _, over in parts))
             found.append(Spread(sum(part.low for part, _ in parts), sum(part.high for part, _ in parts)))
         gains = found if name == "gain" else gains
         least, most = (np.array([getattr(bound, end) for bound in bounds], float) for end in ("low", "high"))
         low, high = (np.array([getattr(one, end) for one in found], float) for end in ("low", "high"))
-        sequence = total_sequence(
-            low, high, least=least, most=most, confidence=confidence, whole=name != "extra_cost_usd"
-        )
-        columns[name] = _projected(low, high, sequence, len(tasks))
-        columns[f"{name}_low"], columns[f"{name}_high"] = sequence
+        sequence = total_sequence(low, high, least=least, most=most, confidence=confidence, whole=name != _COST)
+        middle = _projected(low, high, sequence, len(tasks))
+        over = np.array(excess)
+        columns[name] = [
+            None if value is None else value + more / max(place, 1) * len(tasks)
+            for place, (value, more) in enumerate(zip(middle, excess, strict=True))
+        ]
+        no_end = np.full(len(over), name == _COST) & ((over > _ROUNDING) | (limits.room is None))
+        no_end[len(tasks) :] = False
+        columns[f"{name}_low"] = sequence.low + over
+        columns[f"{name}_high"] = np.where(no_end, np.inf, sequence.high + over)
     frame = pd.DataFrame(columns).astype({name: "Float64" for name in columns if name not in ("tasks", "branches")})
     return Looks(frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown, error, beyond, done, tuple(gains))
 
@@ -211,7 +230,18 @@ def _range(measure: str, one: Opening, limits: Limits) -> Spread | None:
     dropped = _dropped_cost(one)
     if limits.cost is None or dropped is None:
         return None
-    return Spread(-dropped, limits.cost - dropped)
+    return Spread(-dropped, limits.cost + (limits.room or 0.0) - dropped)
+
+
+def _room(runs: Sequence[Run]) -> float | None:
+    """Dollars for a step, with what its subagents cost, and a summary: twice the dearest so far, as requests grow."""
+    costs: list[list[int]] = [[], [], []]
+    for run in runs:
+        costs[0] += [step.response.usage.cost or 0 for step in run.steps]
+        costs[1] += [usage.cost or 0 for usage in run.outside]
+        costs[2] += [micro_cost(child) or 0 for child in run.subagents]
+    step, summary, child = (max(listed, default=0) for listed in costs)
+    return 2 * (step + max(step, summary) + child) / MICRO if step else None
 
 
 def _dropped_cost(one: Opening) -> float | None:
@@ -232,22 +262,22 @@ def _added_cost(one: Opening, branch: Run) -> float | None:
     return None if own is None or dropped is None else own / MICRO - dropped
 
 
-def _value(measure: str, one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> tuple[Spread, bool]:
-    """What a branch added, within its bounds, and whether it went beyond them."""
+def _value(measure: str, one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> tuple[Spread, float]:
+    """What a branch added, within its bounds, and by how much it went beyond them."""
     bounds = _range(measure, one, limits)
     assert bounds is not None  # noqa: S101 - asked by the caller
     if measure == "gain":
-        return _gain(one, branch, limits, labelled=labelled), False
+        return _gain(one, branch, limits, labelled=labelled), 0.0
     if measure == "extra_steps":
         added: float = branch.n_steps - one.run.n_steps
     else:
         cost = _added_cost(one, branch)
         if cost is None:
-            return bounds, False
+            return bounds, 0.0
         added = cost
     value = min(max(added, bounds.low), bounds.high)
-    most = bounds.high if _is_cut_short(branch, limits) else value
-    return Spread(value, most), added > bounds.high + 1e-9
+    goes_on = branch.stop.reason in BROKEN or (measure == "extra_steps" and _is_cut_short(branch, limits))
+    return Spread(value, bounds.high if goes_on else value), max(0.0, added - bounds.high)
 
 
 def _gain(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> Spread:

@@ -77,10 +77,10 @@ def _of_branches(looks: Looks, n_unknown_costs: int, *, has_limit: bool) -> Iter
             "worst, the upper ends as the best that it can be."
         )
     if looks.beyond:
-        goes, counts = ("value goes", "counts") if looks.beyond == 1 else ("values go", "count")
+        goes, counts = ("value goes", "counts as it is") if looks.beyond == 1 else ("values go", "count as they are")
         yield (
-            f"{looks.beyond:,} {goes} beyond the stated maximum and {counts} as the maximum: the interval of what is "
-            "added may be too low."
+            f"{looks.beyond:,} {goes} beyond the stated maximum, and {counts}. Of a cost there is no upper end before "
+            "all open runs are branched."
         )
     if n_unknown_costs:
         report, counts = ("1 branch reports", "counts") if n_unknown_costs == 1 else (

@@ -90,13 +90,15 @@ class TrialResult:
         hazards: What longer runs on record suggest.
         gain: By branches, the successes that the change adds to these runs, with an interval that holds at every look.
         extra_steps: The steps that it adds, likewise; None where they have no bound.
-        extra_cost: The dollars that it adds, likewise; None without a stated maximum, or where costs are not known.
+        extra_cost: The dollars that branches add under `cost_limit`, likewise; None without it, or where costs are not
+            known. The most that a branch may cost is taken to be `cost_limit`, and twice the dearest step and summary
+            so far. If one cost more, or no cost is known, there is no upper end before all are branched.
         per_success: The dollars (else the steps) of an additional success; infinite above where the gain may be 0.
         recorded_per_success: What a success on record costs, in its steps and the same unit; None if unknown.
         n_branches: How many branches count.
         n_open: How many there can be.
         n_unknown: How many of those that count have an outcome that is not known.
-        n_beyond: How many values went beyond their stated maximum: the interval of the cost is too low then.
+        n_beyond: How many values went beyond their stated maximum. They count as they are.
         spent: The dollars of all branches; one whose cost is not known counts as `cost_limit`.
         effects: The results of the change, for successes and for failures on record.
         forecast: How many branches an interval of some width, in successes, is likely to take in all.
@@ -273,9 +275,12 @@ class TrialResult:
         if high <= 0:
             return _NOTHING
         if math.isinf(high):
+            why = "because the gain may be 0"
+            if self.extra_cost is not None and math.isinf(self.extra_cost.high):
+                why = "because branches cost more than cost_limit with a step and a summary"
             if low <= 0:
-                return "between nothing and any amount, because the gain may be 0"
-            return f"at least {say(low)}, without an upper bound, because the gain may be 0"
+                return f"between nothing and any amount, {why}"
+            return f"at least {say(low)}, without an upper bound, {why}"
         if found.value is not None and found.value <= 0:
             return f"at most {say(high)}, and may cost nothing"
         if say(low) == say(high):

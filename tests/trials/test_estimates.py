@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import boolab as bl
+from boolab.core.types import UNKNOWN_USAGE
 from boolab.stats.finite_totals import total_sequence
 from boolab.stats.intervals import Interval
 from boolab.trials.change import change_of
@@ -108,14 +109,14 @@ def test_a_branch_that_broke_off_counts_as_the_worst_and_as_the_best() -> None:
     assert (found.frame["gain_high"] >= exact.frame["gain_high"]).all()
 
 
-def test_what_goes_beyond_a_stated_maximum_is_counted_and_named() -> None:
-    tight = Limits(steps=LOOSE + 1, cost=0.001)
-    found = looks_of(TASKS, of_first(9), tight, labelled=True, confidence=0.95)
-    ids = [one.run.run_id for task in TASKS[:9] for one in task.openings]
-    cost = {run.run_id: float(bl.steps_df(run)["cost_usd"].sum()) for run in RUNS}
-    beyond = sum(float(bl.runs_df(WHOLE[one])["cost_usd"].iloc[0]) - cost[one] > 0.001 for one in ids)
-    assert beyond > 0
-    assert found.beyond == beyond
+def test_without_a_known_cost_there_is_no_upper_end_of_the_cost() -> None:
+    def unpriced(run: bl.Run) -> bl.Run:
+        steps = tuple(step._replace(response=step.response._replace(usage=UNKNOWN_USAGE)) for step in run.steps)
+        return replace(run, steps=steps, wrap_up=None)
+
+    tasks = [OpenTask(task.task, tuple(one._replace(run=unpriced(one.run)) for one in task.openings)) for task in TASKS]
+    assert looks({}, tasks).frame["extra_cost_usd_high"].iloc[0] == math.inf
+    assert looks({}).frame["extra_cost_usd_high"].iloc[0] < math.inf
 
 
 def test_without_a_stated_maximum_there_is_no_interval_of_the_cost() -> None:

@@ -357,12 +357,15 @@ def test_the_cost_of_branches_is_known_where_the_record_has_no_costs(tmp_path: P
     assert None not in costs
     assert found.spent == pytest.approx(sum(cost or 0 for cost in costs) / 1e6)
     assert found.extra_cost is not None
-    assert found.extra_cost.low <= found.spent <= found.extra_cost.high
+    assert found.spent < found.extra_cost.high
     assert not any("report no cost" in note for note in found.notes)
     before_the_last = [micro_cost(replace(run, steps=run.steps[at[run.run_id] : -1], wrap_up=None)) or 0
                        for run in trial.branches]  # fmt: skip
     assert max(before_the_last) < 0.02e6
     assert any(run.stop.reason == "cost_budget" for run in trial.branches)
+    whole = go(trial)
+    assert whole.extra_cost is not None
+    assert [*whole.extra_cost] == pytest.approx([whole.spent] * 3)
 
 
 def test_a_run_that_waits_for_its_user_has_no_branch_and_is_counted() -> None:
@@ -386,10 +389,62 @@ def test_a_simulated_model_that_decides_no_success_is_refused_before_a_branch_ru
     assert trial.branches == []
 
 
-def test_a_branch_without_a_label_asks_for_a_score() -> None:
-    found = go(plan(score=lambda _run: None))
-    assert found.n_unknown == found.n_branches
-    assert f"is unknown: {found.n_branches} ended without a label (pass score=)." in " ".join(found.notes)
+def fails(_run: bl.Run) -> bool:
+    """A score that raises."""
+    raise ZeroDivisionError("no divisor")
+
+
+def good(run: bl.Run) -> bool:
+    """A score that decides."""
+    return run.n_steps > 12
+
+
+@pytest.mark.parametrize(
+    ("score", "why"),
+    [
+        (fails, "ZeroDivisionError: no divisor"),
+        (lambda _run: None, "it returned None"),
+        *((lambda _run, value=value: value, f"it returned {value!r}, not True") for value in (0.6, 1.5, "yes", 1)),
+    ],
+)
+@pytest.mark.parametrize("kept", ["in memory", "in a store"])
+def test_a_score_that_fails_stops_the_trial_after_its_first_branch(
+    tmp_path: Path, score: Any, why: str, kept: str
+) -> None:
+    options: dict[str, Any] = {} if kept == "in memory" else {"store": tmp_path / "trial.db"}
+    trial = plan(score=score, **options)
+    for _ in range(2):  # a second try pays for nothing
+        with pytest.raises(SettingError, match=f"score= failed on branch .*{re.escape(why)}") as raised:
+            go(trial, 9)
+        assert "True or False" in str(raised.value)
+        assert len(trial.branches) == 1
+    (paid,) = trial.branches
+    assert paid.success is None
+    assert trial.result.spent > 0
+    if kept == "in a store":
+        found = go(again := plan(score=good, **options), 9)
+        assert paid.run_id in {run.run_id for run in again.branches}
+        assert found.n_unknown == 0
+        assert found.effects == go(plan(score=good), 9).effects
+        assert len(bl.stored_runs(tmp_path / "trial.db")) == len(again.branches)
+
+
+def test_another_score_labels_the_branches_of_a_store_again(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"store": tmp_path / "trial.db"}
+    go(plan(score=lambda _run: True, **options), 9)
+    found = go(plan(score=good, **options), 9)
+    assert found.effects == go(plan(score=good), 9).effects
+    assert len(bl.stored_runs(tmp_path / "trial.db")) == found.n_branches
+
+
+def test_a_trial_waits_for_a_label_before_it_branches_at_once() -> None:
+    """A branch that broke off shows nothing about the score."""
+    broken = bl.ScriptedModel([{"error": {"status": 400}}])
+    model = iter([broken])
+    trial = plan(model=lambda run: next(model, MODEL), score=lambda _run: None)
+    with pytest.raises(SettingError, match="score= failed"):
+        go(trial, 9, concurrency=4)
+    assert len([run for run in trial.branches if run.stop.reason != "error"]) == 1
 
 
 def test_the_answer_of_a_simulated_model_says_so_and_that_of_another_does_not() -> None:
