@@ -136,6 +136,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "fault": _FAULT,
     "grace": {"what": "text"},
     "input": {"what": "text"},
+    "label": {"source": "agent", "file": "left out"},
     "nudge": {"what": "text"},
     "reminder": {"what": "text"},
     "resumed": {"run_id": "run id", "step": "number"},
@@ -219,7 +220,8 @@ _RULE_NAMES: Final = _DETECTORS | {
     "max_responses", "max_steps", "max_supersteps", "max_time", "max_tokens", "max_tool_calls", "max_tool_steps",
     "repeating_actions", "similar_calls", "stop_when", "tool_budget", *get_args(StopReason),
     # those of other harnesses, by their readers
-    "ContextWindowExceeded", "ContextWindowExceededError", "RepeatedFormatError", "TimeExceeded", "context_limit",
+    "AgentTimeoutError", "ContextWindowExceeded", "ContextWindowExceededError", "RepeatedFormatError", "TimeExceeded",
+    "context_limit",
     "context_window_exceeded", "cost_limit", "custom_limit", "exit_command_timeout", "exit_context", "exit_cost",
     "exit_format", "exit_total_execution_time", "maxTurns", "max_budget", "max_iterations", "max_num_steps",
     "max_turns", "message_limit", "operator_limit", "per_instance_call_limit", "recursion_limit", "run_limit",

@@ -34,6 +34,7 @@ from boolab.logs.checks import check_file, newer
 from boolab.logs.fields import Head
 from boolab.logs.list_prices import needs_prices, prices_of
 from boolab.logs.near_misses import UNREAD, is_companion, may_be_near_miss, near_miss_by_content, near_miss_by_name
+from boolab.logs.outcomes.harbor import with_outcome
 from boolab.logs.shipped import atlas_files
 
 if TYPE_CHECKING:
@@ -484,7 +485,8 @@ def _take(
             newer_formats.add(name)
             damage.inconsistencies.append(Inconsistency("", _NEWER.format(version, name, tested)))
             notes.append(_warn(f"{path}: {damage.inconsistencies[-1]}"))
-        runs = [replace(run, path=str(path)) for run in runs]
+        runs, undecided = with_outcome([replace(run, path=str(path)) for run in runs], path)
+        notes += [_warn(undecided)] if undecided else []
         if not runs and strict:
             notes.append(_warn(f"{path}: no run in it"))
     except _Unrecognised as error:

@@ -3,8 +3,10 @@
 Reports are the SWE-bench harness's own (`resolved_ids`, `submitted_ids`, ... or one instance's `{id: {"resolved":
 ...}}`), SWE-agent's (`results.json`, `final_report.json`), and those of SWE-bench's experiments repository (`trajs/`
 beside `results/results.json`, with a list `resolved`). The nearest one in the log's folder and the one above that has
-the instance counts. A report of the experiments repository lists what was resolved, and failures only if there was
-nothing to evaluate: an instance that is not in it was not resolved.
+the instance counts; then an instance's own, `<run id or eval_results>/<model>/<instance>/report.json`, below these
+folders; then those of whole runs, `<model>.<run id>.json`, in them. An instance whose evaluation failed is unknown. A
+report of the experiments repository lists what was resolved, and failures only if there was nothing to evaluate: an
+instance that is not in it was not resolved.
 
 The submissions of that repository name their model in `metadata.yaml` (`tags: {model: ...}`), else as the last part of
 their folder's name (`20240620_sweagent_claude3.5sonnet`: date, system, model).
@@ -12,8 +14,11 @@ their folder's name (`20240620_sweagent_claude3.5sonnet`: date, system, model).
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +30,14 @@ _TRAJS: Final = "trajs"
 _REPORTS: Final = ("report.json", "final_report.json", "results.json", _EXPERIMENT)
 _SUBMISSION: Final = re.compile(r"\d{8}_[^_]+_(.+)")
 _RESOLVED: Final = ("resolved_ids", "resolved")
-_NEVER_RUN: Final = "incomplete_ids"
+_UNDECIDED: Final = ("incomplete_ids", "error_ids")
+"""The lists of a report that leave open whether an instance was resolved: it did not run, or its evaluation failed."""
+_REPORT: Final = "report.json"
+_LOGS: Final = (".traj.json", ".trajectory.json", ".messages.json")
+_DEPTH: Final = 4
+MAX_FOLDERS: Final = 5_000
+"""So many folders are looked into for reports, around one folder of logs."""
+MAX_REPORTS: Final = 50
 
 
 def run_name(path: Path, instance: str) -> str:
@@ -34,16 +46,96 @@ def run_name(path: Path, instance: str) -> str:
     return f"{folders[-1]}/{instance}" if folders else instance
 
 
-def resolved(path: Path, instance: str) -> bool | None:
-    """Whether the instance was resolved, by a report beside the log; None if no report has it."""
+def resolved(path: Path, instance: str, model: str = "") -> bool | None:
+    """Whether the instance was resolved, by a report beside the log; None if no report has it, or they differ.
+
+    `model` is the run's: it decides where several models have a report of the instance.
+    """
     folder = path.absolute().parent
     reports = (sidecar(place / name) for place in (folder, folder.parent) for name in _REPORTS)
     verdicts = (_verdict(mapping(report), instance) for report in reports)
-    lines = next((verdict for verdict in verdicts if verdict is not None), None)
-    if lines is None and folder.name == _TRAJS:
+    label = next((verdict for verdict in verdicts if verdict is not None), None)
+    if label is None:
+        # an evaluation above a folder of many logs may be that of another experiment
+        roots = (folder, folder.parent) if folder.name in (instance, _TRAJS) else (folder,)
+        label = _own_report(roots, instance, model)
+        label = _run_report(roots, instance) if label is None else label
+    if label is None and folder.name == _TRAJS:
         listed = mapping(sidecar(folder.parent / _EXPERIMENT)).get("resolved")
         return False if isinstance(listed, list) else None
-    return lines
+    return label
+
+
+def _own_report(roots: Sequence[Path], instance: str, model: str) -> bool | None:
+    """The verdict of the instance's own report in a folder of an evaluation."""
+    for root in roots:
+        found = _reports_below(root).get(instance, ())
+        named = [report for name, report in found if model and name == model.replace("/", "__")]
+        verdicts = {_verdict(mapping(sidecar(report)), instance) for report in named or [path for _, path in found]}
+        if len(verdicts) == 1:
+            return verdicts.pop()
+    return None
+
+
+def _reports_below(root: Path) -> Mapping[str, Sequence[tuple[str, Path]]]:
+    try:
+        return _index(str(root), root.stat().st_mtime_ns)
+    except OSError:
+        return {}
+
+
+@lru_cache(maxsize=8)
+def _index(root: str, _changed: int) -> Mapping[str, Sequence[tuple[str, Path]]]:
+    """The reports of instances below a folder, by instance, each with the name of the folder around the instance's.
+
+    The harness writes `<run id>/<model>/<instance>/report.json`, below `logs/run_evaluation` or where it has to;
+    others keep `<name>/<instance>/report.json`.
+    """
+    found: defaultdict[str, list[tuple[str, Path]]] = defaultdict(list)
+    left = MAX_FOLDERS
+    level = [Path(root), Path(root, "logs", "run_evaluation"), Path(root, "run_evaluation")]
+    for depth in range(_DEPTH):
+        below: list[Path] = []
+        for folder in level:
+            if left <= 0:
+                break
+            left -= 1
+            below += _folders_in(folder)
+            report = folder / _REPORT
+            if depth > 1 and report.is_file():
+                found[folder.name].append((folder.parent.name, report))
+        level = below
+    return found
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder, without links and hidden ones."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [one.name for one in entries if one.name[0] != "." and one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names)]
+
+
+def _run_report(roots: Sequence[Path], instance: str) -> bool | None:
+    """The verdict of the reports of whole runs, `<model>.<run id>.json`, if they agree."""
+    verdicts = {_verdict(report, instance) for root in roots for report in _run_reports(root)} - {None}
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _run_reports(folder: Path) -> Sequence[Mapping[str, Any]]:
+    try:
+        return _reports_in(str(folder), folder.stat().st_mtime_ns)
+    except OSError:
+        return ()
+
+
+@lru_cache(maxsize=8)
+def _reports_in(folder: str, _changed: int) -> Sequence[Mapping[str, Any]]:
+    names = [path for path in Path(folder).glob("*.*.json") if not path.name.endswith(_LOGS)]
+    reports = (mapping(sidecar(path)) for path in sorted(names)[:MAX_REPORTS])
+    return [report for report in reports if isinstance(report.get(_RESOLVED[0]), list)]
 
 
 def submitted_model(path: Path) -> str:
@@ -62,8 +154,10 @@ def _verdict(report: Mapping[str, Any], instance: str) -> bool | None:
     own = mapping(report.get(instance)).get("resolved")
     if isinstance(own, bool):
         return own
-    lists = {name: items(ids) for name, ids in report.items() if name != _NEVER_RUN}
+    lists = {name: items(ids) for name, ids in report.items()}
     resolutions = [lists[name] for name in _RESOLVED if name in lists]
-    if not resolutions or not any(instance in ids for ids in lists.values()):
+    if any(instance in ids for ids in resolutions):
+        return True
+    if not resolutions or any(instance in lists.get(name, ()) for name in _UNDECIDED):
         return None
-    return any(instance in ids for ids in resolutions)
+    return False if any(instance in ids for ids in lists.values()) else None

@@ -284,7 +284,7 @@ class _Trajectory:
             agent=NAME,
             model=text(mapping(config.get("model")).get("model_name")),
             task=named,
-            success=resolved(path, instance),
+            success=resolved(path, instance, text(mapping(config.get("model")).get("model_name"))),
             error=one_line(f"{status}: {content}" if content else status) if stop.reason == "error" else None,
             limits=limits,
         )

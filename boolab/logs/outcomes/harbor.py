@@ -1,0 +1,193 @@
+"""The outcome of a Harbor trial: the reward of its verifier, and the exception that ended its agent.
+
+A trial is a folder with `result.json`, `verifier/reward.txt` (or `reward.json`) and `agent/`, where the logs are: those
+of the harness itself and a trajectory in ATIF. See github.com/harbor-framework/harbor (`models/trial/result.py`).
+
+- A reward of at least 1 is a success, less is a failure. With several rewards and none called `reward`, none decides.
+  No reward, or NaN, is unknown.
+- A reward counts also beside an exception: a trial whose agent ran out of time is verified too. The exception shows how
+  the run ended: `AgentTimeoutError` is a time budget, others are errors unless the log shows that the agent finished.
+- The runs of subagents have no outcome of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from boolab.core.types import Event, Run
+from boolab.io.files import read_file
+from boolab.io.json_input import items, mapping, text
+from boolab.logs.fields import instant, one_line, scores_of, seconds_ms
+from boolab.logs.readers._sidecars import read_once, sidecar
+
+NAME: Final = "harbor"
+THRESHOLD: Final = 1.0
+_AGENT: Final = "agent"
+_STEPS: Final = "steps"
+_RESULT: Final = "result.json"
+_REWARDS: Final = ("verifier/reward.json", "verifier/reward.txt")
+_MAX_REWARD: Final = 65_536
+_TIMEOUT: Final = "AgentTimeoutError"
+_OF_AGENT: Final = ("Agent", "NonZeroAgentExitCode", "ContextWindow", "ContextLength", "OutputLength")
+"""How the names of exceptions begin that end the agent. Others are of the environment, the verifier or a download."""
+_TRIAL: Final = frozenset({"trial_name", "verifier_result", "agent_result"})
+_TOLERANCE: Final = 1e-9
+_MAX_NUMBER: Final = 2**53
+
+
+class Trial(NamedTuple):
+    """A trial's folder, and what its files say."""
+
+    folder: Path
+    result: Mapping[str, Any]
+    rewards: Mapping[str, float]
+    file: str
+    """The file that has the rewards; empty if there are none."""
+
+
+def trial_of(path: Path) -> Trial | None:
+    """The trial that a log belongs to; None if it is in none.
+
+    It is the folder around the nearest `agent` folder above the log, or the log's own folder.
+    """
+    parents = path.absolute().parents
+    homes = [parent.parent for parent in parents if parent.name == _AGENT]
+    outer = [home.parent.parent for home in homes if home.parent.name == _STEPS]  # of a trial in several steps
+    for folder in (*homes, *outer, parents[0]):
+        result = mapping(sidecar(folder / _RESULT))
+        found = Trial(folder, result if _is_trial(result) else {}, *_rewards(folder, result))
+        if found.result or (found.rewards and folder in homes):
+            return found
+    return None
+
+
+def _is_trial(result: Mapping[str, Any]) -> bool:
+    return "trial_name" in result or len(_TRIAL & result.keys()) > 1
+
+
+def _rewards(folder: Path, result: Mapping[str, Any]) -> tuple[Mapping[str, float], str]:
+    """The rewards of a trial, and the file that has them."""
+    listed = _numbers(mapping(mapping(result.get("verifier_result")).get("rewards")))
+    if listed:
+        return listed, _RESULT
+    for name in _REWARDS:
+        found = _written(folder / name)
+        if found:
+            return found, name
+    return {}, ""
+
+
+@read_once
+def _written(path: Path) -> Mapping[str, float]:
+    """The rewards that a verifier wrote: a number, or a JSON object of numbers."""
+    try:
+        content = read_file(path, _MAX_REWARD).decode().strip()
+    except (OSError, ValueError):
+        return {}
+    if path.suffix == ".json":
+        value = sidecar(path)
+        return _numbers(value if isinstance(value, dict) else {"reward": value})
+    try:
+        return _numbers({"reward": float(content)})
+    except ValueError:
+        return {}
+
+
+def _numbers(values: Mapping[str, object]) -> dict[str, float]:
+    """The values that are numbers; NaN for one that is not finite or too large."""
+    return {
+        name: float(value) if abs(value) < _MAX_NUMBER else math.nan
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def outcome(rewards: Mapping[str, float]) -> bool | None:
+    """Whether rewards are a success; None if they do not decide.
+
+    Example:
+        >>> outcome({"reward": 0.5, "style": 1}), outcome({"tests": 1.0}), outcome({"a": 1, "b": 0})
+        (False, True, None)
+    """
+    reward = rewards.get("reward", next(iter(rewards.values())) if len(rewards) == 1 else math.nan)
+    return None if math.isnan(reward) else reward >= THRESHOLD - _TOLERANCE
+
+
+def with_outcome(runs: Sequence[Run], path: Path) -> tuple[list[Run], str]:
+    """The runs of a log with the outcome of its trial, and a warning if its rewards do not decide.
+
+    Args:
+        runs: The runs of one file.
+        path: The file.
+
+    Returns:
+        The runs, the same if the log is in no trial; and the warning, or "".
+    """
+    trial = trial_of(path) if any(run.parent_run_id is None for run in runs) else None
+    if trial is None:
+        return list(runs), ""
+    success = outcome(trial.rewards)
+    names = [name for name, value in trial.rewards.items() if not math.isnan(value)]
+    undecided = success is None and len(names) > 1
+    note = f"{trial.folder / trial.file}: several rewards and none is called reward ({', '.join(names)}): no label"
+    return [_with(run, trial, success) if run.parent_run_id is None else run for run in runs], note if undecided else ""
+
+
+def _with(run: Run, trial: Trial, success: bool | None) -> Run:
+    if run.success is None and success is not None:
+        given = {score.name for score in run.scores}
+        scores = tuple(score for score in scores_of(trial.rewards) if score.name not in given)
+        label = Event(None, "label", {"after_step": run.n_steps, "source": NAME, "file": trial.file})
+        run = replace(run, success=success, scores=(*run.scores, *scores), events=(*run.events, label))
+    return _ended(run, trial)
+
+
+def _exceptions(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for holder in (result, *map(mapping, items(result.get("step_results")))):
+        if exception := mapping(holder.get("exception_info")):
+            yield exception
+
+
+def _ended(run: Run, trial: Trial) -> Run:
+    """The run with the end that the trial's exception shows."""
+    for exception in _exceptions(trial.result):
+        name, message = text(exception.get("exception_type")), text(exception.get("exception_message"))
+        if name == _TIMEOUT:
+            limit = _time_limit(trial.result)
+            spent = _spent(trial.result)
+            rule = name if limit is None else f"{name}({limit})"
+            stop = run.stop._replace(
+                reason="time_budget",
+                rule=rule,
+                threshold=limit,
+                value=spent if limit is None else max(limit, spent or 0),
+            )
+            return replace(run, stop=stop, limits=run.limits if limit is None else {**run.limits, "elapsed": limit})
+        if name.startswith(_OF_AGENT) and run.stop.reason == "aborted":
+            error = one_line(f"{name}: {message}" if message else name)
+            return replace(run, stop=run.stop._replace(reason="error"), error=run.error or error)
+    return run
+
+
+def _time_limit(result: Mapping[str, Any]) -> int | None:
+    """The agent's time limit in milliseconds, if the settings in the result have one."""
+    config = mapping(result.get("config"))
+    agent = mapping(config.get("agent"))
+    allowed = seconds_ms(agent.get("override_timeout_sec"))
+    if allowed is None:
+        return None
+    factor = config.get("timeout_multiplier")
+    most = seconds_ms(agent.get("max_timeout_sec"))
+    allowed = allowed if most is None else min(allowed, most)
+    return round(allowed * factor) if isinstance(factor, int | float) and 0 < factor < 2**20 else allowed
+
+
+def _spent(result: Mapping[str, Any]) -> int | None:
+    """The milliseconds that the agent ran."""
+    times = mapping(result.get("agent_execution"))
+    begun, ended = instant(times.get("started_at")), instant(times.get("finished_at"))
+    return None if begun is None or ended is None else max(0, round((ended - begun).total_seconds() * 1000))
