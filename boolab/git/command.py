@@ -7,8 +7,7 @@ import select
 import shutil
 import subprocess
 import tempfile
-import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -21,7 +20,6 @@ MAX_PRINTED: Final = 2**28
 _SILENT_S: Final = 120
 """How long a command may print nothing. It may wait for a pipe that took the place of a file after it was checked."""
 _CHUNK: Final = 2**16
-_CANCELLED: Final = "cancelled"
 _SETTINGS: Final = {
     # what would start a program
     "core.fsmonitor": "false",
@@ -119,8 +117,6 @@ def _settings() -> tuple[str, ...]:
 class Git:
     """Runs git commands in one git directory, which is boolab's own.
 
-    `cancel`, from another thread, ends the one under way.
-
     Args:
         git_dir: The git directory; git starts in it, and takes it for the home folder.
         variables: Further variables of the environment.
@@ -135,9 +131,6 @@ class Git:
         if is_users:
             del self._environment["GIT_CONFIG_GLOBAL"]
         self._environment |= variables or {}
-        self._lock = threading.Lock()
-        self._running: subprocess.Popen[bytes] | None = None
-        self._cancelled = False
 
     def __call__(self, *arguments: str, given: bytes = b"", most: int = MAX_PRINTED) -> bytes:
         """Run a command.
@@ -152,40 +145,30 @@ class Git:
 
         Raises:
             GitFailedError: if it failed.
-            WorldError: if it could not be started, was cancelled, printed more, or printed nothing for two minutes.
+            WorldError: if it could not be started, printed more, or printed nothing for two minutes.
         """
         with tempfile.TemporaryFile() as source:
             source.write(given)
             source.seek(0)
-            with self._started(arguments, source, (0,)) as command:
+            with self._started(arguments, source) as command:
                 printed = command.rest(most)
         return printed
 
     @contextmanager
-    def conversation(self, *arguments: str, codes: Collection[int] = (0,)) -> Iterator[Conversation]:
+    def conversation(self, *arguments: str) -> Iterator[Conversation]:
         """A command that answers what it is asked, until the block ends.
 
         Args:
             arguments: The command and its arguments.
-            codes: The exit codes of a command that did not fail.
 
         Raises:
             WorldError: as for a call.
         """
-        with self._started(arguments, subprocess.PIPE, codes) as command:
+        with self._started(arguments, subprocess.PIPE) as command:
             yield command
 
-    def cancel(self) -> None:
-        """Kill the command under way, and refuse further ones."""
-        with self._lock:
-            self._cancelled = True
-            if self._running is not None:
-                self._running.kill()
-
     @contextmanager
-    def _started(
-        self, arguments: tuple[str, ...], source: IO[bytes] | int, codes: Collection[int]
-    ) -> Iterator[Conversation]:
+    def _started(self, arguments: tuple[str, ...], source: IO[bytes] | int) -> Iterator[Conversation]:
         with tempfile.TemporaryFile() as errors:
             process = self._start(arguments, source, errors)
             has_answered = True
@@ -202,32 +185,24 @@ class Git:
                 code = process.wait()
                 assert process.stdout is not None  # noqa: S101 - it is a pipe
                 process.stdout.close()
-            with self._lock:
-                self._running = None
-                if self._cancelled:
-                    raise WorldError(_CANCELLED)
-            if code not in codes or not has_answered:
+            if code or not has_answered:
                 errors.seek(0)
                 warned = errors.read(_CHUNK).decode("utf-8", "backslashreplace").strip()
                 raise GitFailedError(f"git {arguments[0]}: {_shortened(warned) or f'exit code {code}'}")
 
     def _start(self, arguments: tuple[str, ...], source: IO[bytes] | int, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
-            with self._lock:
-                if self._cancelled:
-                    raise WorldError(_CANCELLED)
-                process = self._running = subprocess.Popen(  # noqa: S603 - the user's git
-                    [self._program, *_settings(), *arguments],
-                    stdin=source,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    bufsize=0,
-                    cwd=self._folder,
-                    env=self._environment,
-                )
+            return subprocess.Popen(  # noqa: S603 - the user's git
+                [self._program, *_settings(), *arguments],
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+                cwd=self._folder,
+                env=self._environment,
+            )
         except OSError as error:
             raise WorldError(f"git: {error.strerror}") from error
-        return process
 
 
 class _EndedError(Exception):

@@ -58,7 +58,7 @@ class ObjectWriter:
         self._digest = repository.object_format
         with repository.opened("objects") as folder:
             self._folder = os.dup(folder)
-        self._written: set[bytes] = set()
+        self._known: set[bytes] = set()
         self._packs: list[_Pack] | None = None
 
     def close(self) -> None:
@@ -121,13 +121,16 @@ class ObjectWriter:
         return None if size else found
 
     def _has(self, oid: bytes) -> bool:
-        if oid in self._written:
-            return True
+        if oid not in self._known and (self._is_packed(oid) or self._is_loose(oid.hex())):
+            self._known.add(oid)
+        return oid in self._known
+
+    def _is_packed(self, oid: bytes) -> bool:
         if self._packs is None:
             self._packs = list(_packs(self._folder, len(oid)))
-        if any(pack.has(oid) for pack in self._packs):
-            return True
-        name = oid.hex()
+        return any(pack.has(oid) for pack in self._packs)
+
+    def _is_loose(self, name: str) -> bool:
         with suppress(OSError), folder_handle(name[:2], self._folder) as folder:
             if stat.S_ISREG(os.stat(name[2:], dir_fd=folder, follow_symlinks=False).st_mode):
                 os.utime(name[2:], dir_fd=folder, follow_symlinks=False)  # or `git gc` may take it for old
@@ -146,7 +149,7 @@ class ObjectWriter:
         except OSError as error:
             raise unusable(self.path / name[:2], error) from error
         if is_written:
-            self._written.add(oid)
+            self._known.add(oid)
         return is_written
 
     def _write_in(self, folder: int, oid: bytes, pieces: Iterable[bytes], mode: int) -> bool:

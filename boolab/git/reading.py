@@ -52,37 +52,32 @@ def reading(repository: Repository, *, refs: bool = True) -> Iterator[Git]:
 
 
 def _link_objects(repository: Repository, into: Path) -> None:
+    """Link packs, and folders of objects that hold files alone. A link of the repository is left out."""
     objects = repository.common / "objects"
     with repository.opened("objects") as handle:
-        for name, is_folder in _entries(handle, objects):
-            if not is_folder or not (name == "pack" or _LOOSE.fullmatch(name)):
-                continue
-            try:
-                with folder_handle(name, handle) as folder:
-                    files = [file for file, is_folder in _entries(folder, objects / name) if not is_folder]
-            except OSError as error:
-                raise unusable(objects / name, error) from error
-            if name != "pack":
+        with os.scandir(handle) as entries:
+            folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for name in folders:
+            if name == "pack":
+                for file, is_file in _files(handle, objects, name):
+                    if is_file and _PACK.fullmatch(file):
+                        (into / name / file).symlink_to(objects / name / file)
+            elif _LOOSE.fullmatch(name):
+                odd = [file for file, is_file in _files(handle, objects, name) if not is_file]
+                if odd:
+                    path = objects / name / odd[0]
+                    msg = f"{str(path)!r} is no file that git made, but a link, a pipe or a device: remove it"
+                    raise WorldError(msg)
                 (into / name).symlink_to(objects / name)
-                continue
-            for file in files:
-                if _PACK.fullmatch(file):
-                    (into / name / file).symlink_to(objects / name / file)
 
 
-def _entries(folder: int, path: Path) -> list[tuple[str, bool]]:
-    """The names in a folder of objects, and whether each is a folder.
-
-    Raises:
-        WorldError: if there is a link, a pipe or a device, at which git might wait.
-    """
-    with os.scandir(folder) as entries:
-        listed = [(entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in entries]
-        for name, is_folder, entry in listed:
-            if not is_folder and not entry.is_file(follow_symlinks=False):
-                msg = f"{str(path / name)!r} is no file that git made, but a link, a pipe or a device: remove it"
-                raise WorldError(msg)
-    return [(name, is_folder) for name, is_folder, _ in listed]
+def _files(above: int, path: Path, name: str) -> list[tuple[str, bool]]:
+    """The names in a folder of objects, and whether each is that of a file."""
+    try:
+        with folder_handle(name, above) as folder, os.scandir(folder) as entries:
+            return [(entry.name, entry.is_file(follow_symlinks=False)) for entry in entries]
+    except OSError as error:
+        raise unusable(path / name, error) from error
 
 
 def _copy_refs(repository: Repository, into: Path) -> None:

@@ -114,7 +114,6 @@ class GitKeeper:
     def cancel(self) -> None:
         """End the snapshot under way."""
         self._cancelled.set()
-        self._ignored.cancel()
 
     def close(self) -> None:
         """Remove the run's own git directory; what was kept stays."""
@@ -144,7 +143,7 @@ class GitKeeper:
         if scan.left_out:
             facts["left_out"] = {shown(name): why for name, why in sorted(scan.left_out.items())}
         if self._ignored.unread:
-            facts["unread"] = dict(sorted(self._ignored.unread.items()))
+            facts["unread"] = self._ignored.unread
         if self._is_restored:
             facts["folder"] = str(self._root)
         return facts

@@ -1,32 +1,27 @@
 """Which files the user's git ignores in a folder.
 
-Git is asked, but in a working tree of boolab's own, which holds copies of the `.gitignore` files alone: git would wait
-for a pipe of that name, and read one of any size. Where the folder is below the repository's top, the patterns above it
-are rewritten for the folder.
+Git is not asked: it would wait for a pipe called `.gitignore`, and read one of any size.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
 from boolab.errors import WorldError
-from boolab.git.command import Conversation, Git, names, users_settings
+from boolab.git.command import Git, names, users_settings
 from boolab.git.repository import Repository
 from boolab.io.files import read_file
 from boolab.io.folders import folder_handle, read_below
+from boolab.worlds.patterns import Patterns
 
-MAX_PATTERNS: Final = 2**20
+MAX_PATTERNS: Final = 2**18
 """The largest file of patterns that is read, in bytes."""
 MAX_INDEX: Final = 2**28
 """The largest index of the user that is read, in bytes."""
-_QUESTION: Final = 2**14
-"""How much is asked at once, in bytes: less than a pipe holds."""
 _FILE: Final = ".gitignore"
 _SHARED_INDEX: Final = re.compile(r"sharedindex\.([0-9a-f]{40,64})")
 
@@ -38,33 +33,20 @@ class Ignored:
         git_dir: A git directory of boolab's own, for this alone.
         repository: The user's repository.
         origin: The folder of the user's working tree whose patterns hold.
-
-    Attributes:
-        unread: The files of patterns that are there and were not read, and why not.
     """
 
     def __init__(self, git_dir: Path, repository: Repository, origin: Path) -> None:
-        self.unread: dict[str, str] = {}
-        self._tree = git_dir / "tree"
-        self._tree.mkdir()
-        (git_dir / "info").mkdir()
-        (git_dir / "info/exclude").write_bytes(self._general(git_dir, repository, origin))
-        self._git = Git(git_dir, {"GIT_WORK_TREE": str(self._tree)})
+        self._unread: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        self._general = self._above(git_dir, repository, origin)
         self._texts: dict[bytes, bytes] = {}
+        self._files: dict[bytes, Patterns] = {}
         self._verdicts: dict[bytes, bool] = {}
-        self._at_end = ExitStack()
-        self._answers: Conversation | None = None
 
-    def cancel(self) -> None:
-        """Kill the git command under way."""
-        self._git.cancel()
-
-    @contextmanager
-    def asked(self) -> Iterator[None]:
-        """The time in which it is asked: git knows nothing of a file of patterns that changes after it was read."""
-        with ExitStack() as self._at_end:
-            yield
-        self._answers = None
+    @property
+    def unread(self) -> dict[str, str]:
+        """The files of patterns that are there and were not read, and why not."""
+        return dict(sorted((self._unread | self._refused).items()))
 
     def read(self, folder: int, path: bytes, entry: os.DirEntry[str] | None) -> None:
         """Take in the patterns in a folder, before it is asked about names in there.
@@ -75,15 +57,13 @@ class Ignored:
             entry: Its file of patterns, if it has one.
         """
         text = b""
+        name = os.fsdecode(path) + _FILE
         if entry is not None:
-            text = self._read(os.fsdecode(path) + _FILE, lambda: read_file(_FILE, MAX_PATTERNS, within=folder))
-        if text == self._texts.get(path, b""):
-            return
-        self._texts[path] = text
-        self._verdicts.clear()
-        place = self._tree / os.fsdecode(path)
-        place.mkdir(parents=True, exist_ok=True)
-        (place / _FILE).write_bytes(text)
+            text = self._read(name, lambda: read_file(_FILE, MAX_PATTERNS, within=folder))
+        if text != self._texts.get(path, b""):
+            self._texts[path] = text
+            self._files[path] = self._patterns(name, text)
+            self._verdicts.clear()
 
     def of(self, path: bytes, listed: Collection[str], folders: Collection[str]) -> set[str]:
         """Those of these names that are ignored.
@@ -93,47 +73,65 @@ class Ignored:
             listed: The names.
             folders: Which names are of folders.
         """
-        full = {name: path + os.fsencode(name) + (b"/" if name in folders else b"") for name in listed}
-        unknown = [name for name in full.values() if name not in self._verdicts]
-        for name in unknown:
-            if name.endswith(b"/"):  # git looks whether it is one
-                (self._tree / os.fsdecode(name)).mkdir(parents=True, exist_ok=True)
-        for batch in _batches(unknown):
-            self._ask(batch)
-        return {name for name, asked in full.items() if self._verdicts[asked]}
+        found = set()
+        for name in listed:
+            full = path + os.fsencode(name) + (b"/" if name in folders else b"")
+            if full not in self._verdicts:
+                self._verdicts[full] = self._verdict(path, full)
+            if self._verdicts[full]:
+                found.add(name)
+        return found
 
-    def _ask(self, batch: list[bytes]) -> None:
-        if self._answers is None:
-            options = ("-z", "--stdin", "--verbose", "--non-matching", "--no-index")
-            self._answers = self._at_end.enter_context(self._git.conversation("check-ignore", *options, codes=(0, 1)))
-        self._answers.ask(b"".join(b"./" + name.removesuffix(b"/") + b"\0" for name in batch))
-        for name in batch:
-            _source, _line, pattern, _name = [self._answers.until(b"\0") for _ in range(4)]
-            self._verdicts[name] = bool(pattern) and not pattern.startswith(b"!")
+    def _verdict(self, folder: bytes, full: bytes) -> bool:
+        """Whether a name is ignored: the nearest file of patterns that is about it decides."""
+        text = full.decode("latin-1")
+        for above in _upwards(folder):
+            patterns = self._files.get(above)
+            verdict = None if patterns is None else patterns.verdict(text[len(above) :])
+            if verdict is not None:
+                return verdict
+        return next(
+            (found for before, patterns in self._general if (found := patterns.verdict(before + text)) is not None),
+            False,
+        )
+
+    def _patterns(self, name: str, text: bytes) -> Patterns:
+        self._refused.pop(name, None)
+        try:
+            return Patterns(text)
+        except ValueError as error:
+            self._refused[name] = str(error)
+            return Patterns(b"")
 
     def _read(self, name: str, read: Callable[[], bytes]) -> bytes:
         """What a file of patterns holds; nothing if it is not there, or is not read."""
-        self.unread.pop(name, None)
+        self._unread.pop(name, None)
         try:
             return read()
         except FileNotFoundError:
             return b""
         except OSError as error:
-            self.unread[name] = error.strerror or type(error).__name__
+            self._unread[name] = error.strerror or type(error).__name__
             return b""
 
-    def _general(self, git_dir: Path, repository: Repository, origin: Path) -> bytes:
-        """The patterns that hold in the folder, but for those in its own files."""
+    def _above(self, git_dir: Path, repository: Repository, origin: Path) -> list[tuple[str, Patterns]]:
+        """The patterns that hold in the folder, but for those in its own files, highest precedence first.
+
+        Each with the path from their file to the folder.
+        """
         folder = origin.relative_to(repository.top).parts
-        sources = [(0, self._users(git_dir, repository)), (0, self._of_repository(repository))]
-        for depth in range(len(folder)):
-            with folder_handle(repository.top) as top, folder_handle(Path(*folder[:depth]), top) as above:
-                name = str(Path(*folder[:depth], _FILE))
-                text = self._read(
-                    f"{'../' * (len(folder) - depth)}{name}", lambda: read_below(above, _FILE, MAX_PATTERNS)
-                )
-            sources.append((depth, text))
-        return patterns_for(folder, sources)
+        before = ["".join(f"{part}/" for part in folder[depth:]) for depth in range(len(folder) + 1)]
+        sources = [
+            ("core.excludesFile", before[0], self._users(git_dir, repository)),
+            (".git/info/exclude", before[0], self._of_repository(repository)),
+        ]
+        with folder_handle(repository.top) as top:
+            for depth in range(len(folder)):
+                name = f"{'../' * (len(folder) - depth)}{_FILE}"
+                path = str(Path(*folder[:depth], _FILE))
+                text = self._read(name, lambda path=path: read_below(top, path, MAX_PATTERNS))  # type: ignore[misc]
+                sources.append((name, before[depth], text))
+        return [(os.fsencode(rest).decode("latin-1"), self._patterns(name, text)) for name, rest, text in sources[::-1]]
 
     def _users(self, git_dir: Path, repository: Repository) -> bytes:
         """The user's own patterns, which hold in all repositories, or those that this one has in their place."""
@@ -187,57 +185,10 @@ def tracked_files(git_dir: Path, repository: Repository, origin: Path) -> list[b
     return [name.removeprefix(above) for name in listed if name.startswith(above)]
 
 
-def _batches(listed: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """A list in parts that are asked at once."""
-    batch: list[bytes] = []
-    size = 0
-    for name in listed:
-        if batch and size + len(name) > _QUESTION:
-            yield batch
-            batch, size = [], 0
-        batch.append(name)
-        size += len(name) + 3
-    if batch:
-        yield batch
-
-
-def patterns_for(folder: tuple[str, ...], sources: Iterable[tuple[int, bytes]]) -> bytes:
-    r"""The patterns that hold in a folder, lowest precedence first.
-
-    Args:
-        folder: The names that lead from the repository's top to the folder.
-        sources: How many of these names lead to a file of patterns, and what it holds; lowest precedence first.
-
-    Example:
-        >>> patterns_for(("src", "app"), [(0, b"*.log\n/src/app/out\n/docs\n"), (1, b"!keep.log\napp/tmp/")])
-        b'*.log\n/out\n!keep.log\n/tmp/\n'
-    """
-    lines = []
-    for depth, text in sources:
-        for line in text.splitlines():
-            kept = _rewritten(line, folder[depth:])
-            if kept:
-                lines.append(kept + b"\n")
-    return b"".join(lines)
-
-
-def _rewritten(line: bytes, names: tuple[str, ...]) -> bytes:
-    """One line, for a folder that these names lead to; empty if it holds for nothing in there."""
-    if not names:
-        return line
-    bare = re.sub(rb"(?<!\\)\s+$", b"", line)
-    if not bare or bare.startswith(b"#"):
-        return b""
-    negated, pattern = (b"!", bare[1:]) if bare.startswith(b"!") else (b"", bare)
-    if b"/" not in pattern.rstrip(b"/") or pattern.startswith(b"**/"):
-        return bare  # it holds at any depth
-    parts = pattern.strip(b"/").split(b"/")
-    for place, name in enumerate(names):
-        if place >= len(parts) - 1 and parts[-1] != b"**":
-            return b""  # it names the folder itself, or one above it: the folder was chosen all the same
-        if parts[place] == b"**":
-            return negated + b"/".join(parts[place:]) + (b"/" if pattern.endswith(b"/") else b"")
-        if not fnmatchcase(name, parts[place].decode("utf-8", "surrogateescape")):
-            return b""
-    rest = b"/".join(parts[len(names) :])
-    return negated + b"/" + rest + (b"/" if pattern.endswith(b"/") else b"")
+def _upwards(folder: bytes) -> list[bytes]:
+    """A folder and all above it, each with a slash at its end; the last one is empty."""
+    found = [folder]
+    while folder:
+        folder = folder[: folder[:-1].rfind(b"/") + 1]
+        found.append(folder)
+    return found

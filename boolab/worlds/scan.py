@@ -127,7 +127,7 @@ class Scan:
         self._before, self._writer, self._check = before, writer, check
         self._began = time.time_ns()
         try:
-            with folder_handle(root) as top, ignored.asked():
+            with folder_handle(root) as top:
                 tree = self._folder(top, b"", 0, is_ignored=False, is_forced=False)
         except (FileNotFoundError, NotADirectoryError) as error:
             if str(error.filename) != str(root):

@@ -72,6 +72,8 @@ def files_of(folder: Path) -> Files:
                 elif entry.is_dir():
                     found[name] = ("folder", b"")
                     waiting.append(name + b"/")
+                elif not entry.is_file():
+                    found[name] = ("pipe", b"")
                 else:
                     kind = "program" if entry.stat().st_mode & stat.S_IXUSR else "file"
                     found[name] = (kind, Path(os.fsdecode(entry.path)).read_bytes())

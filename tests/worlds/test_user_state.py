@@ -8,12 +8,16 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
 
 import pytest
 
 import boolab as bl
+from boolab.io.files import open_file
+from boolab.worlds import scan
 from tests.support.cases import first
 from tests.support.git_worlds import (
     Edit,
@@ -140,45 +144,42 @@ def assert_sound(root: Path, before: Files) -> None:
 
 # Cancelled in mid-snapshot.
 
-BLOCKING = """#!/bin/sh
-case "$*" in *check-ignore*) if [ -e {armed} ]; then echo > {reached}; exec sleep 60; fi;; esac
-exec {git} "$@"
-"""
-
 
 def test_a_run_cancelled_in_mid_snapshot_has_a_record_that_can_be_used(
     tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = repository(tmp_path / "r")
     before = users_own(root)
-    armed, reached, slow = tmp_path / "armed", tmp_path / "reached", tmp_path / "bin"
-    os.mkfifo(reached)
-    slow.mkdir()
-    real = git(root, "--exec-path").decode().strip() + "/git"
-    (slow / "git").write_text(BLOCKING.format(armed=armed, reached=reached, git=real))
-    (slow / "git").chmod(0o755)
-    edits = [write("x", "1"), all_of([write("x", "2"), write("new"), lambda _: armed.touch()]), write("x", "3")]
+    armed, reached, cancelled = threading.Event(), threading.Event(), threading.Event()
+    edits = [write("x", "1"), all_of([write("x", "2"), write("new"), lambda _: armed.set()]), write("x", "3")]
 
-    async def cancelled() -> bl.Run:
-        with monkeypatch.context() as patch:
-            patch.setenv("PATH", f"{slow}{os.pathsep}{os.environ['PATH']}")
-            world = bl.GitWorld(root)
-            run = bl.run(None, "Edit.", model=editor(edits), tools=[edit_tool(edits)], world=world, policy="naive")
-            task = asyncio.create_task(run)
-            await asyncio.to_thread(reached.read_text)  # the event loop is free while git works
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError) as caught:
-                await task
+    def blocking(path: str, within: int) -> BufferedReader:
+        if armed.is_set():
+            reached.set()
+            cancelled.wait()
+        return open_file(path, within)
+
+    async def cancel() -> bl.Run:
+        run = bl.run(
+            None, "Edit.", model=editor(edits), tools=[edit_tool(edits)], world=bl.GitWorld(root), policy="naive"
+        )
+        task = asyncio.create_task(run)
+        await asyncio.to_thread(reached.wait)  # the event loop is free while files are read
+        task.cancel()
+        asyncio.get_running_loop().call_soon(cancelled.set)
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
         found = caught.value.run  # type: ignore[attr-defined]
         assert isinstance(found, bl.Run)
         return found
 
-    run = asyncio.run(cancelled())
+    with monkeypatch.context() as patch:
+        patch.setattr(scan, "open_file", blocking)
+        run = asyncio.run(cancel())
     assert (run.stop_reason, run.n_steps, list(kept(run))) == ("aborted", 2, [0, 1])
     assert users_own(root) == before | {b"worktree/x": ("file", b"2"), b"worktree/new": ("file", b"")}
     with pytest.raises(bl.SettingError, match=r"after step 2 were not kept: the run was cancelled .* after: 0, 1"):
         branched(run, 2, bl.GitWorld(root), edits)
-    armed.unlink()
     branch = branched(run, 1, bl.GitWorld(root, into=tmp_path / "branch"), edits)
     assert (branch.stop_reason, (tmp_path / "branch/x").read_text()) == ("finished", "3")
     assert list(state.iterdir()) == []
