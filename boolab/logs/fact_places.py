@@ -166,8 +166,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 TASK_SOURCES: Final = frozenset(
     {
-        "atif", "boolab", "inspect", "intercode", "mini_swe_agent", "openhands", "openhands_sdk", "swe_agent",
-        "tau2_bench", "tau_bench",
+        "agentdojo", "atif", "boolab", "inspect", "intercode", "mini_swe_agent", "openhands", "openhands_sdk",
+        "swe_agent", "tau2_bench", "tau_bench",
     }
 )  # fmt: skip
 """The sources whose tasks may be identifiers. In logs of other sources the task is what the user wrote."""

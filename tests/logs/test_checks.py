@@ -50,6 +50,7 @@ BY_HAND: Final = {"anthropic_messages", "claude_code", "openai_chat", "otel"}
 """Formats whose samples have no totals: tests below write them."""
 
 NONE: Final[Mapping[str, str]] = {
+    "agentdojo": "only the verdicts, which are read as they are",
     "cline": "neither the messages nor the manifest beside them have totals",
     "parquet": "boolab's own: a damaged file is refused, and steps are numbered",
     "store": "boolab's own: read whole or not at all",

@@ -7,7 +7,9 @@ from boolab.logs.load import readers
 from boolab.logs.sources import scope_of
 from tests.support.helpers import play
 
-RUN = {"tau_bench", "tau2_bench", "swe_agent", "mini_swe_agent", "inspect", "intercode", "openhands"}
+RUN = {
+    "agentdojo", "inspect", "intercode", "mini_swe_agent", "openhands", "swe_agent", "tau2_bench", "tau_bench",
+}  # fmt: skip
 """Benchmarks, and harnesses whose limits hold for the whole task."""
 TURN = {
     "anthropic_messages", "atif", "claude_code", "cline", "codex", "gemini", "openai_chat", "opencode",

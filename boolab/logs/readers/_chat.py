@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.finish_reasons import finish_reason
+from boolab.core.text import count
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
+from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, first_choice, scores_of, time_ms, unique
@@ -32,8 +34,8 @@ _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 _BLOCKS: Final = (*_CALLS, "tool_result", "mcp_tool_result", "thinking", "redacted_thinking")
 _SERVER_RESULT: Final = "_tool_result"
 _FOREIGN: Final = frozenset((
-    "epoch", "eval", "history", "kwargs", "loglines", "messages_display", "projectHash", "reward_info", "samples",
-    "schema_version", "sessionID", "simulations", "steps", "termination_reason", "traj", "trajectory",
+    "epoch", "eval", "history", "kwargs", "loglines", "messages_display", "pipeline_name", "projectHash", "reward_info",
+    "samples", "schema_version", "sessionID", "simulations", "steps", "termination_reason", "traj", "trajectory",
     "trajectory_format",
 ))  # fmt: skip
 """Keys beside `messages` that only other formats have."""
@@ -199,6 +201,10 @@ class Chat:
         self.builder = RunBuilder(source, damage)
         self._damage = damage
         self._taken = 0
+        self._call_keys: list[str] = []
+        """The keys of the first call."""
+        self._misplaced = 0
+        """How many calls stand in messages of the user."""
         self.about = about
         if system := about.get("system"):
             self.builder.add_message("system", content_text(system), opens_turn=False)
@@ -212,20 +218,37 @@ class Chat:
             return
         self._taken += 1
         if role == "assistant":
+            self._call_keys = self._call_keys or [*mapping(next(iter(items(message.get("tool_calls"))), None))]
             add_reply(self.builder, message, time)
         elif role in ("tool", "function"):
             call_id = text(message.get("tool_call_id")) or _first_open_call(self.builder)
             self.builder.add_result(call_id, content_text(content), is_error=None, time=time)
         elif role == "user":
+            blocks = sum(mapping(block).get("type") in _CALLS for block in items(content))
+            self._misplaced += blocks + len(items(message.get("tool_calls")))
             _user(self.builder, content, time)
         else:
             self.builder.add_message("system", content_text(content), opens_turn=False, time=time)
+
+    def _refuse_nameless_calls(self) -> None:
+        """Raise an error if no call has a name: they are of a dialect that is not read."""
+        calls = [call for step in self.builder.steps for call in step.calls]
+        if calls and not any(call.name for call in calls):
+            keys = ", ".join(self._call_keys) or "none"
+            msg = (
+                f"{count(len(calls), 'call')}, none with a name as in OpenAI's or Anthropic's API (the first has "
+                f"the keys {keys}): a dialect that is not read"
+            )
+            raise RunFormatError(msg, path=self._damage.path)
 
     def runs(self) -> list[Run]:
         """The run, unless it is empty. Its id is empty if the file has none."""
         if self.builder.is_empty:
             return []
+        self._refuse_nameless_calls()
         about = self.about
+        if self._misplaced:
+            self.builder.totals.compare("messages of the user", "calls", self._misplaced, 0)
         for name in _COUNTS:
             self.builder.totals.compare(name, "messages", whole(about.get(name)), self._taken)
         ids = (about.get(name) for name in _IDS)

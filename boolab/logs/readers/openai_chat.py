@@ -33,6 +33,7 @@ SUFFIXES: Final = (".jsonl", ".json")
 PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON or JSON lines with "messages", or of messages with a "role" and a "content"'
 
+_REQUEST: Final = frozenset({"call_type", "kwargs", "litellm_call_id", "litellm_params", "spend"})
 _BEGINNING: Final = 65_536
 
 
@@ -57,7 +58,7 @@ def _refuse_request(path: Path) -> None:
     with unpacked(path) as file:
         if _is_request(Head(file.read(_BEGINNING), path)):
             msg = (
-                "one request of a model with its response, as OpenHands' SDK logs them: it repeats the messages of the "
+                "one request of a model, as OpenHands' SDK and LiteLLM log them: it repeats the messages of the "
                 "requests before it, so that a folder of them would count each step many times; the events of the "
                 "conversation hold the run"
             )
@@ -65,4 +66,4 @@ def _refuse_request(path: Path) -> None:
 
 
 def _is_request(head: Head) -> bool:
-    return {"messages", "kwargs"} <= head.first.keys()
+    return "messages" in head.first and not _REQUEST.isdisjoint(head.first)

@@ -162,7 +162,7 @@ def test_a_head_that_ends_in_the_middle_of_a_message_is_enough() -> None:
 def test_a_log_of_one_request_is_refused_with_what_holds_the_run(tmp_path: Path) -> None:
     path = tmp_path / "request.json"
     path.write_text(json.dumps({"messages": [USER], "kwargs": {}, "response": {"choices": [{"message": SAYS}]}}))
-    with pytest.raises(RunFormatError, match=r"request\.json:1: one request of a model .* the events of"):
+    with pytest.raises(RunFormatError, match=r"request\.json:1: one request of a model, .* the events of"):
         load_runs(path)
 
 

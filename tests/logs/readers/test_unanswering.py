@@ -100,7 +100,9 @@ def lines(*values: Any) -> str:
     return "".join(json.dumps(value) + "\n" for value in values)
 
 
+AGENTDOJO = {"suite_name": "s", "pipeline_name": "p", "user_task_id": "t", "messages": OPENAI}
 CASES: dict[str, tuple[str, str, int | None]] = {
+    "agentdojo": ("none.json", json.dumps(AGENTDOJO), None),
     "anthropic_messages": ("a.jsonl", lines({"system": "s", "messages": ANTHROPIC}), 1),
     "atif": ("a.jsonl", lines({"schema_version": "ATIF-v1.4", "session_id": "s", "steps": ATIF_STEPS}), 1),
     "claude_code": ("s.jsonl", lines(*CLAUDE), 3),
