@@ -16,7 +16,9 @@ from boolab.core.types import Run, Step
 FAILED_FINISH: Final = frozenset({"length", "content_filter", "error"})
 """The finish reasons of a response that did not come to its own end, in boolab's vocabulary."""
 
-FINISHING: Final = frozenset({"attempt_completion", "complete_task", "final_answer", "finish", "submit"})
+FINISHING: Final = frozenset(
+    {"attempt_completion", "complete_task", "final_answer", "finish", "mark_task_complete", "submit", "task_complete"}
+)
 """Tools whose call ends the run: harnesses that have them often log no result (OpenHands logs none)."""
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, Final
 
+from boolab.core.endings import FINISHING
 from boolab.core.types import (
     MIXED,
     REDACTED,
@@ -110,6 +111,14 @@ class StepBuilder:
     def begin_record(self) -> None:
         """Note that another record of the log is about this response: what it has already is not added again."""
         self._earlier_texts = frozenset((*self.text, *self.reasoning))
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether it calls a tool that ends a run, and the call did not fail."""
+        answered = zip(self.calls, self.results, strict=True)
+        return any(
+            call.name in FINISHING and (result is None or result.is_error is not True) for call, result in answered
+        )
 
     def add_text(self, text: str) -> None:
         """Add a part of the text, unless it is empty or was added from an earlier record."""
@@ -492,9 +501,13 @@ class RunBuilder:
         self.add_step_event(step, "subagent", time, run_id=run_id, agent=agent, reason=None, call_id=call_id)
 
     def stop_reason(self) -> StopReason:
-        """`finished` if the last response has no calls and no error, and the file is not truncated; else `aborted`."""
+        """`finished` if the last response has no error and no calls, or one that ends a run; else `aborted`.
+
+        A run of a truncated file is `aborted` too.
+        """
         self._drop_copies()
-        if self.truncated or not self.steps or self.steps[-1].calls or self.steps[-1].error:
+        last = self.steps[-1] if self.steps else None
+        if self.truncated or last is None or last.error or (last.calls and not last.ends_run):
             return "aborted"
         return "finished"
 

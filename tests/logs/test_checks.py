@@ -282,7 +282,10 @@ def atif(steps: list[dict[str, Any]], version: str = "1.7") -> dict[str, Any]:
 def blocks(metrics: list[int]) -> Iterator[dict[str, Any]]:
     for number, tokens in enumerate(metrics, 2):
         usage = {"prompt_tokens": tokens, "completion_tokens": 10}
-        yield {"step_id": number, "source": "agent", "message": f"block {number}", "metrics": usage}
+        call = {"tool_call_id": f"c{number}", "function_name": "ls", "arguments": {"number": number}}
+        answer = {"results": [{"source_call_id": f"c{number}", "content": "a.py"}]}
+        step = {"step_id": number, "source": "agent", "message": f"block {number}", "metrics": usage}
+        yield {**step, "tool_calls": [call], "observation": answer}
 
 
 def test_a_step_for_each_block_of_a_response_is_named(tmp_path: Path) -> None:

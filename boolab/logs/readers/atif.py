@@ -6,8 +6,16 @@ and more; github.com/harbor-framework/harbor, rfcs/0001-trajectory-format.md):
 - An agent's step is a step, unless no model was called for it (`llm_call_count` 0) or it is a copy
   (`is_copied_context`). `step_id` also counts the messages of users and of the system.
 - A result answers the call of the same step with its id. Results without ids answer the calls in order, if there are as
-  many. The format has no errors and no finish reasons, so both are unknown.
-- `prompt_tokens` include the cached ones.
+  many. The format has no errors and no finish reasons: they are unknown but where a converter of Harbor adds them
+  (`tool_result_is_error`, `stop_reason`, an exit code in the metadata of a result). Its converter of Claude Code marks
+  every step (`is_sidechain`) and copies each flag, so a result without one is no error.
+- A run whose last step calls a tool that ends a run (`finish`, `mark_task_complete`, ...) has finished.
+- `prompt_tokens` include the cached ones, in Harbor's ATIF-v1.2 without those written to the cache, which are added.
+- Harbor's converters of 2025 write a step for each block of a response, and repeat its metrics in each. Steps in a row
+  with the same metrics are one response if they also have the same request or time, if no result is between them, or
+  if the metrics have the cached tokens, as the whole input grows with each response. Others stay as they are.
+- A step with `is_sidechain` is of a subagent, by its `agent_id`; without one, each prompt in a sidechain begins
+  another. It is a run of its own. The call with its prompt, or whose result names it, started it.
 - Each embedded trajectory in `subagent_trajectories` is a run. A result's `subagent_trajectory_ref` names the one that
   its call started.
 - If `source` is withheld, a step with metrics, calls or reasoning is the agent's.
@@ -18,15 +26,28 @@ and more; github.com/harbor-framework/harbor, rfcs/0001-trajectory-format.md):
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from boolab.core.types import Run, Usage
-from boolab.io.json_input import Damage, flag, items, json_values, mapping, micro, parse_exactly, text, whole
-from boolab.logs.atif_format import is_own, run_of_trajectory
+from boolab.core.finish_reasons import finish_reason
+from boolab.core.types import Role, Run, StopReason, ToolCall, Usage
+from boolab.io.json_input import (
+    Damage,
+    flag,
+    items,
+    json_object,
+    json_values,
+    mapping,
+    micro,
+    parse_exactly,
+    text,
+    whole,
+)
+from boolab.logs.atif_format import EXTRA, is_own, run_of_trajectory
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, content_text, epoch_ms
+from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, named
 
 NAME: Final = "atif"
 SCOPE: Final = "turn"
@@ -36,6 +57,16 @@ PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON objects with "schema_version": "ATIF-v1..." and "steps"'
 
 _SCHEMA: Final = "ATIF-v"
+_EXCLUDING: Final = ("ATIF-v1.0", "ATIF-v1.1", "ATIF-v1.2")
+"""The versions in which `prompt_tokens` of Harbor exclude the tokens that were written to the cache."""
+_TOTALS: Final = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "cached_tokens": "cached_tokens",
+}
+_CACHED: Final = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
+_DELEGATES: Final = ("Task", "Agent")
+"""The tools of Claude Code that start subagents."""
 _AGENTPILE: Final = "agentpile"
 
 
@@ -81,15 +112,19 @@ def runs_of(
     The run's id is `name` if it has none, and is made unique among those `taken` by other runs of the file.
     """
     run_id = _free(text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name, taken)
-    builder = RunBuilder(source, damage)
     if damage is not None:
         damage.versions.add(text(trajectory.get("schema_version")))
-    for step in items(trajectory.get("steps")):
-        _take(builder, mapping(step))
+    main, sides = _agents(trajectory, source, damage)
+    builder = main.builder
     extra_facts = _agentpile(trajectory)
     agent = mapping(trajectory.get("agent"))
     runs = []
-    _state_totals(builder, trajectory)
+    _state_totals(builder, trajectory, [main, *sides])
+    callers = [_find_caller([main, *sides], side) for side in sides]
+    ids = [f"{run_id}/{side.id}" for side in sides]
+    for side_id, caller in zip(ids, callers, strict=True):
+        if caller is not None:
+            caller.owner.builder.add_subagent(caller.step, caller.call_id, side_id, caller.agent)
     if not builder.is_empty:
         run = builder.build(
             run_id,
@@ -101,6 +136,12 @@ def runs_of(
             success=flag(mapping(extra_facts.get("outcome")).get("success")),
         )
         runs.append(run)
+    for side_id, side, caller in zip(ids, sides, callers, strict=True):
+        if not side.builder.is_empty:
+            ended = caller is not None and caller.answered and bool(side.builder.steps)
+            stop: StopReason | None = "finished" if ended and side.builder.steps[-1].complete else None
+            agent_name = caller.agent if caller is not None and caller.agent else "subagent"
+            runs.append(side.builder.build(side_id, stop, agent=agent_name, parent_run_id=run_id))
     for number, child in enumerate(items(trajectory.get("subagent_trajectories")), 1):
         known = {*taken, run_id, *(run.run_id for run in runs)}
         name = f"{run_id}/{number}"
@@ -108,17 +149,178 @@ def runs_of(
     return runs
 
 
-def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any]) -> None:
+class _Agent:
+    """Builds the run of the agent, or of a subagent whose steps are among the agent's."""
+
+    def __init__(self, name: str, builder: RunBuilder, *, excludes_written: bool, shows_results: bool) -> None:
+        self.id = name
+        self.builder = builder
+        self.prompt = ""
+        """The first message of its user."""
+        self.named: dict[str, str] = {}
+        """The subagents that results name, by call."""
+        self.raw: Counter[str] = Counter()
+        """The sums of the metrics of all steps, those included that repeat them."""
+        self._excludes_written = excludes_written
+        self._shows_results = shows_results
+        self._before: Mapping[str, Any] = {}
+        """The step before, if it is the agent's."""
+
+    def take(self, step: Mapping[str, Any]) -> None:
+        """Add a step."""
+        time = epoch_ms(step.get("timestamp"))
+        if _is_agents(step):
+            if step.get("is_copied_context") is not True and step.get("llm_call_count") != 0:
+                self._reply(step, time)
+                self._before = step
+            return
+        self._before = {}
+        opens = step.get("source") == "user" or _agentpile(step).get("role") == "user"
+        content = content_text(step.get("message"))
+        self.prompt = self.prompt or (content.strip() if opens else "")
+        if content or opens:
+            role: Role = "system" if step.get("source") == "system" else "user"
+            self.builder.add_message(role, content, opens_turn=opens, time=time)
+
+    def _reply(self, step: Mapping[str, Any], time: int | None) -> None:
+        metrics, extra = mapping(step.get("metrics")), mapping(step.get("extra"))
+        self.raw.update({name: figure for name in _TOTALS if (figure := whole(metrics.get(name))) is not None})
+        if self._repeats(step):
+            reply = self.builder.steps[-1]
+            self.builder.extend_response(reply, time)
+        else:
+            reply = self.builder.add_response(time, model=text(step.get("model_name")))
+            reply.usage = _usage(metrics, excludes_written=self._excludes_written)
+        reply.add_text(content_text(step.get("message")))
+        reply.add_reasoning(text(step.get("reasoning_content")))
+        more = mapping(metrics.get("extra"))
+        reply.finish_reason = finish_reason(extra.get("stop_reason")) or reply.finish_reason
+        reply.effort = effort_of(step.get("reasoning_effort"), extra.get("reasoning_effort")) or reply.effort
+        reply.speed = named(more.get("speed")) or reply.speed
+        reply.service_tier = named(more.get("service_tier")) or reply.service_tier
+        self.builder.note_origin(cwd=extra.get("cwd"))
+        before = len(reply.calls)
+        raw = mapping(_agentpile(step).get("calls"))
+        for call in items(step.get("tool_calls")):
+            call_id = text(mapping(call).get("tool_call_id"))
+            arguments = mapping(raw.get(call_id)).get("arguments_raw")
+            given = mapping(call).get("arguments") if arguments is None else arguments
+            self.builder.add_call(reply, call_id, text(mapping(call).get("function_name")), given)
+        results = items(mapping(step.get("observation")).get("results"))
+        for call_id, result, failed in _answers(step, reply.calls[before:], results):
+            self.builder.add_result(call_id, content_text(result.get("content")), is_error=failed, time=time)
+            self.named[call_id] = text(_result_facts(result).get("agentId"))
+            for ref in items(result.get("subagent_trajectory_ref")):
+                child = text(mapping(ref).get("trajectory_id")) or text(mapping(ref).get("session_id"))
+                self.builder.add_subagent(reply, call_id, child or None, time=time)
+
+    def _repeats(self, step: Mapping[str, Any]) -> bool:
+        """Whether a step is another block of the response before."""
+        before = self._before
+        if not before or not self.builder.steps:
+            return False
+        asked, request = (text(mapping(one.get("extra")).get("requestId")) for one in (before, step))
+        if request and asked:
+            return request == asked
+        metrics = mapping(step.get("metrics"))
+        if metrics != before.get("metrics") or not any(whole(metrics.get(name)) for name in _TOTALS):
+            return False
+        if before.get("model_name") != step.get("model_name") or EXTRA in mapping(step.get("extra")):
+            return False
+        same_time = step.get("timestamp") is not None and step.get("timestamp") == before.get("timestamp")
+        answered = bool(items(mapping(before.get("observation")).get("results")))
+        alone = not answered and (self._shows_results or not before.get("tool_calls"))
+        grows = not _CACHED.isdisjoint(mapping(metrics.get("extra"))) and bool(whole(metrics.get("prompt_tokens")))
+        return same_time or alone or grows
+
+
+class _Caller(NamedTuple):
+    """The call that started a subagent: whose, of which step, the subagent's name, and whether it has a good result."""
+
+    owner: _Agent
+    step: StepBuilder
+    call_id: str
+    agent: str
+    answered: bool
+
+
+def _agents(trajectory: Mapping[str, Any], source: str, damage: Damage | None) -> tuple[_Agent, list[_Agent]]:
+    """The agent, and the subagents whose steps are among its own."""
+    listed = [mapping(step) for step in items(trajectory.get("steps"))]
+    agent = mapping(trajectory.get("agent"))
+    about = mapping(agent.get("extra"))
+    shows_results = any(items(mapping(step.get("observation")).get("results")) for step in listed)
+    excludes_written = text(trajectory.get("schema_version")) in _EXCLUDING
+
+    def begin(name: str) -> _Agent:
+        builder = RunBuilder(source, damage)
+        builder.version = named(agent.get("version"))
+        builder.effort = effort_of(agent.get("reasoning_effort"), about.get("reasoning_effort"))
+        branches, folders = items(about.get("git_branches")), items(about.get("cwds"))
+        builder.note_origin(
+            git_commit=about.get("git_commit"),
+            git_branch=branches[0] if len(branches) == 1 else about.get("git_branch"),
+            cwd=folders[0] if len(folders) == 1 else about.get("cwd"),
+            entrypoint=about.get("entrypoint"),
+        )
+        return _Agent(name, builder, excludes_written=excludes_written, shows_results=shows_results)
+
+    main, sides = begin(""), dict[str, _Agent]()
+    nameless = 0
+    for step in listed:
+        extra = mapping(step.get("extra"))
+        if extra.get("is_sidechain") is not True:
+            main.take(step)
+            continue
+        name = text(extra.get("agent_id"))
+        if not name:
+            last = sides.get(f"sidechain-{nameless}")
+            nameless += last is None or (step.get("source") == "user" and bool(last.builder.steps))
+            name = f"sidechain-{nameless}"
+        if name not in sides:
+            sides[name] = begin(name)
+        sides[name].take(step)
+    return main, list(sides.values())
+
+
+def _find_caller(agents: Sequence[_Agent], side: _Agent) -> _Caller | None:
+    """The call that started a subagent: the one whose result names it, else the first free one with its prompt."""
+    free = None
+    for owner in agents:
+        for step in owner.builder.steps if owner is not side else ():
+            for call, result in zip(step.calls, step.results, strict=True):
+                child = owner.named.get(call.id)
+                if call.name not in _DELEGATES or child not in (None, "", side.id):
+                    continue
+                given = json_object(call.arguments)
+                answered = result is not None and result.is_error is not True
+                caller = _Caller(owner, step, call.id, text(given.get("subagent_type")), answered)
+                if child == side.id:
+                    return caller
+                if free is None and side.prompt and text(given.get("prompt")).strip() == side.prompt:
+                    free = caller
+    if free is not None:
+        free.owner.named[free.call_id] = side.id
+    return free
+
+
+def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any], agents: Sequence[_Agent]) -> None:
     totals = mapping(trajectory.get("final_metrics"))
     place = "final_metrics"
     builder.totals.compare(
         f"{place}.total_steps", "steps", whole(totals.get("total_steps")), len(items(trajectory.get("steps")))
     )
+    for name, figure in _TOTALS.items():
+        usages = [step.usage for agent in agents for step in agent.builder.steps]
+        read = sum(getattr(usage, figure) or 0 for usage in usages)
+        raw = sum(agent.raw[name] for agent in agents)
+        stated = whole(totals.get(f"total_{name}"))
+        if len(agents) > 1 or read != raw:  # of all agents, and of blocks that repeat it
+            builder.totals.compare(place, figure, stated, raw if stated == raw else read)
+        else:
+            builder.state(place, **{figure: stated})
     builder.state(
         place,
-        input_tokens=whole(totals.get("total_prompt_tokens")),
-        output_tokens=whole(totals.get("total_completion_tokens")),
-        cached_tokens=whole(totals.get("total_cached_tokens")),
         cost=micro(totals.get("total_cost_usd")) or None,
     )
 
@@ -126,20 +328,6 @@ def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any]) -> None:
 def _free(run_id: str, taken: Collection[str]) -> str:
     names = itertools.chain([run_id], (f"{run_id}/{number}" for number in itertools.count(2)))
     return next(name for name in names if name not in taken)
-
-
-def _take(builder: RunBuilder, step: Mapping[str, Any]) -> None:
-    time = epoch_ms(step.get("timestamp"))
-    if _is_agents(step):
-        if step.get("is_copied_context") is not True and step.get("llm_call_count") != 0:
-            _reply(builder, step, time)
-        return
-    opens = step.get("source") == "user" or _agentpile(step).get("role") == "user"
-    content = content_text(step.get("message"))
-    if content or opens:
-        builder.add_message(
-            "system" if step.get("source") == "system" else "user", content, opens_turn=opens, time=time
-        )
 
 
 def _is_agents(step: Mapping[str, Any]) -> bool:
@@ -151,45 +339,62 @@ def _is_agents(step: Mapping[str, Any]) -> bool:
     return bool(step.get("metrics") or step.get("tool_calls") or step.get("reasoning_content"))
 
 
-def _reply(builder: RunBuilder, step: Mapping[str, Any], time: int | None) -> None:
-    reply = builder.add_response(time, model=text(step.get("model_name")))
-    reply.add_text(content_text(step.get("message")))
-    reply.add_reasoning(text(step.get("reasoning_content")))
-    metrics = mapping(step.get("metrics"))
-    reply.usage = Usage(
-        whole(metrics.get("prompt_tokens")),
+def _usage(metrics: Mapping[str, Any], *, excludes_written: bool) -> Usage:
+    more = mapping(metrics.get("extra"))
+    entered, written = whole(metrics.get("prompt_tokens")), whole(more.get("cache_creation_input_tokens"))
+    if excludes_written and entered is not None:
+        entered += written or 0
+    return Usage(
+        entered,
         whole(metrics.get("completion_tokens")),
         whole(metrics.get("cached_tokens")),
-        whole(mapping(metrics.get("extra")).get("reasoning_tokens")),
+        whole(more.get("reasoning_tokens")),
         micro(metrics.get("cost_usd")),
+        written,
+        whole(mapping(more.get("cache_creation")).get("ephemeral_1h_input_tokens")),
     )
-    raw = mapping(_agentpile(step).get("calls"))
-    for call in items(step.get("tool_calls")):
-        call_id = text(mapping(call).get("tool_call_id"))
-        arguments = mapping(raw.get(call_id)).get("arguments_raw")
-        given = mapping(call).get("arguments") if arguments is None else arguments
-        builder.add_call(reply, call_id, text(mapping(call).get("function_name")), given)
-    results = items(mapping(step.get("observation")).get("results"))
-    for call_id, result, failed in _answers(step, reply, results):
-        builder.add_result(call_id, content_text(result.get("content")), is_error=failed, time=time)
-        for ref in items(result.get("subagent_trajectory_ref")):
-            child = text(mapping(ref).get("trajectory_id")) or text(mapping(ref).get("session_id"))
-            builder.add_subagent(reply, call_id, child or None, time=time)
 
 
 def _answers(
-    step: Mapping[str, Any], reply: StepBuilder, results: Sequence[Any]
+    step: Mapping[str, Any], calls: Sequence[ToolCall], results: Sequence[Any]
 ) -> Iterator[tuple[str, Mapping[str, Any], bool | None]]:
     """Each result with the id of the call that it answers, and whether that failed."""
     facts = items(_agentpile(step).get("result_fields"))
     nameless = all(not mapping(result).get("source_call_id") for result in results)
-    in_order = nameless and len(results) == len(reply.calls)
+    in_order = nameless and len(results) == len(calls)
+    marked = "is_sidechain" in mapping(step.get("extra"))
     for place, result in enumerate(results):
-        failed = mapping(facts[place] if place < len(facts) else None).get("error")
-        call_id = reply.calls[place].id if in_order else text(mapping(result).get("source_call_id"))
+        failed = flag(mapping(facts[place] if place < len(facts) else None).get("error"))
+        if failed is None:
+            failed = _failed(result, step if len(results) == 1 else {})
+        if failed is None and marked:
+            failed = False
+        call_id = calls[place].id if in_order else text(mapping(result).get("source_call_id"))
         if not in_order and not call_id:
             continue  # the format allows for observations of no call
-        yield call_id, mapping(result), flag(failed)
+        yield call_id, mapping(result), failed
+
+
+def _failed(result: object, step: Mapping[str, Any]) -> bool | None:
+    """Whether a converter's facts about a result, or about a step with one result, report a failure."""
+    for extra in (mapping(mapping(result).get("extra")), mapping(step.get("extra"))):
+        for name in ("tool_result_is_error", "is_error"):
+            if isinstance(extra.get(name), bool):
+                return bool(extra[name])
+        for name in ("tool_result_metadata", "tool_metadata", "metadata"):
+            facts = mapping(extra.get(name))
+            code = facts.get("exit_code", facts.get("exitCode"))
+            if isinstance(facts.get("is_error"), bool):
+                return bool(facts["is_error"])
+            if isinstance(code, int) and not isinstance(code, bool):
+                return code != 0
+    return None
+
+
+def _result_facts(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the harness of a converted log knows about a result."""
+    facts = mapping(mapping(result.get("extra")).get("tool_result_metadata"))
+    return mapping(facts.get("tool_use_result"))
 
 
 def _agentpile(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -153,8 +153,9 @@ def _stop(builder: RunBuilder, status: str, totals: Mapping[str, int | None], li
     automatic = _AUTOMATIC.fullmatch(status)
     word = automatic[1] if automatic else status
     if not word:
-        submitted = not builder.truncated and _submitted(builder)
-        return builder.stop("finished" if submitted else builder.stop_reason())
+        if builder.steps and builder.steps[-1].calls:
+            return builder.stop("finished" if not builder.truncated and _submitted(builder) else "aborted")
+        return builder.stop(builder.stop_reason())
     reason = _STOPS.get(word, "error")
     cap = limits["steps"]
     if word == "exit_cost" and cap is not None and (totals["responses"] or 0) > cap:

@@ -1,14 +1,16 @@
 """ATIF that others wrote. What boolab wrote itself is in tests/logs/test_save.py."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import boolab as bl
+from boolab.core.endings import proxy_success
 from boolab.core.run_tree import Start, starts_of
-from boolab.core.types import REDACTED, Usage
+from boolab.core.types import REDACTED, Run, Usage
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.fields import Head
 from boolab.logs.readers.atif import sniff
@@ -155,3 +157,165 @@ def test_half_a_surrogate_in_arguments_stays_what_it_is(tmp_path: Path) -> None:
     (run,) = read(write(tmp_path, user(1), agent(2, "\ud83d", tool_calls=[asked], extra={"\udc00": 1})))
     assert run.steps[0].response.text == "\ud83d"
     assert json.loads(run.steps[0].response.tool_calls[0].arguments) == {"what": "\udc00"}
+
+
+def tool(number: int, name: str = "Bash", **given: Any) -> dict[str, Any]:
+    call = {"tool_call_id": f"c{number}", "function_name": name, "arguments": given or {"number": number}}
+    return {"tool_calls": [call], "observation": {"results": [{"source_call_id": f"c{number}", "content": "a"}]}}
+
+
+def agents(number: int, **more: Any) -> dict[str, Any]:
+    metrics = {"prompt_tokens": 100 * number, "completion_tokens": number}
+    return {"step_id": number, "source": "agent", "message": "x", "metrics": metrics, **more}
+
+
+def harbor(folder: Path, *steps: dict[str, Any], version: str = "1.7", **more: Any) -> list[Run]:
+    row = {
+        "schema_version": f"ATIF-v{version}",
+        "session_id": "s",
+        "agent": {"name": "claude-code", "version": "2.0.46", "model_name": "m"},
+        "steps": [{"step_id": 1, "source": "user", "message": "go"}, *steps],
+        **more,
+    }
+    path = folder / "trajectory.json"
+    path.write_text(json.dumps(row))
+    return bl.load_runs(path, prices=False)
+
+
+def test_steps_of_a_sidechain_are_a_run_of_a_subagent(tmp_path: Path) -> None:
+    side = {"is_sidechain": True, "agent_id": "a1"}
+    steps = [agents(n, **tool(n), extra=side if n in (3, 4, 5) else {"is_sidechain": False}) for n in range(2, 8)]
+    main, child = harbor(tmp_path, *steps)
+    assert [(run.run_id, run.n_steps, run.parent_run_id) for run in (main, child)] == [("s", 3, None), ("s/a1", 3, "s")]
+    assert [step.response.usage.input_tokens for step in main.steps] == [200, 600, 700]
+    assert [step.response.usage.input_tokens for step in child.steps] == [300, 400, 500]
+    assert {result.is_error for step in main.steps for result in step.results if result} == {False}
+
+
+def test_a_sidechain_without_an_id_is_found_by_its_prompt(tmp_path: Path) -> None:
+    side = {"extra": {"is_sidechain": True}}
+    prompts = [{"step_id": 9, "source": "user", "message": f"Look {name}", **side} for name in "ab"]
+    steps = [
+        prompts[0], agents(2, **tool(2), **side), agents(3, **side),  # Harbor sorts sidechains first
+        prompts[1], agents(4, **tool(4), **side),
+        agents(5, **tool(5)),
+        agents(6, **tool(6, "Task", prompt="Look b", subagent_type="Explore")),
+        agents(7, **tool(7, "Task", prompt="Look a", subagent_type="Plan")),
+        agents(8),
+    ]  # fmt: skip
+    runs = harbor(tmp_path, *steps)
+    frame = bl.runs_df(runs).set_index("run_id")
+    assert frame["n_steps"].to_dict() == {"s": 4, "s/sidechain-1": 2, "s/sidechain-2": 1}
+    assert frame["parent_step"].dropna().to_dict() == {"s/sidechain-1": 3, "s/sidechain-2": 2}
+    assert frame["agent"].tolist() == ["claude-code", "Plan", "Explore"]
+    assert frame["stop_reason"].tolist() == ["finished"] * 3
+
+
+def test_a_result_names_its_subagent(tmp_path: Path) -> None:
+    extra = {"tool_result_metadata": {"tool_use_result": {"agentId": "a2"}}}
+    calls = [tool(n, "Agent", prompt="Same") for n in (2, 3)]
+    calls[1]["observation"]["results"][0]["extra"] = extra
+    sides = [
+        {"step_id": 9, "source": "user", "message": "Same", "extra": {"is_sidechain": True, "agent_id": name}}
+        for name in ("a2", "a1")
+    ]
+    replies = [agents(4 + n, extra={"is_sidechain": True, "agent_id": f"a{n}"}) for n in (1, 2)]
+    runs = harbor(tmp_path, *sides, *replies, agents(2, **calls[0]), agents(3, **calls[1]), agents(8))
+    assert bl.runs_df(runs).set_index("run_id")["parent_step"].dropna().to_dict() == {"s/a2": 2, "s/a1": 1}
+
+
+METRICS = {"prompt_tokens": 500, "completion_tokens": 20}
+CACHED = {**METRICS, "extra": {"cache_read_input_tokens": 400, "cache_creation_input_tokens": 30}}
+
+
+def block(number: int, metrics: dict[str, Any], *, called: bool = False, **more: Any) -> dict[str, Any]:
+    return agents(number, **(tool(number) if called else {}), **more) | {"metrics": metrics}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "steps"),
+    [
+        ([block(2, METRICS), block(3, METRICS, called=True)], 1),
+        ([block(2, METRICS, called=True), block(3, METRICS, called=True)], 2),
+        ([block(n, METRICS, called=True, timestamp="2026-01-01T00:00:00Z") for n in (2, 3)], 1),
+        ([block(n, METRICS, called=True, timestamp=f"2026-01-01T00:00:0{n}Z") for n in (2, 3)], 2),
+        ([block(n, CACHED, called=True, timestamp=f"2026-01-01T00:00:0{n}Z") for n in (2, 3)], 1),
+        ([block(n, METRICS, called=True, extra={"requestId": "r"}) for n in (2, 3)], 1),
+        ([block(n, METRICS, extra={"requestId": f"r{n}"}) for n in (2, 3)], 2),
+        ([block(2, METRICS), block(3, {**METRICS, "prompt_tokens": 501})], 2),
+        ([block(2, METRICS), {"step_id": 3, "source": "user", "message": "on"}, block(4, METRICS)], 2),
+        ([block(2, METRICS), block(3, METRICS, model_name="other")], 2),
+        ([block(2, {}), block(3, {})], 2),
+        ([block(2, {"prompt_tokens": 0}), block(3, {"prompt_tokens": 0})], 2),
+    ],
+)
+def test_blocks_of_one_response_are_one_step(blocks: list[dict[str, Any]], steps: int, tmp_path: Path) -> None:
+    (run,) = harbor(tmp_path, *blocks, version="1.4")
+    assert run.n_steps == steps
+    calls = [call for one in blocks for call in one.get("tool_calls", ())]
+    assert run.n_tool_calls == len(calls)
+    if steps == 1:
+        assert run.steps[0].response.usage[:2] == (500, 20)
+
+
+def test_totals_of_blocks_and_sidechains_differ_from_nothing(tmp_path: Path) -> None:
+    side: dict[str, Any] = {"extra": {"is_sidechain": True, "agent_id": "a1"}}
+    steps = [block(2, METRICS), block(3, METRICS, called=True), block(4, {**METRICS, "prompt_tokens": 90}, **side)]
+    for prompt, completion in ((1090, 60), (590, 40)):
+        totals = {"total_prompt_tokens": prompt, "total_completion_tokens": completion, "total_steps": 4}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            harbor(tmp_path, *steps, final_metrics=totals)
+    with pytest.warns(ReadWarning, match="final_metrics states 9 input tokens"):
+        harbor(tmp_path, *steps, final_metrics={"total_prompt_tokens": 9})
+
+
+def test_tokens_written_to_the_cache_are_input(tmp_path: Path) -> None:
+    (old,), (new,) = (harbor(tmp_path, block(2, CACHED), version=version) for version in ("1.2", "1.7"))
+    assert (old.steps[0].response.usage[0], new.steps[0].response.usage[0]) == (530, 500)
+    assert {run.steps[0].response.usage.cache_write_tokens for run in (old, new)} == {30}
+
+
+def test_facts_that_converters_add_are_read(tmp_path: Path) -> None:
+    used = {**METRICS, "extra": {"service_tier": "priority", "speed": "fast"}}
+    flags = [{"tool_result_is_error": True}, {"tool_result_metadata": {"exit_code": 2}}, {"tool_metadata": {}}]
+    steps = [block(2 + n, {**used, "prompt_tokens": n + 1}, called=True) for n in range(3)]
+    for step, facts in zip(steps, flags, strict=True):
+        step["observation"]["results"][0]["extra"] = facts
+    steps[0] |= {"reasoning_effort": "high", "extra": {"stop_reason": "tool_use", "cwd": "/app"}}
+    last = agents(9, reasoning_effort="low", extra={"stop_reason": "max_tokens"})
+    (run,) = harbor(tmp_path, *steps, last)
+    assert [result.is_error for step in run.steps for result in step.results if result] == [True, True, None]
+    assert [step.response.finish_reason for step in run.steps] == ["tool_calls", None, None, "length"]
+    assert [step.response.effort for step in run.steps] == ["high", None, None, "low"]
+    assert (run.effort, run.harness_version, run.cwd) == ("mixed", "2.0.46", "/app")
+    assert run.steps[0].response[-3:] == ("high", "fast", "priority")
+    assert not proxy_success(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "answered", "reason"),
+    [("finish", False, "finished"), ("mark_task_complete", True, "finished"), ("submit", True, "finished"),
+     ("bash", True, "aborted"), ("bash", False, "aborted")],
+)  # fmt: skip
+def test_a_call_that_ends_a_run_ends_it(name: str, answered: bool, reason: str, tmp_path: Path) -> None:
+    step = agents(2, **tool(2, name))
+    if not answered:
+        del step["observation"]
+    (run,) = harbor(tmp_path, step)
+    assert (run.stop_reason, proxy_success(run)) == (reason, reason == "finished")
+    failed = agents(2, **tool(2, name), extra={"tool_result_is_error": True})
+    assert harbor(tmp_path, failed)[0].stop_reason == "aborted"
+
+
+def test_the_sample_of_a_converter_has_a_subagent() -> None:
+    main, child = read(own("atif/harbor.json"))
+    assert [(run.run_id, run.n_steps, run.n_tool_calls) for run in (main, child)] == [
+        ("harbor-1", 4, 3),
+        ("harbor-1/e1", 2, 1),
+    ]
+    assert [result.is_error for step in main.steps for result in step.results if result] == [False, True, False]
+    assert starts_of(main) == [Start(1, "harbor-1/e1", "Explore")]
+    assert (main.effort, main.harness_version, main.git_branch, main.cwd) == ("high", "2.0.46", "main", "/app")
+    assert [run.stop_reason for run in (main, child)] == ["finished", "finished"]
+    assert sum(step.response.usage.input_tokens or 0 for run in (main, child) for step in run.steps) == 3600
