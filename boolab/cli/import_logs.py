@@ -113,7 +113,7 @@ def text(account: Imported, out: Path) -> str:
         lines += [f"  and {len(warned) - MAX_SHOWN:,} more (--json has them all)"] if len(warned) > MAX_SHOWN else []
     if account.renamed:
         many, one = count(len(account.renamed), "run"), clean(account.renamed[0])
-        lines += ["", f"{many} had the id of another run and got a new one, such as {one}. Copies count twice."]
+        lines += ["", f"{many} had the id of another run, which differs, and got a new one, such as {one}."]
     if account.written:
         lines += ["", f"Wrote {out} ({size(out.stat().st_size)})."]
     else:

@@ -100,7 +100,7 @@ def dumps(value: object) -> bytes:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
-_OUTSIDE: Final = frozenset({"continuation", "path", "subagents"})
+_OUTSIDE: Final = frozenset({"continuation", "log_id", "path", "subagents"})
 """What is no part of a record: subagents have rows of their own."""
 
 

@@ -22,7 +22,9 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `nudge`, `continuation`             | the policy's message to the model; after_step                     |
 | `extension`, `continued`            | the same, or the user's message, beyond a cap; or, without a      |
 |                                     | message, by how much the cap grew; after_step                     |
-| `branch`                            | run_id (of the run whose first steps these are), step; after_step |
+| `branch`                            | run_id (of the run whose first steps these are), step; kept, if   |
+|                                     | fewer of them are among its own steps than `step`: 0 where a log  |
+|                                     | has them in the prompt; after_step                                |
 | `resumed`                           | run_id (of the run that this one continues), step; after_step     |
 | `departed`                          | message (its number), role, recorded, came: what is not as it was |
 |                                     | recorded, or what, in words; after_step                           |

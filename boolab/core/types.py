@@ -498,6 +498,8 @@ class Run:
             Empty where it has its texts.
         subagents: The runs that this one started, with their own in them; `with_subagents` puts all of them into one
             list. No part of the record.
+        log_id: What its harness calls the session, the sample or the trial, where a log has it: only a copy of the run
+            has the same. No part of the record.
         path: The file that `load_runs` read it from, as it was named. No part of the record.
         continuation: What `resume` needs to continue the run. No part of the record.
 
@@ -542,6 +544,7 @@ class Run:
     entrypoint: str | None = None
     prints: tuple[str, ...] = ()
     subagents: tuple[Run, ...] = field(default=(), repr=False, compare=False)
+    log_id: str = field(default="", repr=False, compare=False)
     path: str | None = field(default=None, repr=False, compare=False)
     continuation: Any = field(default=None, repr=False, compare=False)
 

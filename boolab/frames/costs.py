@@ -51,13 +51,15 @@ def own_cost(run: Run) -> int | None:
 def own_part(run: Run) -> Run:
     """What a run has that no earlier one has: a branch without the steps and the summaries that it kept.
 
+    A branch in a log has kept none: what it shares with the earlier run is in its prompt.
+
     Args:
         run: The run.
     """
     begun = next((event for event in reversed(run.events) if event.kind == "branch"), None)
     if begun is None:
         return run
-    at = begun.payload["step"]
+    at = begun.payload.get("kept", begun.payload["step"]) or 0
     n_earlier = sum(event.kind == "continued" and event.payload["after_step"] < at for event in run.events)
     return replace(
         run,

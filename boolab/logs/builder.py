@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
@@ -139,7 +139,7 @@ class StepBuilder:
         """When it was complete, else when it began; None if neither is known."""
         return self.start if self.responded is None else self.responded
 
-    def says_the_same(self, other: StepBuilder) -> bool:
+    def repeats(self, other: StepBuilder) -> bool:
         """Whether it has the time, the content, the usage and the results of another, and no id that differs."""
         if self.time is None or self.time != other.time or self.text != other.text:
             return False
@@ -538,12 +538,15 @@ class RunBuilder:
         error: str | None = None,
         limits: Mapping[str, int | None] | None = None,
         duration_ms: int | None = None,
+        log_id: str = "",
+        branched_from: str = "",
     ) -> Run:
         """The run.
 
         By default it ended as `stop_reason` returns, its task is the user's first message, its model the one with the
         most responses, and its duration from the first to the last time in the records. `limits` are by the names of
-        their counters; None is no limit.
+        their counters; None is no limit. `log_id` is what the log calls the session, sample or trial, and
+        `branched_from` the session whose history it began with, if the log names one.
         """
         self._drop_copies()
         stop = self.stop_reason() if stop is None else stop
@@ -568,11 +571,12 @@ class RunBuilder:
             started_at=None if origin is None else _EPOCH + timedelta(milliseconds=origin),
             limits={name: limit for name, limit in (limits or {}).items() if limit is not None},
             duration_ms=elapsed_ms(origin, self.last_time) if duration_ms is None else duration_ms,
-            events=self._build_events(),
+            events=(*_branched(run_id, branched_from), *self._build_events()),
             success=success,
             scores=scores,
             error=error,
             harness_version=self._harness_version(),
+            log_id=log_id,
             **self._origin,
         )
 
@@ -624,6 +628,12 @@ class RunBuilder:
         self._latest = self._latest if time is None else time
 
 
+def _branched(run_id: str, origin: str) -> Iterator[Event]:
+    """The event that a run began with the history of another one; only that one's log shows of how many steps."""
+    if origin and origin != run_id:
+        yield Event(None, "branch", {"run_id": origin, "step": None, "kept": 0, "after_step": 0})
+
+
 def distinct(steps: Sequence[StepBuilder]) -> list[StepBuilder]:
     """The responses, each once: without those that a resumed session holds again.
 
@@ -639,9 +649,9 @@ def distinct(steps: Sequence[StepBuilder]) -> list[StepBuilder]:
             continue
         before = by_time.setdefault(time, [])
         if step.goes_back:
-            copied = any(step.says_the_same(other) for other in before)
+            copied = any(step.repeats(other) for other in before)
         else:
-            copied = time % 1000 > 0 and step.follows_at_once and bool(kept) and step.says_the_same(kept[-1])
+            copied = time % 1000 > 0 and step.follows_at_once and bool(kept) and step.repeats(kept[-1])
         if not copied:
             before.append(step)
             kept.append(step)

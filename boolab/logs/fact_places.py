@@ -74,7 +74,8 @@ FIELDS: Final[Mapping[type, Mapping[str, str]]] = {
         "earlier_wrap_ups": "record", "wrap_up": "record", "sentinel": "record", "synthesis": "text",
         "events": "record", "success": "number", "scores": "record", "error": "text", "subagents": "record",
         "harness_version": "version", "git_commit": "left out", "git_branch": "left out", "cwd": "left out",
-        "entrypoint": "left out", "prints": "fingerprint", "path": "left out", "continuation": "left out",
+        "entrypoint": "left out", "prints": "fingerprint", "log_id": "left out", "path": "left out",
+        "continuation": "left out",
     },
     Stop: {
         "reason": "stop reason", "step": "number", "rule": "rule", "threshold": "number", "value": "number",

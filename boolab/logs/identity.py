@@ -1,14 +1,31 @@
-"""What makes two records of logs the same: ids, and where there are none, content, place and time."""
+"""What makes two responses, and two runs, of logs the same: ids, and where there are none, content, place and time.
+
+A run is compared by `Marks`: a few digests for each of its steps, which are all that is kept of it. Its texts are not.
+Digests are those of this process.
+
+- A response has the id of its provider. If that was made so that no other is like it, it decides. So do the ids of its
+  calls, if all of them were. A shorter one, such as `msg_1`, decides with the content, if no times contradict.
+- Without ids, responses are the same if their content is, at the same place of the run and at the same time.
+- Without ids and times a copy and a repeat are alike: then only files with the same bytes hold the same runs.
+"""
 
 from __future__ import annotations
 
 import re
+from array import array
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
+
+from boolab.core.types import Run, Step
 
 _PIECE: Final = re.compile(r"[A-Za-z0-9]{8,}")
 _MIN_DIGITS: Final = 2
 _MIN_TIME_DIGITS: Final = 10
+_NONE: Final = 0
+_UNKNOWN: Final = -1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=4096)
@@ -24,3 +41,148 @@ def is_unique(name: str) -> bool:
         if digits >= (_MIN_TIME_DIGITS if digits == len(piece) else _MIN_DIGITS):
             return True
     return False
+
+
+class Marks(NamedTuple):
+    """Digests of a run, with one entry for each step; 0 for an id that it does not have, -1 for an unknown time.
+
+    Attributes:
+        ids: Of the ids that no other response has: its own, or those of its calls.
+        names: Of other ids of the response.
+        contents: Of the text and the calls.
+        starts: When it was requested, in milliseconds since 1970.
+        ends: When it was complete.
+        figures: Of all that facts keep of the steps: usage, times and tools.
+        prompt: Of the messages before the first step.
+        texts: Of all texts, where the run has neither ids nor times; else 0.
+    """
+
+    ids: array[int]
+    names: array[int]
+    contents: array[int]
+    starts: array[int]
+    ends: array[int]
+    figures: int
+    prompt: int
+    texts: int
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps the run has."""
+        return len(self.ids)
+
+    @property
+    def times(self) -> list[int]:
+        """The time of each step: when it was requested, else when it was complete."""
+        return [start if start != _UNKNOWN else end for start, end in zip(self.starts, self.ends, strict=True)]
+
+    def keys(self, step: int = 0) -> Iterator[int]:
+        """What a copy of this step has too, at least one of them."""
+        if self.ids[step]:
+            yield hash(("id", self.ids[step]))
+        if self.names[step]:
+            yield hash(("name", self.names[step], self.contents[step]))
+        for times in (self.starts, self.ends):
+            if times[step] != _UNKNOWN:
+                yield hash(("time", self.contents[step], times[step]))
+
+
+def marks_of(run: Run) -> Marks:
+    """The digests of a run."""
+    arrays = [array("q") for _ in range(5)]
+    ids, names, contents, starts, ends = arrays
+    began = None if run.started_at is None else _epoch_ms(run.started_at)
+    for step in run.steps:
+        response = step.response
+        unique, other = _ids_of(step)
+        ids.append(unique)
+        names.append(other)
+        contents.append(hash((response.text.strip(), *[call[1:] for call in response.tool_calls])))
+        if began is None or step.start_ms is None:
+            starts.append(_UNKNOWN)
+            ends.append(_UNKNOWN)
+        else:
+            starts.append(began + step.start_ms)
+            ends.append(_UNKNOWN if step.model_ms is None else began + step.start_ms + step.model_ms)
+    figures = hash(tuple([
+        (step.start_ms, step.duration_ms, step.response.usage, *[call.name for call in step.response.tool_calls])
+        for step in run.steps
+    ]))  # fmt: skip
+    prompt = hash(run.prompt)
+    texts = _NONE
+    if not any(ids) and not any(names) and all(time == _UNKNOWN for time in starts):
+        results = tuple([result and result.content for step in run.steps for result in step.results])
+        texts = hash((prompt, run.inputs, contents.tobytes(), results))
+    return Marks(ids, names, contents, starts, ends, figures, prompt, texts)
+
+
+def _epoch_ms(time: datetime) -> int:
+    return round(((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH).total_seconds() * 1000)
+
+
+def _ids_of(step: Step) -> tuple[int, int]:
+    """The digest of a response's unique id, or of its calls' ids; and that of its other id."""
+    response = step.response
+    if response.id:
+        return (hash(response.id), _NONE) if is_unique(response.id) else (_calls_ids(step), hash(response.id))
+    return _calls_ids(step), _NONE
+
+
+def _calls_ids(step: Step) -> int:
+    calls = step.response.tool_calls
+    return hash(tuple([call.id for call in calls])) if calls and all(is_unique(call.id) for call in calls) else _NONE
+
+
+class Shared(NamedTuple):
+    """How many steps two runs share, from a place of the one and from the beginning of the other.
+
+    `certain` is whether unique ids show it, `known` whether ids or times do.
+    """
+
+    steps: int
+    certain: bool = False
+    known: bool = False
+
+
+def shared_steps(marks: Marks, at: int, other: Marks, *, related: bool = False) -> Shared:
+    """How many steps from place `at` on are the first ones of the other run.
+
+    Args:
+        marks: Those of one run.
+        at: The place, from 0.
+        other: Those of the other run.
+        related: Whether the log has it that one began with the history of the other: then its content is enough.
+    """
+    length = min(marks.n_steps - at, other.n_steps)
+    rewritten = related or _times_are_rewritten(marks, at, other, length)
+    certain = known = False
+    for place in range(length):
+        mine, theirs = marks.ids[at + place], other.ids[place]
+        if mine and theirs:
+            if mine != theirs:
+                return Shared(place, certain, known)
+            certain = known = True
+            continue
+        if marks.contents[at + place] != other.contents[place]:
+            return Shared(place, certain, known)
+        name, other_name = marks.names[at + place], other.names[place]
+        if name and other_name and name != other_name:
+            return Shared(place, certain, known)
+        same = _same_time(marks, at + place, other, place)
+        if same is False and not rewritten:
+            return Shared(place, certain, known)
+        known = known or related or same is True or (same is None and bool(name and other_name))
+    return Shared(length, certain, known)
+
+
+def _times_are_rewritten(marks: Marks, at: int, other: Marks, length: int) -> bool:
+    """Whether a step that is the same by its ids has another time: then the harness wrote new ones into the copy."""
+    same = (place for place in range(length) if other.ids[place] and marks.ids[at + place] == other.ids[place])
+    return any(_same_time(marks, at + place, other, place) is False for place in same)
+
+
+def _same_time(marks: Marks, at: int, other: Marks, place: int) -> bool | None:
+    """Whether two steps have the same time; None where it is not known."""
+    pairs = ((marks.starts[at], other.starts[place]), (marks.ends[at], other.ends[place]))
+    known = [mine == theirs for mine, theirs in pairs if _UNKNOWN not in (mine, theirs)]
+    return any(known) if known else None

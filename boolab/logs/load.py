@@ -9,13 +9,14 @@ import re
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatch
 from functools import cache
 from glob import has_magic
+from hashlib import blake2b
 from importlib import import_module
 from io import BufferedReader
 from pathlib import Path
@@ -30,11 +31,14 @@ from boolab.io.checks import check_count, repr_of
 from boolab.io.files import no_file, user_path
 from boolab.io.json_input import Damage, Inconsistency, Warn
 from boolab.io.packed import DamagedFile, unpacked
+from boolab.logs.atif_format import is_own
 from boolab.logs.checks import check_file, newer
+from boolab.logs.copies import Copies, Found
 from boolab.logs.fields import Head
 from boolab.logs.list_prices import needs_prices, prices_of
 from boolab.logs.near_misses import UNREAD, is_companion, may_be_near_miss, near_miss_by_content, near_miss_by_name
 from boolab.logs.outcomes.harbor import with_outcome
+from boolab.logs.related_files import grouped, head_keys
 from boolab.logs.shipped import atlas_files
 
 if TYPE_CHECKING:
@@ -54,6 +58,11 @@ MAX_SIMILAR: Final = 2
 MAX_PATHS: Final = 3
 """So many of the paths that were given are named in an error."""
 
+_OWN: Final = ("parquet", "store")
+"""The formats that boolab alone writes."""
+_OWN_MARK: Final = b'{"boolab":{"turn":'
+_DIGESTED: Final = 2**20
+"""How many bytes of a file are digested at once."""
 _UNKNOWN: Final = "no reader recognises it"
 _COMPANION: Final = "a file that is written beside logs, and holds no run: give the logs, or their folder"
 _NEWER: Final = (
@@ -242,11 +251,8 @@ def read_logs(
         >>> reading, reading.files[0].format
         (<Reading: 1 run of 1 file, 0 skipped, 0 warnings>, 'openai_chat')
     """
-    rows, runs = [], []
-    for row, new in each_log(paths, format=format, since=since, limit=limit, progress=progress, prices=prices):
-        rows.append(row)
-        runs += new
-    return Reading(tuple(runs), tuple(rows))
+    read = sorted(_read(paths, format, since, limit, progress=progress, prices=prices), key=lambda one: one[0])
+    return Reading(tuple(run for _, _, new in read for run in new), tuple(row for _, row, _ in read))
 
 
 def each_log(
@@ -258,7 +264,25 @@ def each_log(
     progress: bool = True,
     prices: bool = True,
 ) -> Iterator[tuple[FileRow, list[Run]]]:
-    """The same as `read_logs`, one file after the other: its row, and its runs."""
+    """The same as `read_logs`, one file after the other: its row, and its runs.
+
+    Files that may hold the same runs come one after the other, and those that boolab wrote come last, because what they
+    are copies of is read first.
+    """
+    for _, row, runs in _read(paths, format, since, limit, progress=progress, prices=prices):
+        yield row, runs
+
+
+def _read(
+    paths: Paths,
+    format: str | Reader | None,
+    since: datetime | None,
+    limit: int | None,
+    *,
+    progress: bool,
+    prices: bool,
+) -> Iterator[tuple[int, FileRow, list[Run]]]:
+    """The place of each file among those that were found, its row, and its runs without copies."""
     known, wanted = _choose(format)
     check_count(limit, "limit")
     if since is not None and not isinstance(since, datetime):
@@ -268,24 +292,73 @@ def each_log(
     if limit is not None:
         found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
     strict = len(given) == 1 and len(found) == 1 and found[0].named
-    taken = 0
-    homes: dict[str, str] = {}
+    copies = Copies(_content_digest())
     newer_formats: set[str] = set()
+    looks = (_look(place, file, known, wanted, alone=len(found) == 1) for place, file in enumerate(found))
+    n_read = 0
     with _progress(found, show=progress) as advance:
-        for file in found:
-            if limit is not None and taken >= limit:
-                break
-            row, new = _take(file, known, wanted, newer_formats, strict=strict)
-            if row is None:
-                continue
-            for run in new:
-                home = homes.setdefault(run.run_id, row.path)
-                if home != row.path:
-                    note = _warn(f"{row.path}: run {run.run_id} is in {home} too")
-                    row = row._replace(warnings=(*row.warnings, note))
-            taken += row.skipped is None
-            yield row, prices_of(new).runs if prices and needs_prices(new) else new
-            advance(file.stat.st_size)
+        while looked := _next_logs(looks, None if limit is None else limit - n_read):
+            for group in _groups(looked):
+                taken = []
+                for one in group:
+                    row, new = _take(one, newer_formats, strict=strict)
+                    if row is not None:
+                        taken.append((one, row, new))
+                        n_read += row.skipped is None
+                    advance(one.file.stat.st_size)
+                for one, row, new in _without_copies(copies, taken):
+                    yield one.place, row, prices_of(new).runs if prices and needs_prices(new) else new
+
+
+def _next_logs(looks: Iterator[_Looked], limit: int | None) -> list[_Looked]:
+    """The next files, of which at most so many have a reader; by default all."""
+    looked: list[_Looked] = []
+    n_logs = 0
+    while limit is None or n_logs < limit:
+        one = next(looks, None)
+        if one is None:
+            break
+        looked.append(one)
+        n_logs += one.reader is not None
+    return looked
+
+
+def _groups(looked: Sequence[_Looked]) -> Iterator[list[_Looked]]:
+    """The files in groups that may hold the same runs; last those that boolab wrote, the latest first."""
+    logs = [one for one in looked if not one.written]
+    for group in grouped([one.keys for one in logs]):
+        yield [logs[place] for place in group]
+    written = [one for one in looked if one.written]
+    yield from ([one] for one in sorted(written, key=lambda one: (-one.file.stat.st_mtime_ns, one.place)))
+
+
+def _without_copies(
+    copies: Copies, taken: Sequence[tuple[_Looked, FileRow, Sequence[Run]]]
+) -> Iterator[tuple[_Looked, FileRow, list[Run]]]:
+    """The rows and the runs of a group of files, each run once, with warnings about copies."""
+    settled, notes = copies.settle([Found(run, row.path, one.written) for one, row, new in taken for run in new])
+    rest = iter(settled)
+    for one, row, new in taken:
+        kept = [run for _ in new for run in next(rest)]
+        warned = [_warn(f"{row.path}: {note.text}") for note in notes if note.path == row.path]
+        yield one, row._replace(runs=len(kept), warnings=(*row.warnings, *warned)), kept
+
+
+def _content_digest() -> Callable[[str], object]:
+    """What digests the bytes of files, unpacked, each once; a file that cannot be read has a digest of its own."""
+
+    @cache
+    def digest(path: str) -> object:
+        content = blake2b()
+        try:
+            with unpacked(Path(path)) as file:
+                while data := file.read(_DIGESTED):
+                    content.update(data)
+        except (OSError, RunFormatError):
+            return path
+        return content.digest()
+
+    return digest
 
 
 @cache
@@ -356,7 +429,7 @@ def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
     """
     known, wanted = _choose(format)
     try:
-        return _reader_of(_File(path, path.stat(), named=False, foldered=True), known, wanted)
+        return _reader_of(_File(path, path.stat(), named=False, foldered=True), known, wanted)[1]
     except (RunFormatError, DamagedFile):
         return None
 
@@ -462,20 +535,61 @@ def _under(folder: Path, known: Mapping[str, Reader], *, near: bool = False) -> 
                 yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
 
 
-def _take(
-    file: _File, known: Mapping[str, Reader], wanted: str | None, newer_formats: set[str], *, strict: bool
-) -> tuple[FileRow | None, list[Run]]:
+class _Looked(NamedTuple):
+    """A file after a look at its beginning: its reader, or why it has none; ids and times; whether boolab wrote it."""
+
+    place: int
+    file: _File
+    reader: Reader | None
+    error: Exception | None
+    keys: Collection[int]
+    written: bool
+    seconds: float
+
+    def found(self) -> Reader:
+        """The reader; an error if there is none."""
+        if self.reader is None:
+            raise self.error or RunFormatError(_UNKNOWN, path=self.file.path)
+        return self.reader
+
+
+def _look(place: int, file: _File, known: Mapping[str, Reader], wanted: str | None, *, alone: bool) -> _Looked:
+    """Look at the beginning of a file. If it is `alone`, no ids are needed."""
+    start = time.perf_counter()
+    head: Head | None = None
+    reader: Reader | None = None
+    fault: Exception | None = None
+    try:
+        if wanted is not None and not file.foldered:
+            reader = known[wanted]
+            head = None if alone else _sniff(file.path, (), HEAD)[0]
+        else:
+            head, reader = _reader_of(file, known, wanted)
+    except Exception as error:  # noqa: BLE001 - logs are untrusted; `_take` reports it
+        fault = error if reader is None else None
+    written = reader is not None and (reader.NAME in _OWN or (head is not None and _is_own(head)))
+    keys = () if alone or head is None or reader is None else head_keys(head)
+    return _Looked(place, file, reader, fault, keys, written, time.perf_counter() - start)
+
+
+def _is_own(head: Head) -> bool:
+    """Whether a file begins with a trajectory that boolab wrote; the end of a long one is not in its head."""
+    return is_own(head.first) or _OWN_MARK in head.data
+
+
+def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[FileRow | None, list[Run]]:
     """Read one file. A fault of it is raised if it is `strict`, else it is a warning. No row if it only goes with logs.
 
     `newer_formats` are those of which a version newer than the tested one was named already.
     """
+    file = looked.file
     path, start = file.path, time.perf_counter()
     damage = Damage(path)
     notes: list[str] = []
     runs: list[Run] = []
     name = skipped = None
     try:
-        reader = _reader_of(file, known, wanted)
+        reader = looked.found()
         name = reader.NAME
         with without_collection():
             runs = read_file(reader, path, lambda message: notes.append(_warn(message)), damage)
@@ -501,7 +615,7 @@ def _take(
         _refuse(fault, strict=strict)
         skipped = fault.message
         notes.append(str(fault))
-    seconds = time.perf_counter() - start
+    seconds = looked.seconds + time.perf_counter() - start
     found = tuple(damage.inconsistencies) if skipped is None else ()
     return FileRow(str(path), name, len(runs), file.stat.st_size, seconds, skipped, tuple(notes), found), runs
 
@@ -535,10 +649,8 @@ def _warn(message: str) -> str:
     return message
 
 
-def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> Reader:
-    """The reader of a file, by its content, then by its name."""
-    if wanted is not None and not file.foldered:
-        return known[wanted]
+def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> tuple[Head, Reader]:
+    """The beginning of a file, and its reader by its content, then by its name."""
     choice = [known[wanted]] if wanted is not None else list(known.values())
     head, fitting = _sniff(file.path, choice, HEAD)
     if not fitting and len(head.data) == HEAD:
@@ -550,7 +662,7 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
         named = [reader for reader in fitting or choice if _at_home(file.path, reader)]
         fitting = named if len(named) == 1 and head.data.strip() else fitting
     if len(fitting) == 1:
-        return fitting[0]
+        return head, fitting[0]
     if fitting:
         names = " and ".join(reader.NAME for reader in fitting)
         raise RunFormatError(f"it looks like {names}; choose one with format=", path=file.path, line=1)

@@ -2,7 +2,6 @@
 
 import bz2
 import json
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -16,15 +15,16 @@ from tests.support.samples import own
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Two sessions of one id, a chat, a file of no format, and a damaged one."""
+    """Two sessions of one id and a copy, a chat, a file of no format, and a damaged one."""
     folder = tmp_path / "logs"
-    for name in ("a", "b"):
+    for name in ("a", "b", "c"):
+        first, second = ("n1", "n2") if name == "b" else ("m1", "m2")
         session = Session(sessionId="one")
         session.user("look")
-        session.say("m1", call("t1"), call("t2"))
+        session.say(first, call("t1"), call("t2"))
         session.answer("t1")
         session.answer("t2")
-        session.say("m2", text())
+        session.say(second, text())
         session.write(folder / name / "one.jsonl")
     chat = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]
     (folder / "chat.jsonl").write_text(json.dumps({"messages": chat}) + "\n{broken\n")
@@ -45,12 +45,13 @@ def test_logs_of_several_formats_become_one_file_that_holds_all_of_them(
         ("openai_chat", "chat", 1, 0),
     ]
     said = capsys.readouterr().out
-    assert "Read 3 of 5 files in " in said
+    assert "Read 4 of 6 files in " in said
     assert "3 runs, 5 steps, 4 tool calls." in said
     assert "no reader recognises it:\n      " + str(logs / "package.json") in said
     assert str(logs / "bad.json") in said
     assert "chat.jsonl:2: not valid JSON" in said
-    assert "1 run had the id of another run and got a new one, such as one#2" in said
+    assert f"{logs / 'c' / 'one.jsonl'}: 1 run is a copy of a run in {logs / 'a' / 'one.jsonl'}: counted once" in said
+    assert "1 run had the id of another run, which differs, and got a new one, such as one#2." in said
     assert f"Wrote {tmp_path / name} (" in said
 
 
@@ -65,6 +66,7 @@ def test_as_json_every_file_has_a_row_with_what_became_of_it(
     assert {name: (row["format"], row["runs"], row["skipped"] is None) for name, row in rows.items()} == {
         "a/one.jsonl": ("claude_code", 1, True),
         "b/one.jsonl": ("claude_code", 1, True),
+        "c/one.jsonl": ("claude_code", 0, True),
         "bad.json": ("tau_bench", 0, False),
         "chat.jsonl": ("openai_chat", 1, True),
         "package.json": (None, 0, False),
@@ -72,9 +74,10 @@ def test_as_json_every_file_has_a_row_with_what_became_of_it(
     assert len(rows["chat.jsonl"]["warnings"]) == 1
 
 
-def test_the_subagents_of_a_copy_have_their_parents_in_it(tmp_path: Path) -> None:
-    for name in ("a.json", "b.json"):
-        shutil.copyfile(own("atif/others.json"), tmp_path / name)
+def test_the_subagents_of_a_run_that_got_a_new_id_have_it_as_their_parent(tmp_path: Path) -> None:
+    trajectory = own("atif/others.json").read_text()
+    (tmp_path / "a.json").write_text(trajectory)
+    (tmp_path / "b.json").write_text(trajectory.replace('"message": "', '"message": "So: '))
     assert main(["import", str(tmp_path / "*.json"), "-o", str(tmp_path / "runs.jsonl")]) == 0
     runs = bl.load_runs(tmp_path / "runs.jsonl")
     assert [(run.run_id, run.parent_run_id) for run in runs] == [

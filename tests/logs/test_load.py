@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -149,11 +150,19 @@ def test_a_named_log_without_runs_is_told(tmp_path: Path) -> None:
         assert load_runs(path) == []
 
 
-def test_a_run_that_two_files_hold_is_told(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        save_runs(play(distinct(1), agent=None), tmp_path / f"{name}.jsonl")
-    (tmp_path / "b.jsonl").write_bytes((tmp_path / "a.jsonl").read_bytes())
-    with pytest.warns(ReadWarning, match=r"b\.jsonl: run .* is in .*a\.jsonl too"):
+def test_a_run_that_two_files_hold_counts_once(tmp_path: Path) -> None:
+    run = play(distinct(1), agent=None)
+    save_runs(run, tmp_path / "a.jsonl")
+    save_runs(run, tmp_path / "b.jsonl")
+    with pytest.warns(ReadWarning, match=r"\.jsonl: 1 run is a copy of a run in .*\.jsonl: counted once"):
+        assert load_runs(tmp_path) == [run]
+
+
+def test_runs_of_one_id_that_differ_both_stay(tmp_path: Path) -> None:
+    run = play(distinct(1), agent=None)
+    save_runs(run, tmp_path / "a.jsonl")
+    save_runs(replace(play(distinct(2), agent=None), run_id=run.run_id), tmp_path / "b.jsonl")
+    with pytest.warns(ReadWarning, match=r"run .* is in .*\.jsonl too, and differs: both are counted"):
         assert len(load_runs(tmp_path)) == 2
 
 

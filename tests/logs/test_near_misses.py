@@ -127,7 +127,8 @@ def test_a_file_that_goes_with_logs_is_no_skipped_file(tmp_path: Path, name: str
 def test_a_log_in_the_place_of_a_companion_is_read(tmp_path: Path) -> None:
     for name in ("verifier/run.json", "workflows/x/journal.jsonl", "sessions/todos/1.json"):
         (tmp_path / name).parent.mkdir(parents=True)
-        shutil.copyfile(own("openai_chat/list.json"), tmp_path / name)
+        text = own("openai_chat/list.json").read_text().replace('"Hello"', f'"Hello {name}"')
+        (tmp_path / name).write_text(text)
     assert set(skipped(tmp_path).values()) == {"None"}
 
 

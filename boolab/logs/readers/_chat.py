@@ -48,6 +48,8 @@ _NO_BLOCK: Final = frozenset(("tool-call", "tool-result", "toolResult", "toolUse
 
 _OF_AGENT: Final = frozenset(("exit_status", "mini_version", "model_stats"))
 _IDS: Final = ("id", "conversation_id", "session_id", "trajectory_id", "instance_id", "task_id")
+_SESSION_IDS: Final = ("conversation_id", "session_id", "trajectory_id")
+"""Those of one conversation; the others may be a task's, of which there are several attempts."""
 _SCORES: Final = ("reward", "score")
 _LABELS: Final = ("success", "resolved", "passed", "reward", "score")
 _COUNTS: Final = ("message_count", "num_messages", "n_messages")
@@ -97,7 +99,7 @@ def message_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     message = mapping(choice.get("message"))
     if not message:
         return entry
-    around = {name: entry[name] for name in ("model", "usage", "created") if name in entry}
+    around = {name: entry[name] for name in ("id", "model", "usage", "created") if name in entry}
     return {**around, "finish_reason": choice.get("finish_reason"), **message}
 
 
@@ -260,6 +262,7 @@ class Chat:
                 run_id,
                 None if cut is None else cut.stop(self.builder.stop),
                 model=text(about.get("model")),
+                log_id=next(filter(None, (text(about.get(name)) for name in _SESSION_IDS)), ""),
                 success=label(about),
                 scores=scores_of({name: about.get(name) for name in _SCORES}),
                 limits=None if cut is None else cut.limits,
@@ -339,7 +342,7 @@ def add_reply(builder: RunBuilder, message: Mapping[str, Any], time: int | None,
         _add_block(builder, step, block, time)
     for name in ("reasoning_content", "reasoning"):
         if thought := text(message.get(name)):
-            step.reasoning.append(thought)
+            step.add_reasoning(thought)
             break
     step.add_text(text(message.get("refusal")))
     for call in items(message.get("tool_calls")):
@@ -374,9 +377,9 @@ def _add_block(builder: RunBuilder, step: StepBuilder, block: object, time: int 
     elif kind in ("thinking", "reasoning"):
         step.add_reasoning(text(part.get("thinking")) or text(part.get("text")))
     elif kind == "refusal":
-        step.text.append(text(part.get("refusal")))
+        step.add_text(text(part.get("refusal")))
     elif kind != "redacted_thinking" and (content := block_text(block)).strip():
-        step.text.append(content)
+        step.add_text(content)
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:

@@ -134,6 +134,7 @@ def runs_of(
             task=text(mapping(extra_facts.get("task")).get("id")),
             parent_run_id=parent,
             success=flag(mapping(extra_facts.get("outcome")).get("success")),
+            log_id=text(trajectory.get("session_id")) or text(trajectory.get("trajectory_id")),
         )
         runs.append(run)
     for side_id, side, caller in zip(ids, sides, callers, strict=True):

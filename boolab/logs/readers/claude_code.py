@@ -323,6 +323,8 @@ class _Session:
                 endings.get(owner) if owner else None,
                 self.results if not owner else (),
                 self._inner_usage(home),
+                session_id=session if home or owner else "",
+                branched_from="" if owner else chain.forked_from or (home if home != session else ""),
             )
             if run is not None:
                 found.append(run)
@@ -403,6 +405,8 @@ class _Chain:
         self._first: int | None = None
         self._last: int | None = None
         self.agent = ""
+        self.forked_from = ""
+        """The id of the session that this one was forked from, where its lines name it."""
         self._said: dict[int, _Note] = {}
         """The notes of this branch by the digests of their parts."""
         self._noted: dict[int, _Note] = {}
@@ -421,6 +425,8 @@ class _Chain:
             self._cwd = self._cwd or text(line.get("cwd"))
             self._branch = self._branch or text(line.get("gitBranch"))
             self._entrypoint = self._entrypoint or text(line.get("entrypoint"))
+            if "forkedFrom" in line:
+                self.forked_from = self.forked_from or text(mapping(line["forkedFrom"]).get("sessionId"))
         if kind == "assistant":
             self._reply(line, message, place, parent, time)
         elif kind == "user":
@@ -495,7 +501,7 @@ class _Chain:
             return False
         original, written = reply.places[digests[0]]
         above = self._parents[original]
-        if not (parent == above or (time is not None and time == written) or self._says_the_same(parent, above)):
+        if not (parent == above or (time is not None and time == written) or self._has_text_of(parent, above)):
             return False
         if reply.left is None:
             self._originals[place] = original
@@ -514,7 +520,7 @@ class _Chain:
         self._entries.append(reply)
         return True
 
-    def _says_the_same(self, place: int, original: int) -> bool:
+    def _has_text_of(self, place: int, original: int) -> bool:
         note, known = self._noted.get(place), self._noted.get(original)
         return note is not None and known is not None and bool(note.text) and note.text in known.text
 
@@ -700,11 +706,15 @@ class _Chain:
         ending: _Ending | None = None,
         results: Sequence[Mapping[str, Any]] = (),
         inner: Usage = UNKNOWN_USAGE,
+        *,
+        session_id: str = "",
+        branched_from: str = "",
     ) -> Run | None:
         """The run; None if there is neither a prompt nor a response.
 
         `started` are its subagents, by call. `ending` is how it ended, if its parent reports that. `results` are those
-        that the harness printed about it, `inner` the usage of the subagents in the same file.
+        that the harness printed about it, `inner` the usage of the subagents in the same file. `session_id` is the
+        session's id on record, and `branched_from` that of the session whose history it began with.
         """
         branch = _Branch(self._damage)
         for entry in self._entries:
@@ -738,6 +748,8 @@ class _Chain:
             parent_run_id=parent_run_id,
             limits={"steps": cap},
             error=branch.error if branch.ending == "error" else None,
+            log_id=run_id if session_id else "",
+            branched_from=branched_from,
         )
 
     def _add_subagents(self, branch: _Branch, started: Mapping[str, list[_Started]]) -> None:

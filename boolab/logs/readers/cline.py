@@ -146,6 +146,7 @@ class _Session:
     def _reply(self, message: Mapping[str, Any], time: int | None) -> None:
         model = mapping(message.get("modelInfo"))
         step = add_reply(self.builder, message, time, text(model.get("modelId")) or text(model.get("id")))
+        step.id = ""  # the harness gives the message a new one in a copy
         if metrics := mapping(message.get("metrics")):
             step.usage = _usage(metrics)
         content = step.text[-1].rstrip() if step.text else ""
@@ -230,6 +231,7 @@ class _Session:
             agent=text(self.about.get("agent")) or agent,
             model="" if self.builder.models else text(mapping(manifest).get("model")),
             parent_run_id=parent if agent else None,
+            log_id=text(self.about.get("sessionId")),
             error=last.error if stop == "error" else None,
         )
 

@@ -160,6 +160,8 @@ class _Rollout:
         self._items = _Account(damage)
         self._events: _Account | None = _Account(damage)
         self._meta: Mapping[str, Any] = {}
+        self._copied = ""
+        """The id of the session whose rollout a fork has copied, by the header in the copy."""
         self._ends: dict[str, tuple[bool | None, int | None]] = {}
         self._spawns: dict[str, StepBuilder] = {}
         """The responses whose calls start subagents, by call."""
@@ -189,6 +191,7 @@ class _Rollout:
     def _open(self, meta: Mapping[str, Any]) -> None:
         """Take the header; those that follow are of the sessions that this one was forked from."""
         if self._meta:
+            self._copied = self._copied or text(meta.get("id"))
             return
         self._meta, git = meta, mapping(meta.get("git"))
         source = meta.get("source")
@@ -309,7 +312,17 @@ class _Rollout:
         stop = "aborted" if account.builder.truncated else account.stop()
         error = account.error if stop == "error" else None
         parent = None if parent == run_id else parent
-        return [account.builder.build(run_id, stop, agent=agent, parent_run_id=parent, error=error)]
+        branched_from = text(self._meta.get("forked_from_id")) or self._copied
+        run = account.builder.build(
+            run_id,
+            stop,
+            agent=agent,
+            parent_run_id=parent,
+            error=error,
+            log_id=text(self._meta.get("id")),
+            branched_from=branched_from if parent is None else "",
+        )
+        return [run]
 
 
 class _Account:

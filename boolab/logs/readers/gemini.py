@@ -199,14 +199,15 @@ class _Session:
                     builder.add_event("fault", entry.time, what=error)
         if builder.is_empty:
             return []
-        run_id = text(self.header.get("sessionId")) or path.stem
+        log_id = text(self.header.get("sessionId"))
+        run_id = log_id or path.stem
         subagent = self.header.get("kind") == "subagent"
         folder = path.absolute().parent.name
         parent = folder if subagent and folder not in ("", "chats", run_id) else None
         agent = "subagent" if subagent else NAME
         if error is None or builder.truncated:
-            return [builder.build(run_id, agent=agent, parent_run_id=parent)]
-        return [builder.build(run_id, "error", agent=agent, parent_run_id=parent, error=error)]
+            return [builder.build(run_id, agent=agent, parent_run_id=parent, log_id=log_id)]
+        return [builder.build(run_id, "error", agent=agent, parent_run_id=parent, error=error, log_id=log_id)]
 
 
 def _add_response(builder: RunBuilder, entry: _Entry) -> None:

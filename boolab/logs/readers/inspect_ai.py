@@ -490,6 +490,7 @@ class _Sample:
             model=self._log.model,
             task=task,
             success=_success(scores),
+            log_id=text(self._sample.get("uuid")),
             scores=scores_of({name: mapping(score).get("value") for name, score in scores.items()}),
             error=content,
             limits=limits,

@@ -407,6 +407,7 @@ class _Session:
             self._end,
             agent=self._agent,
             parent_run_id=text(self.info.get("parentID")) or None,
+            log_id=self.run_id,
             error=self._error,
         )
 

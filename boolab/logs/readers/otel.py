@@ -268,6 +268,7 @@ class _Group:
             model="" if builder.models or not agents else _model(agents[-1]),
             parent_run_id=None if self.above is None else titles.get(self.above),
             error=error,
+            log_id=run_id,
         )
 
     def _state_totals(self, agents: Sequence[Span]) -> None:

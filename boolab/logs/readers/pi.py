@@ -154,6 +154,8 @@ class _Session:
         self.builder = RunBuilder(NAME, damage)
         self._damage = damage
         self.id = ""
+        self.branched_from = ""
+        """The id of the session that this one was forked from: the header has its file, `<time>_<id>.jsonl`, or it."""
         self.known = False
         """Whether any line was one of a session."""
         self._left = 0
@@ -164,7 +166,10 @@ class _Session:
         self.known = True
         if (version := whole(line.get("version"))) is not None:
             self._damage.versions.add(str(version))
-        self.id = self.id or text(line.get("id"))
+        if not self.id:
+            self.id = text(line.get("id"))
+            origin = text(line.get("parentSession")).replace("\\", "/").rpartition("/")[2]
+            self.branched_from = origin.removesuffix(".jsonl").rpartition("_")[2]
 
     def leave(self, line: Mapping[str, Any]) -> None:
         message = mapping(line.get("message"))
@@ -250,7 +255,10 @@ class _Session:
         if self.builder.is_empty:
             return []
         stop, error = (None, None) if self.builder.truncated else (self._ending, self._error)
-        return [self.builder.build(self.id or path.stem, stop, agent=NAME, error=error)]
+        run_id = self.id or path.stem
+        return [
+            self.builder.build(run_id, stop, agent=NAME, error=error, log_id=self.id, branched_from=self.branched_from)
+        ]
 
 
 def _is_of_gateway(message: Mapping[str, Any]) -> bool:

@@ -196,6 +196,7 @@ class _Simulation:
             scores=scores_of({"reward": reward}),
             error=text(simulation.get("termination_reason")) if stop.reason == "error" else None,
             duration_ms=seconds_ms(simulation.get("duration")),
+            log_id=text(simulation.get("id")),
         )
 
     def _stop(self) -> Stop:

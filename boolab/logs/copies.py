@@ -1,0 +1,461 @@
+"""Copies of runs among logs: each run and each step is counted once, and what began as a copy names its origin.
+
+Logs hold runs more than once: a session is resumed or forked into a new file that begins with its history, a file is
+packed, archived, backed up or converted, an evaluation is retried with the samples that were done, a store is exported
+beside its logs. `Copies` takes the runs of all files, of related ones together, and decides by `boolab.logs.identity`:
+
+- A run that another one equals, or that is an earlier state of it, is left out. The longer one stays, and of equal ones
+  the harness's own log before a conversion, and that before what boolab wrote. What only the other has is added.
+- A run that begins with the history of another one, under an id of its own, keeps the steps that are its own. The
+  history is in its prompt, and an event `branch` names the other run and how many of its steps they share.
+- Runs of one id that differ both stay, with a warning. So do runs without ids and times that say the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import IntEnum
+from itertools import count as counting
+from typing import Any, Final, NamedTuple
+
+from boolab.core.text import count
+from boolab.core.types import (
+    UNKNOWN_USAGE,
+    Event,
+    Input,
+    Message,
+    Response,
+    Run,
+    Step,
+    StepStart,
+    Usage,
+    response_message,
+    results_message,
+)
+from boolab.logs.identity import Marks, is_unique, marks_of, shared_steps
+
+SESSIONS: Final = frozenset({"claude_code", "cline", "codex", "gemini", "opencode", "pi"})
+"""The sources whose harnesses copy the history of a session into another one."""
+
+_FORKED: Final = SESSIONS | {"anthropic_messages", "openai_chat"}
+"""Those in which a run may begin with a part of another one. A trial of a benchmark begins anew, or is the same."""
+
+_REPEATS: Final = "{} the texts of a run in {}, and no ids or times, so that all are counted"
+_DIFFERS: Final = "run {} is in {} too, and differs: both are counted"
+
+
+class _Kind(IntEnum):
+    """Where a run is from, the first of which counts where several are the same."""
+
+    NATIVE = 0
+    CONVERSION = 1
+    OWN = 2
+    FACTS = 3
+
+
+class Found(NamedTuple):
+    """A run of a file: the format of the file, its path, and whether boolab wrote it."""
+
+    run: Run
+    path: str
+    written: bool
+
+
+class Note(NamedTuple):
+    """What there is to report about a file, such as how many of its runs are copies, of runs in which file."""
+
+    path: str
+    text: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Known:
+    """A run that was taken."""
+
+    run_id: str
+    log_id: str
+    source: str
+    parent: str | None
+    lineage: str
+    """The id of the run whose history this one began with, by the log."""
+    facts: tuple[str, str, bool | None]
+    path: str
+    kind: _Kind
+    marks: Marks
+    anchors: list[int]
+    number: int
+    run: Run | None
+    """None once it was handed on."""
+    same_as: _Known | None = None
+    """The run that this one is a copy of."""
+    branch: tuple[_Known, int] | None = None
+    """The run whose history it began with, and the last of its steps that both have."""
+    shared: int = 0
+    """How many of its first steps the other run has."""
+
+    @property
+    def is_facts(self) -> bool:
+        return self.kind is _Kind.FACTS
+
+    def conflicts_with(self, other: _Known) -> bool:
+        """Whether the logs give the two different ids."""
+        return bool(self.log_id and other.log_id) and self.log_id != other.log_id
+
+    def agrees_with(self, other: _Known) -> bool:
+        """Whether the two have one model, task and label, as far as these are known."""
+        pairs = zip(self.facts, other.facts, strict=True)
+        return all(mine in (None, "") or theirs in (None, "") or mine == theirs for mine, theirs in pairs)
+
+    def original(self) -> _Known:
+        """The run that counts: itself, or what it is a copy of."""
+        one = self
+        while one.same_as is not None:
+            one = one.same_as
+        return one
+
+
+class Copies:
+    """The runs of all logs so far, by digests.
+
+    Args:
+        digest: The digest of the bytes of a file, unpacked.
+    """
+
+    def __init__(self, digest: Callable[[str], object]) -> None:
+        self._digest = digest
+        self._by_key: dict[int, list[tuple[_Known, int]]] = {}
+        self._numbers = counting()
+        self._kin: dict[str, set[str]] = {}
+        """For each id of a run the ids of those that it is a copy or a branch of."""
+        self._repeats: Counter[tuple[str, str]] = Counter()
+        """How many runs of a file say the same as runs of another one."""
+
+    def settle(self, found: Sequence[Found]) -> tuple[list[list[Run]], list[Note]]:
+        """The runs that count, for each that was found one or none; and what there is to report about the files."""
+        taken = [self._known(one) for one in found]
+        notes: list[Note] = []
+        for one in sorted(taken, key=_order(taken)):
+            if one.kind >= _Kind.OWN:
+                self._take_own(one, notes)
+            else:
+                self._take(one, notes)
+        runs = [[] if one.same_as is not None else [_counted(one)] for one in taken]
+        for one, counted in zip(taken, runs, strict=True):
+            if one.branch is not None and counted:  # as an export has it
+                self._add(replace(one, marks=marks_of(counted[0]), anchors=[], run=None))
+        for one in taken:
+            one.run = None
+        for (path, home), number in self._repeats.items():
+            equal = f"{count(number, 'run')} {'has' if number == 1 else 'have'}"
+            notes.append(Note(path, _REPEATS.format(equal, home)))
+        self._repeats.clear()
+        return runs, [*notes, *_copy_notes(taken)]
+
+    def _known(self, found: Found) -> _Known:
+        run = found.run
+        marks = marks_of(run)
+        kind = _Kind.CONVERSION if run.source == "atif" else _Kind.NATIVE
+        if found.written:
+            kind = _Kind.FACTS if run.prints else _Kind.OWN
+        return _Known(
+            run_id=run.run_id,
+            log_id=run.log_id,
+            source=run.source,
+            parent=run.parent_run_id,
+            lineage=_lineage(run),
+            facts=(run.model, run.task, run.success),
+            path=found.path,
+            kind=kind,
+            marks=marks,
+            anchors=_anchors(run),
+            number=next(self._numbers),
+            run=run,
+        )
+
+    def _take_own(self, one: _Known, notes: list[Note]) -> None:
+        """Take a run that boolab wrote: it is what it was, so that it is left out, or stays as it is."""
+        differs: _Known | None = None
+        for other, at in self._candidates(one):
+            if at or other.path == one.path or other.run_id != one.run_id:
+                continue
+            steps = shared_steps(other.marks, 0, one.marks, related=True).steps
+            facts = one.is_facts or other.is_facts
+            if steps == one.marks.n_steps or (facts and one.marks.figures == other.marks.figures):
+                self._leave_out(one, other)
+                return
+            differs = other
+        if differs is not None:
+            notes.append(_differs(one, differs))
+        self._add(one)
+
+    def _take(self, one: _Known, notes: list[Note]) -> None:
+        best: tuple[int, _Known, int] | None = None
+        differs: _Known | None = None
+        for other, at in self._candidates(one):
+            if at == 0 and self._is_copy(one, other):
+                self._leave_out(one, other)
+                return
+            steps = self._shared(one, other, at)
+            if 0 < steps == one.marks.n_steps:
+                self._leave_out(one, other)
+                return
+            if steps > (best[0] if best else 0):
+                best = (steps, other, at)
+            elif not steps and other.path != one.path:
+                differs = other if other.run_id == one.run_id else differs
+                if one.marks.texts and one.marks.texts == other.marks.texts and one.agrees_with(other):
+                    self._repeats[one.path, other.path] += 1
+                    differs = None
+                    break
+        if best is not None:
+            self._continue(one, *best)
+        elif differs is not None:
+            notes.append(_differs(one, differs))
+        self._add(one)
+
+    def _candidates(self, one: _Known) -> list[tuple[_Known, int]]:
+        seen: dict[tuple[int, int], tuple[_Known, int]] = {}
+        for key in _keys(one):
+            for other, at in self._by_key.get(key, ()):
+                if other.same_as is None:
+                    seen.setdefault((other.number, at), (other, at))
+        return list(seen.values())
+
+    def _is_copy(self, one: _Known, other: _Known) -> bool:
+        """Whether a run is another one's copy, whatever its steps are."""
+        if one.kind == _Kind.CONVERSION and other.kind == _Kind.NATIVE:
+            return _is_conversion(other, one)
+        named = one.log_id == other.log_id != ""
+        if one.path != other.path and one.marks.texts and one.marks.texts == other.marks.texts:
+            return named or (one.agrees_with(other) and self._digest(one.path) == self._digest(other.path))
+        no_steps = one.marks.n_steps == other.marks.n_steps == 0
+        return no_steps and named and one.marks.prompt == other.marks.prompt
+
+    def _shared(self, one: _Known, other: _Known, at: int) -> int:
+        """How many of a run's first steps are another one's, from a place on; 0 if nothing shows it."""
+        related = self._related(one, other)
+        shared = shared_steps(other.marks, at, one.marks, related=related)
+        if not shared.known or shared.certain or related:
+            return shared.steps if shared.known else 0
+        if (one.parent is None) != (other.parent is None):
+            return 0
+        if not one.conflicts_with(other):
+            return shared.steps if one.source in SESSIONS or one.log_id or one.agrees_with(other) else 0
+        if one.source not in SESSIONS or other.source not in SESSIONS:
+            return 0
+        # without unique ids, two equal sessions are two; one that is longer began with a copy
+        return 0 if shared.steps == one.marks.n_steps == other.marks.n_steps else shared.steps
+
+    def _related(self, one: _Known, other: _Known) -> bool:
+        if one.lineage and one.lineage in (other.log_id, other.run_id):
+            return True
+        if other.lineage and other.lineage in (one.log_id, one.run_id):
+            return True
+        return one.parent is not None and other.parent in self._kin.get(one.parent, ())
+
+    def _leave_out(self, one: _Known, other: _Known) -> None:
+        one.same_as = other
+        self._kin.setdefault(one.run_id, set()).add(other.run_id)
+        if one.run is not None and other.run is not None:
+            other.run = completed(other.run, one.run, steps=one.kind < _Kind.OWN)
+
+    def _continue(self, one: _Known, steps: int, other: _Known, at: int) -> None:
+        """Note that a run begins with the steps of another one; of the same run that is an earlier state."""
+        if at == 0 and steps == other.marks.n_steps and not one.conflicts_with(other) and other.run is not None:
+            one.branch, one.shared = other.branch, other.shared
+            self._leave_out(other, one)
+            return
+        if one.source not in _FORKED:
+            return
+        one.branch, one.shared = (other, at + steps), steps
+        self._kin.setdefault(one.run_id, set()).add(other.run_id)
+
+    def _add(self, one: _Known) -> None:
+        for key in _keys(one):
+            self._by_key.setdefault(key, []).append((one, 0))
+        for at in one.anchors:
+            for key in one.marks.keys(at):
+                self._by_key.setdefault(key, []).append((one, at))
+
+
+def _order(taken: Sequence[_Known]) -> Callable[[_Known], tuple[Any, ...]]:
+    """Originals before copies: by kind, then by which log names which, then by the times of their steps."""
+    by_id = {name: one for one in taken for name in (one.run_id, one.log_id) if name}
+
+    def depth(one: _Known) -> int:
+        at, steps = one, 0
+        while at.lineage in by_id and steps < len(taken):
+            at, steps = by_id[at.lineage], steps + 1
+        return steps
+
+    def key(one: _Known) -> tuple[Any, ...]:
+        times = one.marks.times
+        return one.kind, depth(one), bool(times) and times[0] < 0, times, one.number
+
+    return key
+
+
+def _keys(one: _Known) -> list[int]:
+    """What a copy of a run has too, at least one of them."""
+    marks = one.marks
+    found = [hash(("run", one.run_id)), hash(("texts", marks.texts))]
+    if one.log_id:
+        found.append(hash(("log", one.log_id)))
+    if one.lineage:
+        found.append(hash(("log", one.lineage)))
+    if marks.n_steps:
+        found += marks.keys()
+        first = next((place for place, unique in enumerate(marks.ids) if unique), 0)
+        if first:
+            found += marks.keys(first)
+    return found
+
+
+def _anchors(run: Run) -> list[int]:
+    """The places, but the first, from which another session may continue: after each compaction."""
+    places = {event.payload.get("after_step", 0) for event in run.events if event.kind == "compaction"}
+    return [place for place in places if isinstance(place, int) and 0 < place < run.n_steps]
+
+
+def _is_conversion(native: _Known, other: _Known) -> bool:
+    """Whether a trajectory is another program's conversion of a session that its harness logged itself."""
+    ids = {native.log_id, native.run_id} & {other.log_id, other.run_id} - {""}
+    folder = other.path.replace("\\", "/").rpartition("/")[0]
+    beside = bool(folder) and native.path.replace("\\", "/").startswith(f"{folder}/")
+    return bool(ids) and (beside or any(map(is_unique, ids)))
+
+
+def _lineage(run: Run) -> str:
+    """The id of the run that the log names as the one whose history this one began with; "" if it names none."""
+    event = next((event for event in run.events if event.kind == "branch"), None)
+    return "" if event is None or event.payload.get("step") is not None else str(event.payload.get("run_id") or "")
+
+
+def _differs(one: _Known, other: _Known) -> Note:
+    return Note(one.path, _DIFFERS.format(one.run_id, other.path))
+
+
+def _copy_notes(taken: Sequence[_Known]) -> list[Note]:
+    copies = Counter((one.path, one.original().path) for one in taken if one.same_as is not None)
+    notes = []
+    for (path, home), number in copies.items():
+        where = "this file" if home == path else home
+        verb, noun = ("is a copy", "a run") if number == 1 else ("are copies", "runs")
+        notes.append(Note(path, f"{count(number, 'run')} {verb} of {noun} in {where}: counted once"))
+    return notes
+
+
+def _counted(one: _Known) -> Run:
+    run = one.run
+    if run is None:
+        msg = "a run is counted before it is handed on"
+        raise ValueError(msg)
+    if one.branch is None:
+        return run
+    origin, step = one.branch
+    return without_history(run, one.shared, origin.original().run_id, step)
+
+
+def without_history(run: Run, shared: int, origin: str, step: int) -> Run:
+    """A run with only its own steps: those that it shares with another one are in its prompt.
+
+    Args:
+        run: The run, with the history that it began with.
+        shared: How many of its steps are the other run's.
+        origin: The id of the other run.
+        step: The last of the other run's steps that both have.
+    """
+    prompt = list(run.prompt)
+    waiting = list(reversed(run.inputs))
+    for old in run.steps[:shared]:
+        while waiting and waiting[-1].before <= old.index:
+            prompt.append(waiting.pop().message)
+        prompt += _history(old)
+    own = run.steps[shared:]
+    shift = own[0].start_ms if own else None
+    after = timedelta(milliseconds=shift or 0)
+    events = [
+        event._replace(
+            t_ms=None if event.t_ms is None else max(0, event.t_ms - (shift or 0)),
+            payload={**event.payload, "after_step": event.payload.get("after_step", len(run.steps)) - shared},
+        )
+        for event in run.events
+        if event.payload.get("after_step", len(run.steps)) > shared and event.kind != "branch"
+    ]
+    began = Event(None, "branch", {"run_id": origin, "step": step, "kept": 0, "after_step": 0})
+    begun = sum(old.turn == own[-1].turn for old in run.steps[:shared]) if own else 0
+    return replace(
+        run,
+        prompt=tuple(prompt),
+        inputs=tuple(Input(before - shared, message) for before, message in run.inputs if before > shared),
+        steps=tuple(
+            new._replace(index=place, start_ms=None if new.start_ms is None else max(0, new.start_ms - (shift or 0)))
+            for place, new in enumerate(own, 1)
+        ),
+        stop=run.stop._replace(step=max(0, run.stop.step - begun)),
+        started_at=None if run.started_at is None else run.started_at + after,
+        duration_ms=None if run.duration_ms is None else max(0, run.duration_ms - (shift or 0)),
+        events=(began, *events),
+        prints=run.prints[shared:],
+    )
+
+
+def _history(step: Step) -> list[Message]:
+    """The messages of a step, as a later request sends them."""
+    made = response_message(step.index, step.start_ms, step.response)
+    parts = tuple(part for part in made.parts if not isinstance(part, StepStart))
+    answers = results_message(step.results)
+    return [Message("assistant", parts), *([] if answers is None else [answers])]
+
+
+_FILLED: Final = (
+    "agent", "model", "task", "started_at", "duration_ms", "seed", "context_window", "limits", "success", "scores",
+    "error", "harness_version", "git_commit", "git_branch", "cwd", "entrypoint", "log_id",
+)  # fmt: skip
+"""The fields of a run that a copy adds where they are not known."""
+
+
+def completed(run: Run, copy: Run, *, steps: bool) -> Run:
+    """A run with what only its copy has; with `steps` also what only the copy's steps have."""
+    new = {name: getattr(copy, name) for name in _FILLED if getattr(run, name) in (None, "", (), {})}
+    new = {name: value for name, value in new.items() if value not in (None, "", (), {})}
+    if steps:
+        filled = [_completed(*pair) for pair in zip(run.steps, copy.steps, strict=False)]
+        if any(step is not old for step, old in zip(filled, run.steps, strict=False)):
+            new["steps"] = (*filled, *run.steps[len(filled) :])
+    return replace(run, **new) if new else run
+
+
+def _completed(step: Step, copy: Step) -> Step:
+    """A step with what only its copy has; as it is if the copy has other calls."""
+    response, other = step.response, copy.response
+    if [call[1:] for call in response.tool_calls] != [call[1:] for call in other.tool_calls]:
+        return step
+    filled = {name: getattr(other, name) for name in _OF_RESPONSE if getattr(response, name) is None}
+    filled = {name: value for name, value in filled.items() if value is not None}
+    usage = _merged(response.usage, other.usage)
+    if usage != response.usage:
+        filled["usage"] = usage
+    results = tuple(
+        result._replace(is_error=known.is_error)
+        if result is not None and known is not None and result.is_error is None
+        else result
+        for result, known in zip(step.results, copy.results, strict=True)
+    )
+    if not filled and results == step.results:
+        return step
+    return step._replace(response=response._replace(**filled), results=results)
+
+
+_OF_RESPONSE: Final = tuple(
+    name for name, usual in Response._field_defaults.items() if usual is None
+)  # what is unknown without a value
+
+
+def _merged(usage: Usage, other: Usage) -> Usage:
+    if UNKNOWN_USAGE in (usage, other):
+        return usage if other == UNKNOWN_USAGE else other
+    return Usage(*(one if one is not None else more for one, more in zip(usage, other, strict=True)))
