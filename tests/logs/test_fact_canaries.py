@@ -18,6 +18,7 @@ import boolab as bl
 from boolab.core.run_tree import each_with_subagents
 from boolab.core.types import Event, Message, Run, Score, Sentinel
 from boolab.errors import ReadWarning
+from boolab.io.resources import data_path
 from boolab.logs import facts as facts_module
 from boolab.logs.fact_places import EVENTS, FIELDS, PLACES, RULES, SETTINGS, field_names
 from boolab.logs.facts import facts_of
@@ -32,7 +33,8 @@ QUICK: Final = ("atif", "cline", "tau_bench")
 
 KEPT: Final = frozenset(
     {
-        "run_id", "parent_run_id", "agent", "model", "task", "steps.response.model", "steps.response.tool_calls.name",
+        "run_id", "parent_run_id", "agent", "model", "policy", "source", "task",
+        "steps.response.model", "steps.response.tool_calls.name",
         "prompt.parts.name", "inputs.message.parts.name", "events.payload.run_id", "events.payload.agent",
         "events.payload.tool", "scores.name", "limits", "settings",
     }
@@ -75,7 +77,7 @@ def sizes(runs: list[Run]) -> list[int]:
 def kept_canaries(runs: list[Run]) -> set[str]:
     """The canaries in the facts of some runs that stand where a word may stay."""
     allowed: set[str] = set()
-    for run in facts_of(runs):
+    for run in each_with_subagents(facts_of(runs)):
         for step in run.steps:  # OTLP has its integers as texts
             allowed |= found_in(str(step.response.usage).encode())
         for place, word in words(run):
@@ -115,6 +117,23 @@ def sweep(log: Log, places: list[Place], out: Path, n_steps: list[int]) -> Itera
 def test_no_canary_of_a_log_is_in_its_facts(name: str, tmp_path: Path) -> None:
     log = Log(OWN / name, tmp_path / "log")
     n_steps = sizes(read(log.folder))
+    for of in KINDS:
+        places = [place for place in log.places() if place.of == of]
+        assert list(sweep(log, places, tmp_path / "facts.jsonl", n_steps)) == []
+
+
+@pytest.mark.slow
+def test_no_canary_of_a_record_of_boolab_is_in_its_facts(tmp_path: Path) -> None:
+    """Its own ATIF, which has fields that no other format has."""
+    (tmp_path / "own").mkdir()
+    ended = play(steps("A A A x"), policy="boocode", max_steps=3)
+    run = replace(ended, events=(*ended.events, *every_event()), settings={"max_steps": 3, "hint": "so"})
+    bl.save_runs([run], tmp_path / "own" / "run.jsonl")
+    family = (data_path("datasets") / "families" / "families.jsonl").read_text(encoding="utf-8").splitlines()[:3]
+    (tmp_path / "own" / "family.jsonl").write_text("\n".join(family) + "\n")
+    log = Log(tmp_path / "own", tmp_path / "log")
+    n_steps = sizes(read(log.folder))
+    assert len(n_steps) > 3
     for of in KINDS:
         places = [place for place in log.places() if place.of == of]
         assert list(sweep(log, places, tmp_path / "facts.jsonl", n_steps)) == []
