@@ -16,6 +16,7 @@ import yaml
 
 from boolab.agents.agent import ALIASES, Part, parts_of
 from boolab.errors import AgentFileError
+from boolab.io.text_edit import Replacement, edited, is_same
 from boolab.io.yaml_loader import DocumentError, read_yaml
 
 Value: TypeAlias = str | int | float | Sequence[str] | None
@@ -123,12 +124,12 @@ def with_prompt(text: str, place: int, prompt: str) -> str:
     written = _ends(text).join(prompt.strip().splitlines())
     lead = body[: len(body) - len(body.lstrip())] if core else ""
     tail = body[len(body.rstrip()) :] if core else body or (_ends(text) if written else "")
-    head = "".join(lines[: part.end + 1])
-    if written and not core and not head.endswith(("\n", "\r")):
-        head += _ends(text)
-    changed = head + lead + written + tail + "".join(lines[part.after :])
+    start = sum(map(len, lines[: part.end + 1]))
+    if written and not core and not text[:start].endswith(("\n", "\r")):
+        lead = _ends(text) + lead
+    change = Replacement(start, start + len(body), lead + written + tail)
     agent = agents_in(text)[place]
-    return _checked(text, changed, place, "prompt", agent.data, "\n".join(prompt.strip().splitlines()).strip())
+    return _checked(text, change, place, "prompt", agent.data, "\n".join(prompt.strip().splitlines()).strip())
 
 
 class _Front:
@@ -143,7 +144,7 @@ class _Front:
         root = yaml.compose(self._yaml, Loader=yaml.SafeLoader)
         self._root = root if isinstance(root, yaml.MappingNode) else None
 
-    def replaced(self, key: str, value: Value) -> str | None:
+    def replaced(self, key: str, value: Value) -> Replacement | None:
         pair = self._pair(key)
         if pair is None:
             return None
@@ -159,9 +160,10 @@ class _Front:
             start = self._yaml.index(":", name.end_mark.index) + 1  # "[]" needs an indentation, unlike "-"
         written = _written(value, node, " " * (node.start_mark.column if node.start_mark else 0))
         space = " " if self._yaml[:start].endswith(":") else ""
-        return self._with(self._yaml[:start] + space + written + self._yaml[end:])
+        lines = self._yaml[:start].count("\n"), self._yaml[:end].count("\n") + 1
+        return self._with(self._yaml[:start] + space + written + self._yaml[end:], lines)
 
-    def inserted(self, key: str, value: Value) -> str | None:
+    def inserted(self, key: str, value: Value) -> Replacement | None:
         """The file with one more key: after those that precede it in `FIELDS` (all, if it is not there), else first."""
         pairs = [] if self._root is None else self._root.value
         if self._root is not None and self._root.flow_style:
@@ -177,26 +179,25 @@ class _Front:
         else:
             at = pairs[0][0].start_mark.line if pairs else 0
         lines = self._yaml.split("\n") if self._yaml else []
-        return self._with("\n".join([*lines[:at], line, *lines[at:]]))
+        return self._with("\n".join([*lines[:at], line, *lines[at:]]), (at, at))
 
-    def removed(self, key: str) -> str | None:
+    def removed(self, key: str) -> Replacement | None:
         pair = self._pair(key)
         if pair is None or self._root is None or self._root.flow_style or _span(pair[1])[0] < pair[0].start_mark.index:
             return None
         name, node = pair
         first, last = name.start_mark.line, self._yaml[: _span(node)[1]].count("\n")
         lines = self._yaml.split("\n")
-        return self._with(
-            "\n".join([*lines[:first], *lines[max(first, last) + 1 :]]), empty=len(lines) == last - first + 1
-        )
+        rest = [*lines[:first], *lines[max(first, last) + 1 :]]
+        return self._with("\n".join(rest), (first, max(first, last) + 1), empty=len(lines) == last - first + 1)
 
     def _pair(self, key: str) -> tuple[yaml.Node, yaml.Node] | None:
         """The nodes of a key and its value; None for a key that is merged from elsewhere."""
         pairs: list[tuple[yaml.Node, yaml.Node]] = [] if self._root is None else self._root.value
         return next(((name, node) for name, node in pairs if name.value == key), None)
 
-    def _with(self, front: str, *, empty: bool = False) -> str:
-        """The file with another front matter: equal lines keep their own line ends."""
+    def _with(self, front: str, lines: tuple[int, int], *, empty: bool = False) -> Replacement | None:
+        """Another front matter, if it differs in these lines alone; equal lines keep their own line ends."""
         start, end, _ = self._part
         old = self._lines[start + 1 : end]
         new = [] if empty or not front else front.split("\n")
@@ -207,9 +208,11 @@ class _Front:
         tail = 0
         while tail < min(len(bare), len(new)) - head and bare[-1 - tail] == new[-1 - tail]:
             tail += 1
-        middle = [line + self._ends for line in new[head : len(new) - tail]]
-        lines = [*self._lines[: start + 1], *old[:head], *middle, *old[len(old) - tail :], *self._lines[end:]]
-        return "".join(lines)
+        if new != bare and (head < lines[0] or len(old) - tail > lines[1]):
+            return None
+        place = sum(map(len, self._lines[: start + 1 + head]))
+        changed = "".join(line + self._ends for line in new[head : len(new) - tail])
+        return Replacement(place, place + sum(map(len, old[head : len(old) - tail])), changed)
 
 
 def _lines(text: str) -> list[str]:
@@ -244,7 +247,7 @@ def _agent(lines: Sequence[str], part: Part) -> AgentText:
         msg = "expected YAML keys such as 'name: explorer'"
         raise AgentFileError(msg, line=document.line())
     body = "\n".join(map(_bare, lines[part.end + 1 : part.after]))
-    return AgentText(data, body.strip(), {str(key): document.line([key]) for key in data}, part.start + 1)
+    return AgentText(data, body.strip(), document.key_lines(), part.start + 1)
 
 
 def _span(node: yaml.Node) -> tuple[int, int]:
@@ -292,21 +295,20 @@ def _scalar(value: str | float | None, node: yaml.Node | None) -> str:
 
 
 def _checked(
-    text: str, changed: str | None, place: int, field: str, data: Mapping[Any, Any], prompt: str | None = None
+    text: str, change: Replacement | None, place: int, field: str, data: Mapping[Any, Any], prompt: str | None = None
 ) -> str:
     """An edited text, if it has the new values and nothing else has changed; else an `AgentFileError`."""
     old = agents_in(text)
     line = old[place].lines.get(old[place].key_of(field) or "", old[place].first)
-    msg = f"{field} cannot be changed here without changing more of the file: edit it by hand"
-    if changed is None:
-        raise AgentFileError(msg, line=line)
-    try:
-        new = agents_in(changed)
-    except AgentFileError as error:
-        raise AgentFileError(msg, line=line) from error
     listed = {key: list(value) if isinstance(value, tuple) else value for key, value in data.items()}
     old[place] = old[place]._replace(data=listed, prompt=old[place].prompt if prompt is None else prompt)
-    facts = [[(sorted(map(repr, one.data.items())), one.prompt) for one in agents] for agents in (old, new)]
-    if facts[0] != facts[1]:
+    values = [[one.data, one.prompt] for one in old]
+
+    def is_expected(agents: list[AgentText]) -> bool:
+        return is_same([[one.data, one.prompt] for one in agents], values)
+
+    found = None if change is None else edited(text, [change], agents_in, is_expected)
+    if found is None:
+        msg = f"{field} cannot be changed here without changing more of the file: edit it by hand"
         raise AgentFileError(msg, line=line)
-    return changed
+    return found[0]

@@ -14,9 +14,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined] # typeshed lacks it
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from boolab.errors import ConfigFileError
+from boolab.io.text_edit import Replacement, edited, is_same
 
 Step: TypeAlias = str | int
 """A key of an object, or a place in a list; the length of the list is the place after its end."""
@@ -105,29 +106,7 @@ def with_json(text: str, at: Sequence[Step], value: object) -> str:
         >>> with_json('{"a": 1}', ["b", "c"], True)
         '{"a": 1, "b": {"c": true}}'
     """
-    if not text.removeprefix(_BOM).strip():
-        text = f"{text[: text.startswith(_BOM)]}{{}}\n"
-    root = _Reader(text).document()
-    if not at:
-        return text if _same(root.value, value) else _replaced(text, root, value)
-    node, n = root, 0
-    while n < len(at):
-        member = _member(text, node, at[: n + 1])
-        if member is None:
-            break
-        node, n = member.node, n + 1
-    if n == len(at):
-        if _same(node.value, value):
-            return text
-        changed = _replaced(text, node, value)
-    else:
-        made = value
-        for step in reversed(at[n + 1 :]):
-            if not isinstance(step, str):
-                raise _error(text, node.start, f"there is no list for {_path(at)}")
-            made = {step: made}
-        changed = _inserted(text, root, node, at[n], made)
-    return _checked(text, changed, node, _after(root.value, at, value))
+    return JsonText.read(filled(text)).with_value(at, value).text
 
 
 def without_json(text: str, at: Sequence[Step]) -> str:
@@ -140,30 +119,116 @@ def without_json(text: str, at: Sequence[Step]) -> str:
         >>> without_json('{\n  "a": 1,\n  "b": 2\n}\n', ["b"])
         '{\n  "a": 1\n}\n'
     """
-    if not at:
-        msg = "the whole text cannot be removed: expected at least one key"
-        raise ConfigFileError(msg)
-    if not text.removeprefix(_BOM).strip():
-        return text
-    root = _Reader(text).document()
-    node = root
-    for n in range(len(at) - 1):
-        member = _member(text, node, at[: n + 1])
-        if member is None:
-            return text
-        node = member.node
-    member = _member(text, node, at)
-    if member is None:
-        return text
-    changed = _removed(text, node, member)
-    return _checked(text, changed, node, _after(root.value, at, _GONE))
+    return text if filled(text) != text else JsonText.read(text).without(at).text
+
+
+def filled(text: str) -> str:
+    r"""The text, or that of an empty object if it is blank: at most a byte-order mark, blanks and line ends.
+
+    Example:
+        >>> filled("\ufeff\n"), filled("[]")
+        ('\ufeff{}\n', '[]')
+    """
+    is_blank = not text.removeprefix(_BOM).strip(" \t\r\n")
+    return f"{text[: text.startswith(_BOM)]}{{}}\n" if is_blank else text
 
 
 # --- Reading ----------------------------------------------------------------------------------------------------------
 
 
+class JsonText(NamedTuple):
+    """A text as it was read, for several edits: each gives another text.
+
+    Attributes:
+        text: The text.
+        root: Its value, with the places of all its parts.
+        comments: The places of its comments.
+
+    Example:
+        >>> JsonText.read('{"a": 1}').with_value(["b"], 2).without(["a"]).text
+        '{"b": 2}'
+    """
+
+    text: str
+    root: _Node
+    comments: list[tuple[int, int]]
+
+    @classmethod
+    def read(cls, text: str) -> JsonText:
+        """Read a text.
+
+        Raises:
+            ConfigFileError: if it is not JSON, with the line.
+        """
+        reader = _Reader(text)
+        root = reader.document()
+        return cls(text, root, reader.comments)
+
+    @property
+    def value(self) -> Any:  # noqa: ANN401 - JSON
+        """Its value; of a key that is there twice, the last."""
+        return self.root.value
+
+    def has_comment(self, at: Sequence[Step]) -> bool:
+        """Whether there is a comment in the value at a place."""
+        node = self.root
+        for n in range(len(at)):
+            member = _member(self.text, node, at[: n + 1])
+            if member is None:
+                return False
+            node = member.node
+        return self._is_commented(node)
+
+    def with_value(self, at: Sequence[Step], value: object) -> JsonText:
+        """Set a value; see `with_json`."""
+        text, node, n = self.text, self.root, 0
+        while n < len(at):
+            member = _member(text, node, at[: n + 1])
+            if member is None:
+                break
+            node, n = member.node, n + 1
+        if n == len(at):
+            if is_same(node.value, value):
+                return self
+            parts = [_replaced(self, node, value)]
+        else:
+            made = value
+            for step in reversed(at[n + 1 :]):
+                if not isinstance(step, str):
+                    raise _error(text, node.start, f"there is no list for {_path(at)}")
+                made = {step: made}
+            parts = _inserted(self, node, at[n], made)
+        return self._edited(parts, node, _after(self.root.value, at, value))
+
+    def without(self, at: Sequence[Step]) -> JsonText:
+        """Remove a value with its key; see `without_json`."""
+        if not at:
+            msg = "the whole text cannot be removed: expected at least one key"
+            raise ConfigFileError(msg)
+        node = above = self.root
+        member = None
+        for n in range(len(at)):
+            member = _member(self.text, node, at[: n + 1])
+            if member is None:
+                return self
+            node, above = member.node, node
+        parts = [] if member is None else _removed(self, above, member)
+        return self._edited(parts, above, _after(self.root.value, at, _GONE))
+
+    def _is_commented(self, node: _Node) -> bool:
+        return any(node.start < start < node.end for start, _ in self.comments)
+
+    def _edited(self, parts: Sequence[Replacement], node: _Node, expected: object) -> JsonText:
+        found = edited(self.text, parts, JsonText.read, lambda new: is_same(new.root.value, expected))
+        if found is None:
+            msg = "this cannot be changed without changing more of the file: edit it by hand"
+            raise _error(self.text, node.start, msg)
+        return found[1]
+
+
 class _Reader:
     def __init__(self, text: str) -> None:
+        self.comments: list[tuple[int, int]] = []
         self._text = text
         self._at = int(text.startswith(_BOM))
 
@@ -179,7 +244,18 @@ class _Reader:
         raise _error(self._text, self._at, problem)
 
     def _skip(self) -> None:
-        self._at = _past_comments(self._text, self._at)
+        while True:
+            char = self._text[self._at : self._at + 1]
+            if char and char in " \t\r\n":
+                self._at = _BLANK.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing too
+                char = self._text[self._at : self._at + 1]
+            if char != "/":
+                return
+            comment = _LINE.match(self._text, self._at) or _BLOCK.match(self._text, self._at)
+            if comment is None:
+                break
+            self.comments.append(comment.span())
+            self._at = comment.end()
         if self._text.startswith("/*", self._at):
             self._fail("a comment begins here and has no end: expected */")
 
@@ -198,8 +274,10 @@ class _Reader:
             self._fail(f"expected a JSON value here{f', not {char!r}' if char else ''}")
         self._at = found.end()
         word = found[0]
+        if word in _WORDS:
+            return _Node(start, self._at, _WORDS[word])
         try:
-            return _Node(start, self._at, _WORDS[word] if word in _WORDS else json.loads(word))
+            return _Node(start, self._at, float(word) if "." in word or "e" in word.lower() else int(word))
         except ValueError:  # an integer of more digits than Python reads
             self._at = start
             self._fail("this number is too long to be read")
@@ -249,16 +327,6 @@ class _Reader:
         return key
 
 
-def _past_comments(text: str, at: int) -> int:
-    """The place after blanks and comments; before a comment that has no end."""
-    while True:
-        at = _BLANK.match(text, at).end()  # type: ignore[union-attr] # it matches nothing too
-        found = _LINE.match(text, at) or _BLOCK.match(text, at)
-        if found is None:
-            return at
-        at = found.end()
-
-
 def _past_comments_of_line(text: str, at: int) -> tuple[int, bool]:
     """The place after the last comment on the rest of a line, and whether that comment takes the line to its end."""
     end, here = at, at
@@ -293,33 +361,36 @@ def _member(text: str, node: _Node, at: Sequence[Step]) -> _Member | None:
     return found_all[0] if found_all else None
 
 
-def _replaced(text: str, node: _Node, value: object) -> str:
+def _replaced(document: JsonText, node: _Node, value: object) -> Replacement:
+    text = document.text
     inline = "\n" not in text.strip()
-    written = _written(value, "" if inline else _unit(text), _indent(text, node.start), _ends(text))
-    return text[: node.start] + written + text[node.end :]
+    written = _written(value, "" if inline else _unit(document), _indent(text, node.start), _ends(text))
+    return Replacement(node.start, node.end, written)
 
 
-def _inserted(text: str, root: _Node, node: _Node, step: Step, value: object) -> str:
-    base, unit, ends = _indent(text, node.start), _unit(text), _ends(text)
+def _inserted(document: JsonText, node: _Node, step: Step, value: object) -> list[Replacement]:
+    text = document.text
+    base, unit, ends = _indent(text, node.start), _unit(document), _ends(text)
     first = node.members[0].start if node.members else None
-    inline = not _breaks(text, node.start, first) if first is not None else _is_inline(text, root)
+    inline = not _breaks(text, node.start, first) if first is not None else _is_inline(document)
     indent = _indent(text, first) if first is not None and not inline else base + unit
     key = f"{_dumped(step)}: " if isinstance(step, str) else ""
     entry = key + _written(value, "" if inline else unit, indent, ends)
     if first is None:
-        inner = text[node.start + 1 : node.end - 1].rstrip(" \t\r\n")
-        made = f"{inner}{entry}" if inline and not inner else f"{inner}{ends}{indent}{entry}{ends}{base}"
-        return text[: node.start + 1] + made + text[node.end - 1 :]
+        inside = [end for start, end in document.comments if node.start < start < node.end]
+        place = max([node.start + 1, *inside])
+        made = entry if inline and not inside else f"{ends}{indent}{entry}{ends}{base}"
+        return [Replacement(place, node.end - 1, made)]
     last = node.members[-1]
     place, whole_line = _past_comments_of_line(text, max(last.comma + 1, last.node.end))
     lead = f"{ends}{indent}" if whole_line or not inline else " "
-    comma = "," if last.comma < 0 else ""
-    return (text[: last.node.end] + comma + text[last.node.end : place] + lead + entry + ("" if comma else ",")) + text[
-        place:
-    ]
+    if last.comma < 0:
+        return [Replacement(last.node.end, last.node.end, ","), Replacement(place, place, f"{lead}{entry}")]
+    return [Replacement(place, place, f"{lead}{entry},")]
 
 
-def _removed(text: str, node: _Node, member: _Member) -> str:
+def _removed(document: JsonText, node: _Node, member: _Member) -> list[Replacement]:
+    text = document.text
     place = node.members.index(member)
     start, end = member.start, max(member.comma + 1, member.node.end)
     before = text.rfind("\n", 0, start) + 1
@@ -332,9 +403,10 @@ def _removed(text: str, node: _Node, member: _Member) -> str:
     if member.comma < 0 and place:  # the comma before it would now be the last
         comma = node.members[place - 1].comma
         between = text[comma + 1 : start]
-        between = between if between.strip() or "\n" in between else ""
-        return text[:comma] + between + text[end:]
-    return text[:start] + text[end:]
+        if between.strip() or "\n" in between:
+            return [Replacement(comma, comma + 1, ""), Replacement(start, end, "")]
+        start = comma
+    return [Replacement(start, end, "")]
 
 
 def _written(value: object, unit: str, indent: str, ends: str) -> str:
@@ -368,17 +440,16 @@ def _indent(text: str, at: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _unit(text: str) -> str:
+def _unit(document: JsonText) -> str:
     """One level of indentation: that of the first member of the first object or list on lines of its own."""
-    root = _Reader(text).document()
-    todo = [root]
-    while todo:
-        node = todo.pop(0)
-        if node.members and _breaks(text, node.start, node.members[0].start):
-            inner, outer = _indent(text, node.members[0].start), _indent(text, node.start)
-            if inner.startswith(outer) and inner != outer:
-                return inner.removeprefix(outer)
-        todo += [member.node for member in node.members]
+    text, level = document.text, [document.root]
+    while level:
+        for node in level:
+            if node.members and _breaks(text, node.start, node.members[0].start):
+                inner, outer = _indent(text, node.members[0].start), _indent(text, node.start)
+                if inner.startswith(outer) and inner != outer:
+                    return inner.removeprefix(outer)
+        level = [member.node for node in level for member in node.members]
     return _INDENT
 
 
@@ -386,9 +457,10 @@ def _breaks(text: str, start: int, end: int) -> bool:
     return "\n" in text[start:end]
 
 
-def _is_inline(text: str, root: _Node) -> bool:
+def _is_inline(document: JsonText) -> bool:
     """Whether a text is written on one line, though it has values."""
-    return bool(root.members) and not _breaks(text, root.start, root.end)
+    root = document.root
+    return bool(root.members) and not _breaks(document.text, root.start, root.end)
 
 
 def _after(value: Any, at: Sequence[Step], new: object) -> Any:  # noqa: ANN401 - JSON
@@ -406,22 +478,6 @@ def _after(value: Any, at: Sequence[Step], new: object) -> Any:  # noqa: ANN401 
         members.pop(step, None)
         return members
     return members | {step: made}
-
-
-def _checked(text: str, changed: str, node: _Node, expected: object) -> str:
-    msg = "this cannot be changed without changing more of the file: edit it by hand"
-    try:
-        found = read_json(changed)
-    except ConfigFileError as error:
-        raise _error(text, node.start, msg) from error
-    if not _same(found, expected):
-        raise _error(text, node.start, msg)
-    return changed
-
-
-def _same(one: object, other: object) -> bool:
-    """Whether two values are the same JSON: 1 is not 1.0, and not true."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _path(at: Sequence[Step]) -> str:

@@ -1,17 +1,83 @@
-"""Edits of TOML text: values change, and comments, order and line ends stay. `tomlkit` keeps them."""
+r"""Edits of TOML text: one value changes, and no other byte.
+
+Comments, the order of tables and keys, indentation, and the end of each line stay, mixed ones too. Each edited text is
+read again: if anything else has changed, the edit is refused.
+
+    text = with_toml('# mine\n[a]\nb = 1  # one\n', ["a", "b"], 2)
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
-from collections.abc import Sequence
-from typing import Any
-
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from boolab.errors import ConfigFileError
+from boolab.io.text_edit import Replacement, edited, is_same
 
-_BOM = "\ufeff"
+MAX_DEPTH: Final = 100
+_BOM: Final = "\ufeff"
+_BASIC: Final = r'"(?:[^"\\\n]|\\.)*"'
+_LITERAL: Final = r"'[^'\n]*'"
+_PART: Final = re.compile(rf"[A-Za-z0-9_-]+|{_BASIC}|{_LITERAL}")
+_DOT: Final = re.compile(r"[ \t]*\.[ \t]*")
+_EQUALS: Final = re.compile(r"[ \t]*=[ \t]*")
+_BLANKS: Final = re.compile(r"[ \t]*")
+_BLANK_LINES: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_STRING: Final = re.compile(rf'"""(?:[^\\]|\\.)*?"{{3,5}}|\'\'\'.*?\'{{3,5}}|{_BASIC}|{_LITERAL}', re.DOTALL)
+_SCALAR: Final = re.compile(r"""[^\[\]{},#"'\r\n]+""")
+_ABOUT_FILE: Final = re.compile(r"(?:#[^\n]*\n)+(?=\r?\n|\Z)")
+"""Comments at the top that belong to no table: an empty line follows."""
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+Keys: TypeAlias = tuple[str, ...]
+
+_MISSING: Final = object()
+"""In place of a value: there is none."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table in braces, one that a header opens, or the top of the text.
+
+    Attributes:
+        path: Its keys from the top; None below a list, where keys alone lead nowhere.
+        start: Where its header or its brace begins.
+        end: The end of its header, or the place of its closing brace.
+        header: The keys of its header.
+        inline: Whether it is in braces.
+        entries: Its entries; those of tables in braces below it are theirs.
+    """
+
+    path: Keys | None
+    start: int
+    end: int
+    header: Keys = ()
+    inline: bool = False
+    entries: list[_Entry] = field(default_factory=list)
+
+
+class _Entry(NamedTuple):
+    """A key with its value: the keys from the top, and the places of the key and of the value."""
+
+    path: Keys | None
+    key: int
+    start: int
+    end: int
+
+
+class _Document(NamedTuple):
+    """A text with its values and its tables."""
+
+    text: str
+    data: dict[str, Any]
+    tables: list[_Table]
+
+    def entries(self) -> Iterator[_Entry]:
+        return (entry for table in self.tables for entry in table.entries)
 
 
 def with_toml(text: str, at: Sequence[str], value: object) -> str:
@@ -23,7 +89,7 @@ def with_toml(text: str, at: Sequence[str], value: object) -> str:
         value: A text, number, truth value or list. An equal one leaves the text as it is.
 
     Returns:
-        The text.
+        The text, with every other byte as it was.
 
     Raises:
         ConfigFileError: if it is not TOML, with the line; if the place leads through something that is no table; if the
@@ -32,55 +98,249 @@ def with_toml(text: str, at: Sequence[str], value: object) -> str:
     Example:
         >>> with_toml('# mine\n[a]\nb = 1  # one\n', ["a", "b"], 2)
         '# mine\n[a]\nb = 2  # one\n'
+        >>> with_toml("a = { b = 1 }\n", ["a", "c", "d"], True)
+        'a = { b = 1, c.d = true }\n'
     """
-    bom, body = text[: text.startswith(_BOM)], text.removeprefix(_BOM)
-    before = _read(body)
-    if _get(before, at) is not None and repr(_get(before, at)) == repr(value):
+    document = _read(text)
+    path = tuple(at)
+    value = [*value] if isinstance(value, tuple) else value
+    old: Any = document.data
+    for n, key in enumerate(path):
+        if not isinstance(old, dict):
+            kind = "a list" if isinstance(old, list) else _shown(old)
+            _refuse(document, path[:n], f"{'.'.join(path[:n])} is {kind}; expected a table")
+        old = old.get(key, _MISSING)
+        if old is _MISSING:
+            break
+    if is_same(old, value):
         return text
-    try:
-        document = tomlkit.parse(body)
-        table: Any = document
-        for n, key in enumerate(at[:-1]):
-            if key not in table:
-                table[key] = tomlkit.table(is_super_table=n < len(at) - 2)
-            table = table[key]
-            if not isinstance(table, dict):
-                msg = f"{'.'.join(at[: n + 1])} is {table!r}; expected a table"
-                raise ConfigFileError(msg, line=_line(body, at[n]))
-        table[at[-1]] = value
-        changed = tomlkit.dumps(document)
-    except TOMLKitError as error:
-        raise ConfigFileError(f"cannot be changed: {error}") from error
-    if "\r\n" in body:
-        changed = changed.replace("\r\n", "\n").replace("\n", "\r\n")
-    if repr(_sorted(_read(changed))) != repr(_sorted(_set(before, at, value))):
-        msg = f"{'.'.join(at)} cannot be changed without changing more of the file: edit it by hand"
-        raise ConfigFileError(msg, line=_line(body, at[-1]))
-    return bom + changed
+    written, expected = _written(value), _after(document.data, path, value)
+    for replacement in _candidates(document, path, written, is_new=old is _MISSING):
+        found = edited(text, [replacement], _read, lambda new: is_same(new.data, expected))
+        if found is not None:
+            return found[0]
+    msg = f"{'.'.join(path)} cannot be changed without changing more of the file: edit it by hand"
+    return _refuse(document, path, msg)
 
 
-def _read(text: str) -> dict[str, Any]:
+# --- Reading ----------------------------------------------------------------------------------------------------------
+
+
+def _read(text: str) -> _Document:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        data = tomllib.loads(text.removeprefix(_BOM))
+    except ValueError as error:  # also a number of too many digits
         found = str(error).rpartition("line ")[2].split(",")[0]
         raise ConfigFileError(f"is not TOML: {error}", line=int(found) if found.isdecimal() else None) from error
+    except RecursionError:
+        raise ConfigFileError(f"is nested more than {MAX_DEPTH} deep") from None
+    return _Document(text, data, _Reader(text).tables())
 
 
-def _get(data: Any, at: Sequence[str]) -> Any:  # noqa: ANN401 - TOML
-    for key in at:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data
+class _Reader:
+    """Finds the places of keys and values in a text that is TOML."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = int(text.startswith(_BOM))
+        self._tables = [_Table((), self._place, self._place)]
+        self._lists: set[Keys] = set()
+
+    def tables(self) -> list[_Table]:
+        table = self._tables[0]
+        while True:
+            self._skip(_BLANK_LINES)
+            if self._place == len(self._text):
+                return self._tables
+            if self._text.startswith("[", self._place):
+                table = self._header()
+            else:
+                self._entry(table, 0)
+
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        found = pattern.match(self._text, self._place)
+        if found is None:
+            msg = "cannot be changed: its form here is not known"
+            raise ConfigFileError(msg, line=_line(self._text, self._place))
+        self._place = found.end()
+
+    def _header(self) -> _Table:
+        start = self._place
+        is_list = self._text.startswith("[[", start)
+        self._place += 1 + is_list
+        self._skip(_BLANKS)
+        keys = self._key()
+        self._skip(_BLANKS)
+        self._place += 1 + is_list
+        if is_list:
+            self._lists.add(keys)
+        below_list = any(keys[:n] in self._lists for n in range(1, len(keys) + 1))
+        table = _Table(None if below_list else keys, start, self._place, keys)
+        self._tables.append(table)
+        return table
+
+    def _entry(self, table: _Table, depth: int) -> None:
+        key = self._place
+        path = self._key()
+        self._skip(_EQUALS)
+        start = self._place
+        full = None if table.path is None else table.path + path
+        self._value(full, depth)
+        table.entries.append(_Entry(full, key, start, self._place))
+
+    def _key(self) -> Keys:
+        keys = []
+        while True:
+            start = self._place
+            self._skip(_PART)
+            part = self._text[start : self._place]
+            keys.append(_key_of(part))
+            found = _DOT.match(self._text, self._place)
+            if found is None:
+                return tuple(keys)
+            self._place = found.end()
+
+    def _value(self, path: Keys | None, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            msg = f"is nested more than {MAX_DEPTH} deep"
+            raise ConfigFileError(msg, line=_line(self._text, self._place))
+        char = self._text[self._place : self._place + 1]
+        if char in ("{", "["):
+            self._members(path, depth, "}" if char == "{" else "]")
+        elif char in ('"', "'"):
+            self._skip(_STRING)
+        else:
+            start = self._place
+            self._skip(_SCALAR)
+            self._place = start + len(self._text[start : self._place].rstrip())
+
+    def _members(self, path: Keys | None, depth: int, close: str) -> None:
+        table = _Table(path, self._place, 0, inline=True)
+        self._place += 1
+        while True:
+            self._skip(_BLANK_LINES)
+            if self._text.startswith(close, self._place):
+                break
+            if close == "}":
+                self._entry(table, depth + 1)
+            else:
+                self._value(None, depth + 1)
+            self._skip(_BLANK_LINES)
+            if self._text.startswith(",", self._place):
+                self._place += 1
+        table.end = self._place
+        self._place += 1
+        if close == "}":
+            self._tables.append(table)
 
 
-def _set(data: dict[str, Any], at: Sequence[str], value: object) -> dict[str, Any]:
-    inner = data.get(at[0])
-    return data | {at[0]: value if len(at) == 1 else _set(inner if isinstance(inner, dict) else {}, at[1:], value)}
+def _key_of(part: str) -> str:
+    if part.startswith("'"):
+        return part[1:-1]
+    return next(iter(tomllib.loads(f"{part} = 0"))) if part.startswith('"') else part
 
 
-def _sorted(data: Any) -> Any:  # noqa: ANN401 - TOML
-    return {key: _sorted(data[key]) for key in sorted(data)} if isinstance(data, dict) else data
+# --- Writing ----------------------------------------------------------------------------------------------------------
 
 
-def _line(text: str, key: str) -> int | None:
-    return next((n for n, line in enumerate(text.splitlines(), 1) if key in line), None)
+def _candidates(document: _Document, path: Keys, value: str, *, is_new: bool) -> Iterator[Replacement]:
+    """The ways to write a value at a place, the best one first."""
+    if not is_new:
+        yield from (Replacement(one.start, one.end, value) for one in document.entries() if one.path == path)
+        return
+    for n in range(len(path) - 1, -1, -1):  # beside what shares most of its keys
+        for table in document.tables:
+            if table.path is None or table.path != path[:n][: len(table.path)]:
+                continue
+            keys = path[len(table.path) :]
+            beside = [one for one in table.entries if one.path is not None and one.path[:n] == path[:n]]
+            line, is_of_table = f"{_joined(keys)} = {value}", len(table.path) == n
+            if table.inline and (beside or is_of_table):
+                yield _into_braces(table, beside, line)
+            elif not table.inline and (len(keys) == 1 if is_of_table else beside):
+                yield _into_lines(document.text, table, beside, line)
+    if len(path) > 1:
+        yield _at_end(document.text, f"[{_joined(path[:-1])}]", f"{_joined(path[-1:])} = {value}")
+
+
+def _into_braces(table: _Table, beside: Sequence[_Entry], line: str) -> Replacement:
+    if beside:
+        return Replacement(beside[-1].end, beside[-1].end, f", {line}")
+    return Replacement(table.start + 1, table.end, f" {line} ")
+
+
+def _into_lines(text: str, table: _Table, beside: Sequence[_Entry], line: str) -> Replacement:
+    """A new line after the last one of the entries, or after the header of the table."""
+    if beside:
+        place, indent = beside[-1].end, _indent(text, beside[-1].key)
+    elif table.path:
+        place, indent = table.end, _indent(text, table.start)
+    else:
+        found = _ABOUT_FILE.match(text, table.start)
+        place = table.start if found is None else found.end()
+        return Replacement(place, place, f"{line}{_ends(text, 0)}")
+    end = text.find("\n", place)
+    if end < 0:
+        return Replacement(len(text), len(text), f"{_ends(text, len(text))}{indent}{line}")
+    return Replacement(end + 1, end + 1, f"{indent}{line}{_ends(text, end)}")
+
+
+def _at_end(text: str, header: str, line: str) -> Replacement:
+    ends = _ends(text, len(text))
+    lead = "" if not text.removeprefix(_BOM) else ends if text.endswith("\n") else ends * 2
+    return Replacement(len(text), len(text), f"{lead}{header}{ends}{line}{ends}")
+
+
+def _ends(text: str, place: int) -> str:
+    """The end of the line at a place; of the line before, if it has none."""
+    end = text.find("\n", place)
+    end = end if end >= 0 else text.rfind("\n")
+    return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
+
+
+def _indent(text: str, place: int) -> str:
+    """The blanks that begin the line of a place."""
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _joined(keys: Sequence[str]) -> str:
+    return ".".join(key if _BARE.fullmatch(key) else _written(key) for key in keys)
+
+
+def _written(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigFileError(f"cannot hold {value!r}: TOML has no lone surrogates") from error
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+
+
+def _after(data: dict[str, Any], path: Keys, value: object) -> dict[str, Any]:
+    """The values that a text has after an edit."""
+    inner = data.get(path[0])
+    made = value if len(path) == 1 else _after(inner if isinstance(inner, dict) else {}, path[1:], value)
+    return data | {path[0]: made}
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:40]
+
+
+def _refuse(document: _Document, path: Keys, problem: str) -> NoReturn:
+    """Raise an error at the line of a value, or of the nearest one around it."""
+    for n in range(len(path), 0, -1):
+        place = next((one.key for one in document.entries() if one.path == path[:n]), None)
+        if place is None:
+            place = next((one.start for one in document.tables if one.header[:n] == path[:n]), None)
+        if place is not None:
+            raise ConfigFileError(problem, line=_line(document.text, place))
+    raise ConfigFileError(problem)
+
+
+def _line(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1

@@ -99,6 +99,12 @@ class Document(NamedTuple):
                 line = self.first_line + node.start_mark.line
         return line
 
+    def key_lines(self) -> dict[str, int]:
+        """The line of each key of the mapping that the text is; that of the text for a key that is merged into it."""
+        pairs = self.node.value if isinstance(self.node, yaml.MappingNode) else []
+        lines = {key.value: self.first_line + key.start_mark.line for key, _ in reversed(pairs)}
+        return {str(key): lines.get(str(key), self.line()) for key in (self.data if pairs else ())}
+
 
 def read_document(path: Path, fault: type[FileError], most: int = MAX_BYTES) -> Document:
     """Read a YAML file; whatever is wrong with it is a `fault` with its path and, if known, its line.

@@ -1,0 +1,73 @@
+"""Edits of texts: some parts are replaced, and the result is checked before it is used.
+
+The editors of JSON, TOML and YAML say which parts of a text change. Whatever is outside of these parts stays, character
+by character, and the result has to have exactly the values that are expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from boolab.errors import FileError
+
+_Document = TypeVar("_Document")
+
+
+class Replacement(NamedTuple):
+    """A part of a text, from `start` to before `end`, and the text in its place."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edited(
+    text: str,
+    replacements: Iterable[Replacement],
+    read: Callable[[str], _Document],
+    is_expected: Callable[[_Document], bool],
+) -> tuple[str, _Document] | None:
+    """Replace parts of a text.
+
+    Args:
+        text: The text.
+        replacements: The parts, which do not overlap.
+        read: Reads an edited text.
+        is_expected: Whether what was read has the expected values.
+
+    Returns:
+        The edited text, as it is and as it is read; None if it cannot be read, or has other values than expected.
+
+    Example:
+        >>> edited("a = 1  # one", [Replacement(4, 5, "2")], lambda text: text, lambda text: "2" in text)[0]
+        'a = 2  # one'
+    """
+    parts, place = [], 0
+    for start, end, new in sorted(replacements, key=lambda part: part[:2]):  # the order of two at one place stays
+        if not place <= start <= end:
+            return None
+        parts += [text[place:start], new]
+        place = end
+    changed = "".join([*parts, text[place:]])
+    try:
+        document = read(changed)
+    except FileError:
+        return None
+    return (changed, document) if is_expected(document) else None
+
+
+def is_same(one: Any, other: Any) -> bool:  # noqa: ANN401 - values of JSON, TOML or YAML
+    """Whether two values are the same, with the types of all their parts: 1 is neither 1.0 nor true.
+
+    Example:
+        >>> is_same({"a": [1, 2]}, {"a": [1, 2]}), is_same({"a": 1}, {"a": True})
+        (True, False)
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(is_same(value, other[key]) for key, value in one.items())
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return bool(one == other) if not isinstance(one, float) else repr(one) == repr(other)
