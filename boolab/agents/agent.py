@@ -33,7 +33,7 @@ from boolab.errors import AgentFileError, SettingError, nearest
 from boolab.harness.policy import DEFAULT, Policy, Setting, check_setting
 from boolab.harness.presets import get_policy
 from boolab.io.checks import is_amount, repr_of
-from boolab.io.files import read_file
+from boolab.io.files import read_file, user_path
 from boolab.models.base import Model
 from boolab.rules.call_identity import exempting
 from boolab.tools.tool import ToolSpec, as_tool
@@ -171,7 +171,7 @@ def load_agents(path: str | Path) -> dict[str, Agent]:
         >>> bl.load_agents(data_path("agents") / "AGENTS.md")["refactorer"].max_steps
         5
     """
-    path = Path(path).expanduser()
+    path = user_path(path)
     if path.is_dir():
         files = sorted(path.glob("*.md"))
         if not files:

@@ -18,6 +18,7 @@ agents' names are taken from them.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,7 +32,7 @@ from boolab.errors import RunFormatError, SettingError
 from boolab.harness.groups import WrapUp
 from boolab.harness.policy import Policy
 from boolab.hooks.settings import options_in
-from boolab.io.files import read_file
+from boolab.io.files import read_file, user_path
 from boolab.io.json_input import mapping, parse, text
 from boolab.io.packed import unpacked
 from boolab.logs.fields import MAX_DIGITS
@@ -72,8 +73,8 @@ def declared_in(path: Path) -> list[Declared]:
     Raises:
         SettingError: if it is not there, cannot be read, or is no configuration that is known.
     """
-    path = path.expanduser()
-    if path.is_dir():
+    path = user_path(path)
+    if _is_folder(path):
         found = list(_in_folder(path))
         if not found:
             msg = f"{path}: no limit is declared there; looked for {', '.join([*_AGENT_FOLDERS, *_FILES])}"
@@ -122,7 +123,7 @@ def folders_of(log: Path) -> list[Path]:
 
 def _is_named(folder: Path, name: str) -> bool:
     """Whether a folder has this name, also where it is given as `.` or through a link."""
-    return name in (folder.name, folder.resolve().name)
+    return folder.name == name or Path(os.path.realpath(folder)).name == name  # resolve() fails for a link to itself
 
 
 def _is_folder(path: Path) -> bool:

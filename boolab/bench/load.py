@@ -24,6 +24,7 @@ from boolab.core.text import shorten
 from boolab.core.types import Run
 from boolab.errors import SettingError, near
 from boolab.frames.labels import label, labels_of
+from boolab.io.files import user_path
 from boolab.logs.load import each_log
 
 BASELINES: Final = "baselines"
@@ -117,7 +118,7 @@ def _module(name: str) -> ModuleType:
             if here not in sys.path:
                 sys.path.insert(0, here)
             return import_module(name)
-        path = Path(name).expanduser()
+        path = user_path(name)
         spec = spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
             return import_module(name)
@@ -157,7 +158,7 @@ def recordings_from(
     if labels is not None:
         key, by = labels_of(labels)
         runs = label(runs, by, key=key)
-    named = [Path(one).name if has_magic(one) or Path(one).expanduser().exists() else one for one in given]
+    named = [Path(one).name if has_magic(one) or user_path(one).exists() else one for one in given]
     return recordings_of(runs, shorten(", ".join(named), MAX_NAME), hashed(sorted({path for path, _ in found})))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from boolab.cli.help import Options
 from boolab.core.axes import AXES, SETTINGS, Axis
 from boolab.errors import SettingError
+from boolab.io.files import user_path
 
 if TYPE_CHECKING:
     from boolab.report.study import Question, Study
@@ -183,7 +184,7 @@ def place_to_write(text: str, *suffixes: str) -> Path:
     Raises:
         SettingError: if its name has another end, its folder is not there, or it is a folder.
     """
-    path = Path(text).expanduser()
+    path = user_path(text)
     if suffixes and path.suffix.lower() not in suffixes:
         raise SettingError(f"{text}: expected a name that ends with {' or '.join(suffixes)}")
     if path.is_dir():

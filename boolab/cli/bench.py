@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from boolab.cli.arguments import FORMAT, written
 from boolab.cli.help import Command
+from boolab.io.files import user_path
 
 if TYPE_CHECKING:
     from boolab.bench.submission import Submission
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     for submission in judge(entries, data, progress=_say if shown else lambda _: None):
         print("\n" + "\n".join(lines_of(submission)), flush=True)
         if args.out is not None:
-            _write(submission, Path(args.out).expanduser(), alone=len(entries) == 1)
+            _write(submission, user_path(args.out), alone=len(entries) == 1)
     return 0
 
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from boolab.cli.arguments import positive
 from boolab.cli.help import Command
-from boolab.core.text import aligned, count, flat, printable
+from boolab.core.text import aligned, count, flat, printable, shorten
 from boolab.errors import ConfigFileError, SettingError
 
 if TYPE_CHECKING:
     from boolab.hooks.options import Options
     from boolab.hooks.settings import Place
+    from boolab.io.file_edit import UserFile
 
 MORE: Final = """
     Claude Code starts the command without --install, --remove and --log at its
@@ -125,33 +126,53 @@ def run(args: argparse.Namespace) -> int:
         return _log()
     if not args.install and not args.remove:
         args.parser.error("expected --install, --remove or --log; Claude Code itself starts it without them")
-    from boolab.hooks.settings import command_of, read_settings, settings_path, with_hook, without_hook
+    from boolab.hooks.settings import command_of, settings_path, with_hook, without_hook
+    from boolab.io.file_edit import read_user_file
+    from boolab.io.files import user_path
 
-    path = Path(args.settings).expanduser() if args.settings else settings_path(cast("Place", args.place))
-    old = read_settings(path)
+    path = user_path(args.settings) if args.settings else settings_path(cast("Place", args.place))
+    file = read_user_file(path, user_path("~") if args.place == "user" and not args.settings else None)
+    old = file.text() or ""
     options = None if args.remove else _options(args)
     shared = args.place == "project" and not args.settings
     if shared and options is not None and shutil.which("boolab") is None:
         raise SettingError(_NOT_FOUND)
     try:
         if options is None:
-            new = without_hook(old or "")
-            if new == (old or ""):
+            new = without_hook(old)
+            _point_out_others(new, path)
+            if new == old:
                 print(f"boolab: no hook of boolab is in {printable(str(path))}", file=sys.stderr)
                 return 0
-            if new.strip() == "{}" and not path.is_symlink():
-                return _delete(path, yes=args.yes)
         else:
+            command = command_of(options, shared=shared)
             _check_version()
-            new = with_hook(old or "", command_of(options, shared=shared))
+            new = with_hook(old, command)
+            _point_out_others(new, path)
     except ConfigFileError as error:
         raise ConfigFileError(error.message, path=path, line=error.line) from error
-    code = _write(path, old, new, yes=args.yes)
+    code = _delete(file, yes=args.yes) if _is_ours_alone(file, new) else _write(file, new, args)
     if shared and code == 0 and options is not None:
         print(f"boolab: {_SHARED}", file=sys.stderr)
     if options is not None and "disableAllHooks" in new:
         print(f"boolab: {printable(str(path))} has disableAllHooks: no hook runs while it is true", file=sys.stderr)
     return code
+
+
+def _point_out_others(text: str, path: Path) -> None:
+    """Name the commands that contain the hook and are not it."""
+    from boolab.hooks.settings import mentions_in
+
+    for event, command in mentions_in(text):
+        msg = f"{path}: {event} has a command that is not the hook alone, so it stays as it is"
+        print(f"boolab: {printable(msg)}: {shorten(flat(command), _SHOWN)}", file=sys.stderr)
+
+
+def _is_ours_alone(file: UserFile, new: str) -> bool:
+    """Whether a file is to be deleted: the installation made it, and it holds nothing but the hook."""
+    from boolab.hooks.made_settings import is_made
+
+    return new.strip() == "{}" and not file.is_link and is_made(file)
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -164,36 +185,43 @@ def _options(args: argparse.Namespace) -> Options:
     return options
 
 
-def _write(path: Path, old: str | None, new: str, *, yes: bool) -> int:
+def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     """Show a change of the settings, and write it if the user agrees."""
-    from boolab.exports.write import File, as_diff, replace_files
+    from boolab.exports.write import File, as_diff
+    from boolab.hooks.made_settings import forget, note_installed
+    from boolab.io.file_edit import edit_file
 
-    files = [File(path, old, new)]
-    if old == new:
-        print(f"boolab: {printable(str(path))} has it already", file=sys.stderr)
+    name = printable(file.title)
+    if file.text() == new:
+        print(f"boolab: {name} has it already", file=sys.stderr)
         return 0
-    diff = as_diff(files)
+    diff = as_diff([File(file, new)])
     lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
-    print(f"Changes {printable(str(path))}: {count(added, 'line')} added, {removed:,} removed.\n\n{diff}")
-    if not (yes or _agreed("Write it?")):
+    print(f"Changes {name}: {count(added, 'line')} added, {removed:,} removed.\n\n{diff}")
+    if not (args.yes or _agreed(f"Write {printable(str(file.target))}?" if file.is_link else "Write it?")):
         print("boolab: nothing was written", file=sys.stderr)
         return 1
-    replace_files(files)
-    print(f"boolab: wrote {printable(str(path))}", file=sys.stderr)
+    edit_file(file, new.encode("utf-8"))
+    if args.remove:
+        forget(file)
+    else:
+        note_installed(file, new.encode("utf-8"))
+    print(f"boolab: wrote {name}", file=sys.stderr)
     return 0
 
 
-def _delete(path: Path, *, yes: bool) -> int:
+def _delete(file: UserFile, *, yes: bool) -> int:
     """Delete settings that hold the hook alone, if the user agrees."""
-    name = printable(str(path))
+    from boolab.hooks.made_settings import forget
+    from boolab.io.file_edit import edit_file
+
+    name = printable(str(file.path))
     if not (yes or _agreed(f"Remove {name}, which holds nothing but this hook?")):
         print("boolab: nothing was removed", file=sys.stderr)
         return 1
-    try:
-        path.unlink()
-    except OSError as error:
-        raise ConfigFileError(f"cannot be removed: {error.strerror}", path=path) from error
+    edit_file(file, None)
+    forget(file)
     print(f"boolab: removed {name}, which held nothing but this hook", file=sys.stderr)
     return 0
 

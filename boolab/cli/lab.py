@@ -12,6 +12,7 @@ from typing import Final
 
 from boolab.cli.help import Command
 from boolab.errors import SettingError
+from boolab.io.files import user_path
 from boolab.io.resources import data_path, is_installed
 
 COPIES: Final = "boolab-notebooks"
@@ -85,7 +86,7 @@ def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[st
     """
     if find_spec("jupyterlab") is None:
         raise SettingError(f"JupyterLab is not installed for {sys.executable}: pip install jupyterlab")
-    place = notebooks_to_work_in() if path is None else Path(path).expanduser()
+    place = notebooks_to_work_in() if path is None else user_path(path)
     if not place.exists():
         raise SettingError(f"{place} does not exist")
     # JupyterLab refuses to start as root, the only user of most containers. It listens on loopback, behind a token.

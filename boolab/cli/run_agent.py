@@ -33,6 +33,7 @@ from boolab.engine.abort import Abort
 from boolab.engine.runner import Live, start
 from boolab.errors import AgentFileError, BoolabError, SettingError, near
 from boolab.harness.presets import get_policy
+from boolab.io.files import user_path
 from boolab.io.resources import data_path
 from boolab.logs.save import check_suffix, save_runs
 from boolab.models.base import Model
@@ -98,7 +99,7 @@ def _prepared(args: Namespace, agent: Agent | None, model: Model, abort: Abort, 
         return live, _new_record(args.out, agent)
     except BoolabError:
         if args.record is not None:
-            Path(args.record).expanduser().unlink()
+            user_path(args.record).unlink()
         raise
 
 
@@ -240,7 +241,7 @@ def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
     if args.base_url or args.protocol or args.key_env or args.param:
         msg = f"{name} is a file, which needs no server: leave out --base-url, --protocol, --key-env and --param"
         raise SettingError(msg)
-    path = Path(name).expanduser()
+    path = user_path(name)
     if suffix == ".jsonl":
         from boolab.models.recorded.model import RecordedModel
 
@@ -285,7 +286,7 @@ def _remote(args: Namespace, name: str) -> tuple[Model, str]:
 def _new_record(given: str | None, agent: Agent | None) -> Path:
     """An empty file for the record, made before the run, so that no run is paid for whose record cannot be written."""
     if given is not None:
-        path = Path(given).expanduser()
+        path = user_path(given)
         check_suffix(path)
         if not _is_made(path):
             raise SettingError(f"{path} exists, and is not overwritten: choose another name")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import Final
 
 from boolab.cli.arguments import positive
@@ -13,6 +12,7 @@ from boolab.cli.help import Command, add_command
 from boolab.core.text import aligned, clip, count, flat, size
 from boolab.core.types import Run
 from boolab.errors import SettingError
+from boolab.io.files import user_path
 from boolab.logs.save import check_suffix, save_runs
 from boolab.store.connection import path_of, reading
 from boolab.store.delete import Unwanted
@@ -37,7 +37,7 @@ def _show(args: Namespace) -> int:
 
 
 def _export(args: Namespace) -> int:
-    target = Path(args.target).expanduser()
+    target = user_path(args.target)
     check_suffix(target)
     _check_sweep(args.file, args.sweep)
     runs = stored_runs(args.file, sweep=args.sweep)

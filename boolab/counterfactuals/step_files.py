@@ -23,7 +23,7 @@ from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
 from boolab.frames.recording import CALL_TOOLS, PARENT, SUBAGENTS, recording_df
 from boolab.frames.tables import RUN_COLUMNS, STEP_COLUMNS
-from boolab.io.files import open_file
+from boolab.io.files import open_file, user_path
 from boolab.io.json_input import Damage, json_lines
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def has_labels(path: str | Path) -> bool:
 
 def _files(path: str | Path) -> list[Path]:
     """The files with tables at a path, in order; `SettingError` if there are none."""
-    place = Path(path).expanduser()
+    place = user_path(path)
     if place.is_dir():
         files = sorted(file for file in place.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     else:

@@ -8,6 +8,7 @@ understand is refused, and all files stay as they were.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,21 +18,19 @@ from boolab.agents.edit import AgentText, agents_in, with_field
 from boolab.core.text import printable
 from boolab.errors import ConfigFileError, FileError, SettingError
 from boolab.exports.agent_name import agent_name
-from boolab.io.files import read_file, replacing
+from boolab.io.file_edit import MAX_FILE_BYTES, UserFile, edit_files, read_user_file
+from boolab.io.files import read_file, user_path
 from boolab.io.json_edit import with_json
 from boolab.io.toml_edit import with_toml
 
 if TYPE_CHECKING:
     from boolab.exports.values import Change, Export, Part
 
-MAX_FILE_BYTES: Final = 4_000_000
-
 
 class File(NamedTuple):
-    """A file before and after: its path, as it is named to the user; None as `old` where there is none."""
+    """A file before and after: as it was read, and its new text."""
 
-    path: Path
-    old: str | None
+    read: UserFile
     new: str
 
 
@@ -41,7 +40,7 @@ def planned(export: Export, path: str | Path | None = None, root: str | Path = "
     Args:
         export: The export.
         path: A file for the one part that it fits, or a folder in place of `root`.
-        root: The folder of the project.
+        root: The folder of the project. No link in it may lead out of it.
 
     Raises:
         SettingError: if no part is a file, or the file of `path` fits none or several.
@@ -51,9 +50,9 @@ def planned(export: Export, path: str | Path | None = None, root: str | Path = "
     if not parts:
         msg = f"export to {export.target}: no file has these settings: {export.no_file}"
         raise SettingError(msg)
-    where = Path(root).expanduser()
-    given = None if path is None else Path(path).expanduser()
-    if given is not None and (given.is_dir() or (not given.suffix and not given.exists())):
+    where = user_path(root)
+    given = None if path is None else user_path(path)
+    if given is not None and (_is_folder(given) or (not given.suffix and not _exists(given))):
         where, given = given, None
     if given is not None:
         fits = [part for part in parts if given.suffix in _suffixes(part)]
@@ -61,36 +60,28 @@ def planned(export: Export, path: str | Path | None = None, root: str | Path = "
             names = ", ".join(str(part.path) for part in parts)
             msg = f"{given}: expected a folder, or a file in place of one of {names}, with the same ending"
             raise SettingError(msg)
-        parts = fits
-    return [_file(part, given if given is not None else _place(part, where)) for part in parts]
+        return [_file(fits[0], read_user_file(given))]
+    return [_file(part, read_user_file(_place(part, where), where)) for part in parts]
 
 
 def as_diff(files: Sequence[File]) -> str:
-    """The changes as a unified diff, safe for a terminal; "" if there are none."""
+    """The changes as a unified diff, safe for a terminal; "" if there are none. It names the target of a link."""
     lines: list[str] = []
-    for path, old, new in files:
-        before = "/dev/null" if old is None else str(path)
+    for read, new in files:
+        old = read.text()
+        before = "/dev/null" if old is None else read.title
         was, now = (printable(text).splitlines() for text in (old or "", new))
-        lines += difflib.unified_diff(was, now, before, str(path), lineterm="")
+        lines += difflib.unified_diff(was, now, before, read.title, lineterm="")
     return "\n".join(map(printable, lines))
 
 
 def replace_files(files: Sequence[File]) -> None:
-    """Write the files that change; each is replaced as a whole.
+    """Write the files that change, all or none, if each still is what was read.
 
     Raises:
-        ConfigFileError: if one cannot be written.
+        ConfigFileError: if one cannot be written, or has changed since.
     """
-    for path, old, new in files:
-        if new == old:
-            continue
-        target = path.resolve()  # a link stays a link
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(target) as file:
-                file.write(new.encode("utf-8"))
-        except OSError as error:
-            raise ConfigFileError(f"cannot be written: {error.strerror}", path=path) from error
+    edit_files([(read, new.encode("utf-8")) for read, new in files])
 
 
 def _suffixes(part: Part) -> tuple[str, ...]:
@@ -108,7 +99,7 @@ def _place(part: Part, root: Path) -> Path:
         ConfigFileError: if the usual file holds another agent.
     """
     path = root / str(part.path)
-    if part.path == "opencode.json" and not path.exists() and path.with_suffix(".jsonc").exists():
+    if part.path == "opencode.json" and not _exists(path) and _exists(path.with_suffix(".jsonc")):
         return path.with_suffix(".jsonc")
     if part.language != "markdown":
         return path
@@ -137,21 +128,28 @@ def _is_meant(name: object, part: Part) -> bool:
     return name is None or agent_name(str(name)) == Path(part.path or "").stem
 
 
-def _file(part: Part, path: Path) -> File:
-    if not path.exists():
-        return File(path, None, part.text)
+def _is_folder(path: Path) -> bool:
     try:
-        old = read_file(path, MAX_FILE_BYTES).decode("utf-8")
-    except OSError as error:
-        raise ConfigFileError(f"cannot be read: {error.strerror}", path=path) from error
-    except UnicodeDecodeError as error:
-        raise ConfigFileError(f"is not UTF-8 text (byte {error.start})", path=path) from error
+        return path.is_dir()
+    except OSError:  # it may not be looked at, or its name is too long: reading it gives the reason
+        return False
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is something of this name; a link that leads nowhere is something."""
+    return os.path.lexists(path)
+
+
+def _file(part: Part, read: UserFile) -> File:
+    old, path = read.text(), read.path
+    if old is None:
+        return File(read, part.text)
     edit = _EDITORS.get(part.language)
     if edit is None or not part.changes:
         msg = f"is there already, and boolab does not change {part.language} in place: paste what is printed"
         raise ConfigFileError(msg, path=path)
     try:
-        return File(path, old, edit(old, part.changes, part))
+        return File(read, edit(old, part.changes, part))
     except FileError as error:
         raise type(error)(error.message, path=path, line=error.line) from error
 

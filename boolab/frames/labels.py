@@ -15,7 +15,7 @@ from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, is_missing
 from boolab.frames.runs import Runs, as_runs
 from boolab.io.checks import repr_of
-from boolab.io.files import read_file
+from boolab.io.files import read_file, user_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ def labels_of(path: str | Path) -> tuple[Key, dict[str, bool | None]]:
     Raises:
         SettingError: if the file cannot be read, or holds something else.
     """
-    place = Path(path).expanduser()
+    place = user_path(path)
     try:
         text = read_file(place, MAX_LABELS).decode("utf-8-sig")
         found = json.loads(text) if place.suffix.lower() == ".json" else list(csv.DictReader(text.splitlines()))

@@ -1,7 +1,8 @@
 """The hook in Claude Code's settings: put in and taken out, with all else as it was.
 
 The form is that of https://code.claude.com/docs/en/hooks: below `hooks`, a list for each event, of groups with a list
-of commands each. An entry of boolab's is known by its command: `... boolab hook claude-code ...`.
+of commands each. An entry of boolab's is known by its command, which has to be the hook and nothing else: one program
+with its arguments, `boolab hook claude-code ...`. A command in which the hook is a part belongs to the user.
 """
 
 from __future__ import annotations
@@ -10,23 +11,35 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.errors import ConfigFileError
 from boolab.hooks.claude_code import EVENTS
+from boolab.hooks.entry import is_hook
 from boolab.hooks.options import Options
-from boolab.io.files import read_file
-from boolab.io.json_edit import read_json, with_json, without_json
+from boolab.io.files import user_path
+from boolab.io.json_edit import JsonText, filled, read_json
 
 Place: TypeAlias = Literal["user", "project", "local"]
+_At: TypeAlias = tuple[Any, ...]
+"""The place of a value in the settings: keys of objects, and places in lists."""
 
 TIMEOUT_S: Final = 10
 """Claude Code ends a hook after this time; the hook itself ends sooner."""
-MAX_FILE_BYTES: Final = 4_000_000
+MAX_ENTRIES: Final = 100
 _EMPTY: Final = re.compile(r"(?<![^\ufeff\s])\{\s+\}(?=\s*\Z)")
 """Settings that hold nothing, on several lines."""
 _OWN: Final = ["boolab", "hook", "claude-code"]
+_QUOTED: Final = r"""\\[^\n]|'[^']*'|[\w@%+=:,./~-]"""
+_WORD: Final = rf"""(?:{_QUOTED}|"(?:[^"\\$`]|\\[^\n])*")+"""
+_PROGRAM: Final = rf"""(?:{_QUOTED}|"(?:[^"\\$`]|\\[^\n]|\$\w+|\$\{{\w+\}})*"|\$\w+|\$\{{\w+\}})+"""
+_SIMPLE: Final = re.compile(rf"\s*{_PROGRAM}(?:[ \t]+{_WORD})*\s*")
+"""One program with its arguments. Only the program may have a variable, such as that of the project's folder."""
+_ASSIGNMENT: Final = re.compile(r"\w+\+?=")
+_PYTHON: Final = re.compile(r"python[\d.]*")
+_PYTHON_FLAGS: Final = re.compile(r"-[bBdEIOPqsSuv]+")
 
 
 def settings_path(place: Place) -> Path:
@@ -38,24 +51,8 @@ def settings_path(place: Place) -> Path:
     """
     if place == "user":
         own = os.environ.get("CLAUDE_CONFIG_DIR")
-        return (Path(own) if own else Path.home() / ".claude") / "settings.json"
+        return (Path(own) if own else user_path("~/.claude")) / "settings.json"
     return Path(".claude", "settings.json" if place == "project" else "settings.local.json")
-
-
-def read_settings(path: Path) -> str | None:
-    """The text of a settings file; None if there is none.
-
-    Raises:
-        ConfigFileError: if it cannot be read.
-    """
-    try:
-        return read_file(path, MAX_FILE_BYTES).decode("utf-8")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ConfigFileError(f"cannot be read: {error.strerror}", path=path) from error
-    except UnicodeDecodeError as error:
-        raise ConfigFileError(f"is not UTF-8 text (byte {error.start})", path=path) from error
 
 
 def command_of(options: Options, *, shared: bool = False) -> str:
@@ -86,22 +83,24 @@ def with_hook(text: str, command: str) -> str:
     Raises:
         ConfigFileError: if the text is not understood; it then has to stay as it is.
     """
-    text = text or "{}\n"
-    entry = {"type": "command", "command": command, "timeout": TIMEOUT_S}
-    for event in EVENTS:
-        there = [place for place in _entries(text) if place[1] == event]
-        for place in there:
-            text = with_json(text, [*place, "command"], command)
-        if not there:
-            groups = _hooks(read_json(text)).get(event)
-            where: list[str | int] = ["hooks", event] if groups is None else ["hooks", event, len(groups)]
-            group = {"hooks": [entry]}
-            text = with_json(text, where, [group] if groups is None else group)
-    return text
+    document = JsonText.read(filled(text))
+    events = _hooks(document.value)
+    places = _places(events)
+    for place in places:
+        document = document.with_value([*place, "command"], command)
+    group = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}
+    if "hooks" not in document.value:
+        return document.with_value(["hooks"], {event: [group] for event in EVENTS}).text
+    for event in (event for event in EVENTS if all(place[1] != event for place in places)):
+        if event in events:
+            document = document.with_value(["hooks", event, len(events[event])], group)
+        else:
+            document = document.with_value(["hooks", event], [group])
+    return document.text
 
 
 def without_hook(text: str) -> str:
-    """Settings without the hook; lists and objects that hold nothing else go with it.
+    """Settings without the hook; lists and objects that hold nothing else, and no comment, go with it.
 
     Args:
         text: The text of the settings.
@@ -109,17 +108,33 @@ def without_hook(text: str) -> str:
     Raises:
         ConfigFileError: if the text is not understood.
     """
-    while places := _entries(text):
-        _, event, group, _, place = places[0]
-        events = _hooks(read_json(text))
-        path: list[str | int] = ["hooks", event, group, "hooks", place]
-        if len(events[event][group]["hooks"]) == 1:
-            path = path[:3]
-            if len(events[event]) == 1:
-                path = path[: 2 if len(events) > 1 else 1]
-        text = without_json(text, path)
-        text = _EMPTY.sub("{}", text)
-    return text
+    document = JsonText.read(filled(text))
+    events = _hooks(document.value)
+    places = _places(events)
+    for at in _widened(document, events, places):
+        document = document.without(at)
+    return _EMPTY.sub("{}", document.text) if places else text
+
+
+def _widened(document: JsonText, events: dict[str, Any], places: list[_At]) -> list[_At]:
+    """What is removed with the hook, from the last to the first: a list or an object in place of all that it holds."""
+    entries = set(places)
+    groups = {
+        at
+        for at in dict.fromkeys(place[:3] for place in places)
+        if events[at[1]][at[2]].keys() <= {"hooks", "matcher"}
+        and all((*at, "hooks", i) in entries for i in range(len(events[at[1]][at[2]]["hooks"])))
+        and not document.has_comment(at)
+    }
+    whole = {
+        at
+        for at in dict.fromkeys(group[:2] for group in groups)
+        if all((*at, g) in groups for g in range(len(events[at[1]]))) and not document.has_comment(at)
+    }
+    if len(whole) == len(events) > 0 and not document.has_comment(["hooks"]):
+        return [("hooks",)]
+    removed = (at[:2] if at[:2] in whole else at[:3] if at[:3] in groups else at for at in reversed(places))
+    return list(dict.fromkeys(removed))
 
 
 def commands_in(text: str) -> list[str]:
@@ -131,8 +146,55 @@ def commands_in(text: str) -> list[str]:
     Raises:
         ConfigFileError: if the text is not understood.
     """
-    events = _hooks(read_json(text)) if text.strip() else {}
-    return list(dict.fromkeys(events[event][g]["hooks"][i]["command"] for _, event, g, _, i in _entries(text)))
+    return list(dict.fromkeys(command for _, command in _commands(text) if hook_arguments(command) is not None))
+
+
+def mentions_in(text: str) -> list[tuple[str, str]]:
+    """The commands of which the hook is only a part, each with its event: they are the user's, and stay.
+
+    Args:
+        text: The text of the settings.
+
+    Raises:
+        ConfigFileError: if the text is not understood.
+    """
+    return [
+        (event, command)
+        for event, command in _commands(text)
+        if hook_arguments(command) is None and "boolab hook claude-code" in " ".join(command.split())
+    ]
+
+
+def hook_arguments(command: object) -> list[str] | None:
+    """The arguments of the hook, if a command is the hook and nothing else.
+
+    It has to be one program with its arguments, `boolab` or a Python with `-m boolab`: no other program that starts it,
+    no second command, no pipe or redirection, no variable that is set.
+
+    Args:
+        command: The command, as a shell reads it.
+
+    Returns:
+        What follows `hook claude-code`; None for any other command.
+
+    Example:
+        >>> hook_arguments("/opt/bin/boolab hook claude-code --max-steps 9")
+        ['--max-steps', '9']
+        >>> hook_arguments("timeout 5 boolab hook claude-code --max-steps 9") is None
+        True
+    """
+    if not isinstance(command, str) or not _SIMPLE.fullmatch(command):
+        return None
+    program, *words = shlex.split(command)
+    name = program.rpartition("/")[2]
+    if program == sys.executable or _PYTHON.fullmatch(name):
+        while words and _PYTHON_FLAGS.fullmatch(words[0]):
+            del words[0]
+        start, words = words[:2], words[2:]
+    else:
+        start = ["-m", name]
+    is_boolab = start == ["-m", "boolab"] and not _ASSIGNMENT.match(program)
+    return words[2:] if is_boolab and is_hook(words) else None
 
 
 def options_in(text: str) -> list[Options]:
@@ -145,14 +207,10 @@ def options_in(text: str) -> list[Options]:
         >>> [str(options) for options in options_in(with_hook("", command_of(Options({"max_steps": 56}))))]
         ['--max-steps 56']
     """
-    found = []
     try:
-        for command in commands_in(text):
-            words = shlex.split(command)
-            found.append(Options.parse(words[words.index(_OWN[-1]) + 1 :]))
+        return [Options.parse(hook_arguments(command) or []) for command in commands_in(text)]
     except (ConfigFileError, ValueError):
         return []
-    return found
 
 
 def _hooks(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -168,22 +226,36 @@ def _hooks(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return hooks
 
 
-def _entries(text: str) -> list[tuple[str, str, int, str, int]]:
-    """The places of all entries of the hook."""
-    return [
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of all hooks, each with its event."""
+    for event, _, _, entry in _entries(_hooks(read_json(filled(text)))):
+        command = entry.get("command")
+        if isinstance(command, str):
+            yield event, command
+
+
+def _places(events: dict[str, Any]) -> list[_At]:
+    """The places of all entries of the hook.
+
+    Raises:
+        ConfigFileError: if they are so many that to edit each takes too long.
+    """
+    places = [
         ("hooks", event, g, "hooks", i)
-        for event, groups in (_hooks(read_json(text)) if text.strip() else {}).items()
-        for g, group in enumerate(groups)
-        if isinstance(group, dict) and isinstance(group.get("hooks"), list)
-        for i, entry in enumerate(group["hooks"])
-        if isinstance(entry, dict) and _is_own(entry.get("command"))
+        for event, g, i, entry in _entries(events)
+        if hook_arguments(entry.get("command")) is not None
     ]
+    if len(places) > MAX_ENTRIES:
+        msg = f"has the hook {len(places):,} times: expected it at most {MAX_ENTRIES} times; remove the others by hand"
+        raise ConfigFileError(msg)
+    return places
 
 
-def _is_own(command: object) -> bool:
-    try:
-        words = shlex.split(command) if isinstance(command, str) else []
-    except ValueError:
-        return False
-    names = [word.rsplit("/", 1)[-1] for word in words]
-    return any(names[start : start + len(_OWN)] == _OWN for start in range(len(names)))
+def _entries(events: dict[str, Any]) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
+    """All hooks: their event, the places of their group and of themselves in it, and their settings."""
+    for event, groups in events.items():
+        for g, group in enumerate(groups):
+            hooks = group.get("hooks") if isinstance(group, dict) else None
+            for i, entry in enumerate(hooks) if isinstance(hooks, list) else ():
+                if isinstance(entry, dict):
+                    yield event, g, i, entry

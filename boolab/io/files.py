@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from io import BufferedReader
 from pathlib import Path
-from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG
+from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG, S_IWUSR
 from typing import BinaryIO, Final
 
 from boolab.errors import SettingError
@@ -144,10 +144,11 @@ def read_file(path: str | Path, most: int, within: int | None = None) -> bytes:
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file that replaces `path` once all is written; if the block raises, the old one stays.
 
-    It has the permissions of the old one from its first byte on. A link is replaced, not followed.
+    It has the permissions of the old one from its first byte on, and its owner where that is possible. A link is
+    replaced, not followed. For a file that the user writes too there is `boolab.io.file_edit`.
 
     Raises:
-        OSError: if no file can be made there.
+        OSError: if no file can be made there, or the old one is read-only; the `strerror` has the reason.
 
     Example:
         >>> import tempfile
@@ -157,12 +158,18 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         ...     Path(folder, "agent.yaml").read_bytes()
         b'name: coder'
     """
+    old = path.stat() if path.exists() else None
+    if old is not None and not old.st_mode & S_IWUSR:
+        raise PermissionError(errno.EACCES, "the file is read-only", str(path))
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # a name that cannot be guessed
     made = beside.open("xb")
     try:
         with made as file:
-            if path.exists():
-                beside.chmod(S_IMODE(path.stat().st_mode))
+            if old is not None:
+                if hasattr(os, "chown"):
+                    with suppress(OSError):  # root alone gives files away, as under sudo
+                        os.chown(beside, old.st_uid, old.st_gid)
+                beside.chmod(S_IMODE(old.st_mode))
             yield file
         beside.replace(path)
     finally:

@@ -22,7 +22,7 @@ from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT, well_formed
 from boolab.frames.runs import Runs, each_run
 from boolab.frames.tables import Column
-from boolab.io.files import replacing
+from boolab.io.files import replacing, user_path
 from boolab.io.packed import PACKED, most_unpacked
 from boolab.logs.atif_format import trajectory
 from boolab.logs.facts import facts_of
@@ -70,7 +70,7 @@ def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -
         ...     bl.load_runs(f"{folder}/runs.jsonl") == [run]
         True
     """
-    path = Path(path).expanduser()
+    path = user_path(path)
     check_suffix(path)
     if contents not in get_args(Contents):
         msg = f"contents={contents!r} is not known; accepted: {', '.join(get_args(Contents))}"

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.errors import SettingError, ToolError
 from boolab.io.checks import repr_of
+from boolab.io.files import user_path
 from boolab.tools.tool import ToolContext, ToolSpec, tool
 
 INHERITED: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
@@ -176,7 +177,7 @@ def _checked(seconds: Mapping[str, float], counts: Mapping[str, int]) -> None:
 
 def _folder(given: str | Path) -> str:
     try:
-        place = Path(given).expanduser().resolve()
+        place = user_path(given).resolve()
     except (TypeError, RuntimeError, ValueError) as error:
         msg = f"bash_tool: folder={given!r}: expected the path of a folder ({error})"
         raise SettingError(msg) from error

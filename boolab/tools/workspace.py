@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from boolab.errors import SettingError, ToolError
+from boolab.io.files import user_path
 from boolab.tools.tool import ToolSpec, tool
 
 MAX_FILES: Final = 20_000
@@ -50,7 +51,7 @@ def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:
         >>> sorted(workspace_tools("."))
         ['list_files', 'read_file', 'search_text']
     """
-    top = Path(root).expanduser().resolve()
+    top = user_path(root).resolve()
     if not top.is_dir():
         msg = f"root={str(root)!r} is not a folder"
         raise SettingError(msg)

@@ -16,6 +16,7 @@ from boolab.errors import SettingError, WorldError
 from boolab.git.command import shown
 from boolab.git.refs import delete_refs, read_refs
 from boolab.git.repository import find_repository
+from boolab.io.files import user_path
 from boolab.io.state import state_folder
 from boolab.worlds.checkout import check_out
 from boolab.worlds.git_keeper import GitKeeper, undone_on_error
@@ -64,7 +65,7 @@ class GitWorld:
         if isinstance(max_file_mb, bool) or not isinstance(max_file_mb, int | float) or not 0 < max_file_mb <= 2**20:
             msg = f"GitWorld: max_file_mb={max_file_mb!r}: expected MiB, more than 0"
             raise SettingError(msg)
-        self._root = Path(root).expanduser().resolve()
+        self._root = user_path(root).resolve()
         if not self._root.is_dir():
             msg = f"GitWorld: root={str(root)!r} is not a folder"
             raise SettingError(msg)
@@ -77,7 +78,7 @@ class GitWorld:
             )
             raise SettingError(msg)
         self._repository = find_repository(self._root)
-        self._into = None if into is None else self._free(Path(into).expanduser().resolve(), into)
+        self._into = None if into is None else self._free(user_path(into).resolve(), into)
         self._source: GitWorld | None = None
         self._incomplete = ""
 

@@ -84,6 +84,132 @@ def test_it_asks_before_it_removes_the_file(
     assert settings.exists() is (code == 1)
 
 
+MINE = '{\n  "permissions": {"allow": ["Bash(ls)"]}\n}\n'
+"""What Claude Code writes while the question stands: the user allows a tool."""
+
+
+@pytest.mark.parametrize("before", [None, "{}\n", '{\n  "model": "opus"\n}\n'])
+@pytest.mark.parametrize("what", ["--install", "--remove"])
+def test_what_is_written_while_it_asks_is_not_lost(
+    before: str | None, what: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = home / ".claude/settings.json"
+    settings.parent.mkdir()
+    if before is not None:
+        settings.write_text(before)
+    if what == "--remove":
+        assert main([*INSTALL, "--yes"]) == 0
+
+    def reply(_: str) -> str:
+        settings.write_text(MINE)
+        return "y"
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", reply)
+    assert main(INSTALL if what == "--install" else ["hook", "claude-code", "--remove"]) == 1
+    assert settings.read_text() == MINE
+    assert "has changed since it was read, and nothing was written: run the command again" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+@pytest.mark.parametrize("change", ["before", "options", "by hand"])
+def test_a_file_that_the_install_did_not_make_is_not_removed(change: str, home: Path) -> None:
+    settings = home / ".claude/settings.json"
+    settings.parent.mkdir()
+    if change == "before":
+        settings.write_text("{}\n")
+    assert main([*INSTALL, "--yes"]) == 0
+    if change == "options":  # it is boolab's alone all the same
+        assert main([*INSTALL[:3], "--max-steps", "7", "--yes"]) == 0
+    elif change == "by hand":
+        text = settings.read_text()
+        settings.write_text(MINE)
+        settings.write_text(text.replace(": 10", ": 20"))
+    assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
+    assert settings.exists() == (change != "options")
+    assert change == "options" or settings.read_text() == "{}\n"
+
+
+def test_a_command_that_contains_the_hook_is_pointed_out(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = "timeout 5 boolab hook claude-code --max-steps 9 2>>log"
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}}, indent=2)
+    (home / "mine.json").write_text(text)
+    for what in (INSTALL, ["hook", "claude-code", "--remove"]):
+        assert main([*what, "--settings", "mine.json", "--yes"]) == 0
+        told = " ".join(capsys.readouterr().err.split())
+        assert f"mine.json: Stop has a command that is not the hook alone, so it stays as it is: {command}" in told
+    assert (home / "mine.json").read_text() == text
+
+
+def test_a_link_is_followed_to_the_file_that_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / ".claude").mkdir()
+    (home / "dotfiles").mkdir()
+    real = home / "dotfiles/settings.json"
+    real.write_text("{}\n")
+    (home / ".claude/settings.json").symlink_to(real)
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+
+    def reply(question: str) -> str:
+        asked.append(question)
+        return "y"
+
+    monkeypatch.setattr("builtins.input", reply)
+    assert main(INSTALL) == 0
+    assert asked == [f"Write {real}? [y/N] "]
+    assert f"+++ {home}/.claude/settings.json -> {real}" in capsys.readouterr().out
+    assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
+    assert real.read_text() == "{}\n"
+    assert (home / ".claude/settings.json").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("settings.local.json", "leads back to itself"),
+        ("nowhere/settings.json", "where there is nothing"),
+        ("../../outside/settings.json", "outside of"),
+        ("/dev/zero", "outside of"),
+    ],
+)
+def test_a_link_that_leads_away_is_refused(
+    target: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/settings.json").write_text("{}")
+    settings = tmp_path / "project/.claude/settings.local.json"
+    settings.parent.mkdir(parents=True)
+    settings.symlink_to(target)
+    monkeypatch.chdir(tmp_path / "project")
+    for what in (INSTALL, ["hook", "claude-code", "--remove"]):
+        assert main([*what, "--local", "--yes"]) == 1
+        assert said in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "outside/settings.json").read_text() == "{}"
+    assert not (tmp_path / "project/.claude/nowhere").exists()
+
+
+def test_a_read_only_file_is_not_written(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = home / "mine.json"
+    settings.write_text("{}")
+    settings.chmod(0o444)
+    assert main([*INSTALL, "--settings", "mine.json", "--yes"]) == 1
+    assert "mine.json: is read-only: make it writable" in capsys.readouterr().err
+    assert settings.read_text() == "{}"
+
+
+@pytest.mark.parametrize("path", ["~no-such-user/settings.json", "x" * 300, "bad.json/settings.json", "a\nb/.."])
+def test_a_path_that_is_none_is_a_sentence(path: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "bad.json").write_text("{}")
+    for what in (INSTALL, ["hook", "claude-code", "--remove"]):
+        code = main([*what, f"--settings={path}", "--yes"])
+        told = capsys.readouterr().err
+        assert told.startswith("boolab:")
+        assert code == 1
+
+
 def test_an_unknown_harness_is_told_the_known_one(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["hook", "claude"])

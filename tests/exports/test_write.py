@@ -1,20 +1,19 @@
 """Exports written into files: the limits are set, the format stays, and what is not understood is refused."""
 
+import os
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tomlkit
-from hypothesis import given
-from hypothesis import strategies as st
 
 from boolab.agents.edit import agents_in
 from boolab.cli.main import main
 from boolab.errors import ConfigFileError, FileError, SettingError
 from boolab.exports.export import TARGETS, Limits, export
+from boolab.exports.write import planned, replace_files
 from boolab.io.json_edit import read_json
-from boolab.io.toml_edit import with_toml
 
 STEPS = Limits(max_steps=20, doom_loop=3)
 
@@ -80,28 +79,8 @@ def test_toml_keeps_its_comments_and_line_ends(tmp_path: Path) -> None:
     made.write(file)
     after = file.read_bytes().decode()
     assert after.startswith('# mine\r\nmodel = "x"  # one\r\n\r\n[features]\r\nweb = true\r\n')
-    assert tomlkit.parse(after)["features"]["rollout_budget"]["limit_tokens"] == 200_000
+    assert tomllib.loads(after)["features"]["rollout_budget"]["limit_tokens"] == 200_000
     assert made.write(file) == ""
-
-
-@given(
-    st.dictionaries(st.sampled_from("abc"), st.integers() | st.booleans() | st.text("é#\"'\n", max_size=4), max_size=3),
-    st.integers(),
-    st.sampled_from([["a"], ["new"], ["t", "b"], ["t", "new", "c"], ["x", "y"]]),
-    st.sampled_from(["\n", "\r\n"]),
-)
-def test_one_value_of_toml_changes(values: dict[str, Any], new: int, at: list[str], ends: str) -> None:
-    table = "# of the table\n[t]\nb = 1 # one\n\n[[list]]\nc = 2\n"
-    text = ("# first\n" + tomlkit.dumps(values) + table).replace("\n", ends)
-    changed = with_toml(text, at, new)
-    expected: Any = tomlkit.parse(text).unwrap()
-    inner = expected
-    for key in at[:-1]:
-        inner = inner.setdefault(key, {})
-    inner[at[-1]] = new
-    assert tomlkit.parse(changed).unwrap() == expected
-    assert all(comment in changed for comment in ("# first", "# of the table", "# one"))
-    assert with_toml(changed, at, new) == changed
 
 
 @pytest.mark.parametrize(
@@ -198,12 +177,87 @@ def test_where_no_file_has_the_limits_what_is_to_be_typed_runs(
         assert (tmp_path / ".claude" / "agents" / "coder.md").exists()
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_a_link_stays_a_link_and_the_diff_names_its_target(tmp_path: Path) -> None:
     (tmp_path / "real.json").write_text("{}\n")
     (tmp_path / "opencode.json").symlink_to("real.json")
-    export("opencode", STEPS).write(root=tmp_path)
+    diff = export("opencode", STEPS).write(root=tmp_path)
+    assert f"+++ {tmp_path / 'opencode.json'} -> {tmp_path / 'real.json'}\n" in diff
     assert (tmp_path / "opencode.json").is_symlink()
     assert setting((tmp_path / "real.json").read_text(), "agent", "build", "steps") == 20
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "said"),
+    [
+        (".claude/agents/coder.md", "../../../outside/x.md", "outside of"),
+        (".claude/agents/coder.md", "../../../outside/none.md", "where there is nothing"),
+        (".claude/agents/coder.md", "coder.md", "leads back to itself"),
+        (".claude/agents", "../../outside", "outside of"),
+        (".claude", ".claude", "leads back to itself"),
+        (".claude", "/dev/zero", "outside of|cannot be read"),
+    ],
+)
+def test_a_link_that_leads_out_of_the_project_is_refused(link: str, target: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x.md").write_text("---\nname: coder\n---\nYou write.\n")
+    project = tmp_path / "project"
+    (project / link).parent.mkdir(parents=True)
+    (project / link).symlink_to(target)
+    with pytest.raises(ConfigFileError, match=said):
+        export("claude-code", Limits(max_steps=20, agent="coder")).write(root=project)
+    assert (tmp_path / "outside/x.md").read_text() == "---\nname: coder\n---\nYou write.\n"
+    assert [path.name for path in (tmp_path / "outside").iterdir()] == ["x.md"]
+
+
+def test_a_file_that_changes_before_it_is_written_stays(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.json"
+    made = export("opencode", STEPS)
+    for before in (None, '{\n  "theme": "dark"\n}\n'):
+        path.unlink(missing_ok=True)
+        if before is not None:
+            path.write_text(before)
+        files = planned(made, root=tmp_path)
+        path.write_text("{}")
+        with pytest.raises(ConfigFileError, match="has changed since it was read, and nothing was written"):
+            replace_files(files)
+        assert path.read_text() == "{}"
+
+
+def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.json"
+    path.write_text("{}")
+    path.chmod(0o444)
+    with pytest.raises(ConfigFileError, match="is read-only: make it writable"):
+        export("opencode", STEPS).write(path)
+    assert path.read_text() == "{}"
+
+
+def test_a_table_goes_into_an_inline_table(tmp_path: Path) -> None:
+    path = tmp_path / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text("features = { web_search = true } # mine\n")
+    made = export("codex", Limits(max_tokens=1000))
+    made.write(root=tmp_path)
+    text = path.read_text()
+    assert tomllib.loads(text)["features"]["rollout_budget"]["limit_tokens"] == 1000
+    assert text.startswith("features = { web_search = true, ")
+    assert text.endswith(" } # mine\n")
+    assert made.write(root=tmp_path) == ""
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "below a file"])
+def test_a_path_that_is_no_file_is_a_sentence(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "opencode.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "below a file":
+        path.write_text("{}")
+        path /= "x.json"
+    for write in (export("opencode", STEPS).write, export("opencode", STEPS).diff):
+        with pytest.raises(ConfigFileError, match="cannot be read"):
+            write(tmp_path if kind == "folder" else path)
 
 
 def test_the_command_shows_the_diff_that_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 import boolab as bl
+from boolab.cli.main import main
 from boolab.errors import BoolabError
 from boolab.follow.log_file import LogFile
 from boolab.io import files
@@ -113,6 +114,31 @@ def test_followed_log_does_not_wait_for_a_pipe_in_its_place(tmp_path: Path) -> N
         log.update()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["whatif", "{}"], ["report", "{}", "-o", "r.html"], ["import", "{}", "-o", "r.jsonl"],
+        ["watch", "--once", "{}"], ["audit", "{}"],
+        ["bench", "{}.csv"], ["run", "{}.md", "hello"], ["lab", "{}"], ["store", "ls", "{}"],
+        ["export", "boolab", "--max-steps", "5", "--write", "{}"],
+        ["hook", "claude-code", "--install", "--max-steps", "5", "--settings", "{}"],
+    ],
+    ids=lambda words: str(words[0]),
+)  # fmt: skip
+def test_home_that_is_not_there_is_a_sentence(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main([word.format("~no-such-user/x") for word in words])
+    except SystemExit as error:
+        code = int(str(error.code))
+    assert code in (1, 2)
+    assert "~no-such-user" in capsys.readouterr().err
+
+
+def test_modules_expand_homes_with_user_path_alone() -> None:
+    names = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if ".expanduser()" in path.read_text()}
+    assert names == {"io/files.py"}
+
+
 _OPENS: Final = re.compile(
     r"open|read_bytes|read_text|ZipFile|ParquetFile|open_json|connect|FileLock|read_(parquet|csv)"
 )
@@ -124,8 +150,10 @@ _OTHERS: Final = {
     "cli/run_agent.py": "a new file",
     "core/lazy_names.py": "boolab's own",
     "counterfactuals/step_files.py": "pyarrow reads what open_file opened",
+    "io/file_edit.py": "a file that is edited is opened relative to its open folder, and checked",
     "io/files.py": "open_file itself, and a new file",
     "io/folders.py": "folders, opened one below the other",
+    "logs/readers/mini_swe_agent.py": "a method of its own",
     "logs/readers/_archives.py": "zipfile reads what open_file opened",
     "logs/readers/parquet.py": "pyarrow reads what open_file opened",
     "logs/readers/pi.py": "a method of its own",
@@ -139,8 +167,8 @@ _OTHERS: Final = {
     "widgets/_base/standalone_html.py": "boolab's own",
 }
 """Modules that open files in another way, and why they may."""
-_ELSEWHERE: Final = ("hooks/", "git/", "worlds/", "cli/hook.py", "widgets/agent_editor/")
-"""Files that belong to boolab, to a repository or to an editor; see their tests."""
+_ELSEWHERE: Final = ("hooks/", "git/", "worlds/", "cli/hook.py")
+"""Files that belong to boolab or to a repository; see their tests."""
 
 
 def test_modules_read_files_of_users_with_open_file_alone() -> None:

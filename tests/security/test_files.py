@@ -76,6 +76,29 @@ def test_a_file_that_is_replaced_stays_as_private_as_it_was(mode: int, tmp_path:
 
 
 @posix
+def test_a_read_only_file_is_not_replaced(tmp_path: Path) -> None:
+    run = bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."]))
+    path = tmp_path / "runs.jsonl"
+    bl.save_runs(run, path)
+    before = path.read_bytes()
+    path.chmod(0o444)
+    with pytest.raises(PermissionError, match="the file is read-only"):
+        bl.save_runs([run, run], path)
+    assert path.read_bytes() == before
+
+
+@posix
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_that_root_replaces_stays_its_owners(tmp_path: Path) -> None:
+    run = bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."]))
+    path = tmp_path / "runs.jsonl"
+    bl.save_runs(run, path)
+    os.chown(path, 1234, 1235)
+    bl.save_runs([run, run], path)
+    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1235)
+
+
+@posix
 def test_nothing_is_written_through_a_link_that_somebody_put_beside_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """The form of an agent's file."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -128,6 +129,43 @@ def test_a_file_that_is_read_only_stays_as_it_is(tmp_path: Path) -> None:
     path.chmod(0o644)
     editor.save()
     assert "steps: 7" in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("pipe", "a pipe or a device, not a file"),
+        ("folder", "a folder, not a file"),
+        ("loop", "leads back to itself"),
+        ("dangling", "where there is nothing"),
+        ("outside", "outside of"),
+        ("none", "there is no such file"),
+    ],
+)
+def test_a_path_that_is_no_agent_file_is_a_sentence(kind: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "project" / "a.md"
+    path.parent.mkdir()
+    (tmp_path / "b.md").write_bytes(TEXT)
+    targets = {"loop": "a.md", "dangling": "nowhere", "outside": "../b.md"}
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind in targets:
+        path.symlink_to(targets[kind])
+    with pytest.raises(AgentFileError, match=said):
+        AgentEditor(path)
+
+
+def test_saving_follows_no_link_that_came_later(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_bytes(TEXT)
+    editor = AgentEditor(path)
+    editor.fields["max_steps"].value = "7"
+    path.unlink()
+    path.symlink_to("b.md")
+    with pytest.raises(AgentFileError, match="has changed since it was read, and nothing was written: reload it"):
+        editor.save()
+    assert (tmp_path / "b.md").read_bytes() == TEXT
 
 
 def test_the_diff_is_what_saving_writes_and_undo_takes_an_edit_back(tmp_path: Path) -> None:

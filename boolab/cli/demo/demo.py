@@ -30,6 +30,7 @@ from boolab.errors import SettingError
 from boolab.frames.tables import runs_df, steps_df
 from boolab.harness.presets import policies as presets
 from boolab.io.csv_export import write_csv
+from boolab.io.files import user_path
 from boolab.io.resources import checkout, data_path
 from boolab.models.scripted import ScriptedModel
 from boolab.models.simulated.model import SimulatedModel
@@ -481,7 +482,7 @@ def _or_dash(value: int | None) -> str:
 
 def folder_of(path: str | Path) -> Path:
     """The folder, which is made if it is missing."""
-    folder = Path(path).expanduser()
+    folder = user_path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -27,7 +27,7 @@ from typing import Any, Final, Literal, NamedTuple
 from boolab.core.codec import decode, dumps, encode
 from boolab.core.types import Message, Response, StepStart, ToolResult
 from boolab.errors import ReadWarning, RunFormatError
-from boolab.io.files import read_file
+from boolab.io.files import read_file, user_path
 from boolab.models.incremental import Growing
 from boolab.tools.tool import ToolSpec
 
@@ -195,7 +195,7 @@ def read_recording(path: str | Path) -> Recording:
     Raises:
         RunFormatError: if the file cannot be read, is no recording, is damaged, or has a newer version.
     """
-    path = Path(path).expanduser()
+    path = user_path(path)
     try:
         data = read_file(path, MAX_BYTES)
     except OSError as error:

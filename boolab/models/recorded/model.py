@@ -10,7 +10,7 @@ from typing import Literal
 from boolab.core.codec import dumps, run_fields
 from boolab.core.types import Response, Run, ToolCall, ToolResult
 from boolab.errors import SettingError
-from boolab.io.files import read_file
+from boolab.io.files import read_file, user_path
 from boolab.models.base import Emit, LocalModel, Request
 from boolab.models.recorded.format import MAX_BYTES, read_recording
 from boolab.models.recorded.replay_file import ReplayByOrder, ReplayByRequest
@@ -72,7 +72,7 @@ class RecordedModel(LocalModel):
     def fingerprint(self) -> tuple[object, ...]:
         """The content of the recording: models with equal fingerprints give equal responses."""
         given = self._recording
-        data = dumps(run_fields(given)) if isinstance(given, Run) else read_file(Path(given).expanduser(), MAX_BYTES)
+        data = dumps(run_fields(given)) if isinstance(given, Run) else read_file(user_path(given), MAX_BYTES)
         return (type(self._replay).__name__, blake2b(data, digest_size=16).digest())
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:

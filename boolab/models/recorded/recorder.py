@@ -15,6 +15,7 @@ from typing import Any, Final
 from boolab.core.codec import dumps, encode
 from boolab.core.types import Response
 from boolab.errors import INTERRUPTS, ModelError, SettingError, describe
+from boolab.io.files import user_path
 from boolab.models.base import Emit, Model, Request, partial_of, validate_response
 from boolab.models.recorded.format import (
     LINES,
@@ -66,7 +67,7 @@ def record(model: Model, path: str | Path) -> Model:
     if not isinstance(where, str | Path):
         msg = f"path={path!r}: expected the path of the new file"
         raise SettingError(msg)
-    return _Recorder(model, Path(path).expanduser())
+    return _Recorder(model, user_path(path))
 
 
 class _Recorder:

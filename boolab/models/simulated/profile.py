@@ -31,6 +31,7 @@ from pydantic import (
 
 from boolab.core.text import count
 from boolab.errors import ProfileError
+from boolab.io.files import user_path
 from boolab.io.resources import data_path
 from boolab.io.yaml_loader import Document, read_document
 from boolab.models.yaml_file import accepted_keys
@@ -406,7 +407,7 @@ class Profile(_Strict):
         Raises:
             ProfileError: if it cannot be read, with its path and line.
         """
-        file = _found(Path(path).expanduser())
+        file = _found(user_path(path))
         document = read_document(file, ProfileError)
         return _validated(document.data, document, file)
 
@@ -451,7 +452,7 @@ class Profile(_Strict):
         """
         plain = {"name": self.name, **self.model_dump(exclude_defaults=True)}
         text = yaml.safe_dump(plain, sort_keys=False, width=120)  # in ASCII: YAML reads a bare U+0085 as a space
-        Path(path).expanduser().write_text(text, encoding="utf-8")
+        user_path(path).write_text(text, encoding="utf-8")
 
     @cached_property
     def digest(self) -> str:

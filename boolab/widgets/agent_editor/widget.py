@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import stat
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,8 +15,9 @@ from boolab.agents.edit import FIELDS, Value, agents_in, with_field, with_prompt
 from boolab.agents.effective_limits import limits_of
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean
-from boolab.errors import AgentFileError, SettingError
-from boolab.io.files import replacing
+from boolab.errors import AgentFileError, ConfigFileError, SettingError
+from boolab.io.file_edit import UserFile, edit_file, read_user_file
+from boolab.io.files import user_path
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
 from boolab.widgets.agent_editor.menus import LISTS, menus_of, names_in
@@ -98,10 +98,10 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     def __init__(self, path: str | Path, *, models: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
         if not isinstance(path, str | Path):
             raise SettingError(f"path={type(path).__name__}: expected the path of an agent file, such as AGENTS.md")
-        self.path = Path(path).expanduser()
+        self.path = user_path(path)
         self._given = [*models], [*tools]
-        self._on_disk = self._read()
-        self.text = self._decoded(self._on_disk)
+        self._file = self._read()
+        self.text = self._decoded(self._file)
         self.place = 0
         self._filling = False
         self._problems: dict[str, str] = {}
@@ -135,7 +135,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     @property
     def changed(self) -> bool:
         """Whether there is something to save."""
-        return self.text.encode("utf-8") != self._on_disk
+        return self.text != self._on_disk
 
     @property
     def messages(self) -> dict[str, str]:
@@ -163,20 +163,10 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         """
         for field, message in self.messages.items():
             raise AgentFileError(f"{field}: {message}" if field else message, path=self.path)
-        if self._read() != self._on_disk:
-            msg = "has changed since it was read: reload it, and make the changes again"
-            raise AgentFileError(msg, path=self.path)
-        raw = self.text.encode("utf-8")
-        target = self.path.resolve()  # a link stays one
-        if not target.stat().st_mode & stat.S_IWUSR:  # the folder would let it be replaced all the same
-            msg = "is read-only: make it writable, then save"
-            raise AgentFileError(msg, path=self.path)
         try:
-            with replacing(target) as file:
-                file.write(raw)
-        except OSError as error:
-            raise AgentFileError(f"cannot be written: {error.strerror}", path=self.path) from error
-        self._on_disk = raw
+            self._file = edit_file(self._file, self.text.encode("utf-8"), "reload it, and make the changes again")
+        except ConfigFileError as error:
+            raise AgentFileError(error.message, path=self.path) from error
         self._refresh()
 
     def undo(self) -> None:
@@ -191,26 +181,35 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         Raises:
             AgentFileError: if it cannot be read.
         """
-        raw = self._read()
-        self.text = self._decoded(raw)
-        self._on_disk = raw
+        file = self._read()
+        self.text = self._decoded(file)
+        self._file = file
         self._before = []
         self.place = min(self.place, len(agents_in(self.text)) - 1)
         self._fill()
 
     # --- Between the form and the text --------------------------------------------------------------------------------
 
-    def _read(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except OSError as error:
-            raise AgentFileError(f"cannot be read: {error.strerror}", path=self.path) from error
+    @property
+    def _on_disk(self) -> str:
+        """The text of the file, as it was read or saved."""
+        return self._file.text() or ""
 
-    def _decoded(self, raw: bytes) -> str:
+    def _read(self) -> UserFile:
         try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise AgentFileError(f"is not UTF-8 text (byte {error.start})", path=self.path) from error
+            file = read_user_file(self.path)
+        except ConfigFileError as error:
+            raise AgentFileError(error.message, path=self.path) from error
+        if file.data is None:
+            msg = "cannot be read: there is no such file"
+            raise AgentFileError(msg, path=self.path)
+        return file
+
+    def _decoded(self, file: UserFile) -> str:
+        try:
+            text = file.text() or ""
+        except ConfigFileError as error:
+            raise AgentFileError(error.message, path=self.path) from error
         try:
             agents_in(text)
         except AgentFileError as error:
@@ -359,7 +358,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         """What is valid, changed and saved."""
         agent, messages = agents_in(self.text)[self.place], self.messages
         name = str(agent.data.get("name", self.path.stem))
-        changed = changes_of(self._on_disk.decode("utf-8"), self.text, self.place)
+        changed = changes_of(self._on_disk, self.text, self.place)
         return " ".join(filter(None, [verdict_of(name, messages, changed), messages.get("", "")]))
 
     def _show_verdict(self, text: str) -> None:
@@ -402,7 +401,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     def _results(self) -> dict[str, Any]:
         """What results from the fields: the policy and its limits, the unknown keys, and what saving changes."""
         extra = [{"name": str(name), "value": repr(value)} for name, value in self.extra.items()]
-        diff = diff_of(self._on_disk.decode("utf-8"), self.text)
+        diff = diff_of(self._on_disk, self.text)
         agent = self._agent()
         policy = "" if agent is None else str(policy_of(agent))
         return {"policy": policy, "limits": self.effective, "extra": extra, "diff": [line._asdict() for line in diff]}
