@@ -4,6 +4,8 @@ The events are those of a session under way: a journal of 50 steps. Each process
 The limit is a median of 100 ms for each event. A machine that is busy, or slow, slows both, so the ratio to `python -c
 pass` is printed too, with a limit of 10: 100 ms where that takes 10. What is missed is printed; the exit status is 0.
 
+Then the event at the end of a step, and the one before a call, in sessions of 10, 1,000 and 60,000 steps of one turn.
+
 Usage: python -m benchmarks.hook [ROUNDS]
 """
 
@@ -17,15 +19,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from boolab.core.text import aligned
+from boolab.hooks.journal import append, boundary_of, journal_path
 from boolab.hooks.options import Options
 from boolab.hooks.settings import command_of
 from tests.support.hook_events import Did, Session
 
 OPTIONS: Final = Options({"max_steps": 1000, "doom_loop": 5, "error_streak": 9})
 STEPS: Final = 50
+LENGTHS: Final = (10, 1_000, 60_000)
+"""The steps of the sessions that are compared."""
+BATCH: Final = 30
+"""After so many steps that are only kept, one is counted: before a journal is written anew."""
 LIMIT_MS: Final = 100
 """No event takes longer, by its median."""
 LIMIT: Final = 10
@@ -44,6 +52,50 @@ def milliseconds(command: list[str], given: str) -> float:
     start = time.perf_counter()
     subprocess.run(command, input=given, text=True, stdout=subprocess.DEVNULL, check=True)
     return (time.perf_counter() - start) * 1000
+
+
+def lengthen(session: Session, steps: int) -> None:
+    """Give a session more steps.
+
+    Args:
+        session: The session.
+        steps: How many.
+    """
+    path = journal_path(str(session.about["session_id"]), None)
+    for number in range(1, steps + 1):
+        if number % BATCH == 0 or number == steps:
+            session.step(Did(arguments={"number": number}))
+            continue
+        for kind in ("asked", "ran"):
+            append(path, {"e": kind, "id": f"toolu_kept_{number}"})
+        append(path, boundary_of("step", calls=[[f"toolu_kept_{number}", "Bash", number, number, number, ""]]))
+
+
+def by_length(rounds: int, lengths: Sequence[int] = LENGTHS) -> list[str]:
+    """The median of an event in sessions of different lengths, as lines.
+
+    Args:
+        rounds: How many processes are started for each.
+        lengths: The steps of the sessions.
+    """
+    hook = shlex.split(command_of(Options({"max_steps": 10_000_000, "doom_loop": 5, "error_streak": 9})))
+    names = ("PreToolUse", "PostToolBatch")
+    taken: dict[tuple[str, int], list[float]] = {(name, length): [] for name in names for length in lengths}
+    for length in lengths:
+        session = Session("--max-steps 10000000 --doom-loop 5 --error-streak 9", f"steps-{length}")
+        session.prompt()
+        lengthen(session, length)
+    for number in range(rounds + 2):  # the first two fill the caches
+        for (name, length), values in taken.items():
+            event = {"session_id": f"steps-{length}", "hook_event_name": name, **EVENTS[name]}
+            passed = milliseconds(hook, json.dumps(event).replace("toolu_x", f"toolu_{number}"))
+            if number > 1:
+                values.append(passed)
+    rows = [["one process", *(f"ms at step {length:,}" for length in lengths), "last / first"]]
+    for name in names:
+        medians = [statistics.median(taken[name, length]) for length in lengths]
+        rows.append([name, *(f"{value:.1f}" for value in medians), f"{medians[-1] / medians[0]:.2f}"])
+    return aligned(rows, left=(0,))
 
 
 def main() -> int:
@@ -66,8 +118,8 @@ def main() -> int:
                 passed = milliseconds(command, json.dumps(event).replace("toolu_x", f"toolu_{number}"))
                 if number > 1:
                     values.append(passed)
-    medians = {name: statistics.median(values) for name, values in taken.items()}
-    print("\n".join(table(medians)))
+        medians = {name: statistics.median(values) for name, values in taken.items()}
+        print("\n".join([*table(medians), "", *by_length(rounds)]))
     return 0
 
 

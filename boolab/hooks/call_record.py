@@ -93,10 +93,10 @@ def _word_of(response: object) -> str:
 
 
 def _name(name: str) -> str:
-    from hashlib import blake2b
-
     if len(name) <= ID_CHARS:
         return name
+    from hashlib import blake2b  # it takes long to import, and most processes need none
+
     return "x" + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 

@@ -38,7 +38,7 @@ from boolab.io.state import state_folder as folder_of_state
 
 VERSION = 2
 """The version of the form of a journal. One of another version is not read: its counts begin anew."""
-COMPACT_BYTES = 48_000
+COMPACT_BYTES = 16_000
 """With more lines than this after the first, a journal is written anew."""
 MAX_BYTES = 64_000_000
 """A larger journal is none that a hook wrote: its counts begin anew."""

@@ -146,7 +146,7 @@ def test_two_hooks_on_one_session_each_hold_their_own_limits() -> None:
 
 
 @pytest.mark.parametrize("loose_first", [True, False])
-@pytest.mark.parametrize("most_bytes", [0, 48_000])
+@pytest.mark.parametrize("most_bytes", [0, 16_000])
 def test_a_second_hook_on_the_session_does_not_hide_a_stop(
     most_bytes: int, monkeypatch: pytest.MonkeyPatch, *, loose_first: bool
 ) -> None:

@@ -106,7 +106,16 @@ def test_what_runs_at_every_call_imports_no_rules() -> None:
     done = subprocess.run(command, input=json.dumps(event).encode(), capture_output=True, timeout=60, check=False)
     imported = {line.rsplit("|", 1)[1].strip() for line in done.stderr.decode().splitlines() if "|" in line}
     assert "boolab.hooks.journal" in imported
-    heavy = {"argparse", "pathlib", "typing", "dataclasses", "boolab.errors", "boolab.rules.monitor", "boolab.cli.main"}
+    heavy = {
+        "argparse",
+        "hashlib",
+        "pathlib",
+        "typing",
+        "dataclasses",
+        "boolab.errors",
+        "boolab.rules.monitor",
+        "boolab.cli.main",
+    }
     assert imported.isdisjoint(heavy)
 
 
