@@ -53,15 +53,16 @@ def main(words: list[str], source: int = 0, sink: int = 1) -> int:
 
 def _run(words: list[str], source: int, sink: int) -> None:
     try:
-        signal.signal(signal.SIGALRM, _too_late)
+        signal.signal(signal.SIGALRM, _end)
         signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_S)
         answer = _answer(words, source)
         signal.setitimer(signal.ITIMER_REAL, 0)
         if answer is not None:
             os.write(sink, json.dumps(answer).encode() + b"\n")
     except Exception as error:  # noqa: BLE001 - no error of the hook may stop the agent
-        signal.setitimer(signal.ITIMER_REAL, 0)
         _report(error)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _answer(words: list[str], source: int) -> dict[str, object] | None:
@@ -85,6 +86,9 @@ def _report(error: Exception) -> None:
     log({}, "failed", error=f"{type(error).__name__}: {error}"[:500])
 
 
-def _too_late(*_: object) -> None:
-    msg = f"no answer within {TIME_LIMIT_S:g} s"
-    raise TimeoutError(msg)
+def _end(*_: object) -> None:
+    """End the process where it stands, as if it had been killed: an error that is raised here can get lost."""
+    try:
+        _report(TimeoutError(f"no answer within {TIME_LIMIT_S:g} s"))
+    finally:
+        os._exit(0)

@@ -74,14 +74,14 @@ def test_a_state_that_cannot_be_kept_denies_nothing(tmp_path: Path, monkeypatch:
     assert answered(json.dumps(BATCH), ["--max-steps", "1"], tmp_path) == b""
 
 
-def test_an_input_without_an_end_is_not_waited_for(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(entry, "TIME_LIMIT_S", 0.05)
-    source, sink = os.pipe()
-    assert entry.main(["--max-steps", "1"], source) == 0
-    os.close(source)
-    os.close(sink)
+def test_an_input_without_an_end_is_not_waited_for(state: Path) -> None:
+    code = (
+        "from boolab.hooks import entry; entry.TIME_LIMIT_S = 0.05; raise SystemExit(entry.main(['--max-steps', '1']))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+        assert process.wait(timeout=60) == 0
     assert errors(state) == ["TimeoutError: no answer within 0.05 s"]
 
 

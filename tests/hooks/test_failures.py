@@ -15,6 +15,7 @@ import pytest
 
 from boolab.hooks import entry, journal
 from boolab.hooks.journal import VERSION
+from boolab.hooks.replay import state_after
 from tests.hooks.test_entry import errors
 from tests.support.hook_events import Did, Session, answered
 
@@ -242,3 +243,23 @@ def test_a_journal_that_is_far_too_long_begins_anew(
     monkeypatch.setattr(journal, "MAX_BYTES", 200)
     assert step(-2, tmp_path) == [b""] * 3
     assert "counts begin anew" in errors(state)[0]
+
+
+@pytest.mark.slow
+def test_100_processes_at_once_lose_no_record(state: Path) -> None:
+    command = [sys.executable, "-P", "-m", "boolab", "hook", "claude-code", "--max-steps", "1000"]
+    running = []
+    for number in range(100):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert process.stdin is not None
+        process.stdin.write(event("PostToolBatch", number).encode())
+        process.stdin.close()
+        running.append(process)
+    answers = set()
+    for process in running:
+        assert process.stdout is not None
+        with process.stdout as output:
+            answers.add((output.read(), process.wait(timeout=120)))
+    assert answers == {(b"", 0)}
+    counters = state_after((state / "sessions/s/main.jsonl").read_bytes()).run.place.counters
+    assert (counters["steps"], counters["error_streak"]) == (100, None)
