@@ -136,6 +136,10 @@ class WorkerDied(BoolabError):
     """The process, or the machine, that worked on a piece of a sweep or of a counterfactual was gone before the end."""
 
 
+class SchedulerLost(BoolabError):
+    """The scheduler of a Dask cluster is gone or does not answer, so that no more work can be sent."""
+
+
 def describe(error: BaseException) -> str:
     """An error as records keep it: its type and its text."""
     if isinstance(error, ModelError) and error.recorded is not None:

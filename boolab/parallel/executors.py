@@ -10,14 +10,15 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Future, InvalidStateError
 from concurrent.futures import Executor as FuturesExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
-from boolab.errors import SettingError, WorkerDied
+from boolab.errors import SchedulerLost, SettingError, WorkerDied
 from boolab.parallel.process_pool import ProcessPool
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ Executor: TypeAlias = "Literal['processes'] | FuturesExecutor | distributed.Clie
 """`"processes"`: processes of this machine, one for each core. Any `concurrent.futures.Executor`. Or a client of a Dask
 cluster."""
 
+SCHEDULER_TIMEOUT_S: Final = 20.0
+"""How long the scheduler of a Dask cluster may take to answer before it counts as lost."""
+PROBE_S: Final = 2.0
+"""How often it is asked."""
 ATTEMPTS: Final = 4
 """How often a task is started: one that kills its worker would do so each time."""
 
@@ -53,7 +58,8 @@ class Pool(Protocol):
 def open_pool(executor: Executor) -> Iterator[Pool]:
     """The workers of an executor. Unfinished tasks are cancelled at the end of the block.
 
-    The processes of `"processes"` end with the block; the user's own executor or client stays open.
+    The processes of `"processes"` end with the block; the user's own executor or client stays open. Where the scheduler
+    of a client is lost, all unfinished tasks raise `SchedulerLost`.
 
     Raises:
         SettingError: if it is none of these, or a client that cannot be waited for.
@@ -71,11 +77,36 @@ def open_pool(executor: Executor) -> Iterator[Pool]:
         finally:
             processes.close()
         return
-    pool = _UsersPool(_client_executor(given), _size_of(given))
+    users = _executor_of(given)
+    pool = _UsersPool(users, _size_of(users))
+    with _watched(users, pool) if isinstance(users, _ClientExecutor) else nullcontext():
+        try:
+            yield pool
+        finally:
+            pool.cancel_all()
+
+
+@contextmanager
+def _watched(executor: _ClientExecutor, pool: _UsersPool) -> Iterator[None]:
+    """While in it, a scheduler that is gone ends the unfinished tasks: a client may wait for one without end."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(PROBE_S):
+            try:
+                executor.threads()
+            except SchedulerLost as error:
+                if not ended.is_set():
+                    executor.lost = error
+                    pool.fail_all(error)
+                return
+
+    thread = threading.Thread(target=watch, name="boolab scheduler", daemon=True)
+    thread.start()
     try:
-        yield pool
+        yield
     finally:
-        pool.cancel_all()
+        ended.set()  # it is not waited for: it may wait for the scheduler
 
 
 def in_order(pool: Pool, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
@@ -134,6 +165,11 @@ class _UsersPool:
         for future in list(self._running):
             future.cancel()
 
+    def fail_all(self, error: BaseException) -> None:
+        for future in list(self._running):
+            with suppress(InvalidStateError):  # it ends just now
+                future.set_exception(error)
+
 
 class _ClientExecutor(FuturesExecutor):
     """A Dask client as an executor.
@@ -144,32 +180,83 @@ class _ClientExecutor(FuturesExecutor):
 
     def __init__(self, client: distributed.Client) -> None:
         self._client = client
+        self.lost: SchedulerLost | None = None
 
     def submit(self, fn: Callable[..., T], /, *args: object, **kwargs: object) -> Future[T]:
+        if self.lost is not None:
+            raise self.lost
         outcome: Future[T] = Future()
-        # A task is not a pure function: submitted twice with the same arguments, it has to run twice.
-        task = self._client.submit(fn, *args, **kwargs, pure=False)
-        outcome.add_done_callback(lambda _: task.cancel() if outcome.cancelled() else None)
-        task.add_done_callback(lambda _: _fetch(task, outcome))
+        try:
+            # A task is not a pure function: submitted twice with the same arguments, it has to run twice.
+            task = self._client.submit(fn, *args, **kwargs, pure=False)
+        except OSError as error:  # CommClosedError is one
+            raise self._lost(error) from error
+        outcome.add_done_callback(lambda _: task.cancel() if outcome.cancelled() and self._is_connected() else None)
+        task.add_done_callback(lambda _: self._fetch(task, outcome))
         return outcome
 
+    def threads(self) -> int:
+        """How many tasks the workers run at once.
 
-def _fetch(task: distributed.Future[T], outcome: Future[T]) -> None:
-    """Copy the outcome of a task; its result is fetched from its worker now."""
-    if not outcome.set_running_or_notify_cancel():
-        return
-    try:
-        outcome.set_result(task.result())
-    except CancelledError:
-        outcome.set_exception(WorkerDied("the task was cancelled: is the cluster still running?"))
-    except BaseException as error:  # noqa: BLE001 - the future carries it
-        outcome.set_exception(error)
-    finally:
-        task.release()  # or the cluster would compute its result again if the worker that has it dies
+        Raises:
+            SchedulerLost: if the scheduler is gone, or does not answer within `SCHEDULER_TIMEOUT_S`.
+        """
+        if not self._is_connected():
+            raise self.lost or self._lost(None)
+        scheduler: Any = self._client.scheduler  # None once the connection is lost
+        try:
+            found = self._client.sync(scheduler.ncores, callback_timeout=SCHEDULER_TIMEOUT_S)
+        except Exception as error:
+            raise self._lost(error) from error
+        return sum(found.values())
+
+    def _is_connected(self) -> bool:
+        return self.lost is None and self._client.status == "running"
+
+    def _lost(self, error: BaseException | None) -> SchedulerLost:
+        address = getattr(self._client.scheduler, "address", "") or "the cluster"
+        if isinstance(error, TimeoutError):
+            why = f"has not answered for {SCHEDULER_TIMEOUT_S:g} seconds"
+        else:
+            why = "is gone: the connection to it was lost"
+        return SchedulerLost(f"the Dask scheduler at {address} {why}")
+
+    def _fetch(self, task: distributed.Future[T], outcome: Future[T]) -> None:
+        """Copy the outcome of a task; its result is fetched from its worker now."""
+        try:
+            if outcome.done() or not outcome.set_running_or_notify_cancel():
+                return
+            outcome.set_result(task.result())
+        except InvalidStateError:  # the scheduler was lost meanwhile
+            return
+        except BaseException as error:  # noqa: BLE001 - the future carries it
+            with suppress(InvalidStateError):
+                outcome.set_exception(self._meaning(error))
+        finally:
+            task.release()  # or the cluster would compute its result again if the worker that has it dies
+
+    def _meaning(self, error: BaseException) -> BaseException:
+        if not self._is_connected() or _is_closed(error):
+            return self.lost or self._lost(error)
+        if isinstance(error, CancelledError):
+            return WorkerDied("the task was cancelled: is the cluster still running?")
+        return error
+
+
+def _is_closed(error: BaseException) -> bool:
+    """Whether an error is that of a connection that was closed."""
+    distributed = sys.modules.get("distributed")
+    return distributed is not None and isinstance(error, distributed.comm.CommClosedError)
 
 
 def _copy_outcome(done: Future[T], outcome: Future[T]) -> None:
     """Copy the outcome of a task."""
+    with suppress(InvalidStateError):  # the scheduler was lost meanwhile
+        if not outcome.done():
+            _copy(done, outcome)
+
+
+def _copy(done: Future[T], outcome: Future[T]) -> None:
     if not outcome.set_running_or_notify_cancel():
         return
     if done.cancelled():
@@ -185,7 +272,7 @@ def _copy_outcome(done: Future[T], outcome: Future[T]) -> None:
     outcome.set_exception(error)
 
 
-def _client_executor(given: object) -> FuturesExecutor:
+def _executor_of(given: object) -> FuturesExecutor:
     """The executor itself, or that of a client."""
     if isinstance(given, FuturesExecutor):
         return given
@@ -212,8 +299,8 @@ def _hint(given: object) -> str:
     return " (of Dask: pip install 'boolab[engine]')"
 
 
-def _size_of(given: Any) -> Callable[[], int]:  # noqa: ANN401 - one of the executors
-    if hasattr(given, "nthreads"):
-        return lambda: sum(given.nthreads().values())
+def _size_of(given: FuturesExecutor) -> Callable[[], int]:
+    if isinstance(given, _ClientExecutor):
+        return given.threads
     # Those of the standard library, loky's and mpi4py's all have it; there is no public attribute.
     return lambda: getattr(given, "_max_workers", None) or os.cpu_count() or 1

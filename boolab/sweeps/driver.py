@@ -17,14 +17,14 @@ from boolab.engine.options import Score
 from boolab.engine.record import run_of
 from boolab.engine.runner import turn_of
 from boolab.engine.turn import Turn
-from boolab.errors import SettingError
+from boolab.errors import SchedulerLost, SettingError
 from boolab.frames.runs import with_subagents
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.parallel.executors import Executor, open_pool
 from boolab.sweeps.cells import Agents, Cell, Identities, Models, Plan, Planned, Task, is_made, model_of_cell
 from boolab.sweeps.dispatch import Dispatcher
 from boolab.sweeps.fingerprints import fingerprint
-from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, result_of
+from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, kept_in, result_of
 from boolab.sweeps.reuse import groups
 from boolab.sweeps.task import NOT_RETURNED, SENT, Done, Job, run_task
 from boolab.tools.tool import ToolSpec, as_tools
@@ -136,6 +136,7 @@ async def sweep(
         SettingError: if a cell is not accepted; then nothing was run.
         StoreError: if the store cannot be read or written; what was committed stays.
         WorkerDied: if the workers of the user's own executor are gone for good.
+        SchedulerLost: if the scheduler of a Dask cluster is gone, or does not answer. The message names what is kept.
 
     Example:
         >>> import boolab as bl
@@ -211,7 +212,8 @@ async def run_work(
         kept = _Kept(len(names))
         with Progress(Begun(len(names), about, find=kept.find), shown) as bar:
             try:
-                await _work_through(unfinished(None, None), job, kept, bar, executor, concurrency)
+                with _with_advice(lambda: _in_memory(len(kept.runs))):
+                    await _work_through(unfinished(None, None), job, kept, bar, executor, concurrency)
             except BaseException as interruption:  # for the code that catches it
                 interruption.runs = kept.runs  # type: ignore[attr-defined]
                 interruption.interrupted = kept.unfinished  # type: ignore[attr-defined]
@@ -230,9 +232,24 @@ async def run_work(
         earlier = _Earlier(store, number, names, before)
         begun = Begun(len(names), about, reasons, earlier, Path(store), partial(finished_run, store))
         with Progress(begun, shown) as bar:
-            await _work_through(unfinished(before, opened), job, written, bar, executor, concurrency)
+            with _with_advice(lambda: f"{kept_in(bar.done, begun)}, once there is a scheduler"):
+                await _work_through(unfinished(before, opened), job, written, bar, executor, concurrency)
             opened.end_sweep(number)  # before the bar ends: all runs can be read then
     return stored_runs(store, sweep=number)
+
+
+@contextmanager
+def _with_advice(advice: Callable[[], str]) -> Iterator[None]:
+    """Say what is kept, and how to continue, where the scheduler of a cluster is lost."""
+    try:
+        yield
+    except SchedulerLost as error:
+        raise SchedulerLost(f"{error}. {advice()}") from error.__cause__
+
+
+def _in_memory(done: int) -> str:
+    kept = f"The attribute `runs` of this error has the {done:,} that were finished" if done else "No run was finished"
+    return f"{kept}: with store=... the same call would resume"
 
 
 async def _open_to_write(path: str | Path) -> Store:

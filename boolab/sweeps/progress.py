@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
 from boolab.core.types import MICRO, Run, StopReason
-from boolab.errors import SettingError, StoreError
+from boolab.errors import SchedulerLost, SettingError, StoreError
 from boolab.frames.costs import own_cost
 from boolab.frames.tables import RUN_COLUMNS
 
@@ -97,8 +97,8 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The error of a failing store reports what it has lost.
-        if error is not None and self._begun.store is not None and not isinstance(error, StoreError):
+        # The error of a failing store reports what it has lost, and that of a lost scheduler what is kept.
+        if error is not None and self._begun.store is not None and not isinstance(error, StoreError | SchedulerLost):
             error.add_note(kept_in(self.done, self._begun))
         if self._watcher is not None:
             self._watcher.end(error)
