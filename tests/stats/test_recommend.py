@@ -369,3 +369,12 @@ def test_markup_in_names_stays_text() -> None:
 def test_one_success_is_in_the_singular() -> None:
     runs = [run for run in bl.load_dataset("atlas/tau-airline") if run.success][:1]
     assert "On record is 1 success:" in bl.recommend(runs, keep=0.9).sentences[0]
+
+
+def test_recommend_names_groups_without_a_label_beside_others() -> None:
+    labelled, runs = plain(3), plain(3, success=None)
+    bare = [replace(run, agent=name, run_id=f"{name}{n}") for name in "bc" for n, run in enumerate(runs)]
+    note = "b, c: no label, while other groups have some. The proxy is for data without any label, so no run of them"
+    assert any(one.startswith(note) for one in recommend([*labelled, *bare], by="agent").notes)
+    for given, by in ((labelled, "agent"), (bare, "agent"), ([*labelled, *bare], [])):
+        assert not any("no label, while" in one for one in recommend(given, by=by).notes)

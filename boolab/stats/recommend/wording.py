@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.text import count, level, percent
+from boolab.core.text import count, first_of, level, percent
 from boolab.core.types import MICRO
 from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, UNKNOWN_PEAK, Ledger
 from boolab.stats.intervals import runs_needed
@@ -22,6 +22,7 @@ from boolab.stats.units import group_name
 _EXAMPLE: Final = 20
 """A value by which it is shown how a policy counts a limit."""
 _ROUNDING: Final = 1e-9
+_NAMED: Final = 3  # groups in a note
 _OWN_CAP: Final = 3
 """So many runs that were cut at the same step, the last of all: they had a cap of their own."""
 _NOUNS: Final = {"steps": "step", "tool_calls": "tool call", "tokens": "token"}
@@ -96,6 +97,7 @@ class Advice:
         size = f"{count(runs.n_steps, 'step')}, {count(calls, 'tool call')}"
         yield f"Data: {count(runs.n_runs, 'run')}{turns}{of}; {size}."
         yield self._what_a_success_is()
+        yield from self._without_labels(groups)
         yield from self._families(groups)
         yield from self._left_out()
         if self._objective != self.question.measure:
@@ -189,6 +191,16 @@ class Advice:
             f"{why}: by a proxy, a {self.noun} that ended by itself counts as a success, {base:,} of "
             f"{count(int(roots.sum()), self.noun)}. The proxy does not show whether the work was good."
         )
+
+    def _without_labels(self, groups: Sequence[Group]) -> Iterator[str]:
+        """Which groups have no label where others have: nothing of theirs counts as a success."""
+        lacking = [group_name(group.names) or "no name" for group in groups if not (group.units.success >= 0).any()]
+        if self.success_by == LABEL and lacking and len(lacking) < len(groups):
+            it = "it" if len(lacking) == 1 else "them"
+            yield (
+                f"{first_of(lacking, _NAMED)}: no label, while other groups have some. The proxy is for data without "
+                f"any label, so no run of {it} counts as a success here: evaluate {it} alone, or with labels."
+            )
 
     def _left_out(self) -> Iterator[str]:
         units = self._units
