@@ -66,6 +66,8 @@ class StepBuilder:
     """The model that responded, "" if unknown."""
     id: str = ""
     """What the provider or the harness calls the response, "" if unknown."""
+    dated: bool = True
+    """Whether its record has a time: else its start is that of the record before."""
     stated: dict[tuple[str, str], int] = field(default_factory=dict)
     """Figures that the log states as totals of this response, by place and name: see `boolab.logs.checks`."""
     version: str | None = None
@@ -136,7 +138,9 @@ class StepBuilder:
 
     @property
     def time(self) -> int | None:
-        """When it was complete, else when it began; None if neither is known."""
+        """When it was complete, else when it began; None if neither is known, or its record has no time of its own."""
+        if not self.dated:
+            return None
         return self.start if self.responded is None else self.responded
 
     def repeats(self, other: StepBuilder) -> bool:
@@ -380,6 +384,7 @@ class RunBuilder:
         step.model = model
         step.responded = None if begun is None or (start is None and self._latest is None) else time
         step.goes_back = time is not None and self._goes_back(time)
+        step.dated = time is not None or start is not None
         step.extend_to(time)
         self.note_time(start)
         self._advance(time)

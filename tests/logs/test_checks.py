@@ -362,3 +362,18 @@ def test_audit_import_and_report_show_what_differs(tmp_path: Path, capsys: pytes
         main([words[0], str(tmp_path / source.name), *words[1:], "--json"])
         assert what in capsys.readouterr().out, words
     assert bl.audit(bl.load_runs(own("gemini/chats"))).checks.empty
+
+
+def test_responses_without_a_time_of_their_own_are_no_copies(tmp_path: Path) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    refused = {"role": "user", "content": "No tool calls found.", "extra": {"interrupt_type": "FormatError"}}
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "", "tool_calls": [call], "extra": {"timestamp": 1_773_665_121.123}},
+        {"role": "tool", "tool_call_id": "c", "content": "a.py", "extra": {"timestamp": 1_773_665_122.456}},
+        *[refused] * 5,
+    ]
+    stats = {"model_stats": {"api_calls": 6}, "exit_status": "LimitsExceeded"}
+    path = tmp_path / "a.traj.json"
+    path.write_text(json.dumps({"info": stats, "messages": messages, "trajectory_format": "mini-swe-agent-1.1"}))
+    assert inconsistencies(path) == []
