@@ -23,6 +23,8 @@ from boolab.io.folders import folder_handle
 
 MAX_LISTED: Final = 2**27
 """How much of the lists of packs is read, in bytes: those of some four million objects. Others are written again."""
+_ATTEMPTS: Final = 20
+"""How often an object is written: `git gc` removes folders of objects that are empty, in the same moment."""
 _PIECE: Final = 2**20
 _LIST: Final = re.compile(r"pack-[0-9a-f]+\.idx")
 _VERSION_2: Final = (b"\xfftOc", 2)
@@ -140,14 +142,18 @@ class ObjectWriter:
     def _write(self, oid: bytes, pieces: Iterable[bytes]) -> bool:
         """Write an object. False if its bytes are not those that its name is of."""
         name = oid.hex()
-        try:
-            mode = stat.S_IMODE(os.fstat(self._folder).st_mode)
-            with folder_handle(name[:2], self._folder, make=True) as folder:
-                if stat.S_IMODE(os.fstat(folder).st_mode) != mode:
-                    os.fchmod(folder, mode)  # where several users share the repository
-                is_written = self._write_in(folder, oid, pieces, mode & 0o444)
-        except OSError as error:
-            raise unusable(self.path / name[:2], error) from error
+        is_written = False
+        for attempt in range(_ATTEMPTS):
+            try:
+                mode = stat.S_IMODE(os.fstat(self._folder).st_mode)
+                with folder_handle(name[:2], self._folder, make=True) as folder:
+                    if stat.S_IMODE(os.fstat(folder).st_mode) != mode:
+                        os.fchmod(folder, mode)  # where several users share the repository
+                    is_written = self._write_in(folder, oid, pieces, mode & 0o444)
+                break
+            except OSError as error:
+                if not isinstance(error, FileNotFoundError) or attempt + 1 == _ATTEMPTS:
+                    raise unusable(self.path / name[:2], error) from error
         if is_written:
             self._known.add(oid)
         return is_written
