@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
+from boolab.git import command
 from boolab.git.command import find_git
 from boolab.git.objects import Entry, ObjectWriter, tree_bytes
 from boolab.git.reading import reading
@@ -532,6 +533,21 @@ def test_pipe_among_the_objects_is_an_error_and_no_wait(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(bl.errors.WorldError, match=rf"{path.name}' is no file that git made, but a link, a pipe"):
         bl.GitWorld(root).restored(kept(run)[1])
+
+
+def test_pipe_that_takes_the_place_of_an_object_later_ends_in_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path / "r")
+    run = edited(bl.GitWorld(root), [write("x", "1")])
+    commit = kept(run)[1]["commit"]
+    path = root / ".git/objects" / commit[:2] / commit[2:]
+    monkeypatch.setattr(command, "_SILENT_S", 0.1)
+    with reading(find_repository(root)) as reader:
+        path.unlink()
+        os.mkfifo(path)
+        with pytest.raises(bl.errors.WorldError, match="git cat-file printed nothing for 0.1 seconds"):
+            reader("cat-file", "commit", commit)
 
 
 def test_tree_that_grows_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
