@@ -16,6 +16,9 @@ from boolab.core.types import Run, Step
 FAILED_FINISH: Final = frozenset({"length", "content_filter", "error"})
 """The finish reasons of a response that did not come to its own end, in boolab's vocabulary."""
 
+_NO_REASON: Final = ("other", "unknown")
+"""What providers and harnesses write where they know no reason: an answer may have come to its end, nothing has not."""
+
 FINISHING: Final = frozenset(
     {"attempt_completion", "complete_task", "final_answer", "finish", "mark_task_complete", "submit", "task_complete"}
 )
@@ -109,7 +112,9 @@ def finished_unexecuted(run: Run) -> bool:
 
 def _came_to_its_end(step: Step) -> bool:
     """Whether a step has no error, no call without a result, and no response that was cut off."""
-    cut_off = finish_reason(step.response.finish_reason) in FAILED_FINISH
+    response = step.response
+    reason = finish_reason(response.finish_reason)
+    cut_off = reason in FAILED_FINISH or (reason in _NO_REASON and not response.text and not response.tool_calls)
     return not (step.error or cut_off or _unexecuted(step))
 
 

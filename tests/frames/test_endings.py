@@ -119,3 +119,27 @@ def test_a_tool_that_ends_a_run_by_being_called_needs_no_result() -> None:
     both_dropped = silent.steps[1]._replace(response=two, results=(None, None))
     assert both(replace(silent, steps=(silent.steps[0], both_dropped))) == (True, False)
     assert finished_unexecuted(replace(silent, steps=(silent.steps[0], both_dropped)))
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "success"),
+    [
+        ("length", "", False),
+        ("max_tokens", "Half an answ", False),
+        ("MAX_TOKENS", "", False),
+        ("model_context_window_exceeded", "", False),
+        ("context_length_exceeded", "", False),
+        ("content-filter", "", False),
+        ("guardrail_intervened", "", False),
+        ("RECITATION", "", False),
+        ("unknown", "", False),
+        ("other", "", False),
+        ("unknown", "Done.", True),
+        ("stop", "", True),
+        (None, "Done.", True),
+    ],
+)
+def test_a_last_response_that_was_cut_off_is_no_success(word: str | None, text: str, *, success: bool) -> None:
+    step = Step(1, 1, None, None, None, Response(text, (), word))
+    run = replace(play(["Done."]), steps=(step,))
+    assert both(run) == (True, success)

@@ -19,7 +19,18 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, block_text, blocks_of, content_text, first_choice, scores_of, time_ms, unique
+from boolab.logs.fields import (
+    Head,
+    block_text,
+    blocks_of,
+    content_text,
+    effort_of,
+    first_choice,
+    named,
+    scores_of,
+    time_ms,
+    unique,
+)
 from boolab.logs.limit_answers import limit_answer
 from boolab.logs.line_log import LineLog, read_lines
 
@@ -99,7 +110,8 @@ def message_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     message = mapping(choice.get("message"))
     if not message:
         return entry
-    around = {name: entry[name] for name in ("id", "model", "usage", "created") if name in entry}
+    names = ("id", "model", "usage", "created", "service_tier")
+    around = {name: entry[name] for name in names if name in entry}
     return {**around, "finish_reason": choice.get("finish_reason"), **message}
 
 
@@ -208,6 +220,7 @@ class Chat:
         self._misplaced = 0
         """How many calls stand in messages of the user."""
         self.about = about
+        self.builder.effort = effort_of(about.get("reasoning_effort"), about.get("reasoning"))
         if system := about.get("system"):
             self.builder.add_message("system", content_text(system), opens_turn=False)
 
@@ -352,8 +365,12 @@ def add_reply(builder: RunBuilder, message: Mapping[str, Any], time: int | None,
     step.finish_reason = (
         finish_reason(message.get("stop_reason")) or finish_reason(message.get("finish_reason")) or step.finish_reason
     )
+    usage = mapping(message.get("usage"))
+    step.effort = effort_of(message.get("reasoning_effort"), step.effort)
+    step.speed = named(usage.get("speed")) or step.speed
+    step.service_tier = named(usage.get("service_tier")) or named(message.get("service_tier")) or step.service_tier
     if isinstance(message.get("usage"), dict):
-        step.usage = usage_of(message["usage"])
+        step.usage = usage_of(usage)
     return step
 
 

@@ -18,12 +18,18 @@ from boolab.core.types import UNKNOWN_USAGE, Stop, Usage
 from boolab.io.json_input import items, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Figure
-from boolab.logs.fields import Head, unique
+from boolab.logs.fields import Head, effort_of, named, unique
 
 _ITERATIONS: Final = re.compile(r"max(?:imum)? iterations?(?: limit \(|: *)(\d{1,12})", re.IGNORECASE)
 _BUDGET: Final = re.compile(r"max(?:imum)? budget: *(\d{1,12}(?:\.\d{1,12})?)", re.IGNORECASE)
 _TIMEOUT: Final = re.compile(r"(?:timeout after|did not complete within) (\d{1,12})", re.IGNORECASE)
 _RULE: Final = "max_iterations"
+_REJECTED: Final = re.compile(
+    r"(?:Failed to parse tool call arguments|Missing required (?:argument|parameter)|Unexpected argument"
+    r"|Tool \S{1,200} (?:is not registered|not found)|Function '[^']{1,200}' not found|Parameter '[^']{1,200}' "
+    r"|Malformed (?:response|action)|Agent must return an action|Failed to retrieve action from LLM response)"
+)
+"""What the harness answers to a response whose call it could not read. The response itself is not on record."""
 
 
 class Meter:
@@ -76,6 +82,8 @@ class Row(NamedTuple):
     success: bool | None = None
     usages: Mapping[str, Usage] = MappingProxyType({})
     totals: Mapping[str, Figure] = MappingProxyType({})
+    version: str | None = None
+    effort: str | None = None
 
 
 def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
@@ -96,6 +104,8 @@ def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
         _label(row),
         usages_of(mapping(row.get("metrics"))),
         totals_of(mapping(row.get("metrics"))),
+        named(metadata.get("openhands_version")) or named(metadata.get("git_commit")),
+        effort_of(model.get("reasoning_effort")),
     )
 
 
@@ -148,6 +158,11 @@ def _label(row: Mapping[str, Any]) -> bool | None:
         result.get("resolved"), result.get("success"), result.get("score"),
     )  # fmt: skip
     return next((label for label in labels if isinstance(label, bool)), None)
+
+
+def is_rejection(content: str) -> bool:
+    """Whether a message is the harness's answer to a response that it could not read, which counts as an iteration."""
+    return _REJECTED.match(content) is not None
 
 
 def ending(builder: RunBuilder, error: str, cap: int | None = None) -> tuple[Stop, dict[str, int]]:

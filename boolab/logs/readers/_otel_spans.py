@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED
 from boolab.io.json_input import JSON, items, json_text, mapping, parse, text
-from boolab.logs.fields import content_text, time_ms
+from boolab.logs.fields import content_text, named, time_ms
 
 CHAT: Final = "chat"
 TOOL: Final = "execute_tool"
@@ -41,6 +41,10 @@ Key: TypeAlias = tuple[str, str]
 """A trace's and a span's id."""
 
 
+SERVICE_VERSION: Final = "service.version"
+"""The version of the program, which a span has from its resource."""
+
+
 class SpanMessage(NamedTuple):
     """A message in the input or the output of a response."""
 
@@ -58,20 +62,25 @@ def spans_of(document: Mapping[str, Any]) -> Iterator[object]:
     """The spans of a document."""
     for resource in items(document.get("resourceSpans")):
         scopes = mapping(resource).get("scopeSpans") or mapping(resource).get("instrumentationLibrarySpans")
+        version = named(
+            _attributes(mapping(mapping(resource).get("resource")).get("attributes")).get("service.version")
+        )
         for scope in items(scopes):
-            yield from items(mapping(scope).get("spans"))
+            for span in items(mapping(scope).get("spans")):
+                yield span if version is None or not isinstance(span, dict) else {**span, SERVICE_VERSION: version}
 
 
 class Span:
     """The facts of a span at a place in the file."""
 
-    __slots__ = ("about", "end", "error", "given", "key", "kind", "made", "order", "parent", "start")
+    __slots__ = ("about", "end", "error", "given", "key", "kind", "made", "order", "parent", "start", "version")
 
     def __init__(self, span: Mapping[str, Any], place: int) -> None:
         trace = text(span.get("traceId"))
         self.key: Key = (trace, text(span.get("spanId")))
         self.parent: Key = (trace, text(span.get("parentSpanId")))
         about = _attributes(span.get("attributes"))
+        self.version = named(span.get(SERVICE_VERSION))
         self.kind = _kind(about)
         """`chat`, `execute_tool` or `invoke_agent`; empty for other spans."""
         begun = span.get("startTimeUnixNano")

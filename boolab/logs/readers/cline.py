@@ -29,11 +29,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import Run, StopReason, Usage
+from boolab.core.types import MIXED, Run, StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, block_text, blocks_of, content_text, one_line
+from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, named, one_line
 from boolab.logs.readers._chat import add_reply, answer, dialect, message_time, texts
 from boolab.logs.readers._sidecars import sidecar
 
@@ -147,6 +147,7 @@ class _Session:
         model = mapping(message.get("modelInfo"))
         step = add_reply(self.builder, message, time, text(model.get("modelId")) or text(model.get("id")))
         step.id = ""  # the harness gives the message a new one in a copy
+        step.effort = effort_of(model.get("reasoningEffort")) or step.effort
         if metrics := mapping(message.get("metrics")):
             step.usage = _usage(metrics)
         content = step.text[-1].rstrip() if step.text else ""
@@ -224,12 +225,16 @@ class _Session:
         stop = _INTERRUPTED.get(last.error)
         if stop is None and not self.builder.truncated and last.calls and last.calls[-1].name == _COMPLETION:
             stop = "finished"
-        manifest = sidecar(path.with_name(f"{_name_of(path)}.json"))
+        manifest = mapping(sidecar(path.with_name(f"{_name_of(path)}.json")))
+        history = items(mapping(sidecar(path.with_name("task_metadata.json"))).get("environment_history"))
+        versions = {version for one in history if (version := named(mapping(one).get("cline_version")))}
+        self.builder.version = MIXED if len(versions) > 1 else next(iter(versions), None)
+        self.builder.note_origin(cwd=manifest.get("cwd"), entrypoint=manifest.get("source"))
         return self.builder.build(
             run_id,
             stop,
             agent=text(self.about.get("agent")) or agent,
-            model="" if self.builder.models else text(mapping(manifest).get("model")),
+            model="" if self.builder.models else text(manifest.get("model")),
             parent_run_id=parent if agent else None,
             log_id=text(self.about.get("sessionId")),
             error=last.error if stop == "error" else None,

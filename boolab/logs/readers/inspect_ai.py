@@ -61,7 +61,7 @@ from boolab.io.json_input import (
 from boolab.io.packed import unpacked
 from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
 from boolab.logs.checks import Totals
-from boolab.logs.fields import Head, block_text, epoch_ms, first_choice, one_line, scores_of, unique
+from boolab.logs.fields import Head, block_text, effort_of, epoch_ms, first_choice, named, one_line, scores_of, unique
 from boolab.logs.readers._archives import Archive
 
 NAME: Final = "inspect"
@@ -196,6 +196,9 @@ class _Log:
         self.task = text(evaluation.get("task")) or path.stem
         self.model = text(evaluation.get("model"))
         self.agent = _agent(evaluation, mapping(header.get("plan")))
+        self.harness = named(mapping(evaluation.get("packages")).get("inspect_ai"))
+        self.commit = mapping(evaluation.get("revision")).get("commit")
+        self.effort = _effort(mapping(header.get("plan")).get("config"), evaluation.get("model_generate_config"))
         self.id = text(evaluation.get("eval_id"))
         self.id = self.id or "/".join(filter(None, (text(evaluation.get("run_id")) or path.stem, self.task)))
         self.limits: dict[str, int] = {}
@@ -229,6 +232,14 @@ def _agent(evaluation: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
     """The solver: the requested one, else the last of the plan."""
     steps = [text(mapping(step).get("solver")) for step in items(plan.get("steps"))]
     return text(evaluation.get("solver")) or (steps[-1] if steps else "")
+
+
+def _effort(*configs: object) -> str | None:
+    """The effort in the first settings of a request that have one."""
+    given = [
+        mapping(config).get(name) for config in configs for name in ("reasoning_effort", "effort", "reasoning_tokens")
+    ]
+    return effort_of(*given)
 
 
 def _units(amount: object, unit: int) -> int | None:
@@ -377,6 +388,8 @@ class _Sample:
         self._messages = [mapping(message) for message in items(sample.get("messages"))]
         self.builder = RunBuilder(NAME, damage)
         self.builder.note_time(epoch_ms(sample.get("started_at")))
+        self.builder.version, self.builder.effort = log.harness, log.effort
+        self.builder.note_origin(git_commit=log.commit)
         for message in self._messages:
             self._take(message)
         self._close()
@@ -410,6 +423,7 @@ class _Sample:
         output = mapping(event.get("output"))
         step = self.builder.add_response(completed, started, text(message.get("model")) or text(output.get("model")))
         step.id = text(message.get("id"))
+        step.effort = _effort(event.get("config")) or step.effort
         content = message.get("content")
         step.text.append(self._attached.content(content))
         thoughts = [text(message.get("reasoning"))]

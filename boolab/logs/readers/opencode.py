@@ -50,7 +50,7 @@ from boolab.io.json_input import (
 )
 from boolab.io.packed import unpacked
 from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
-from boolab.logs.fields import Head, content_text, one_line, time_ms
+from boolab.logs.fields import Head, content_text, effort_of, named, one_line, time_ms
 
 NAME: Final = "opencode"
 SCOPE: Final = "turn"
@@ -277,6 +277,8 @@ class _Session:
         self.info = info
         self.run_id = text(info.get(key))
         self.builder = RunBuilder(NAME, damage)
+        self.builder.version = named(info.get("version"))
+        self.builder.note_origin(cwd=info.get("directory"))
         self._agent = ""
         self._end: StopReason | None = None
         self._error: str | None = None
@@ -319,6 +321,8 @@ class _Session:
         self._end = self._error = None
         error = mapping(info.get("error"))
         start = _created(info)
+        self.builder.effort = effort_of(info.get("variant"), mapping(info.get("model")).get("variant"))
+        self.builder.note_origin(cwd=mapping(info.get("path")).get("cwd"))
         for number, response in enumerate(responses, 1):
             step = self._add_response(info, response, start)
             if number == len(responses):

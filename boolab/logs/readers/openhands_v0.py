@@ -10,6 +10,8 @@ observation. A trajectory is a JSON list of events. See github.com/OpenHands/Ope
 - Calls have the name and the raw arguments from the model. If only the action is known, they are its kind and its
   `args` without `thought`. The call `finish` has no result, because it has no observation.
 - An observation is the result of the action that its `cause` names, else of its `tool_call_id`.
+- A response whose call could not be read is on record only by the `error` that answers it, which has no cause: a step
+  without calls and usage, as the harness counts it.
 - Errors: `error` and `user_rejected`. A command with an exit code other than 0; unknown if it still runs (-1). The
   editor (`edit`, `read`, `write`) with `error`, or, if it is OpenHands' own (`oh_aci`), with a text that begins with
   `ERROR:`. Browsers and MCP tools have a flag. For Python cells, delegates and others it is unknown.
@@ -34,8 +36,8 @@ from boolab.core.types import UNKNOWN_USAGE, Run, Stop, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, one_line
-from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, row_of
+from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, named, one_line
+from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, is_rejection, row_of
 
 NAME: Final = "openhands"
 SCOPE: Final = "run"
@@ -115,6 +117,7 @@ class _Trajectory:
         self._places: dict[int | str, _Place] = {}
         self._stack = [_Agent(row.agent, damage)]
         self._chains = list(self._stack)
+        self._stack[0].builder.version, self._stack[0].builder.effort = row.version, row.effort
         self._damage = damage
         for item in history:
             place: _Place | None = None
@@ -136,6 +139,7 @@ class _Trajectory:
             chain.done = ""
             chain.builder.add_message("user", text(arguments.get("content")), opens_turn=True, time=time)
         elif kind == "system" and not chain.builder.steps:
+            chain.builder.version = named(arguments.get("openhands_version")) or chain.builder.version
             chain.builder.add_message("system", text(arguments.get("content")), opens_turn=False, time=time)
         elif source not in ("user", "environment") and kind not in _NO_STEPS:
             return self._work(chain, kind, event, time)
@@ -193,6 +197,7 @@ class _Trajectory:
     def _delegate(self, arguments: Mapping[str, Any], place: _Place, time: int | None) -> None:
         _, step, number = place
         child = _Agent(text(arguments.get("agent")) or "delegate", self._damage, (step, number))
+        child.builder.version, child.builder.effort = place[0].builder.version, place[0].builder.effort
         given = mapping(arguments.get("inputs"))
         task = text(given.get("task")) or json_text(dict(given))
         child.builder.add_message("user", task, opens_turn=True, time=time)
@@ -214,7 +219,12 @@ class _Trajectory:
                 place = (self._stack[-1], *done.caller)
         found = place or self._cause(event)
         if found is None:
-            if kind == "error" and event.get("cause") is None:
+            content = text(event.get("content"))
+            if kind == "error" and event.get("cause") is None and is_rejection(content):
+                chain.builder.add_response(time)
+                self._meter.miss()
+                chain.builder.add_message("user", content, opens_turn=False, time=time)
+            elif kind == "error" and event.get("cause") is None:
                 chain.reason = chain.reason or text(event.get("content"))
                 chain.builder.add_event("fault", time, what=one_line(text(event.get("content"))))
             else:

@@ -8,6 +8,8 @@ hold no runs. Sub-conversations have their own folders, which do not name the pa
 - Steps: `ActionEvent`s with the same `llm_response_id` are the calls of one response. A `MessageEvent` of the agent is
   a response without calls. Arguments are the model's (`tool_call.arguments`), with the `summary` and `security_risk`
   that the SDK makes it add. The user's messages open turns.
+- A response whose call could not be read is on record only by the message that answers it, in the name of the user: a
+  step without calls and usage, as the harness counts it.
 - Results are `ObservationEvent`, `AgentErrorEvent` or `UserRejectObservation`, by the id of the call. The last two are
   errors. An observation is an error if it has `is_error` or an exit code other than 0; unknown if its command still
   runs (-1).
@@ -31,9 +33,18 @@ from typing import Any, Final
 from boolab.core.types import UNKNOWN_USAGE, Run, Stop
 from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, content_text, epoch_ms, one_line
+from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, one_line
 from boolab.logs.line_log import LineLog, read_lines
-from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, row_of, totals_of, usages_of
+from boolab.logs.readers._openhands import (
+    Meter,
+    Row,
+    begins_with_events,
+    ending,
+    is_rejection,
+    row_of,
+    totals_of,
+    usages_of,
+)
 
 NAME: Final = "openhands_sdk"
 SCOPE: Final = "turn"
@@ -158,6 +169,7 @@ class _Conversation:
         self.builder = RunBuilder(NAME, damage)
         self._damage = damage
         self._row = row
+        self.builder.version, self.builder.effort = row.version, row.effort
         self._usages = row.usages
         self._meter = Meter()
         self._added = UNKNOWN_USAGE
@@ -172,7 +184,10 @@ class _Conversation:
     def add_state(self, state: Mapping[str, Any]) -> None:
         cap = whole(state.get("max_iterations"))
         self._cap = self._cap if cap is None else cap
-        self._model = text(mapping(mapping(state.get("agent")).get("llm")).get("model")) or self._model
+        model = mapping(mapping(state.get("agent")).get("llm"))
+        self._model = text(model.get("model")) or self._model
+        self.builder.effort = effort_of(model.get("reasoning_effort"), self.builder.effort)
+        self.builder.note_origin(cwd=mapping(state.get("workspace")).get("working_dir"))
         self._stats = _metrics(mapping(state.get("stats"))) or self._stats
         listed = usages_of(self._stats)
         if listed:
@@ -210,10 +225,16 @@ class _Conversation:
         if event.get("source") == "agent":
             self._reply(event, message, message.get("content"), time)
             return
+        content = content_text(message.get("content"))
+        if self.builder.has_prompt and is_rejection(content):
+            self.builder.add_response(time)
+            self._meter.miss()
+            self.builder.add_message("user", content, opens_turn=False, time=time)
+            return
         mine = event.get("source") == "user"
         if mine:
             self._status = self._error = ""
-        self.builder.add_message("user", content_text(message.get("content")), opens_turn=mine, time=time)
+        self.builder.add_message("user", content, opens_turn=mine, time=time)
 
     def _reply(
         self, event: Mapping[str, Any], holder: Mapping[str, Any], content: object, time: int | None

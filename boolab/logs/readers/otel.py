@@ -37,13 +37,20 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, Run, Stop, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, elapsed_ms
-from boolab.logs.fields import Head
+from boolab.logs.fields import Head, effort_of, named
 from boolab.logs.readers._otel_spans import AGENT, CHAT, TOOL, Key, Span, SpanMessage, result_of, spans_of
 
 NAME: Final = "otel"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".json", ".jsonl")
 PLACES: Final = ()
+_EFFORTS: Final = tuple(
+    f"gen_ai.{name}"
+    for name in ("request.reasoning_effort", "request.reasoning.effort", "openai.request.reasoning_effort")
+)
+_TIERS: Final = tuple(
+    f"{space}.{side}.service_tier" for side in ("response", "request") for space in ("openai", "gen_ai.openai")
+)
 LOOKED_FOR: Final = 'OTLP JSON: {"resourceSpans": [...]}, or lines of it, with gen_ai attributes'
 
 MAX_DEPTH: Final = 32
@@ -323,6 +330,9 @@ class _Group:
         first = reasons if isinstance(reasons, str) else next(iter(items(reasons)), None)
         step.finish_reason = finish_reason(first) or step.finish_reason
         step.usage = _usage(span)
+        step.version = span.version
+        step.effort = effort_of(*(span.about.get(name) for name in _EFFORTS))
+        step.service_tier = next((word for name in _TIERS if (word := named(span.about.get(name)))), None)
         step.error = span.error
 
     def _add_call(self, call_id: str, name: str, arguments: object) -> str:

@@ -28,7 +28,7 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import Run, StopReason, Usage
 from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, blocks_of, content_text, epoch_ms, one_line, time_ms
+from boolab.logs.fields import Head, blocks_of, content_text, epoch_ms, named, one_line, time_ms
 from boolab.logs.line_log import LineLog, read_lines
 
 NAME: Final = "pi"
@@ -166,6 +166,8 @@ class _Session:
         self.known = True
         if (version := whole(line.get("version"))) is not None:
             self._damage.versions.add(str(version))
+        self.builder.note_origin(cwd=line.get("cwd"))
+        self.builder.effort = self.builder.effort or named(line.get("thinkingLevel"))
         if not self.id:
             self.id = text(line.get("id"))
             origin = text(line.get("parentSession")).replace("\\", "/").rpartition("/")[2]
@@ -187,6 +189,8 @@ class _Session:
         elif kind == "branch_summary":
             self._go_back(time)
             self._add(text(line.get("summary")), time)
+        elif kind == "thinking_level_change":
+            self.builder.effort = named(line.get("thinkingLevel"))
         elif kind == "custom_message":
             self._add(content_text(line.get("content")), time)
 

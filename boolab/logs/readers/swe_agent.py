@@ -34,7 +34,7 @@ from boolab.core.types import Role, Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, content_text, one_line, seconds_ms
+from boolab.logs.fields import Head, content_text, effort_of, named, one_line, seconds_ms
 from boolab.logs.readers._swe_bench import resolved, run_name, submitted_model
 
 NAME: Final = "swe_agent"
@@ -128,7 +128,13 @@ def _run(
         # the response whose cost goes beyond a limit is counted, and not kept
         least = calls - 1 if text(info.get("exit_status")).endswith(("exit_cost", "exit_cost)")) else calls
         builder.state("info.model_stats.api_calls", responses=(least, calls))
-    model = mapping(mapping(_settings(document).get("agent")).get("model"))
+    settings = _settings(document)
+    model = mapping(mapping(settings.get("agent")).get("model"))
+    builder.version = named(info.get("swe_agent_version"))
+    builder.note_origin(git_commit=mapping(mapping(settings.get("env")).get("repo")).get("base_commit"))
+    effort = effort_of(mapping(model.get("completion_kwargs")).get("reasoning_effort"), model.get("reasoning_effort"))
+    for step in builder.steps:
+        step.effort = effort
     cap, cost = whole(model.get("per_instance_call_limit")), micro(model.get("per_instance_cost_limit"))
     limits = {"steps": cap or None, "cost": cost or None}
     stop = _stop(builder, text(info.get("exit_status")), totals, limits)

@@ -31,7 +31,18 @@ from boolab.core.types import Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, json_text, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, epoch_ms, full_reward, one_line, scores_of, seconds_ms, unique
+from boolab.logs.fields import (
+    Head,
+    content_text,
+    effort_of,
+    epoch_ms,
+    full_reward,
+    named,
+    one_line,
+    scores_of,
+    seconds_ms,
+    unique,
+)
 from boolab.logs.readers._chat import usage_of
 from boolab.logs.readers._sidecars import sidecar
 
@@ -136,7 +147,10 @@ class _Simulation:
         self.builder = builder
         self.simulation = simulation
         self.info = info
+        asked = mapping(mapping(info.get("agent_info")).get("llm_args"))
         self.path = path
+        self.builder.version = named(info.get("git_commit"))
+        self.builder.effort = effort_of(asked.get("reasoning_effort"), asked.get("reasoning"))
         self.builder.note_time(epoch_ms(simulation.get("start_time")))
         for message in map(mapping, items(simulation["messages"])):
             self._take(message)

@@ -8,6 +8,7 @@ import pytest
 
 from boolab.core.run_tree import Start, starts_of
 from boolab.core.types import Run, Usage
+from boolab.logs.load import load_runs
 from tests.support.readers import reader_of
 from tests.support.samples import own
 
@@ -226,3 +227,37 @@ def test_a_line_that_is_damaged_is_told_and_the_others_are_read(tmp_path: Path) 
     runs, told = runs_of(path)
     assert (len(runs), len(told)) == (2, 2)
     assert f"{path}:3: no instance with a history; skipped" in told
+
+
+REJECTIONS = [
+    "Failed to parse tool call arguments: {",
+    'Missing required argument "command" in tool call execute_bash',
+    "Tool run is not registered. (arguments: {}). Please check the tool name.",
+    "Function 'run' not found in available tools: {'execute_bash'}",
+]
+
+
+@pytest.mark.parametrize("content", REJECTIONS)
+def test_a_response_that_only_its_rejection_records_is_a_step(content: str, tmp_path: Path) -> None:
+    events = [
+        {"id": 0, "source": "user", "action": "message", "args": {"content": "Hi"}},
+        {"id": 1, "source": "agent", "observation": "error", "content": content, "extras": {}},
+        {"id": 2, "source": "agent", "action": "message", "args": {"content": "Done"}},
+    ]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(events))
+    (run,) = load_runs(path, prices=False)
+    assert [step.response.text for step in run.steps] == ["", "Done"]
+    assert ({step.turn for step in run.steps}, run.stop_reason, run.error) == ({1}, "finished", None)
+
+
+def test_other_errors_without_a_cause_are_faults(tmp_path: Path) -> None:
+    events = [
+        {"id": 0, "source": "user", "action": "message", "args": {"content": "Hi"}},
+        {"id": 1, "source": "agent", "action": "message", "args": {"content": "Done"}},
+        {"id": 2, "source": "agent", "observation": "error", "content": "Agent got stuck in a loop", "extras": {}},
+    ]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(events))
+    (run,) = load_runs(path, prices=False)
+    assert (run.n_steps, run.stop_reason) == (1, "stuck")

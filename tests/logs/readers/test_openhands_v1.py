@@ -254,3 +254,17 @@ def test_real_events_are_read_and_their_tokens_are_those_of_each_turn() -> None:
     assert {usage.cost for usage in used} == {None}
     assert [result and result.is_error for step in run.steps for result in step.results] == [True, True]
     assert len(told) == 1
+
+
+def test_a_response_that_only_its_rejection_records_is_a_step(tmp_path: Path) -> None:
+    def message(number: int, source: str, content: str) -> dict[str, Any]:
+        said = {"role": source, "content": [{"type": "text", "text": content}]}
+        return {"kind": "MessageEvent", "id": str(number), "source": source, "llm_message": said}
+
+    refused = "Function 'run' not found in available tools: {'terminal'}"
+    lines = [message(0, "user", "Hi"), message(1, "user", refused), message(2, "agent", "Done")]
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run,) = load_runs(path, prices=False)
+    assert [step.response.text for step in run.steps] == ["", "Done"]
+    assert ({step.turn for step in run.steps}, run.stop_reason) == ({1}, "finished")

@@ -151,3 +151,135 @@ def test_logs_keep_where_a_run_came_from(
 ) -> None:
     (run,) = load_runs(write(tmp_path, name, lines), prices=False)
     assert origin(run) == wanted
+
+
+USER, DONE = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Done"}
+OTEL = [
+    {"key": key, "value": {"stringValue": value}}
+    for key, value in {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.reasoning_effort": "low",
+        "openai.response.service_tier": "flex",
+    }.items()
+]
+SPAN = {"traceId": "t", "spanId": "s", "startTimeUnixNano": "1000000", "endTimeUnixNano": "2000000", "attributes": OTEL}
+SERVICE = {"attributes": [{"key": "service.version", "value": {"stringValue": "3.1"}}]}
+MINI = {
+    "mini_version": "2.2.4",
+    "config": {"model": {"model_kwargs": {"reasoning": {"effort": "high"}}}, "environment": {"cwd": "/testbed"}},
+}
+INSPECT = {
+    "version": 2,
+    "status": "success",
+    "eval": {
+        "task": "t",
+        "eval_id": "e",
+        "packages": {"inspect_ai": "0.3.250"},
+        "revision": {"type": "git", "commit": "6aea785d"},
+        "model_generate_config": {"reasoning_effort": "medium"},
+    },
+    "samples": [{"id": 1, "epoch": 1, "messages": [USER, DONE]}],
+}
+SWE = {
+    "trajectory": [{"action": "ls\n", "observation": "a.py", "response": "I look", "thought": "I look", "state": "{}"}],
+    "info": {"exit_status": "submitted", "swe_agent_version": "1.0.1"},
+    "environment": "main",
+    "replay_config": json.dumps(
+        {
+            "agent": {"model": {"name": "m", "completion_kwargs": {"reasoning_effort": "high"}}},
+            "env": {"repo": {"base_commit": "bfd2593d"}},
+        }
+    ),
+}
+TAU2 = {
+    "info": {
+        "git_commit": "abc123",
+        "num_trials": 1,
+        "max_steps": 9,
+        "max_errors": 3,
+        "agent_info": {"llm": "m", "llm_args": {"reasoning_effort": "low"}},
+    },
+    "tasks": [],
+    "simulations": [
+        {
+            "id": "r",
+            "task_id": "1",
+            "termination_reason": "user_stop",
+            "reward_info": {"reward": 1.0},
+            "messages": [USER, {**DONE, "usage": {"prompt_tokens": 1}}],
+        }
+    ],
+}
+HANDS = {
+    "instance_id": "x",
+    "test_result": {},
+    "metadata": {"agent_class": "CodeActAgent", "git_commit": "f00", "llm_config": {"reasoning_effort": "high"}},
+    "history": [
+        {"id": 0, "source": "user", "action": "message", "args": {"content": "Hi"}},
+        {"id": 1, "source": "agent", "action": "message", "args": {"content": "Done"}},
+    ],
+}
+STATE = {"agent": {"llm": {"model": "m", "reasoning_effort": "high"}}, "workspace": {"working_dir": "/workspace"}}
+SDK = [
+    {
+        "kind": "ConversationStateUpdateEvent",
+        "id": "0",
+        "source": "environment",
+        "key": "full_state",
+        "value": STATE,
+    },
+    {"kind": "MessageEvent", "id": "1", "source": "user", "llm_message": USER},
+    {"kind": "MessageEvent", "id": "2", "source": "agent", "llm_message": DONE},
+]
+PI = [
+    {"type": "session", "id": "p", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/app", "thinkingLevel": "off"},
+    {"type": "message", "message": USER},
+    {"type": "message", "message": {**DONE, "stopReason": "stop"}},
+    {"type": "thinking_level_change", "thinkingLevel": "high"},
+    {"type": "message", "message": {**DONE, "content": "Again", "stopReason": "stop"}},
+]
+OPENCODE = {
+    "info": {"id": "ses_1", "version": "1.3.17", "directory": "/app", "time": {"created": 1}},
+    "messages": [
+        {"info": {"id": "m1", "role": "user", "time": {"created": 1}}, "parts": [{"type": "text", "text": "Hi"}]},
+        {
+            "info": {"id": "m2", "role": "assistant", "variant": "high", "finish": "stop", "time": {"created": 2}},
+            "parts": [{"type": "text", "text": "Done"}],
+        },
+    ],
+}
+CLINE = {"version": 1, "sessionId": "c", "messages": [USER, {**DONE, "modelInfo": {"id": "m"}}]}
+OPENAI = {
+    "messages": [USER, {**DONE, "usage": {"prompt_tokens": 1, "service_tier": "priority"}}],
+    "reasoning_effort": "low",
+}
+ANTHROPIC = {
+    "system": "Be brief",
+    "messages": [USER, {**DONE, "usage": {"input_tokens": 1, "speed": "fast", "service_tier": "batch"}}],
+}
+TRACE = {"resourceSpans": [{"resource": SERVICE, "scopeSpans": [{"spans": [SPAN]}]}]}
+DOCUMENTS: Sequence[tuple[str, str, Any, Origin]] = [
+    ("pi", "p.jsonl", PI, Origin(None, ("off", "high"), cwd="/app")),
+    ("opencode", "e.json", OPENCODE, Origin("1.3.17", ("high",), cwd="/app")),
+    ("inspect", "i.json", INSPECT, Origin("0.3.250", ("medium",), commit="6aea785d")),
+    ("mini", "x.traj.json", {"info": MINI, "messages": [USER, DONE]}, Origin("2.2.4", ("high",), cwd="/testbed")),
+    ("swe_agent", "x.traj", SWE, Origin("1.0.1", ("high",), commit="bfd2593d")),
+    ("tau2", "t.json", TAU2, Origin("abc123", ("low",))),
+    ("openhands", "output.jsonl", HANDS, Origin("f00", ("high",))),
+    ("openhands_sdk", "events.jsonl", SDK, Origin(None, ("high",), cwd="/workspace")),
+    ("otel", "o.json", TRACE, Origin("3.1", ("low",), tier="flex")),
+    ("openai", "m.json", OPENAI, Origin(None, ("low",), tier="priority")),
+    ("anthropic", "m.json", ANTHROPIC, Origin(speed="fast", tier="batch")),
+    ("cline", "c.messages.json", CLINE, Origin("mixed", cwd="/app", entrypoint="cli")),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "wanted"), [row[1:] for row in DOCUMENTS], ids=[row[0] for row in DOCUMENTS]
+)
+def test_documents_keep_where_a_run_came_from(name: str, document: Any, wanted: Origin, tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(json.dumps({"cwd": "/app", "source": "cli"}))
+    history = [{"cline_version": version} for version in ("3.1", "3.2")]
+    (tmp_path / "task_metadata.json").write_text(json.dumps({"environment_history": history}))
+    (run,) = load_runs(write(tmp_path, name, document), prices=False)
+    assert origin(run) == wanted
