@@ -27,14 +27,24 @@ from boolab.counterfactuals.step_table import (
 )
 from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT
-from boolab.frames.recording import CALL_TOOLS, OF_STEPS, PARENT, RUN_FIELDS, SUBAGENTS, key_hash
+from boolab.frames.recording import (
+    CALL_TOOLS,
+    EQUAL_KEYS,
+    OF_STEPS,
+    PARENT,
+    RUN_FIELDS,
+    SUBAGENTS,
+    UNPLACED,
+    key_hash,
+)
 from boolab.rules.detector import Detector
 from boolab.rules.detectors.streaks import ErrorStreak, RepeatStreak
 
 FRAME_COLUMNS: Final = (
-    "run_id", "turn", "step", "boundary", "final", "answered", "n_tool_calls", "asked", "call_keys", "call_errors",
-    "repeat_streak", "error_streak", "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms", "identity",
-    "success", "censored", "stop_reason", "n_steps", SUBAGENTS, "parent_step", *RUN_FIELDS,
+    "run_id", "turn", "step", "boundary", "counted", "final", "answered", "n_tool_calls", "asked", "call_keys",
+    EQUAL_KEYS, "call_errors", UNPLACED, "repeat_streak", "error_streak", "input_tokens", "output_tokens",
+    "cost_usd", "start_ms", "duration_ms", "identity", "success", "censored", "stop_reason", "n_steps", SUBAGENTS,
+    "parent_step", *RUN_FIELDS,
 )  # fmt: skip
 """What is read of a frame with a row per step, beside the columns that groups are made by."""
 
@@ -127,12 +137,15 @@ def _started(frame: pd.DataFrame, heads: pd.DataFrame, first: Ints) -> dict[int,
         for run, row in zip(runs.tolist(), some.tolist(), strict=True):
             step = row - int(first[run]) + 1
             found.setdefault(run, []).extend(Start(step, run_id or None) for run_id in named.iloc[row])
+        for run, unplaced in enumerate(heads[UNPLACED]) if UNPLACED in heads else ():
+            if isinstance(unplaced, Iterable):
+                found.setdefault(run, []).extend(Start(None, run_id or None) for run_id in unplaced)
     elif "parent_step" in heads and PARENT in heads:
         rows = {run_id: row for row, run_id in enumerate(heads["run_id"])}
         steps = _column(heads, "parent_step", 0).tolist()
         for run_id, parent, step in zip(heads["run_id"], heads[PARENT], steps, strict=True):
-            if parent is not pd.NA and parent in rows and step:
-                found.setdefault(rows[parent], []).append(Start(step, run_id))
+            if parent is not pd.NA and parent in rows:
+                found.setdefault(rows[parent], []).append(Start(step or None, run_id))
     return found
 
 
@@ -207,7 +220,9 @@ def _boundaries(frame: pd.DataFrame, turn: Ints, span: Ints, first: Ints, cut: F
 
 
 def _counted(frame: pd.DataFrame, turn: Ints, first: Ints) -> Ints:
-    """Whether limits count each step: all but those without a boundary that another step of their turn follows."""
+    """Whether limits count each step: without that column, all but those without a boundary inside of their turn."""
+    if "counted" in frame:
+        return _column(frame, "counted", 1)
     last_of_turn: Flags = np.append(first_of_spans(turn, first)[1:], True)[: len(turn)]
     return np.where(last_of_turn, 1, _column(frame, "boundary", 1))
 
@@ -217,7 +232,11 @@ def _detected(
 ) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:
-        return repeats_of(_keys(frame, detector)[of_counted], calls, opens)
+        least = repeats_of(_keys(frame, detector)[of_counted], calls, opens)
+        if EQUAL_KEYS not in frame or frame[EQUAL_KEYS].isna().all():
+            return least
+        equal = frame.assign(call_keys=frame[EQUAL_KEYS].where(frame[EQUAL_KEYS].notna(), frame["call_keys"]))
+        return np.where(repeats_of(_keys(equal, detector)[of_counted], calls, opens) == least, least, UNKNOWN)
     if isinstance(detector, ErrorStreak) and "call_errors" in frame:
         return error_streaks_of(_flat(frame["call_errors"])[of_counted], calls, opens)
     kind = {RepeatStreak: "repeat_streak", ErrorStreak: "error_streak"}.get(type(detector))

@@ -39,6 +39,7 @@ from boolab.frames.dtypes import cells, text
 from boolab.frames.recording import RUN_FIELDS
 from boolab.frames.runs import Runs, as_runs, turns_of
 from boolab.frames.tables import setting_columns
+from boolab.frames.unknown_arguments import with_equal_arguments
 from boolab.rules.detector import Detector
 from boolab.rules.detector_bank import Watch
 
@@ -156,6 +157,27 @@ def _boundaries(rows: Sequence[Run], turn: Ints, called: Flags, counted: Flags, 
 
 
 def _counts(
+    rows: Sequence[Run],
+    steps: Sequence[Step],
+    raw: Mapping[str, Ints],
+    first: Ints,
+    scopes: Sequence[str],
+    detectors: Sequence[Detector],
+    *,
+    responses: bool,
+) -> dict[str, Ints]:
+    """The counts of detectors after each step; unknown where they depend on arguments that are not on record."""
+    counts = _known_counts(rows, steps, raw, first, scopes, detectors, responses=responses)
+    equal = [with_equal_arguments(run) for run in rows] if detectors else []
+    if not any(equal):
+        return counts
+    alike = [run if other is None else other for run, other in zip(rows, equal, strict=True)]
+    changed = [step for run in alike for _, turn in turns_of(run) for step in turn]
+    most = _known_counts(alike, changed, raw, first, scopes, detectors, responses=responses)
+    return {name: np.where(least == most[name], least, UNKNOWN) for name, least in counts.items()}
+
+
+def _known_counts(
     rows: Sequence[Run],
     steps: Sequence[Step],
     raw: Mapping[str, Ints],

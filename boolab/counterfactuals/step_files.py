@@ -21,7 +21,7 @@ import pandas as pd
 from boolab.core.run_tree import homes_of
 from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
-from boolab.frames.recording import CALL_TOOLS, PARENT, SUBAGENTS, recording_df
+from boolab.frames.recording import LISTS, PARENT, SUBAGENTS, UNPLACED, recording_df
 from boolab.frames.tables import RUN_COLUMNS, STEP_COLUMNS
 from boolab.io.files import open_file, user_path
 from boolab.io.json_input import Damage, json_lines
@@ -145,10 +145,10 @@ def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
     links: list[tuple[str, str | None]] = []
     run_ids: set[str] = set()
     for file in files:
-        for frame in _batches(file, _ALL_ROWS, ["run_id", PARENT, SUBAGENTS]):
+        for frame in _batches(file, _ALL_ROWS, ["run_id", PARENT, SUBAGENTS, UNPLACED]):
             ids = frame["run_id"].astype(str)
             run_ids.update(ids)
-            for other in (name for name in (PARENT, SUBAGENTS) if name in frame):
+            for other in (name for name in (PARENT, SUBAGENTS, UNPLACED) if name in frame):
                 some = frame[other].notna()
                 pairs = zip(ids[some], frame[other][some], strict=True)
                 links += [(one, named) for one, named in pairs] if other == PARENT else [
@@ -378,8 +378,7 @@ def _kinds() -> dict[str, Any]:
     types = {INT: pa.int64(), FLOAT: pa.float64(), FLAG: pa.bool_(), TEXT: pa.string()}
     names = {column.name: column.dtype for column in (*RUN_COLUMNS, *STEP_COLUMNS)}
     names |= {str(name): str(kind) for name, kind in recording_df([]).dtypes.items() if str(kind) in types}
-    numbers = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
-    lists = numbers | dict.fromkeys((CALL_TOOLS, SUBAGENTS), pa.list_(pa.string()))
+    lists = {name: pa.list_(pa.type_for_alias(kind)) for name, kind in LISTS.items()}
     return {name: types[kind] for name, kind in names.items() if kind in types} | lists
 
 

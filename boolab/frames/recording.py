@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, Final
 
 import pandas as pd
 
 from boolab.core.endings import turn_proxy_success
 from boolab.core.run_tree import starts_of
-from boolab.core.types import Identities, Run, Step
+from boolab.core.types import Identities, Run, Step, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, well_formed
 from boolab.frames.runs import Runs, as_runs, has_boundary
 from boolab.frames.tables import Column, dollars, setting_columns
+from boolab.frames.unknown_arguments import with_equal_arguments
 from boolab.rules.call_identity import check_tools, exempting
 from boolab.rules.detectors.streaks import RepeatStreak
 
@@ -26,9 +28,19 @@ SUBAGENTS: Final = "subagents"
 """The column of the runs that a step's calls started: their ids, "" for one that the record does not name."""
 CALL_TOOLS: Final = "call_tools"
 """The column of the calls' tools, which is read where detectors distinguish tools."""
+EQUAL_KEYS: Final = "call_keys_if_equal"
+"""The column of the calls' keys if all calls of a tool are equal whose arguments are not on record; else NA."""
+UNPLACED: Final = "subagents_of_unknown_step"
+"""The column of the subagents that a run started at a step that is not on record: in the run's first row."""
+LISTS: Final = {
+    "call_keys": "int64", EQUAL_KEYS: "int64", "call_errors": "int8", CALL_TOOLS: "string", SUBAGENTS: "string",
+    UNPLACED: "string",
+}  # fmt: skip
+"""The columns of `recording_df` that hold lists, with the Arrow type of their values."""
 OF_STEPS: Final = (
-    "turn", "step", "boundary", "final", "answered", "n_tool_calls", "asked", "call_keys", "call_errors", CALL_TOOLS,
-    SUBAGENTS, "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms",
+    "turn", "step", "boundary", "counted", "final", "answered", "n_tool_calls", "asked", "call_keys", EQUAL_KEYS,
+    "call_errors", CALL_TOOLS, SUBAGENTS, UNPLACED, "input_tokens", "output_tokens", "cost_usd", "start_ms",
+    "duration_ms",
 )  # fmt: skip
 """The columns of `recording_df` that are about a step, so that runs cannot be grouped by them."""
 _OF_RUNS: Final = ("run_id", "identity", "success", "censored", "stop_reason")
@@ -51,18 +63,21 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
     """One row for each step, with all that `counterfactual` reads: write it to Parquet, and it is read in batches.
 
     Args:
-        runs: A run, or runs. A run without steps has no row.
+        runs: A run, or runs. A run without steps has one row, whose `step` is NA.
         identity: What makes two calls the same, for all tools or by tool. It is part of the frame, and
             `counterfactual` refuses another one.
         exempt: The tools whose repeats are no loop, such as one that polls.
 
     Returns:
-        run_id, turn, step; `boundary` (whether rules are evaluated after the step); `final` (whether it requests no
-        tools); `answered` (whether a turn that ends with it counts as a success where there is no label);
+        run_id, turn, step; `boundary` (whether rules are evaluated after the step); `counted` (whether limits count
+        it); `final` (whether it requests no tools); `answered` (whether a turn that ends with it counts as a success
+        where there is no label);
         n_tool_calls; `asked` (how many calls the response requested, NA if it did not arrive); `call_keys`,
         `call_errors` and `call_tools`, a tuple each with one value for each call that has a result (a hash, 0 for a
-        call that is the same as no other; 1 failed, 0 did not, -1 unknown; the tool's name); `subagents`, the ids of
-        the runs that its calls started, "" for one that the record does not name, NA for none; input_tokens,
+        call that is the same as no other; 1 failed, 0 did not, -1 unknown; the tool's name); `call_keys_if_equal`, in
+        runs where arguments are not on record, the keys if the calls of each such tool are all equal; `subagents`, the
+        ids of the runs that its calls started, "" for one that the record does not name, NA for none;
+        `subagents_of_unknown_step`, in the first row, those of which the step is not on record; input_tokens,
         output_tokens, cost_usd, start_ms, duration_ms; and, the same in all rows of a run, identity, agent, model,
         policy, task, source, harness_version, effort, parent_run_id, success, censored, stop_reason, and a column for
         each key of `Run.settings` that is not the name of one of these.
@@ -94,15 +109,13 @@ def recorded_settings(runs: Iterable[Run]) -> list[Column]:
 
 def recording_table(listed: Sequence[Run], identity: Identities, settings: Sequence[Column]) -> pd.DataFrame:
     """The frame of `recording_df`, with the columns of settings that are given: those of more runs than these."""
-    rows = [(run, step) for run in listed for step in run.steps]
     watch = RepeatStreak.of(identity)
-    pairs = [[(c, r) for c, r in zip(s.response.tool_calls, s.results, strict=True) if r is not None] for _, s in rows]
-    keys = [tuple(key_hash(watch.key(c, r)) for c, r in answered) for answered in pairs]
-    columns: dict[str, tuple[str, Callable[[Run, Step], Any]]] = {
-        "run_id": (TEXT, lambda run, _: run.run_id),
+    rows = [(run, step) for run in listed for step in run.steps or (None,)]
+    of_steps: dict[str, tuple[str, Callable[[Run, Step], Any]]] = {
         "turn": (INT, lambda _, step: step.turn),
         "step": (INT, lambda _, step: step.index),
         "boundary": (FLAG, has_boundary),
+        "counted": (FLAG, lambda _, step: step.counted),
         "final": (FLAG, lambda _, step: is_final(step)),
         "answered": (FLAG, lambda run, step: turn_proxy_success(run, [step])),
         "n_tool_calls": (INT, lambda _, step: sum(result is not None for result in step.results)),
@@ -113,30 +126,74 @@ def recording_table(listed: Sequence[Run], identity: Identities, settings: Seque
         "start_ms": (INT, lambda _, step: step.start_ms),
         "duration_ms": (INT, lambda _, step: step.duration_ms),
         "identity": (TEXT, lambda *_: watch.identities),
-        **{name: (TEXT, _field(name)) for name in RUN_FIELDS},
-        "success": (FLAG, lambda run, _: run.success),
-        "censored": (FLAG, lambda run, _: run.censored),
-        "stop_reason": (TEXT, _field("stop_reason")),
     }
-    columns |= {column.name: (column.dtype, _of_run(column.get)) for column in settings}
-    frame = pd.DataFrame({name: cells([get(*row) for row in rows], of) for name, (of, get) in columns.items()})
-    frame.insert(8, "call_keys", pd.Series(keys, dtype=object))
-    errors = [tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs]
-    frame.insert(9, "call_errors", pd.Series(errors, dtype=object))
-    tools = [tuple(well_formed(call.name) for call, _ in answered) for answered in pairs]
-    frame.insert(10, CALL_TOOLS, pd.Series(tools, dtype=object))
-    named = {run.run_id: _named_by_step(run) for run in listed}
-    started = [tuple(map(well_formed, named[run.run_id].get(step.index, ()))) or None for run, step in rows]
-    frame.insert(11, SUBAGENTS, pd.Series(started, dtype=object))
+    of_runs: dict[str, tuple[str, Callable[[Run], Any]]] = {
+        **{name: (TEXT, attrgetter(name)) for name in RUN_FIELDS},
+        "success": (FLAG, attrgetter("success")),
+        "censored": (FLAG, attrgetter("censored")),
+        "stop_reason": (TEXT, attrgetter("stop_reason")),
+        **{column.name: (column.dtype, column.get) for column in settings},
+    }
+    data = {"run_id": cells([run.run_id for run, _ in rows], TEXT)}
+    data |= {
+        name: cells([None if step is None else get(run, step) for run, step in rows], dtype)
+        for name, (dtype, get) in of_steps.items()
+    }
+    data |= {name: cells([get(run) for run, _ in rows], dtype) for name, (dtype, get) in of_runs.items()}
+    frame = pd.DataFrame(data)
+    pairs = [_answered(step) for _, step in rows]
+    lists: dict[str, list[Any]] = {
+        "call_keys": [_key_hashes(watch, answered) for answered in pairs],
+        EQUAL_KEYS: _equal_keys(watch, listed),
+        "call_errors": [
+            tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs
+        ],
+        CALL_TOOLS: [tuple(well_formed(call.name) for call, _ in answered) for answered in pairs],
+        SUBAGENTS: [named for run in listed for named in _named_by_step(run)],
+        UNPLACED: [named for run in listed for named in _named_without_step(run)],
+    }
+    for place, (name, values) in enumerate(lists.items(), list(frame).index("asked") + 1):
+        frame.insert(place, name, pd.Series(values, dtype=object))
     return frame
 
 
-def _named_by_step(run: Run) -> dict[int, list[str]]:
-    """The subagents that a run has started, by step; those of an unknown step are at the first."""
-    found: dict[int, list[str]] = {}
+def _answered(step: Step | None) -> list[tuple[ToolCall, ToolResult]]:
+    """The calls of a step that got a result."""
+    if step is None:
+        return []
+    pairs = zip(step.response.tool_calls, step.results, strict=True)
+    return [(call, result) for call, result in pairs if result is not None]
+
+
+def _key_hashes(watch: RepeatStreak, answered: Iterable[tuple[ToolCall, ToolResult]]) -> tuple[int, ...]:
+    return tuple(key_hash(watch.key(call, result)) for call, result in answered)
+
+
+def _equal_keys(watch: RepeatStreak, listed: Iterable[Run]) -> list[tuple[int, ...] | None]:
+    """For each row the keys with equal arguments where they are unknown; None in runs with all arguments on record."""
+    rows: list[tuple[int, ...] | None] = []
+    for run in listed:
+        equal = with_equal_arguments(run)
+        if equal is None:
+            rows += [None] * (len(run.steps) or 1)
+        else:
+            rows += [_key_hashes(watch, _answered(step)) for step in equal.steps]
+    return rows
+
+
+def _named_by_step(run: Run) -> list[tuple[str, ...] | None]:
+    """The subagents that a run has started, by row."""
+    rows: list[tuple[str, ...]] = [()] * (len(run.steps) or 1)
     for step, run_id, _ in starts_of(run):
-        found.setdefault(step or 1, []).append(run_id or "")
-    return found
+        if step is not None:
+            rows[step - 1] = (*rows[step - 1], well_formed(run_id or ""))
+    return [named or None for named in rows]
+
+
+def _named_without_step(run: Run) -> list[tuple[str, ...] | None]:
+    """The subagents that a run has started at a step that is not on record: in its first row."""
+    named = tuple(well_formed(run_id or "") for step, run_id, _ in starts_of(run) if step is None)
+    return [named or None, *[None] * (len(run.steps) - 1)]
 
 
 def key_hash(key: tuple[str, ...] | None) -> int:
@@ -145,11 +202,3 @@ def key_hash(key: tuple[str, ...] | None) -> int:
         return NO_KEY
     text = "\x1f".join(key).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), signed=True) or 1
-
-
-def _field(name: str) -> Callable[[Run, Step], Any]:
-    return lambda run, _: getattr(run, name)
-
-
-def _of_run(get: Callable[[Run], Any]) -> Callable[[Run, Step], Any]:
-    return lambda run, _: get(run)

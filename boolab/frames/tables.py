@@ -20,8 +20,10 @@ from boolab.core.run_tree import parent_steps
 from boolab.core.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Cells, cells, well_formed
 from boolab.frames.runs import Runs, as_runs, each_run, has_boundary, known_sum, turns_of, used_by
+from boolab.frames.unknown_arguments import with_equal_arguments
 from boolab.rules.call_identity import arguments_hash
 from boolab.rules.counters import COUNTERS
+from boolab.rules.detector import Detector
 from boolab.rules.detectors.cycles import cycle_period
 from boolab.rules.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.rules.ladder import LadderState
@@ -165,16 +167,12 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
     detectors = () if rule is None else rule.detectors()
     rows: list[tuple[str, int, Mapping[str, int | None]]] = []
     for run in as_runs(runs):
-        compacted = compactions_of(run)
-        for turn, steps in turns_of(run):
-            ladder = LadderState(detectors)
-            ladder.open_turn(turn, turn_start(steps))
-            rows.append((run.run_id, turn, dict(ladder.counters)))
-            for step in steps:
-                ladder.compacted_before(step, compacted)
-                if has_boundary(run, step):
-                    ladder.apply(step)
-                    rows.append((run.run_id, turn, dict(ladder.counters)))
+        equal = with_equal_arguments(run) if detectors else None
+        counted = _boundary_rows(run, detectors)
+        if equal is not None:
+            most = _boundary_rows(equal, detectors)
+            counted = ((turn, _agreed(least, upper)) for (turn, least), (_, upper) in zip(counted, most, strict=True))
+        rows += [(run.run_id, turn, counters) for turn, counters in counted]
     names = [*COUNTERS, *(d.name for d in detectors)]
     columns = [
         Column("run_id", TEXT, lambda row: row[0]),
@@ -183,6 +181,25 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
         *(Column(name, INT, _counter(name)) for name in names),
     ]
     return _frame(columns, rows)
+
+
+def _boundary_rows(run: Run, detectors: Sequence[Detector]) -> Iterator[tuple[int, Mapping[str, int | None]]]:
+    """The turn of each boundary, and the counters there."""
+    compacted = compactions_of(run)
+    for turn, steps in turns_of(run):
+        ladder = LadderState(detectors)
+        ladder.open_turn(turn, turn_start(steps))
+        yield turn, dict(ladder.counters)
+        for step in steps:
+            ladder.compacted_before(step, compacted)
+            if has_boundary(run, step):
+                ladder.apply(step)
+                yield turn, dict(ladder.counters)
+
+
+def _agreed(least: Mapping[str, int | None], most: Mapping[str, int | None]) -> dict[str, int | None]:
+    """The counters that are equal in both; the others are not known."""
+    return {name: value if value == most[name] else None for name, value in least.items()}
 
 
 def finish_reasons_df(runs: Runs) -> pd.DataFrame:
@@ -260,6 +277,19 @@ def _provider(model: str) -> str | None:
 
 
 def _step_rows(run: Run) -> Iterator[_StepRow]:
+    """The rows of a run; repeats are unknown where they depend on arguments that are not on record."""
+    equal = with_equal_arguments(run)
+    if equal is None:
+        yield from _counted_rows(run)
+        return
+    for row, most in zip(_counted_rows(run), _counted_rows(equal), strict=True):
+        yield row._replace(
+            repeat_streak=row.repeat_streak if row.repeat_streak == most.repeat_streak else None,
+            cycle_period=row.cycle_period if row.cycle_period == most.cycle_period else None,
+        )
+
+
+def _counted_rows(run: Run) -> Iterator[_StepRow]:
     repeat, errors = RepeatStreak(run.identity), ErrorStreak()
     for turn, steps in turns_of(run):
         ladder = LadderState((repeat, errors))

@@ -147,37 +147,29 @@ def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
 
 def _schema(pa: Arrow, settings: Sequence[Column]) -> Arrow:
     types = {"Int64": pa.int64(), "Float64": pa.float64(), "boolean": pa.bool_(), "string": pa.string()}
-    numbers = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
-    lists = numbers | dict.fromkeys(("call_tools", "subagents"), pa.list_(pa.string()))
+    from boolab.frames.recording import LISTS
+
+    lists = {name: pa.list_(pa.type_for_alias(kind)) for name, kind in LISTS.items()}
     kinds = _table([], settings).dtypes
     return pa.schema([(name, lists.get(str(name)) or types[str(kind)]) for name, kind in kinds.items()])
 
 
 def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> pd.DataFrame:
-    import numpy as np
     import pandas as pd
 
-    from boolab.frames.recording import RUN_FIELDS, recording_table
+    from boolab.frames.recording import recording_table
 
-    some = [(run, records) for run, records in group if run.steps]
-    none = [(run, records) for run, records in group if not run.steps]
-    frame = recording_table([run for run, _ in some], "canonical", settings)
-    heads = [head if place == 0 else None for _, (head, of_run) in some for place in range(len(of_run))]
-    steps = [step for _, (_, of_run) in some for step in of_run]
-    if none:
-        rest = frame.iloc[:0].reindex(range(len(none)))
-        for name in ("run_id", "success", "censored", "stop_reason", *RUN_FIELDS):
-            rest[name] = pd.array([getattr(run, name) for run, _ in none], dtype=frame.dtypes[name])
-        for column in settings:
-            rest[column.name] = pd.array([column.get(run) for run, _ in none], dtype=frame.dtypes[column.name])
-        frame = pd.concat([frame, rest], ignore_index=True)
-    places = [place for place, (run, _) in enumerate(group) for _ in run.steps]
-    places += [place for place, (run, _) in enumerate(group) if not run.steps]
-    frame["run_record"] = pd.array([*heads, *(head for _, (head, _) in none)], dtype=TEXT)
-    frame["step_record"] = pd.array([*steps, *[None] * len(none)], dtype=TEXT)
+    frame = recording_table([run for run, _ in group], "canonical", settings)
+    rows = [
+        (head if place == 0 else None, step)
+        for _, (head, of_run) in group
+        for place, step in enumerate(of_run or [None])
+    ]
+    frame["run_record"] = pd.array([head for head, _ in rows], dtype=TEXT)
+    frame["step_record"] = pd.array([step for _, step in rows], dtype=TEXT)
     for name in frame.columns[frame.dtypes == "string"]:
         frame[name] = frame[name].map(well_formed, na_action="ignore")
-    return frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
+    return frame
 
 
 def _each_once(runs: Iterable[Run]) -> Iterator[Run]:

@@ -233,7 +233,7 @@ def test_settings_that_hold_half_a_surrogate_are_tabled_counted_and_judged(setti
 
 def test_an_integer_that_no_column_holds_is_na_and_a_setting_text() -> None:
     """Found by fuzzing: a seed may have any number of digits, and so may a setting."""
-    runs = [play(distinct(1), seed=2**70), replace(play(distinct(1), seed=3), settings={"a": 2**70, "b": 7})]
+    runs = [replace(play(distinct(1)), seed=2**70), replace(play(distinct(1), seed=3), settings={"a": 2**70, "b": 7})]
     rows = runs_df(runs)
     assert rows["seed"].isna().tolist() == [True, False]
     assert rows["a"].tolist()[1] == str(2**70)
