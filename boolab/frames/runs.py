@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from itertools import chain, groupby
-from operator import attrgetter, itemgetter
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -108,5 +108,16 @@ def known_sum(values: Iterable[int | None]) -> int | None:
 
 def used_by(run: Run, *amounts: str) -> int | None:
     """The sum of these fields of `Usage` over all requests of a run, wrap-ups and compactions included."""
+    return known_sum(_amounts(run, amounts))
+
+
+def used_at_least(run: Run, *amounts: str) -> int | None:
+    """The sum over the requests whose fields are known; None if those of no request are."""
+    listed = _amounts(run, amounts)
+    known = [amount for amount in listed if amount is not None]
+    return sum(known) if known or not listed else None
+
+
+def _amounts(run: Run, amounts: Iterable[str]) -> list[int | None]:
     usages = [*[step.response.usage for step in run.steps], *run.outside]
-    return known_sum(chain.from_iterable(map(attrgetter(amount), usages) for amount in amounts))
+    return [getattr(usage, amount) for amount in amounts for usage in usages]

@@ -19,7 +19,7 @@ from boolab.core.redacted import chars_of
 from boolab.core.run_tree import parent_steps
 from boolab.core.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Cells, cells, well_formed
-from boolab.frames.runs import Runs, as_runs, each_run, has_boundary, known_sum, turns_of, used_by
+from boolab.frames.runs import Runs, as_runs, each_run, has_boundary, known_sum, turns_of, used_at_least, used_by
 from boolab.frames.unknown_arguments import with_equal_arguments
 from boolab.rules.call_identity import arguments_hash
 from boolab.rules.counters import COUNTERS
@@ -366,8 +366,19 @@ def _counter(name: str) -> Callable[[tuple[str, int, Mapping[str, int | None]]],
     return lambda row: row[2][name]
 
 
+def _verdicts(steps: Iterable[Step]) -> list[bool | None]:
+    """Whether each call that got a result failed; None where that is not known."""
+    return [result.is_error for step in steps for result in step.results if result is not None]
+
+
 def _errors(steps: Iterable[Step]) -> int | None:
-    return known_sum(r.is_error for step in steps for r in step.results if r is not None)
+    return known_sum(_verdicts(steps))
+
+
+def _errors_at_least(steps: Iterable[Step]) -> int | None:
+    """The number of calls that are known to have failed; None if that is known of none of them."""
+    verdicts = _verdicts(steps)
+    return None if verdicts and set(verdicts) == {None} else verdicts.count(True)
 
 
 def _dropped(run: Run) -> int:
@@ -449,6 +460,12 @@ RUN_COLUMNS = [
     Column("success", FLAG, lambda run: run.success),
     Column("censored", FLAG, lambda run: run.censored),
     Column("error", TEXT, lambda run: run.error),
+    # Sums of what is on record: the least where a sum is NA, because a part of it is not known.
+    Column("n_errors_at_least", INT, lambda run: _errors_at_least(run.steps)),
+    Column("n_results_unknown", INT, lambda run: sum(one is None for one in _verdicts(run.steps))),
+    Column("input_tokens_at_least", INT, lambda run: used_at_least(run, "input_tokens")),
+    Column("output_tokens_at_least", INT, lambda run: used_at_least(run, "output_tokens")),
+    Column("cost_usd_at_least", FLOAT, lambda run: dollars(used_at_least(run, "cost"))),
 ]
 _RUN_NAMES = {column.name for column in RUN_COLUMNS}
 

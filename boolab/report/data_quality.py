@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.core.endings import finished_unexecuted
 from boolab.core.text import clean, count, shorten
-from boolab.core.types import Step
+from boolab.core.types import REDACTED, Step
 from boolab.frames.runs import turns_of
 from boolab.logs.load import FileRow
 from boolab.logs.problems import Problems, problems_of
@@ -99,8 +99,13 @@ class Quality:
         """What the source lacks, wholly or in part."""
         steps = [step for run in self.study.runs for step in run.steps]
         results = [result for step in steps for result in step.results if result is not None]
-        found = [*_gaps(steps, _OF_STEPS, "step"), *_gaps(results, _OF_RESULTS, "tool result")]
-        return [*found, *_gaps(self.study.runs, _OF_RUNS, "run")]
+        calls = [call for step in steps for call in step.response.tool_calls]
+        return [
+            *_gaps(steps, _OF_STEPS, "step"),
+            *_gaps(calls, _OF_CALLS, "tool call"),
+            *_gaps(results, _OF_RESULTS, "tool result"),
+            *_gaps(self.study.runs, _OF_RUNS, "run"),
+        ]
 
     def sentences(self) -> Iterator[str]:
         """The quality in sentences, what was not read first."""
@@ -163,6 +168,15 @@ class Quality:
             if gap.lacking < gap.of:
                 lack = "lacks" if gap.lacking == 1 else "lack"
                 yield f"{gap.lacking:,} of {count(gap.of, gap.noun)} {lack} {gap.field}{gap.so}."
+                if gap.field == _FAILED:
+                    failed = sum(
+                        result.is_error is True
+                        for run in self.study.runs
+                        for step in run.steps
+                        for result in step.results
+                        if result is not None
+                    )
+                    yield f"At least {count(failed, 'tool call')} failed."
         if measure in ("tokens", "cost"):
             yield from self._counted_in(measure)
 
@@ -194,13 +208,17 @@ def _no_tokens(step: Step) -> bool:
     return step.response.usage.input_tokens is None or step.response.usage.output_tokens is None
 
 
+_FAILED: Final = "whether the call failed"
 _OF_STEPS: Final[_Lacks] = (
     ("tokens", _no_tokens, ""),
     ("cost", lambda step: step.response.usage.cost is None, ""),
     ("times", lambda step: step.start_ms is None, ""),
 )
 _OF_RESULTS: Final[_Lacks] = (
-    ("whether the call failed", lambda result: result.is_error is None, " (so that error streaks are not known)"),
+    (_FAILED, lambda result: result.is_error is None, " (so that error streaks are not known)"),
+)
+_OF_CALLS: Final[_Lacks] = (
+    ("the arguments", lambda call: call.arguments == REDACTED, " (so that repeats are not known)"),
 )
 _OF_RUNS: Final[_Lacks] = (
     ("the model", lambda run: not run.model, ""),

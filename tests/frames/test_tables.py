@@ -11,7 +11,7 @@ import pytest
 import boolab as bl
 from boolab import calls_df, events_df, runs_df, steps_df
 from boolab.core.events import run_events
-from boolab.core.types import Response, Step, ToolCall, ToolResult
+from boolab.core.types import Response, Step, ToolCall, ToolResult, Usage
 from boolab.frames.runs import as_runs
 from boolab.frames.tables import CALL_COLUMNS, EVENT_COLUMNS, FINISH_COLUMNS, RUN_COLUMNS, STEP_COLUMNS, boundaries_df
 from boolab.models.scripted import ScriptedModel
@@ -23,7 +23,8 @@ DESIGNED = {
     "runs": "run_id agent model policy task source harness_version effort parent_run_id parent_step branched_from "
     "branched_at resumed_from seed started_at n_turns stop_reason stop_step stop_rule stop_threshold stop_value "
     "also_fired n_steps n_tool_calls n_errors n_dropped overshoot summary_calls summary_tokens input_tokens "
-    "output_tokens cost_usd duration_ms success censored error",
+    "output_tokens cost_usd duration_ms success censored error n_errors_at_least n_results_unknown "
+    "input_tokens_at_least output_tokens_at_least cost_usd_at_least",
     "steps": "run_id turn step start_ms duration_ms ttft_ms finish_reason native_finish_reason n_tool_calls n_errors "
     "input_tokens output_tokens cached_tokens cost_usd text_chars tool_calls_so_far steps_left budget_left "
     "repeat_streak cycle_period error_streak shadow_stops",
@@ -278,3 +279,18 @@ def test_finish_reasons_of_nothing_are_an_empty_table_with_its_columns() -> None
         "string" if column.dtype == "string[python]" else column.dtype for column in FINISH_COLUMNS
     ]
     assert bl.finish_reasons_df(replace(play(["x"]), steps=())).empty
+
+
+def test_sums_with_an_unknown_part_have_a_lower_bound() -> None:
+    verdicts = (True, None, False, True, None)
+    calls = tuple(ToolCall(str(n), "look", "{}") for n in range(len(verdicts)))
+    results = tuple(ToolResult(call.id, "", verdict) for call, verdict in zip(calls, verdicts, strict=True))
+    first = Step(1, 1, None, None, None, Response("", calls, None, Usage(7, None, cost=500_000)), results)
+    second = Step(2, 1, None, None, None, Response("Done.", usage=Usage(None, 4)))
+    (row,) = runs_df(replace(SOME, steps=(first, second))).to_dict("records")
+    assert (row["n_errors"], row["input_tokens"], row["cost_usd"]) == (None, None, None)
+    assert (row["n_errors_at_least"], row["n_results_unknown"]) == (2, 2)
+    assert (row["input_tokens_at_least"], row["output_tokens_at_least"], row["cost_usd_at_least"]) == (7, 4, 0.5)
+    nothing = first._replace(results=tuple(result._replace(is_error=None) for result in results))
+    (row,) = runs_df(replace(SOME, steps=(nothing,))).to_dict("records")
+    assert (row["n_errors_at_least"], row["n_results_unknown"], row["output_tokens_at_least"]) == (None, 5, None)

@@ -26,6 +26,7 @@ from boolab.stats.recommend.family_units import is_root
 from boolab.stats.recommend.fixed_sequence import (
     JOINT,
     JOINT_AXES,
+    NOT_KNOWN,
     OFF,
     Dependence,
     PathResult,
@@ -117,8 +118,7 @@ class Candidates:
         self._axes = {name: self._axis(name) for name in question.order}
         if question.policy is None:
             self._thresholds = {name: _thresholds(axis) for name, axis in self._axes.items()}
-            # What is not known counts as lost by every limit, but not by none.
-            self._peaks = {name: np.minimum(units.peak(axis.counter), OFF - 1) for name, axis in self._axes.items()}
+            self._peaks = {name: np.minimum(units.peak(axis.counter), NOT_KNOWN) for name, axis in self._axes.items()}
             self._along = {name: self._spent(Settings((axis,), (name,))) for name, axis in self._axes.items()}
         else:
             self._thresholds, self._peaks, self._along = {}, {}, {}

@@ -38,6 +38,8 @@ LADDER_RATIO: Final = 0.95
 JOINT: Final = "joint"
 JOINT_AXES: Final = ("max_steps", "doom_loop", "tool_budget")
 OFF: Final = np.iinfo(np.int64).max - 1
+NOT_KNOWN: Final = OFF - 1
+"""The peak of a unit whose counter is not known at some boundary: every limit loses it, but no limit does not."""
 """A threshold that nothing reaches. A peak that is not known is larger: see `Ledger.peak`."""
 
 _FIRST_SHARE: Final = 0.5
@@ -270,7 +272,7 @@ def _levels(thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole:
     if not on[0] or sum(on) == 1:
         return nothing
     highest = [
-        float(np.max(peaks[name], where=peaks[name] < OFF, initial=0)) if there else 0.0
+        float(np.max(peaks[name], where=peaks[name] < NOT_KNOWN, initial=0)) if there else 0.0
         for name, there in zip(JOINT_AXES, on, strict=True)
     ]
     levels = ladder(max(highest[0] + 1, 6 * (highest[1] + 1), (highest[2] + 1) / 1.5))
