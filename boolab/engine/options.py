@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -137,6 +138,18 @@ _ACCEPTED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "seed": (_is_seed, f"an integer of at most {MAX_COUNT:,}"),
 }
 """For each option that could only fail later: what it accepts beside None, and what the message expects."""
+
+
+def check_event_loop() -> None:
+    """Raise `SettingError` where no event loop of asyncio runs, as under trio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        msg = (
+            "no event loop of asyncio is running: boolab runs agents with asyncio. Elsewhere, as under trio, call "
+            "bl.run_sync in a thread: await trio.to_thread.run_sync(lambda: bl.run_sync(...))"
+        )
+        raise SettingError(msg) from None
 
 
 def check_setup(setup: Setup) -> None:

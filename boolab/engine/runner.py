@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack
 
 from boolab.agents.agent import Agent
 from boolab.core.clock import Clock
@@ -30,6 +30,7 @@ from boolab.engine.options import (
     Synthesis,
     Task,
     Tools,
+    check_event_loop,
     offered_tools,
     prompt_of,
 )
@@ -45,6 +46,9 @@ from boolab.models.base import Model
 from boolab.rules.counters import Progress
 from boolab.rules.stop import StopRule
 from boolab.worlds.protocol import World
+
+BLOCKED_S: Final = 1.0
+"""How long the background thread may take to answer an interrupt before it is left to what runs in it."""
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -157,7 +161,8 @@ def run_sync(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> 
     """`run` for scripts and for cells without `await`; works inside a running event loop too.
 
     It runs in one background thread that is started when it is first needed. An interrupt from the keyboard stops the
-    run and returns its record, with stop reason `aborted`; a second one leaves without it.
+    run and returns its record, with stop reason `aborted`; a second one leaves without it. A plain tool cannot be
+    stopped: it is left to itself after a second, its call has no result, and later runs have a new thread.
 
     Args:
         agent: Who runs.
@@ -174,7 +179,8 @@ def run_sync(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> 
     """
     _options(options)
     abort = options["abort"] = options.get("abort") or Abort()
-    return wait_for(run(agent, task, **options), abort)
+    turn = turn_of(setup_of(agent, options), task)
+    return wait_for(drive(turn), abort, lambda: close(turn, turn.interrupt()))
 
 
 @_with_options_of_run
@@ -318,6 +324,7 @@ class Live:
         self._turn.plan.inbox.send(text)
 
     async def __aenter__(self) -> Self:
+        check_event_loop()
         return self
 
     async def __aexit__(
@@ -367,6 +374,7 @@ async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) 
     Returns:
         The record.
     """
+    check_event_loop()
     abort = turn.plan.abort
     if abort is not None:
         abort.attach()
@@ -382,15 +390,21 @@ async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) 
     return turn.run
 
 
-def wait_for(work: Coroutine[Any, Any, T], abort: Abort) -> T:
-    """Wait for a coroutine in the background thread; an interrupt from the keyboard fires `abort`."""
+def wait_for(work: Coroutine[Any, Any, T], abort: Abort, abandoned: Callable[[], T] | None = None) -> T:
+    """Wait for a coroutine in the background thread; an interrupt from the keyboard fires `abort`.
+
+    Args:
+        work: The coroutine.
+        abort: Its switch.
+        abandoned: Makes the result where foreign code blocks the thread then; without it, that is waited for.
+    """
     if not isinstance(threading.current_thread(), _Portal):
-        return _portal().wait(work, abort)
+        return _portal().wait(work, abort, abandoned)
     # A tool of a run_sync runs an agent itself: that one gets a loop of its own, in a thread that ends with it.
     portal = _Portal()
     portal.start()
     try:
-        return portal.wait(work, abort)
+        return portal.wait(work, abort, abandoned)
     finally:
         portal.close()
 
@@ -417,7 +431,7 @@ class _Portal(threading.Thread):
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.join()
 
-    def wait(self, work: Coroutine[Any, Any, T], abort: Abort) -> T:
+    def wait(self, work: Coroutine[Any, Any, T], abort: Abort, abandoned: Callable[[], T] | None) -> T:
         outcome: Future[T] = Future()
 
         async def report() -> None:
@@ -434,7 +448,18 @@ class _Portal(threading.Thread):
             if outcome.done():
                 raise
             abort.abort()
-            return outcome.result()
+            if abandoned is None or outcome.done() or not self._is_blocked():
+                return outcome.result()
+            with _portal_lock:  # later work gets another thread; this one ends its tool, and then waits
+                if _portals.get(os.getpid()) is self:
+                    del _portals[os.getpid()]
+            return abandoned()
+
+    def _is_blocked(self) -> bool:
+        """Whether the event loop does nothing for a while: a plain function runs in it."""
+        answered = threading.Event()
+        self.loop.call_soon_threadsafe(answered.set)
+        return not answered.wait(BLOCKED_S)
 
 
 def _portal() -> _Portal:

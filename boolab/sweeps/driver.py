@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, get_ar
 
 from boolab.core.types import Run, StopReason
 from boolab.engine.loop import YIELD_EVERY_S
-from boolab.engine.options import Score
+from boolab.engine.options import Score, check_event_loop
 from boolab.engine.record import run_of
 from boolab.engine.runner import turn_of
 from boolab.engine.turn import Turn
@@ -207,6 +207,7 @@ async def run_work(
     shown: bool | Watcher,
 ) -> list[Run] | StoredRuns:
     """Run all unfinished cells, and return the runs of all; the options are those of `sweep`."""
+    check_event_loop()
     job, names, about, unfinished = work
     if store is None:
         kept = _Kept(len(names))
