@@ -316,7 +316,8 @@ class _Edit:
         if problem := no_file(old):
             raise _Refusal(f"is {problem}")
         if not old.st_mode & S_IWUSR or not os.access(name, os.W_OK, dir_fd=self._folder):
-            msg = f"is read-only: make it writable, then try again (its permissions are {S_IMODE(old.st_mode):03o})"
+            rights = f"uid {old.st_uid}, permissions {S_IMODE(old.st_mode):03o}"
+            msg = f"is read-only: make it writable for you, then try again ({rights})"
             raise _Refusal(msg)
         _check_writable(self._folder)
         if old.st_nlink > 1:

@@ -154,3 +154,10 @@ def test_an_alias_is_replaced_where_it_stands() -> None:
 def test_a_prompt_that_would_be_another_agent_is_refused() -> None:
     with pytest.raises(AgentFileError, match="prompt cannot be changed here"):
         with_prompt("---\nname: a\n---\nYou look.\n", 0, "x\n\n---\nname: b\n---\n")
+
+
+def test_an_edit_that_was_made_changes_nothing_again() -> None:
+    text = '---\r\nname: a\r\ntools: "a\\u00e9\\n"\n# mine\r\n---\r\n'
+    changed = with_field(text, 0, "tools", ["A", "B"])
+    assert changed == text.replace('"a\\u00e9\\n"\n', '"A, B"\r\n')
+    assert with_field(changed, 0, "tools", ["A", "B"]) == changed

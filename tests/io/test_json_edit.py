@@ -125,6 +125,10 @@ def test_what_is_set_can_be_removed(edit: tuple[str, list[str], Any, list[str | 
         ('{\n  "a": [\n    1\n  ]\n}', ["a", 1], {"x": 1}, '{\n  "a": [\n    1,\n    {\n      "x": 1\n    }\n  ]\n}'),
         ('\ufeff{"a": 1}', ["a"], "é", '\ufeff{"a": "é"}'),
         ('{"a": true}', ["a"], 1, '{"a": 1}'),
+        ("{ // one \n}", ["a"], 1, '{ // one \n  "a": 1\n}'),
+        ("{ /* one */ \n }", ["a"], 1, '{ /* one */\n  "a": 1\n}'),
+        ('{"a": 1 /* one */ }', ["b"], 2, '{"a": 1, /* one */ "b": 2 }'),
+        ("\ufeff \n", ["a"], 1, '\ufeff{\n  "a": 1\n}\n'),
     ],
 )
 def test_the_format_stays(text: str, at: list[str | int], value: object, changed: str) -> None:
@@ -140,6 +144,8 @@ def test_the_format_stays(text: str, at: list[str | int], value: object, changed
         ('{"a": 1, "b": 2}', ["b"], '{"a": 1}'),
         ('{"a": [1, 2]}', ["a", 0], '{"a": [2]}'),
         ('{"a": 1}', ["b"], '{"a": 1}'),
+        ('{"a": 1, // one \n"b": 2}', ["b"], '{"a": 1 // one \n}'),
+        (" \n", ["a"], " \n"),
     ],
 )
 def test_a_value_is_removed_with_its_line(text: str, at: list[str | int], left: str) -> None:
