@@ -211,8 +211,11 @@ class _Front:
         if new != bare and (head < lines[0] or len(old) - tail > lines[1]):
             return None
         place = sum(map(len, self._lines[: start + 1 + head]))
-        changed = "".join(line + self._ends for line in new[head : len(new) - tail])
-        return Replacement(place, place + sum(map(len, old[head : len(old) - tail])), changed)
+        gone = old[head : len(old) - tail]
+        ends = [line[len(_bare(line)) :] for line in gone] or [self._ends]
+        made = new[head : len(new) - tail]
+        changed = "".join(line + ends[min(n, len(ends) - 1)] for n, line in enumerate(made))
+        return Replacement(place, place + sum(map(len, gone)), changed)
 
 
 def _lines(text: str) -> list[str]:

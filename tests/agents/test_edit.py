@@ -159,5 +159,5 @@ def test_a_prompt_that_would_be_another_agent_is_refused() -> None:
 def test_an_edit_that_was_made_changes_nothing_again() -> None:
     text = '---\r\nname: a\r\ntools: "a\\u00e9\\n"\n# mine\r\n---\r\n'
     changed = with_field(text, 0, "tools", ["A", "B"])
-    assert changed == text.replace('"a\\u00e9\\n"\n', '"A, B"\r\n')
+    assert changed == text.replace('"a\\u00e9\\n"', '"A, B"')
     assert with_field(changed, 0, "tools", ["A", "B"]) == changed
