@@ -25,6 +25,8 @@ MAX_LABELS: Final = 64 * 2**20
 """The largest file of labels that is read, in bytes: a million labels are some 50 MB."""
 _TRUE: Final = ("true", "yes", "1", "1.0", "success", "pass", "passed")
 _FALSE: Final = ("false", "no", "0", "0.0", "failure", "fail", "failed")
+FLAGS: Final = "True, False, 1, 0, yes, no, pass, fail, or None"
+"""What is accepted as a label."""
 _UNKNOWN: Final = ("", "none", "null", "na", "nan", "unknown")
 
 
@@ -62,12 +64,10 @@ def labels_of(path: str | Path) -> tuple[Key, dict[str, bool | None]]:
 
 
 def _flag(value: object, place: Path, name: str) -> bool | None:
-    text = str(value).strip().lower()
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    if text in _UNKNOWN:
-        return None
-    raise SettingError(f"{place}: the label of {name!r} is {value!r}; accepted: true, false, 1, 0, or nothing")
+    try:
+        return flag_of(value, f"of {name!r}")
+    except SettingError as error:
+        raise SettingError(f"{place}: {error}") from None
 
 
 Labels: TypeAlias = "Mapping[str, Any] | pd.Series[Any] | Callable[[Run], Any] | str"
@@ -81,7 +81,8 @@ def label(runs: Runs, by: Labels, *, key: Literal["run_id", "task"] = "run_id") 
     Args:
         runs: A run, runs, or the path of a store. They stay as they are; copies are returned.
         by: A mapping or a Series from run ids (or tasks, see `key`) to labels; a callable that takes a run and gives
-            its label; or the name of a setting that holds it. A label is True, False, 1, 0, or None for unknown.
+            its label; or the name of a setting that holds it. A label is True, False, 1, 0, a word such as yes, no,
+            pass or fail, or None for unknown.
         key: What the keys of a mapping are: `run_id` or `task`.
 
     Returns:
@@ -156,7 +157,7 @@ def mapping_of(by: object) -> Mapping[Any, Any]:
 
 
 def flag_of(value: Cell, whose: str) -> bool | None:
-    """A label as True, False or None (also pandas' NA, and NaN).
+    """A label as True, False or None (also pandas' NA, and NaN); words such as `yes` and `fail` are accepted.
 
     Raises:
         SettingError: if it is something else; `whose` names the run.
@@ -168,4 +169,9 @@ def flag_of(value: Cell, whose: str) -> bool | None:
     number = value.item() if hasattr(value, "item") else value
     if isinstance(number, int | float) and number in (0, 1):
         return bool(number)
-    raise SettingError(f"the label {whose} is {repr_of(value)}; accepted: True, False, 1, 0, None")
+    word = value.strip().lower() if isinstance(value, str) else None
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    if word in _UNKNOWN:
+        return None
+    raise SettingError(f"the label {whose} is {repr_of(value)}; accepted: {FLAGS}")

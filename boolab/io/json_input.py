@@ -40,7 +40,7 @@ _LABEL: Final = re.compile(rb"\s*\[[\w.:+-]+(?: [\w.:+-]+)*\]\s*[^\s,\]}]")
 _PLACE: Final = re.compile(r" at line (\d+) column (\d+)$")
 JSON: TypeAlias = Any
 """Any JSON value: None, a flag, a number, a text, a list or an object."""
-Warn: TypeAlias = Callable[[str], None]
+Warn: TypeAlias = Callable[[str], object]
 """Called with one warning, which names the path and line."""
 
 
@@ -400,6 +400,36 @@ def json_text(value: object) -> str:
         return to_json(value, inf_nan_mode="constants").decode()
     except PydanticSerializationError:
         return json.dumps(value, separators=(",", ":"))
+
+
+def plain_json(value: object) -> JSON:
+    """A value of Python as one of JSON: objects of pydantic become mappings, numpy's numbers become Python's.
+
+    Raises:
+        ValueError: if it has a part that is no value of JSON, or is nested too deeply.
+
+    Example:
+        >>> plain_json({"role": "user", "content": ("a", None)})
+        {'role': 'user', 'content': ['a', None]}
+    """
+    try:
+        try:
+            data = to_json(value, inf_nan_mode="constants", fallback=_plain_part)
+        except PydanticSerializationError:  # lone surrogates
+            data = json.dumps(value, separators=(",", ":"), default=_plain_part).encode()
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    return parse(data)
+
+
+def _plain_part(value: object) -> object:
+    """A scalar or an array of numpy as Python's; pandas' NA as None."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    to_list = getattr(value, "tolist", None)
+    if to_list is None:
+        raise TypeError(f"{type(value).__name__} is no type of JSON")
+    return to_list()
 
 
 def json_object(content: str) -> Mapping[str, Any]:

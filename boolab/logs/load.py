@@ -20,7 +20,7 @@ from hashlib import blake2b
 from importlib import import_module
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import boolab.logs.readers as package
 from boolab.core.gc_pause import without_collection
@@ -33,6 +33,7 @@ from boolab.io.json_input import Damage, Inconsistency, Warn
 from boolab.io.packed import DamagedFile, unpacked
 from boolab.logs.atif_format import is_own
 from boolab.logs.checks import check_file, newer
+from boolab.logs.conversations import read_conversations
 from boolab.logs.copies import Copies, Found
 from boolab.logs.fields import Head
 from boolab.logs.list_prices import needs_prices, prices_of
@@ -181,13 +182,17 @@ class Reading:
         return f"<Reading: {read} of {count(len(self.files), 'file')}, {skipped} skipped, {count(warned, 'warning')}>"
 
 
-def load_runs(paths: Paths, format: str | Reader | None = None, *, prices: bool = True) -> list[Run]:
-    """Read logs of agents, of any of the formats in `docs/formats.md`, and what `save_runs` wrote.
+def load_runs(
+    paths: Paths | Mapping[str, Any] | Iterable[object], format: str | Reader | None = None, *, prices: bool = True
+) -> list[Run]:
+    """Read logs of agents, of any of the formats in `docs/formats.md`, what `save_runs` wrote, or messages in memory.
 
     Args:
         paths: A file, a folder (searched with all its folders), a glob (`**` for any folders), or a list of these.
             `~` is expanded. Where there is no such path, `atlas` or `atlas/SET` are the runs that come with boolab; see
-            `load_dataset`.
+            `load_dataset`. Or messages in memory, in OpenAI's or Anthropic's form: a list of messages is one
+            conversation, and there may be a list of conversations, or of objects that have `messages` and beside them
+            what is known of the run, such as `id`, `model` and `success` (True, False, 1, 0, yes, no, pass, fail).
         format: The name of the format, or your own reader; by default the format is detected. Only this reader is then
             tried, and in a folder only files with its `SUFFIXES` are read.
         prices: Whether costs that logs of Claude Code and Codex lack are computed from tokens at list prices, if
@@ -198,21 +203,39 @@ def load_runs(paths: Paths, format: str | Reader | None = None, *, prices: bool 
 
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
-        SettingError: if no format has that name, or `format` is no reader.
+        SettingError: if no format has that name, `format` is no reader, or something in memory is no conversation.
+        TypeError: if it is a table or something else.
 
     Example:
         >>> import boolab as bl
-        >>> import tempfile
-        >>> line = '{"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]}'
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     size = Path(f"{folder}/chat.jsonl").write_text(line)
-        ...     [run.task for run in bl.load_runs(folder)]
-        ['Hello']
+        >>> chat = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]
+        >>> [(run.task, run.success) for run in bl.load_runs([{"messages": chat, "success": True}])]
+        [('Hello', True)]
+        >>> bl.save_runs(bl.load_runs(chat), "chat.jsonl")  # doctest: +SKIP
+        >>> bl.load_runs("chat.jsonl")  # doctest: +SKIP
     """
+    given = _given(paths)
+    if any(not isinstance(item, str | Path) for item in given):
+        form = format if format is None or isinstance(format, str) else format.NAME
+        return read_conversations(given, _warn, form)
+    paths = cast("list[str | Path]", given)
     reading = read_logs(paths, format=format, prices=prices)
     if not reading.runs and not any(row.warnings for row in reading.files):
         _warn(why_no_log(paths, rows=reading.files))
     return list(reading.runs)
+
+
+def _given(paths: object) -> list[object]:
+    """The paths, or the conversations in memory, that were given, as a list."""
+    if isinstance(paths, str | Path | Mapping | Run):
+        return [paths]
+    if hasattr(paths, "columns"):
+        msg = f"a {type(paths).__name__} is a table and no log: bl.runs_from_table makes runs of it"
+        raise TypeError(msg)
+    if isinstance(paths, bytes) or not isinstance(paths, Iterable):
+        msg = f"expected a path, paths or messages, not {type(paths).__name__}"
+        raise TypeError(msg)
+    return list(paths)
 
 
 def read_logs(
@@ -287,7 +310,7 @@ def _read(
     check_count(limit, "limit")
     if since is not None and not isinstance(since, datetime):
         raise SettingError(f"since={repr_of(since)}: expected a datetime, such as datetime(2026, 11, 1, tzinfo=UTC)")
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    given = _listed(paths)
     found = _find(given, since, known, near=wanted is None)
     if limit is not None:
         found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
@@ -308,6 +331,16 @@ def _read(
                     advance(one.file.stat.st_size)
                 for one, row, new in _without_copies(copies, taken):
                     yield one.place, row, prices_of(new).runs if prices and needs_prices(new) else new
+
+
+def _listed(paths: object) -> list[str | Path]:
+    """The paths that were given; a `TypeError` if something else is among them."""
+    given = _given(paths)
+    for item in given:
+        if not isinstance(item, str | Path):
+            msg = f"expected a path or paths, not {type(item).__name__}; bl.load_runs takes messages in memory"
+            raise TypeError(msg)
+    return cast("list[str | Path]", given)
 
 
 def _next_logs(looks: Iterator[_Looked], limit: int | None) -> list[_Looked]:
@@ -399,7 +432,7 @@ def why_no_log(paths: Paths, since: datetime | None = None, rows: Iterable[FileR
 def path_names(paths: Paths) -> str:
     """The paths that were given, in a line: the first of many."""
     given = [paths] if isinstance(paths, str | Path) else paths
-    return first_of([str(path) for path in given], MAX_PATHS)
+    return first_of([str(path) for path in given], MAX_PATHS) or "an empty list of paths"
 
 
 @cache

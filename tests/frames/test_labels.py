@@ -65,7 +65,7 @@ def test_a_callable_and_a_setting_label_too(runs: list[Run]) -> None:
     [
         ({"r9": True, "r1": True}, "a run_id that no run has: 'r9'"),
         ({f"x{n}": True for n in range(7)}, "'x4' and 2 more"),
-        ({"r1": "yes"}, "the label of 'r1' is 'yes'; accepted: True, False, 1, 0, None"),
+        ({"r1": "maybe"}, "the label of 'r1' is 'maybe'; accepted: True, False, 1, 0, yes, no, pass, fail, or None"),
         ({"r1": 2}, "is 2; accepted"),
         ({"r1": 0.5}, "is 0.5; accepted"),
         (lambda run: "won", "the label of run r1 is 'won'"),

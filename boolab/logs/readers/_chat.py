@@ -58,7 +58,7 @@ _NO_BLOCK: Final = frozenset(("tool-call", "tool-result", "toolResult", "toolUse
 """Types, or keys, of calls and results in the messages of Vercel's AI SDK and of Bedrock, which are not read."""
 
 _OF_AGENT: Final = frozenset(("exit_status", "mini_version", "model_stats"))
-_IDS: Final = ("id", "conversation_id", "session_id", "trajectory_id", "instance_id", "task_id")
+_IDS: Final = ("id", "conversation_id", "session_id", "trajectory_id", "run_id", "instance_id", "task_id")
 _SESSION_IDS: Final = ("conversation_id", "session_id", "trajectory_id")
 """Those of one conversation; the others may be a task's, of which there are several attempts."""
 _SCORES: Final = ("reward", "score")
@@ -72,9 +72,14 @@ _TEXT_ACTION: Final = "```mswea_bash_command"
 
 def dialect(head: Head) -> Dialect | None:
     """The dialect of a file's messages; None if it has none, or those of another format."""
-    top = head.first
+    return dialect_of(head.values, head.path.name)
+
+
+def dialect_of(values: Sequence[Any], name: str = "") -> Dialect | None:
+    """The dialect of conversations or messages; None if they are none. `name` is that of their file."""
+    top = mapping(values[0]) if values else {}
     messages: list[Any] = []
-    for value in head.values:
+    for value in values:
         messages += _messages_of(value)
         if len(messages) > MAX_MESSAGES:
             break
@@ -85,7 +90,7 @@ def dialect(head: Head) -> Dialect | None:
     messages = messages[:MAX_MESSAGES]
     if not messages or not all(is_message(message) for message in messages) or foreign:
         return None
-    if _is_cline(head, top, messages):
+    if _is_cline(values, name, messages):
         return "cline"
     if "sessionId" in top or any(_TEXT_ACTION in text(message.get("content")) for message in messages):
         return None
@@ -125,12 +130,13 @@ def is_message(value: object) -> bool:
     return isinstance(content, str) or (content is None and ("content" in value or "tool_calls" in value))
 
 
-def _is_cline(head: Head, top: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
+def _is_cline(values: Sequence[Any], name: str, messages: Sequence[Mapping[str, Any]]) -> bool:
+    top = mapping(values[0])
     if "messages" in top:
         return isinstance(top.get("sessionId"), str) and isinstance(top.get("version"), int)
-    if not (head.values and isinstance(head.values[0], list)):
+    if not isinstance(values[0], list):
         return False
-    if head.path.name == "api_conversation_history.json" or any("modelInfo" in message for message in messages):
+    if name == "api_conversation_history.json" or any("modelInfo" in message for message in messages):
         return True
     content = [content for message in messages for content in texts(message.get("content"))]
     return bool(content) and (
