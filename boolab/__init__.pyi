@@ -39,6 +39,7 @@ from boolab.harness.presets import dynamic_turns as dynamic_turns
 from boolab.harness.presets import fixed_turns as fixed_turns
 from boolab.harness.presets import policies as policies
 from boolab.logs.datasets import load_dataset as load_dataset
+from boolab.logs.from_table import runs_from_table as runs_from_table
 from boolab.logs.list_prices import priced as priced
 from boolab.logs.load import load_runs as load_runs
 from boolab.logs.load import read_logs as read_logs

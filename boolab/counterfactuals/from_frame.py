@@ -171,7 +171,8 @@ def _check_columns(frame: pd.DataFrame) -> None:
         if name not in frame:
             msg = (
                 f"the frame has no column {name!r}: pass runs, a frame made by bl.recording_df(runs), or "
-                "bl.steps_df(runs) joined with run_id, censored, stop_reason and success of bl.runs_df(runs)"
+                "bl.steps_df(runs) joined with run_id, censored, stop_reason and success of bl.runs_df(runs); "
+                "bl.runs_from_table makes runs of a table with other columns"
             )
             raise SettingError(msg)
         if frame[name].isna().any():

@@ -25,6 +25,7 @@ from boolab.frames.recording import LISTS, PARENT, SUBAGENTS, UNPLACED, recordin
 from boolab.frames.tables import RUN_COLUMNS, STEP_COLUMNS
 from boolab.io.files import open_file, user_path
 from boolab.io.json_input import Damage, json_lines
+from boolab.logs.from_table import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,7 @@ SUFFIXES: Final = (".parquet", ".jsonl")
 
 _NO_RUNS: Final = (
     "there is no column run_id: expected a table such as bl.recording_df makes, with a row per step. If the file holds "
-    "runs, read them with bl.load_runs"
+    "runs, read them with bl.load_runs; bl.runs_from_table makes runs of other columns"
 )
 _BLOCK: Final = 4 * 2**20
 _ALL_ROWS: Final = 1 << 20
@@ -209,6 +210,9 @@ def _files(path: str | Path) -> list[Path]:
         files = sorted(file for file in place.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     else:
         files = [place] if place.exists() else []
+        if files and place.name.lower().endswith(TABLES):
+            msg = "expected a table of steps in Parquet or JSON Lines; bl.runs_from_table makes runs of other tables"
+            raise RunFormatError(msg, path=place)
     if not files:
         what = "no .parquet or .jsonl file in it" if place.is_dir() else "it does not exist"
         msg = f"{place}: {what}: expected a file with a row per step, or a folder of them"

@@ -36,6 +36,7 @@ from boolab.logs.checks import check_file, newer
 from boolab.logs.conversations import read_conversations
 from boolab.logs.copies import Copies, Found
 from boolab.logs.fields import Head
+from boolab.logs.from_table import TABLES
 from boolab.logs.list_prices import needs_prices, prices_of
 from boolab.logs.near_misses import UNREAD, is_companion, may_be_near_miss, near_miss_by_content, near_miss_by_name
 from boolab.logs.outcomes.harbor import with_outcome
@@ -66,6 +67,7 @@ _DIGESTED: Final = 2**20
 """How many bytes of a file are digested at once."""
 _UNKNOWN: Final = "no reader recognises it"
 _COMPANION: Final = "a file that is written beside logs, and holds no run: give the logs, or their folder"
+_TABLE: Final = "a table and no log: bl.runs_from_table makes runs of it, if you name its columns"
 _NEWER: Final = (
     "version {} wrote it, and the newest that the reader of {} was tested with is {}: what is new in it may not be "
     "read (further files are not named)"
@@ -204,7 +206,7 @@ def load_runs(
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
         SettingError: if no format has that name, `format` is no reader, or something in memory is no conversation.
-        TypeError: if it is a table or something else.
+        TypeError: if it is a table, for which there is `runs_from_table`, or something else.
 
     Example:
         >>> import boolab as bl
@@ -703,6 +705,8 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
         raise _unrecognised(_COMPANION, file.path, companion=True)
     if wanted is None and (why := near_miss_by_name(str(file.path)) or near_miss_by_content(head)):
         raise _unrecognised(why, file.path)
+    if file.path.name.lower().endswith(TABLES):
+        raise _unrecognised(_TABLE, file.path)
     msg = f"not a log of a known format ({', '.join(reader.NAME for reader in choice)}){_similar(head, choice)}"
     raise _Unrecognised(msg, path=file.path, line=1)
 

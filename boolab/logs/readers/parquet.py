@@ -98,7 +98,7 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
             if not set(_COLUMNS) <= set(file.schema_arrow.names):
                 msg = (
                     f"a table without the columns {' and '.join(_COLUMNS)}: only what save_runs wrote holds the runs "
-                    "themselves (counterfactual reads other tables of steps)"
+                    "themselves; bl.runs_from_table makes runs of other tables"
                 )
                 raise RunFormatError(msg, path=path)
             unpacked = Unpacked(path, size_of(opened))
