@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
-from boolab.cli.arguments import add_logs, add_question, place_to_write, study_from, table_file, written
+from boolab.cli.arguments import add_logs, add_question, option_of, place_to_write, study_from, table_file, written
 from boolab.cli.help import Command
 from boolab.cli.program import runnable
 
@@ -49,8 +49,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="FILE",
         type=table_file,
-        help="write all combinations of the settings to this .csv or .parquet file, one row each (default: none is "
-        "written)",
+        help="write all combinations of the settings to this .csv or .parquet file, one row each; without values for "
+        "any setting, some of each (default: none is written)",
     )
 
 
@@ -75,6 +75,13 @@ def _write_table(study: Study, out: Path) -> None:
     if out.suffix == ".parquet":
         check_pyarrow()
     table = study.table()
+    for axis, (kept, total) in study.left_out_of_table().items():
+        option = option_of(axis)
+        print(
+            f"boolab: the table has {kept:,} of {total:,} values of {axis}, as all combinations are too many; "
+            f"to choose them: {option} 1:200:5",
+            file=sys.stderr,
+        )
     written(out, lambda: table.to_parquet(out, index=False) if out.suffix == ".parquet" else write_csv(table, out))
 
 

@@ -41,7 +41,7 @@ from boolab.rules.stop import Threshold
 
 Grid: TypeAlias = Mapping[str, Iterable[Any]]
 
-_MAX_SETTINGS: Final = 5_000_000
+MAX_SETTINGS: Final = 5_000_000
 _MAX_TABLE: Final = 4_000_000
 _MAX_THRESHOLD: Final = 1 << 61
 MAX_AXES: Final = 12
@@ -288,8 +288,13 @@ def _in_order(policy: Policy, named: Mapping[str, Sequence[GridAxis]], own: Sequ
 
 
 def _checked(settings: Settings) -> Settings:
-    if settings.count > _MAX_SETTINGS:
-        msg = f"grid: {settings.count:,} settings are too many; expected at most {_MAX_SETTINGS:,}"
+    if settings.count > MAX_SETTINGS:
+        most = max(settings.axes, key=lambda axis: len(axis.values))
+        name = f"{most.name}@{most.agent}" if most.agent else most.name
+        msg = (
+            f"grid: {settings.count:,} settings are too many; expected at most {MAX_SETTINGS:,}: give fewer values of "
+            f"{name}, which has {len(most.values):,}"
+        )
         raise SettingError(msg)
     if len(settings.axes) > MAX_AXES:
         msg = f"{len(settings.axes)} limits are too many at once; expected at most {MAX_AXES}"

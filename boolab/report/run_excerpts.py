@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -37,6 +38,7 @@ class RunBook:
         self._study = study
         self._transcripts = transcripts
         self._wanted: dict[int, None] = {}
+        self._names = _names_of(set(study.homes))
 
     def want(self, units: Iterable[int]) -> None:
         """Give these units' runs an entry, up to `MAX_RUNS`."""
@@ -51,10 +53,12 @@ class RunBook:
         return Cell(shorten(self._study.runs[of].run_id, 28), f"run-{of}" if of in self._wanted else "", code=True)
 
     def home(self, unit: int) -> str:
-        """The file that a unit comes from."""
+        """The name of the file that a unit comes from."""
+        return self._name(self._study.units[unit].of)
+
+    def _name(self, of: int) -> str:
         homes = self._study.homes
-        of = self._study.units[unit].of
-        return "/".join(Path(homes[of]).parts[-2:]) if of < len(homes) else ""
+        return self._names[homes[of]] if of < len(homes) else ""
 
     def cuts(self, cuts: Sequence[Cut], unit: str) -> Table:
         """The units that a limit stops, as a table; `unit` is that of the limit, "" for several limits together."""
@@ -124,9 +128,29 @@ class RunBook:
                 task=shorten(run.task, 60),
                 facts=f"{count(run.n_steps, 'step')}, {count(run.n_tool_calls, 'tool call')}, {run.stop_reason}, "
                 f"{success}",
-                home=self._study.homes[of] if of < len(self._study.homes) else "",
+                home=self._name(of),
                 excerpt=excerpt(run) if self._transcripts else "",
             )
+
+
+def _names_of(paths: Collection[str]) -> dict[str, str]:
+    """Each path by as few of its last parts as no other one ends in: a folder may be the name of a customer.
+
+    Example:
+        >>> _names_of({"/home/alice/acme/a.jsonl", "/home/alice/acme/b.jsonl"})["/home/alice/acme/a.jsonl"]
+        'a.jsonl'
+    """
+    names: dict[str, str] = {}
+    left = {path: Path(path).parts for path in paths}
+    depth = 1
+    while left:
+        times = Counter(parts[-depth:] for parts in left.values())
+        for path, parts in [*left.items()]:
+            if times[parts[-depth:]] == 1 or depth >= len(parts):
+                names[path] = str(Path(*parts[-depth:]))
+                del left[path]
+        depth += 1
+    return names
 
 
 def excerpt(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,10 @@ MAX_GROUPS: Final = 6
 UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
 """By what is to be saved, what it is called."""
 _STOPPED: Final = ("truncated", "not_identified")
+
+
+MAX_COMBINATIONS: Final = 20_000
+"""How many combinations of settings a table has where none were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,13 +221,33 @@ class Study:
         return "cost_usd" if objective == "cost" else objective
 
     def table(self) -> pd.DataFrame:
-        """All combinations of the settings, a row for each and each group."""
-        values = {axis: dict.fromkeys(frame[axis].tolist()) for axis, frame in self.margins.items()}
-        grid = {axis: [None if is_missing(value) else value for value in some] for axis, some in values.items()}
-        table = self.aggregate(grid)
+        """All combinations of the settings, a row for each and each group; see `table_grid`."""
+        table = self.aggregate(self.table_grid())
         for name in self.question.by:  # neither CSV nor Parquet can hold a lone surrogate
             table[name] = table[name].map(well_formed_cell)
         return table
+
+    def table_grid(self) -> dict[str, list[Any]]:
+        """The values of each axis in `table`: those that were asked for.
+
+        Where none were, every second value of the longest axis is left out until there are at most `MAX_COMBINATIONS`.
+        """
+        grid = self._all_values()
+        while self.question.grid is None and math.prod(map(len, grid.values())) > MAX_COMBINATIONS:
+            longest = max(grid, key=lambda axis: len(grid[axis]))
+            values = [value for value in grid[longest] if value is not None]
+            off = [None] * (len(values) < len(grid[longest]))
+            grid[longest] = [*dict.fromkeys([*values[::2], values[-1]]), *off]
+        return grid
+
+    def left_out_of_table(self) -> dict[str, tuple[int, int]]:
+        """Of each axis that `table` has not all values of: how many it has, and how many there are."""
+        grid, every = self.table_grid(), self._all_values()
+        return {axis: (len(grid[axis]), len(every[axis])) for axis in grid if len(grid[axis]) < len(every[axis])}
+
+    def _all_values(self) -> dict[str, list[Any]]:
+        values = {axis: dict.fromkeys(frame[axis].tolist()) for axis, frame in self.margins.items()}
+        return {axis: [None if is_missing(value) else value for value in some] for axis, some in values.items()}
 
     def aggregate(self, grid: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
         """The sums of all combinations of some settings over the units, a row for each and each group."""
