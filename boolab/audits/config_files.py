@@ -23,7 +23,6 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ from boolab.hooks.settings import options_in
 from boolab.io.files import read_file, user_path
 from boolab.io.json_input import mapping, parse, text
 from boolab.io.packed import unpacked
+from boolab.logs.discovery import time_of
 from boolab.logs.fields import MAX_DIGITS
 from boolab.rules.call_identity import exempting
 
@@ -320,6 +320,6 @@ def _one(
     line: int = 0,
     weights: tuple[float, float] = (1.0, 1.0),
 ) -> Declared:
-    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    changed = time_of(path.stat())
     where = f"{path}:{line}" if line else str(path)
     return Declared(name, value, where, agent, source, changed, weights)

@@ -29,6 +29,9 @@ def text(found: Sequence[Found], *, since: str | None = None, limit: int | None 
     window = f" changed since {clean(since)}" if since else ""
     lines = [f"boolab {version('boolab')}. Agent logs on this machine{window}; none of them was opened:", ""]
     lines += _table(there) if there else ["  none"]
+    unread = [place for one in found for place in one.unread]
+    if unread:
+        lines += ["", "Cannot be looked at:", *(f"  {clean(place)}" for place in unread)]
     absent = [one.format for one in found if not one.files]
     if absent:
         lines += ["", wrapped(f"Not found: {', '.join(absent)}.")]

@@ -15,7 +15,10 @@ _VARIABLE: Final = re.compile(r"^\$(\w+)")
 
 
 class Found(NamedTuple):
-    """The logs of one harness: where they are looked for, what is there, and whether boolab can read them."""
+    """The logs of one harness: where they are looked for, what is there, and whether boolab can read them.
+
+    `unread` are folders and files that cannot be looked at, each with the reason.
+    """
 
     format: str
     places: tuple[str, ...]
@@ -23,6 +26,7 @@ class Found(NamedTuple):
     bytes: int
     newest: datetime | None
     readable: bool
+    unread: tuple[str, ...] = ()
 
 
 def found_logs(
@@ -52,10 +56,12 @@ def found_logs(
     found = []
     for name in sorted(places):
         patterns = [pattern for place in places[name] if (pattern := _pattern(place, folder, variables)) is not None]
-        stats = [stat for stat in _stats(patterns) if stat.st_mtime >= after]
-        newest = max((datetime.fromtimestamp(stat.st_mtime, UTC) for stat in stats), default=None)
+        unread: dict[str, None] = {}
+        stats = [stat for stat in _stats(patterns, unread) if stat.st_mtime >= after]
+        times = [time for stat in stats if (time := time_of(stat)) is not None]
         size = sum(stat.st_size for stat in stats)
-        found.append(Found(name, tuple(patterns), len(stats), size, newest, name in readers()))
+        newest = max(times, default=None)
+        found.append(Found(name, tuple(patterns), len(stats), size, newest, name in readers(), tuple(unread)))
     return found
 
 
@@ -68,15 +74,41 @@ def _pattern(place: str, home: Path, variables: Mapping[str, str]) -> str | None
     return value + place[found.end() :] if value else None
 
 
-def _stats(patterns: list[str]) -> Iterator[os.stat_result]:
-    """Each file that matches a pattern, once, also if two patterns match it or a link leads to it."""
+def _stats(patterns: list[str], unread: dict[str, None]) -> Iterator[os.stat_result]:
+    """Each file that matches a pattern, once, also if two patterns match it or a link leads to it.
+
+    `unread` receives what cannot be looked at.
+    """
     seen = set()
     for pattern in patterns:
-        for path in matching(pattern):
+        for path in _matches(pattern, unread):
             try:
                 stat = path.stat()
-            except OSError:
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                unread[f"{path}: {error.strerror}"] = None
                 continue
             if (stat.st_dev, stat.st_ino) not in seen:
                 seen.add((stat.st_dev, stat.st_ino))
                 yield stat
+
+
+def _matches(pattern: str, unread: dict[str, None]) -> Iterator[Path]:
+    """What a pattern matches; where its folder cannot be searched, nothing."""
+    root = os.path.dirname(pattern.partition("*")[0])  # noqa: PTH120 - a path that ends in / is its own
+    try:
+        os.scandir(root).close()  # a glob ignores folders that it may not open
+        yield from matching(pattern)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        unread[f"{error.filename or root}: {error.strerror}"] = None
+
+
+def time_of(stat: os.stat_result) -> datetime | None:
+    """When a file was changed; None where its file system has a time that no calendar has."""
+    try:
+        return datetime.fromtimestamp(stat.st_mtime, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

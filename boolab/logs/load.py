@@ -332,7 +332,7 @@ def _read(
                         n_read += row.skipped is None
                     advance(one.file.stat.st_size)
                 for one, row, new in _without_copies(copies, taken):
-                    yield one.place, row, prices_of(new).runs if prices and needs_prices(new) else new
+                    yield one.place, *(_with_prices(row, new) if prices else (row, new))
 
 
 def _listed(paths: object) -> list[str | Path]:
@@ -371,12 +371,27 @@ def _without_copies(
     copies: Copies, taken: Sequence[tuple[_Looked, FileRow, Sequence[Run]]]
 ) -> Iterator[tuple[_Looked, FileRow, list[Run]]]:
     """The rows and the runs of a group of files, each run once, with warnings about copies."""
-    settled, notes = copies.settle([Found(run, row.path, one.written) for one, row, new in taken for run in new])
+    try:
+        settled, notes = copies.settle([Found(run, row.path, one.written) for one, row, new in taken for run in new])
+    except Exception as error:  # noqa: BLE001 - logs are untrusted: none of these runs is lost, and others follow
+        for one, row, new in taken:
+            why = _warn(f"{row.path}: copies of its runs cannot be looked for ({type(error).__name__}: {error})")
+            yield one, row._replace(warnings=(*row.warnings, why)), [*new]
+        return
     rest = iter(settled)
     for one, row, new in taken:
         kept = [run for _ in new for run in next(rest)]
         warned = [_warn(f"{row.path}: {note.text}") for note in notes if note.path == row.path]
         yield one, row._replace(runs=len(kept), warnings=(*row.warnings, *warned)), kept
+
+
+def _with_prices(row: FileRow, runs: list[Run]) -> tuple[FileRow, list[Run]]:
+    """The runs with costs that their log lacks, at list prices."""
+    try:
+        return row, prices_of(runs).runs if needs_prices(runs) else runs
+    except Exception as error:  # noqa: BLE001 - as above
+        why = _warn(f"{row.path}: list prices cannot be computed ({type(error).__name__}: {error})")
+        return row._replace(warnings=(*row.warnings, why)), runs
 
 
 def _content_digest() -> Callable[[str], object]:
@@ -519,7 +534,7 @@ def _matches(item: str | Path, known: Mapping[str, Reader], *, near: bool) -> It
         for file in shipped:
             yield file, True, False
     elif path.is_dir():
-        for name in _under(path, known, near=near):
+        for name in _under(path, known, near=near, onerror=_warn_of_folder):
             yield Path(name), False, True
     elif path.exists() or not has_magic(str(path)):
         if not path.exists():
@@ -559,10 +574,20 @@ def matching(pattern: str | Path) -> Iterator[Path]:
     return Path(path.anchor).glob("/".join(parts[start:]))
 
 
-def _under(folder: Path, known: Mapping[str, Reader], *, near: bool = False) -> Iterator[str]:
+def _warn_of_folder(error: OSError) -> None:
+    _warn(f"{error.filename}: the folder cannot be searched: {error.strerror}")
+
+
+def _under(
+    folder: Path,
+    known: Mapping[str, Reader],
+    *,
+    near: bool = False,
+    onerror: Callable[[OSError], object] | None = None,
+) -> Iterator[str]:
     suffixes = tuple({suffix for reader in known.values() for suffix in reader.SUFFIXES})
     inner = [reader.inner for reader in known.values() if hasattr(reader, "inner")]
-    for place, folders, names in os.walk(folder):
+    for place, folders, names in os.walk(folder, onerror=onerror):
         parts = {part for parts_of in inner for part in parts_of(folders)}
         folders[:] = sorted(set(folders) - parts)
         for name in sorted(names):
@@ -602,8 +627,13 @@ def _look(place: int, file: _File, known: Mapping[str, Reader], wanted: str | No
             head, reader = _reader_of(file, known, wanted)
     except Exception as error:  # noqa: BLE001 - logs are untrusted; `_take` reports it
         fault = error if reader is None else None
-    written = reader is not None and (reader.NAME in _OWN or (head is not None and _is_own(head)))
-    keys = () if alone or head is None or reader is None else head_keys(head)
+    keys: Collection[int] = ()
+    written = reader is not None and reader.NAME in _OWN
+    try:
+        written = written or (reader is not None and head is not None and _is_own(head))
+        keys = () if alone or head is None or reader is None else head_keys(head)
+    except Exception as error:  # noqa: BLE001 - as above: it is read, and compared with no other
+        _warn(f"{file.path}: ids of runs cannot be looked for ({type(error).__name__}: {error})")
     return _Looked(place, file, reader, fault, keys, written, time.perf_counter() - start)
 
 
@@ -634,7 +664,11 @@ def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[Fi
             newer_formats.add(name)
             damage.inconsistencies.append(Inconsistency("", _NEWER.format(version, name, tested)))
             notes.append(_warn(f"{path}: {damage.inconsistencies[-1]}"))
-        runs, undecided = with_outcome([replace(run, path=str(path)) for run in runs], path)
+        runs = [replace(run, path=str(path)) for run in runs]
+        try:
+            runs, undecided = with_outcome(runs, path)
+        except Exception as error:  # noqa: BLE001 - as below: the runs are read all the same
+            undecided = f"{path}: labels beside it cannot be read ({type(error).__name__}: {error})"
         notes += [_warn(undecided)] if undecided else []
         if not runs and strict:
             notes.append(_warn(f"{path}: no run in it"))

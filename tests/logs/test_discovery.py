@@ -3,10 +3,12 @@
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from boolab.logs.discovery import Found, found_logs
+from boolab.cli.doctor import as_json, text
+from boolab.logs.discovery import Found, found_logs, time_of
 
 
 def put(path: Path, size: int, at: int) -> None:
@@ -34,11 +36,11 @@ def logs(home: Path, **options: object) -> dict[str, Found]:
 def test_each_harness_is_counted_and_those_without_a_reader_say_so(home: Path) -> None:
     found = logs(home)
     claude, codex = found["claude_code"], found["codex"]
-    assert claude[2:] == (2, 15, datetime.fromtimestamp(200, UTC), True)
-    assert codex[2:] == (1, 7, datetime.fromtimestamp(300, UTC), True)
-    assert found["qwen"][2:] == (1, 9, datetime.fromtimestamp(300, UTC), False)
+    assert claude[2:6] == (2, 15, datetime.fromtimestamp(200, UTC), True)
+    assert codex[2:6] == (1, 7, datetime.fromtimestamp(300, UTC), True)
+    assert found["qwen"][2:6] == (1, 9, datetime.fromtimestamp(300, UTC), False)
     assert found["opencode"].files == 1
-    assert found["pi"][2:] == (0, 0, None, True)
+    assert found["pi"][2:6] == (0, 0, None, True)
     assert claude.places == (f"{home}/.claude/projects/**/*.jsonl",)
     assert [*found] == sorted(found)
 
@@ -58,3 +60,50 @@ def test_a_variable_that_names_the_folder_is_honoured_and_no_file_counts_twice(h
     assert (claude.files, claude.bytes) == (3, 115)
     both = found_logs(home, environ={"CODEX_HOME": str(home / ".codex")})
     assert next(found for found in both if found.format == "codex").files == 1
+
+
+def test_folder_that_cannot_be_searched_is_named_and_the_others_are_counted(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codex = home / ".codex" / "sessions"
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).startswith(str(codex)):
+            raise OSError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    found = {one.format: one for one in found_logs(home, environ={})}
+    assert found["codex"].unread == (f"{codex}: Permission denied",)
+    assert found["codex"].files == 0
+    assert found["claude_code"].files > 0
+    assert "Permission denied" in text(list(found.values()))
+    assert "Permission denied" in as_json(list(found.values()))
+
+
+@pytest.mark.parametrize("fault", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")])
+def test_file_that_cannot_be_looked_at_is_named_and_the_others_are_counted(
+    fault: OSError, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {one.format: one.files for one in found_logs(home, environ={})}
+    real = Path.stat
+
+    def stat(path: Path, **options: Any) -> os.stat_result:
+        if failing and path.suffix == ".jsonl" and ".claude" in str(path):
+            failing.pop()
+            raise fault
+        return real(path, **options)
+
+    failing = [True]
+    monkeypatch.setattr(Path, "stat", stat)
+    found = {one.format: one for one in found_logs(home, environ={})}["claude_code"]
+    assert (found.files, len(found.unread)) == (before["claude_code"] - 1, 1)
+
+
+def test_time_that_no_calendar_has_is_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in home.rglob("*.jsonl"):
+        real = path.stat()
+    far = os.stat_result((*real[:7], 2**62, 2**62, 2**62))
+    assert time_of(real) is not None
+    assert time_of(far) is None

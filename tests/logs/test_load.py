@@ -13,6 +13,7 @@ import pytest
 import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.json_input import whole_file
+from boolab.logs import load as load_module
 from boolab.logs.fields import Head
 from boolab.logs.load import load_runs, read_logs, readers
 from boolab.logs.readers._sidecars import sidecar
@@ -229,3 +230,63 @@ def test_a_bar_is_shown_only_where_somebody_can_see_it(
     session(tmp_path / "a.jsonl", name="a")
     assert len(read_logs(tmp_path, progress=True).runs) == 1
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("head_keys", "ids of runs cannot be looked for (ZeroDivisionError: boom)"),
+        ("_is_own", "ids of runs cannot be looked for (ZeroDivisionError: boom)"),
+        ("needs_prices", "list prices cannot be computed (ZeroDivisionError: boom)"),
+        ("check_file", "failed (ZeroDivisionError: boom)"),
+        ("with_outcome", "labels beside it cannot be read (ZeroDivisionError: boom)"),
+    ],
+)
+def test_error_about_one_file_is_a_warning_and_the_others_are_read(
+    place: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        session(tmp_path / f"{name}.jsonl", name=name)
+    real, calls = getattr(load_module, place), []
+
+    def failing(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise ZeroDivisionError("boom")
+        return real(*args, **options)
+
+    monkeypatch.setattr(load_module, place, failing)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        reading = read_logs(tmp_path, progress=False)
+    assert len(calls) >= 3
+    assert sum(told in str(one.message) for one in caught) == 1
+    assert len(reading.runs) == (2 if "failed" in told else 3)
+
+
+def test_error_about_copies_loses_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ab":
+        session(tmp_path / f"{name}.jsonl", name=name)
+
+    def settle(*_: Any) -> Any:
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr("boolab.logs.copies.Copies.settle", settle)
+    with pytest.warns(ReadWarning, match=r"copies of its runs cannot be looked for \(ZeroDivisionError: boom\)"):
+        assert [run.run_id for run in load_runs(tmp_path)] == ["a", "b"]
+
+
+def test_folder_that_cannot_be_searched_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session(tmp_path / "a.jsonl", name="a")
+    (tmp_path / "private").mkdir()
+    session(tmp_path / "private" / "b.jsonl", name="b")
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).endswith("private"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.warns(ReadWarning, match=r"private: the folder cannot be searched: Permission denied"):
+        assert len(load_runs(tmp_path)) == 1
