@@ -96,6 +96,10 @@ class ReadWarning(UserWarning):
     """Something in a log could not be read; the rest was. The text names path and line."""
 
 
+class SweepWarning(UserWarning):
+    """Something other than the grid decided the numbers of a sweep, such as a limit that the grid does not have."""
+
+
 class ScriptExhausted(BoolabError):
     """A scripted or recorded model holds no further response."""
 

@@ -20,13 +20,13 @@ call tools: it answers once, in text. Other keys are kept in `Agent.extra`, with
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from boolab.core.axes import SETTINGS
+from boolab.core.caller import warn
 from boolab.core.surrogates import whole_text
 from boolab.core.types import IDENTITIES
 from boolab.errors import AgentFileError, SettingError, nearest
@@ -285,7 +285,7 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
             message = (
                 f"{path}:{document.line([key])}: {shown}: the key {key!r} is not known and was kept as it is{hint}"
             )
-            warnings.warn(message, AgentFileWarning, stacklevel=4)
+            warn(message, AgentFileWarning)
         elif meant in known:
             raise fail(key, f"{key!r} repeats another key: both mean {meant!r}")
         else:

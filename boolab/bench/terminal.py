@@ -30,6 +30,10 @@ def headline(data: Recordings) -> Iterator[str]:
     )
     if data.n_left_out:
         yield f"{count(data.n_left_out, 'run')} without a label or a step left out"
+    priced = int(data.has_cost.sum())
+    if priced < len(data.runs):
+        those = f"over the {priced:,} of {count(len(data.runs), 'run')} whose cost is known"
+        yield f"{WORDS['saved_cost']}: {those if priced else 'unknown, as the cost of no run is known'}"
 
 
 def lines_of(submission: Submission) -> Iterator[str]:

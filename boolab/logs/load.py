@@ -7,7 +7,6 @@ import os
 import pkgutil
 import re
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import boolab.logs.readers as package
+from boolab.core.caller import warn
 from boolab.core.gc_pause import without_collection
 from boolab.core.text import count, first_of
 from boolab.core.types import Run
@@ -714,7 +714,7 @@ def _refuse(error: RunFormatError, *, strict: bool) -> None:
 
 
 def _warn(message: str) -> str:
-    warnings.warn(message, ReadWarning, stacklevel=2)
+    warn(message, ReadWarning)
     return message
 
 

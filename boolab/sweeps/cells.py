@@ -162,6 +162,7 @@ class Plan:
             "models": [name for name in self._names if name is not None],
             "grid": {axis: list(distinct.values()) for axis, distinct in grid.items()},
             "repeats": self._repeats,
+            "tools": {agent.name: names for agent, _ in self._variants if (names := _tool_names(agent))},
         }
 
 
@@ -188,6 +189,10 @@ class Identities:
         if known is None or known[0] is not value:
             known = self._known[id(value)] = (value, fingerprint(value))
         return known[1]
+
+
+def _tool_names(agent: Agent) -> list[str]:
+    return [str(getattr(tool, "name", tool)) for tool in agent.tools]
 
 
 def _agents(given: Agents) -> list[Agent]:

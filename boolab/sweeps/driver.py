@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, get_args, overload
 
+from boolab.core.caller import warn
 from boolab.core.types import Run, StopReason
 from boolab.engine.loop import YIELD_EVERY_S
 from boolab.engine.options import Score, check_event_loop
 from boolab.engine.record import run_of
 from boolab.engine.runner import turn_of
 from boolab.engine.turn import Turn
-from boolab.errors import SchedulerLost, SettingError
+from boolab.errors import SchedulerLost, SettingError, SweepWarning
 from boolab.frames.runs import with_subagents
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.parallel.executors import Executor, open_pool
@@ -128,6 +129,9 @@ async def sweep(
         progress: Whether to show a progress bar; or an object that shows it instead, such as a `SweepView`, with the
             methods of `boolab.sweeps.progress.Watcher`.
 
+    Warns:
+        SweepWarning: if a limit that the grid does not have stopped runs, or no tool of an agent was ever called.
+
     Returns:
         The runs in the order of the cells, each followed by those of its subagents; `Run.settings` holds the axes. With
         a store, they are read from it when they are used.
@@ -219,6 +223,7 @@ async def run_work(
                 interruption.runs = kept.runs  # type: ignore[attr-defined]
                 interruption.interrupted = kept.unfinished  # type: ignore[attr-defined]
                 raise
+        _warn_of(bar)
         return kept.runs
     from boolab.store.stored_runs import finished_run, stored_runs
 
@@ -236,7 +241,13 @@ async def run_work(
             with _with_advice(lambda: f"{kept_in(bar.done, begun)}, once there is a scheduler"):
                 await _work_through(unfinished(before, opened), job, written, bar, executor, concurrency)
             opened.end_sweep(number)  # before the bar ends: all runs can be read then
+    _warn_of(bar)
     return stored_runs(store, sweep=number)
+
+
+def _warn_of(bar: Progress) -> None:
+    for sentence in bar.notes.sentences():
+        warn(sentence, SweepWarning)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from boolab.core.types import MICRO, Run, StopReason
 from boolab.errors import SchedulerLost, SettingError, StoreError
 from boolab.frames.costs import own_cost
 from boolab.frames.tables import RUN_COLUMNS
+from boolab.sweeps.notes import Notes
 
 _MAX_REASONS: Final = 4
 _COST: Final = next(column.get for column in RUN_COLUMNS if column.name == "cost_usd")
@@ -23,7 +24,8 @@ class CellResult(NamedTuple):
 
     `settings` are the axes of the grid, policies by name; None where the policy has no such setting. `reason` is the
     stop reason, and `error` what broke the run, if anything did. `cost_usd` and `success` are None if unknown; so is
-    `own_cost_usd`, the cost without the steps that a branch kept.
+    `own_cost_usd`, the cost without the steps that a branch kept. `rule` is the stop rule that fired, and `tools` are
+    the names of all tools that were called.
     """
 
     run_id: str
@@ -38,6 +40,8 @@ class CellResult(NamedTuple):
     success: bool | None
     error: str | None
     own_cost_usd: float | None = None
+    rule: str | None = None
+    tools: tuple[str, ...] = ()
 
 
 def result_of(run: Run) -> CellResult:
@@ -45,7 +49,9 @@ def result_of(run: Run) -> CellResult:
     names = (run.run_id, run.agent, run.model, run.policy, run.task)
     cost, own = _COST(run), own_cost(run)
     own_usd = None if own is None else own / MICRO
-    return CellResult(*names, run.settings, run.stop.reason, len(run.steps), cost, run.success, run.error, own_usd)
+    tools = {call.name: None for step in run.steps for call in step.response.tool_calls}
+    measured = (len(run.steps), cost, run.success, run.error, own_usd)
+    return CellResult(*names, run.settings, run.stop.reason, *measured, run.stop.rule, tuple(tools))
 
 
 class Begun(NamedTuple):
@@ -86,6 +92,7 @@ class Progress:
     def __init__(self, begun: Begun, shown: bool | Watcher) -> None:
         self.total = begun.total
         self.done = sum(begun.reasons.values())
+        self.notes = Notes(begun.about)
         self._begun = begun
         self._watcher: Watcher | None = (Bar() if shown else None) if isinstance(shown, bool) else shown
 
@@ -106,6 +113,7 @@ class Progress:
     def add(self, result: CellResult) -> None:
         """One more cell is finished."""
         self.done += 1
+        self.notes.add(result)
         if self._watcher is not None:
             self._watcher.add(result)
 

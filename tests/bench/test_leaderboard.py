@@ -12,6 +12,7 @@ from boolab.bench.judge import judge
 from boolab.bench.leaderboard import FOLDER, page_of, plot_leaderboard, ranked, read_board, write_board
 from boolab.bench.rule_file import parse_rules
 from boolab.bench.submission import Submission, as_json, read_submission
+from boolab.bench.terminal import headline
 from boolab.errors import FileError
 from boolab.harness.presets import policies
 from tests.support.bench_cases import some_recordings
@@ -179,3 +180,11 @@ def test_the_detectors_of_a_preset_have_its_own_thresholds() -> None:
     assert rules["gemini_cli"][0][0].endswith(">= 2")  # it nudges at 1
     assert rules["roo"][0][0].endswith(">= 4")  # it blocks
     assert rules["smolagents"] == []  # a cap alone
+
+
+def test_headline_says_on_how_many_runs_a_cost_is_known() -> None:
+    every, some, none = some_recordings(7, sets=["sql"]), some_recordings(7), some_recordings(7, sets=["code"])
+    assert not any("cost" in line for line in headline(every))
+    n, known = len(some.runs), sum(run.settings["set"] != "code" for run in some.runs)
+    assert [*headline(some)][-1] == f"cost saved: over the {known} of {n} runs whose cost is known"
+    assert [*headline(none)][-1] == "cost saved: unknown, as the cost of no run is known"

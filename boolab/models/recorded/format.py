@@ -18,12 +18,12 @@ not see them.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from boolab.core.caller import warn
 from boolab.core.codec import decode, dumps, encode
 from boolab.core.types import Message, Response, StepStart, ToolResult
 from boolab.errors import ReadWarning, RunFormatError
@@ -224,7 +224,7 @@ def _rows(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
                 msg = "no recording: its first line is no JSON" if number == 1 else f"not JSON: {error}"
                 raise RunFormatError(msg, path=path, line=number) from None
             msg = f"{path}:{number}: the last line is incomplete; the rest is replayed"
-            warnings.warn(msg, ReadWarning, stacklevel=2)
+            warn(msg, ReadWarning)
         start = end
 
 

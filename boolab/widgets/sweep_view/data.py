@@ -14,6 +14,7 @@ from boolab.core.text import count
 from boolab.errors import describe
 from boolab.frames.dtypes import NO_LIMIT
 from boolab.plots.palette import STOP_LOOKS
+from boolab.sweeps.notes import Notes
 from boolab.sweeps.progress import CellResult
 from boolab.widgets.sweep_view.verdict import Outcome, verdict_of
 
@@ -112,6 +113,7 @@ class Board:
         self._before = 0
         self._pace: deque[tuple[float, int]] = deque()
         self._begun: float | None = None
+        self._deciding = Notes(about)
 
     @property
     def done(self) -> int:
@@ -128,6 +130,7 @@ class Board:
         """Count a cell."""
         self._done += 1
         self._reasons[result.reason] += 1
+        self._deciding.add(result)
         key = (result.agent, result.model, result.policy, *map(repr, result.settings.items()))
         row = self._rows.get(key)
         if row is None:
@@ -177,6 +180,7 @@ class Board:
             "failed": self._reasons["error"],
             "notes": [
                 *self._notes(len(ordered)),
+                *(self._deciding.sentences() if state != "running" else ()),
                 *(f"Settings that differ only in the {head_of(name)} have the same numbers." for name in without),
             ],
         }
