@@ -11,7 +11,7 @@ import pandas as pd
 
 from boolab.audits.declared import Declared
 from boolab.audits.verdicts import Row
-from boolab.core.text import count, first_of, money, short_number, shorten, shorten_apart
+from boolab.core.text import clean, count, first_of, money, short_number, shorten
 from boolab.core.types import Run
 
 MAX_NAMES: Final = 5  # names in a sentence
@@ -135,14 +135,14 @@ class Words:
 
     def notes(self) -> Iterator[str]:
         """What limits the answer."""
-        without = len(self.runs) - len({row.run_id for row in self.rows})
+        limited = {row.run_id for row in self.rows}
+        without = [run for run in self.runs if run.run_id not in limited]
         if without and self.rows:
-            yield f"{without:,} of {count(len(self.runs), 'run')} had no declared limit."
-        below = [run for run in self.runs if run.parent_run_id is not None]
-        free = {run.run_id for run in below} - {row.run_id for row in self.rows}
-        if free and self.rows:
-            agents = _listed(sorted({run.agent or "without a name" for run in below if run.run_id in free}))
-            yield f"{count(len(free), 'run')} of subagents had none: a limit counts for one agent alone ({agents})."
+            below = [run for run in without if run.parent_run_id is not None]
+            agents = _listed(sorted({run.agent or "without a name" for run in below}))
+            whose = f", {len(below):,} of them of subagents ({agents})" if below else ""
+            why = ": a limit counts for one agent alone" if below else ""
+            yield f"{len(without):,} of {count(len(self.runs), 'run')} had no declared limit{whose}{why}."
         for one in self.unmatched:
             whose = f" of {shorten(one.agent)}" if one.agent not in (None, "*") else ""
             known = sorted({run.agent or run.source for run in self.runs} - {""}) if whose else []
@@ -163,4 +163,4 @@ def figure(value: float) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return first_of(list(dict.fromkeys(shorten_apart(names).values())), MAX_NAMES)
+    return first_of(list(dict.fromkeys(map(clean, names))), MAX_NAMES)

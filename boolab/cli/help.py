@@ -6,6 +6,7 @@ A fixed width lets the documentation show exactly the text of a terminal, and ex
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
@@ -81,6 +82,9 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
 
 
+_MISSING: Final = "the following arguments are required: "
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that names the command, the option or its value that was most likely meant; none may be abbreviated."""
 
@@ -88,7 +92,11 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
-        """End the process with a message about the arguments, which may be long."""
+        """End the process with a message about the arguments, which may be long. No optional one is missing."""
+        if message.startswith(_MISSING):
+            may_be_left_out = {str(one.metavar) for one in self._actions if one.nargs == "*"}
+            names = message.removeprefix(_MISSING).split(", ")
+            message = _MISSING + ", ".join(name for name in names if name not in may_be_left_out)
         super().error(with_short_words(message))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse declares it
@@ -148,5 +156,8 @@ def refusal(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
     """
     options = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001 - no public way
     near = nearest(unknown[0].partition("=")[0], options)
+    name, _, value = " ".join(unknown[:2]).replace("=", " ").lstrip("-").partition(" ")
+    if not near and "--limit" in options and re.fullmatch(r"[\d.]+", value):
+        near = f"--limit {name.replace('-', '_')}={value}"
     hint = f"did you mean {near}?" if near else f"'{parser.prog} --help' lists the options"
     return f"{unknown[0]} is not known; {hint}"

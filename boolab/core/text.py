@@ -166,7 +166,7 @@ def line_width() -> int:
 
 
 def wrapped(text: str, width: int | None = None, first: str = "", rest: str | None = None) -> str:
-    """A paragraph in lines of at most so many characters, without control characters.
+    """A paragraph in lines of at most so many characters, without control characters. No path is broken.
 
     Args:
         text: The paragraph.
@@ -181,7 +181,11 @@ def wrapped(text: str, width: int | None = None, first: str = "", rest: str | No
     """
     rest = " " * len(first) if rest is None else rest
     width = line_width() if width is None else width
-    lines = textwrap.wrap(clean(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    line = clean(text)
+    endless = any(len(word) > MAX_MESSAGE for word in line.split())
+    lines = textwrap.wrap(
+        line, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=endless
+    )
     return "\n".join(lines)
 
 

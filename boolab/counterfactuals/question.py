@@ -11,7 +11,7 @@ from boolab.counterfactuals.grid import Grid, GridAxis, Settings, settings_of, s
 from boolab.counterfactuals.outcomes import OUTCOMES
 from boolab.counterfactuals.scopes import OwnLimits, check_own_limits, check_scope
 from boolab.errors import SettingError, nearest
-from boolab.frames.runs import by_columns
+from boolab.frames.runs import by_columns, taken_name
 from boolab.harness.policy import Policy
 from boolab.rules.detector import Detector
 from boolab.rules.stop import StopRule
@@ -112,8 +112,7 @@ def question_of(
     question = Question(settings, distinct, scope, keys, own_limits)
     taken = [name for name in keys if name in _RESULT_COLUMNS or name in {axis.key for axis in question.axes}]
     if taken:
-        msg = f"by={taken[0]!r}: the table has a column of this name: rename yours in the runs or the frame"
-        raise SettingError(msg)
+        raise SettingError(f"by={taken[0]!r}: {taken_name(taken[0], 'table')}")
     return question
 
 

@@ -75,6 +75,19 @@ def each_run(runs: Runs) -> Iterable[Run]:
     return runs
 
 
+def taken_name(key: str, what: str = "result") -> str:
+    """Why runs cannot be grouped by a column whose name the result has too, and how they can be.
+
+    Example:
+        >>> taken_name("kept").partition(":")[0]
+        'the result has a column of this name'
+    """
+    return (
+        f"the {what} has a column of this name: give yours another one, as in frame = bl.recording_df(runs); "
+        f"frame['my_{key}'] = frame[{key!r}], and pass the frame with by='my_{key}'"
+    )
+
+
 def by_columns(by: str | Sequence[str] | None) -> list[str]:
     """The columns that keep groups apart, each once, from one name, several or None."""
     return [] if by is None else [by] if isinstance(by, str) else list(dict.fromkeys(by))

@@ -80,6 +80,8 @@ def plot_survival(
     if len(units) != 1 or units[0] not in UNITS:
         msg = f"of={', '.join(map(str, units)) or 'NA'}: expected one of {', '.join(list(UNITS)[:3])} in all rows"
         raise SettingError(msg)
+    if "by_success" in frame:
+        frame = frame.assign(by_success=frame["by_success"].map({True: "success", False: "failure"}))
     groups = [str(name) for name in frame.columns[: list(frame.columns).index("of")]]
     most = len(palette.GROUP_LOOKS) if ax is not None else MAX_PANELS
     parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups, most)]

@@ -10,14 +10,15 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
-from boolab.core.text import NO_MATH, WIDTH, aligned, clean, count, shorten, shorten_apart, wrapped
+from boolab.core.text import NAME_CHARS, NO_MATH, WIDTH, aligned, clean, count, shorten, shorten_apart, wrapped
 from boolab.frames.dtypes import Cell, Cells, cells, is_missing, well_formed_cell
 
 _ROWS = 20  # rows of a table that is shown
+_IDS: Final = ("run", "run_id")  # the columns whose texts are searched for elsewhere: they are never cut
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,16 +121,17 @@ def _cell(value: object) -> str:
     return shorten(value)
 
 
-def _column(values: Sequence[object]) -> list[str]:
-    """The cells of a column; texts that differ are shown so that they differ."""
-    names = shorten_apart(value for value in values if isinstance(value, str))
+def _column(values: Sequence[object], *, whole: bool = False) -> list[str]:
+    """The cells of a column; texts that differ are shown so that they differ, or whole."""
+    texts = [value for value in values if isinstance(value, str)]
+    names = {text: clean(text) for text in texts} if whole else shorten_apart(texts)
     return [names[value] if isinstance(value, str) else _cell(value) for value in values]
 
 
 def _cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]], str]:
     """Column names, rows, and a sentence about rows that are not shown."""
     head = frame.head(_ROWS)
-    columns = [_column(head.iloc[:, place].tolist()) for place in range(head.shape[1])]
+    columns = [_column(head.iloc[:, place].tolist(), whole=name in _IDS) for place, name in enumerate(head.columns)]
     hidden = len(frame) - len(head)
     rest = f"{count(hidden, 'further row')} not shown." if hidden else ""
     return [shorten(name) for name in frame.columns], [list(row) for row in zip(*columns, strict=True)], rest
@@ -139,8 +141,9 @@ def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns side by side, as many as fit; a line below names the others."""
     columns = [[name, *cells] for name, cells in zip(header, zip(*rows, strict=True), strict=True)]
     widths = [max(map(len, column)) for column in columns]
+    ids = sum(max(0, width - NAME_CHARS) for name, width in zip(header, widths, strict=True) if name in _IDS)
     fit, used = 0, 0
-    while fit < len(widths) and (not fit or used + widths[fit] <= WIDTH):
+    while fit < len(widths) and (not fit or used + widths[fit] <= WIDTH + ids):
         used += widths[fit] + 2
         fit += 1
     words = [n for n, (_, cell, *_) in enumerate(columns) if cell != "NA" and not cell.lstrip("-")[:1].isdigit()]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,12 +21,12 @@ from boolab.core.text import all_of, count, level, percent
 from boolab.core.types import Run, Scope
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
-from boolab.frames.dtypes import FLOAT, INT, TEXT
-from boolab.frames.runs import as_runs
+from boolab.frames.dtypes import FLOAT, INT, TEXT, is_missing
+from boolab.frames.runs import as_runs, by_columns
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import Array, ClusterBootstrap, check_confidence
 from boolab.stats.survival_curves import Share, curve, logrank
-from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, group_name, grouped, keys_of, units_of
+from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, group_name, grouped, units_of
 
 Measure: TypeAlias = Literal["steps", "tool_calls", "tokens"]
 
@@ -54,6 +54,8 @@ _TABLE: dict[str, str] = {
     **dict.fromkeys(("n", "ended", "censored", "median", "median_low", "median_high"), INT),
     **dict.fromkeys(("success", "failure"), FLOAT),
 }
+LABEL: Final = "success"
+"""The column by which groups can be compared, though it is known only after a run."""
 _TESTS: dict[str, str] = {
     **dict.fromkeys(("first", "second"), TEXT),
     **dict.fromkeys(("n_first", "n_second"), INT),
@@ -75,7 +77,8 @@ def survival(
     Args:
         runs: Runs, or a frame with a row for each run, as `runs_df` makes it.
         of: What is counted: "steps", "tool_calls" or "tokens" (input and output, without a wrap-up).
-        by: A column of `runs_df`, or several, to compare: an agent, a model, a swept setting.
+        by: A column of `runs_df`, or several, to compare: an agent, a model, a swept setting, or `success`: how much
+            longer failures are. A column that the result has itself is called `by_success` and so on there.
         scope: "turn" counts each turn of a session by itself, "run" whole sessions, "auto" as the harness of each
             run's source counts.
         confidence: Of the pointwise intervals.
@@ -106,10 +109,11 @@ def survival(
     if of not in OF:
         msg = f"of={of!r}: expected one of {', '.join(OF)}"
         raise SettingError(msg)
-    keys = keys_of(by, {*_COLUMNS, *_TABLE})
+    keys = by_columns(by)
+    named = [f"by_{key}" if key in _COLUMNS or key in _TABLE else key for key in keys]
     data = runs if isinstance(runs, pd.DataFrame) else as_runs(runs)
     column, thing = OF[of]
-    units = units_of(data, scope=scope, by=by, measures=[column])
+    units = units_of(data, scope=scope, by=[key for key in keys if key != LABEL], measures=[column])
     known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
     groups = [_Group(values, rows, keys, column, confidence) for values, rows in grouped(known, keys) if len(rows)]
     tests = _compared(groups, known, keys, column)
@@ -117,14 +121,14 @@ def survival(
     words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", thing, confidence)
     return Finding(
         title=f"How many {thing}s a {words.noun} takes",
-        frame=of_set(frame_of(keys, [values for values, _ in rows], _COLUMNS, [row for _, row in rows]), data),
+        frame=of_set(frame_of(named, [values for values, _ in rows], _COLUMNS, [row for _, row in rows]), data),
         sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
         notes=(
             *words.left_out(known, units),
             *words.labels(known, sessions=_labelled_sessions(data, units)),
             *words.limits(groups, known),
         ),
-        table=frame_of(keys, [group.keys for group in groups], _TABLE, [group.summary() for group in groups]),
+        table=frame_of(named, [group.keys for group in groups], _TABLE, [group.summary() for group in groups]),
         tests=tests,
     )
 
@@ -136,7 +140,7 @@ class _Group:
         self, values: tuple[Any, ...], units: pd.DataFrame, keys: Sequence[str], column: str, confidence: float
     ) -> None:
         self.keys = values
-        self.name = group_name(values)
+        self.name = group_name(map(_label_name, keys, values))
         self.index = units.index
         self.over = units["ended"].to_numpy(bool)
         self.n, self.censored = len(self.over), int((~self.over).sum())
@@ -178,6 +182,13 @@ class _Group:
         out: dict[str, Any] = {"n": self.n, "ended": self.n - self.censored, "censored": self.censored}
         out |= dict(zip(("median", "median_low", "median_high"), medians, strict=True))
         return out | {kind: self.share(kind).value[-1] for kind in ("success", "failure")}
+
+
+def _label_name(key: str, value: object) -> object:
+    """A value of a group; a label as a word."""
+    if key != LABEL:
+        return value
+    return "no label" if is_missing(value) else "success" if value else "failure"
 
 
 def _compared(groups: list[_Group], units: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from boolab.counterfactuals.scopes import check_scope, scopes_of
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing
 from boolab.frames.recording import is_final
-from boolab.frames.runs import Runs, as_runs, by_columns, known_sum, turns_of
+from boolab.frames.runs import Runs, as_runs, by_columns, known_sum, taken_name, turns_of
 from boolab.frames.tables import columns_of_runs, dollars
 
 Data: TypeAlias = Runs | pd.DataFrame
@@ -169,8 +169,7 @@ def keys_of(by: str | Sequence[str] | None, taken: Collection[str]) -> list[str]
     keys = by_columns(by)
     for key in keys:
         if key in taken:
-            msg = f"by={key!r}: the result has a column of this name: rename yours in the runs or the frame"
-            raise SettingError(msg)
+            raise SettingError(f"by={key!r}: {taken_name(key)}")
     return keys
 
 

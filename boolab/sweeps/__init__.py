@@ -2,5 +2,5 @@
 
 It imports `boolab.engine`, `boolab.parallel`, `boolab.store` and what is below them. Read `driver` first: `sweep()`.
 `cells` is the plan, `task` runs a part of it, `dispatch` sends tasks to workers, `reuse` takes results from other
-cells, `progress` shows it, and `notes` says what else decided its numbers.
+cells, `progress` shows it, and `notes` names what else decided its numbers.
 """

@@ -111,7 +111,10 @@ def test_subagents_have_limits_of_their_own() -> None:
         ["a", 4, "exceeded"],
         ["root", 5, "never near"],
     ]
-    assert any("1 run of subagents had none" in note for note in audit.notes)
+    (note,) = (note for note in audit.notes if "no declared limit" in note)
+    assert (
+        note == "1 of 3 runs had no declared limit, 1 of them of subagents (plan): a limit counts for one agent alone."
+    )
     every = bl.audit(runs, {"*": {"max_turns": 5}, "explore": {"max_turns": 4}})
     assert dict(zip(every["run_id"], every["declared"], strict=True)) == {"root": 5, "a": 4, "b": 5}
 
@@ -308,3 +311,11 @@ def test_a_cap_at_which_a_run_ended_by_itself_stops_none_in_audit_and_counterfac
 def test_a_turn_that_ended_at_a_limit_may_have_been_stopped_though_the_run_finished() -> None:
     run = logged_run("claude_code", [1, 1, 1, 0], turns=[4])
     assert row(bl.audit(run, {"max_turns": 3}))["verdict"] == "at limit"
+
+
+def test_audit_never_cuts_the_id_of_a_run() -> None:
+    names = [f"7f2abd2d-7cfc-44{n}a-8bdd-3ca8d14e02e{n}" for n in range(3)]
+    runs = [logged_run("claude_code", [1] * 9, run_id=name) for name in names]
+    text = str(bl.audit(runs, {"max_turns": 5}))
+    assert all(name in text for name in names)
+    assert "counted" in text.partition("Further columns")[0]

@@ -267,3 +267,16 @@ def test_the_examples_of_demo_are_understood() -> None:
     # tests/cli/test_main.py runs them.
     for example in (*examples("boolab"), *examples("boolab demo")):
         assert parser_of(*COMMANDS).parse_args(words(example)).run is not None
+
+
+def test_export_names_only_the_target_as_required(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["export"])
+    assert plain(capsys.readouterr().err).endswith("the following arguments are required: TARGET")
+
+
+@pytest.mark.parametrize("words", [["--max-turns", "3"], ["--max-turns=3"]])
+def test_audit_leads_to_its_option_for_limits(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["audit", "logs", *words])
+    assert "did you mean --limit max_turns=3?" in capsys.readouterr().err

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from boolab.core.types import Run, Step, Usage
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
+from boolab.plots.survival import plot_survival
 from boolab.stats.survival import holm, survival
 from boolab.stats.units import UNIT_COLUMNS, clusters_of, units_of
 from tests.support.helpers import call, distinct, play
@@ -256,7 +258,6 @@ def test_names_from_logs_are_not_markup() -> None:
     [
         ({"of": "days"}, "of='days'"),
         ({"by": "colour"}, "no such column"),
-        ({"by": "success"}, "a column of this name"),
         ({"by": "stop_reason"}, "only after a run"),
         ({"scope": "step"}, "scope='step'"),
         ({"confidence": 95}, "between 0 and 1"),
@@ -274,3 +275,15 @@ def test_a_frame_cannot_tell_turns_apart() -> None:
     assert survival(frame, scope="run")["time"].tolist() == [4]
     with pytest.raises(SettingError, match="no column 'n_steps'"):
         survival(pd.DataFrame({"stop_reason": ["finished"]}))
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_failures_are_compared_with_successes(*, as_frame: bool) -> None:
+    lengths = [(label, 1 + n % 3 + 4 * (not label)) for label in (True, False) for n in range(8)]
+    runs = [replace(play(distinct(steps)), success=label) for label, steps in lengths]
+    found = survival(runs_df(runs) if as_frame else runs, by="success")
+    assert found.table is not None
+    medians = dict(zip(found.table["by_success"], found.table["median"], strict=True))
+    assert medians == {False: 7, True: 3}
+    assert "Runs of success end sooner than those of failure" in " ".join(found.sentences)
+    assert "(success) to 7 (failure)" in plot_survival(found, ax=Figure().subplots()).get_title(loc="left")
