@@ -84,7 +84,9 @@ class StepBuilder:
     @property
     def complete(self) -> bool:
         """Whether it has calls, and each of them has a result."""
-        return bool(self.calls) and all(result is not None for _, result in self.distinct_calls())
+        if not self._repeats_calls():
+            return bool(self.calls) and None not in self.results
+        return all(result is not None for _, result in self.distinct_calls())
 
     def distinct_calls(self) -> list[tuple[ToolCall, ToolResult | None]]:
         """The calls with their results, each once: one that was written again under its id has the same result or none.
@@ -92,7 +94,7 @@ class StepBuilder:
         Real logs also have ids that repeat within a response, with results that differ: these are calls of their own.
         """
         pairs = list(zip(self.calls, self.results, strict=True))
-        if len({call.id for call in self.calls}) == len(pairs):
+        if not self._repeats_calls():
             return pairs
         kept: list[tuple[ToolCall, ToolResult | None]] = []
         for call, result in pairs:
@@ -109,6 +111,9 @@ class StepBuilder:
             else:
                 kept.append((call, result))
         return kept
+
+    def _repeats_calls(self) -> bool:
+        return len(self.calls) > 1 and len({call.id for call in self.calls}) < len(self.calls)
 
     def begin_record(self) -> None:
         """Note that another record of the log is about this response: what it has already is not added again."""
@@ -163,7 +168,9 @@ class StepBuilder:
 
     def build(self, index: int, origin: int | None, model: str = "") -> Step:
         """The step of a run of this model. Its times count from `origin`."""
-        calls, results = zip(*self.distinct_calls(), strict=True) if self.calls else ((), ())
+        calls, results = tuple(self.calls), tuple(self.results)
+        if self._repeats_calls():
+            calls, results = zip(*self.distinct_calls(), strict=True)
         response = Response(
             "\n".join(self.text),
             calls,
@@ -645,6 +652,9 @@ def distinct(steps: Sequence[StepBuilder]) -> list[StepBuilder]:
     A copy without an id of its own has the time and the content of an earlier response. The log goes back in time with
     it, or it follows at once and its time is known to the millisecond: two responses of one second may say the same.
     """
+    times = [step.time for step in steps]
+    if len(set(times)) == len(times) or times.count(None) == len(times):
+        return list(steps)
     by_time: dict[int, list[StepBuilder]] = {}
     kept: list[StepBuilder] = []
     for step in steps:

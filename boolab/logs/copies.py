@@ -35,7 +35,7 @@ from boolab.core.types import (
     response_message,
     results_message,
 )
-from boolab.logs.identity import Marks, is_unique, marks_of, shared_steps
+from boolab.logs.identity import Marks, first_keys, is_unique, marks_of, shared_steps
 
 SESSIONS: Final = frozenset({"claude_code", "cline", "codex", "gemini", "opencode", "pi"})
 """The sources whose harnesses copy the history of a session into another one."""
@@ -84,17 +84,26 @@ class _Known:
     facts: tuple[str, str, bool | None]
     path: str
     kind: _Kind
-    marks: Marks
+    keys: list[int]
+    """What a copy has too, at least one of them."""
     anchors: list[int]
     number: int
     run: Run | None
     """None once it was handed on."""
+    known_marks: Marks | None = None
     same_as: _Known | None = None
     """The run that this one is a copy of."""
     branch: tuple[_Known, int] | None = None
     """The run whose history it began with, and the last of its steps that both have."""
     shared: int = 0
     """How many of its first steps the other run has."""
+
+    @property
+    def marks(self) -> Marks:
+        """The digests of its steps, made when they are needed, or before the run is handed on."""
+        if self.known_marks is None:
+            self.known_marks = marks_of(_handed(self.run))
+        return self.known_marks
 
     @property
     def is_facts(self) -> bool:
@@ -133,34 +142,49 @@ class Copies:
         self._repeats: Counter[tuple[str, str]] = Counter()
         """How many runs of a file say the same as runs of another one."""
 
-    def settle(self, found: Sequence[Found]) -> tuple[list[list[Run]], list[Note]]:
-        """The runs that count, for each that was found one or none; and what there is to report about the files."""
-        taken = [self._known(one) for one in found]
+    def settle(self, found: Sequence[Found], *, last: bool = False) -> tuple[list[list[Run]], list[Note]]:
+        """The runs that count, for each that was found one or none; and what there is to report about the files.
+
+        Args:
+            found: The runs of files that may be related.
+            last: Whether no others follow, so that these need not be remembered.
+        """
+        taken = [self._known(one, alone=last) for one in found]
+        keys = [key for one in taken for key in set(one.keys)]
         notes: list[Note] = []
-        for one in sorted(taken, key=_order(taken)):
-            if one.kind >= _Kind.OWN:
-                self._take_own(one, notes)
-            else:
-                self._take(one, notes)
+        if len(set(keys)) < len(keys) or not self._by_key.keys().isdisjoint(keys):
+            for one in sorted(taken, key=_order(taken)):
+                (self._take_own if one.kind >= _Kind.OWN else self._take)(one, notes)
+        elif not last:
+            for one in taken:
+                self._add(one)
         runs = [[] if one.same_as is not None else [_counted(one)] for one in taken]
-        for one, counted in zip(taken, runs, strict=True):
-            if one.branch is not None and counted:  # as an export has it
-                self._add(replace(one, marks=marks_of(counted[0]), anchors=[], run=None))
-        for one in taken:
-            one.run = None
+        if not last:
+            self._remember(taken, runs)
         for (path, home), number in self._repeats.items():
             equal = f"{count(number, 'run')} {'has' if number == 1 else 'have'}"
             notes.append(Note(path, _REPEATS.format(equal, home)))
         self._repeats.clear()
         return runs, [*notes, *_copy_notes(taken)]
 
-    def _known(self, found: Found) -> _Known:
+    def _remember(self, taken: Sequence[_Known], runs: Sequence[Sequence[Run]]) -> None:
+        """Keep the digests of runs, and forget the runs."""
+        for one, counted in zip(taken, runs, strict=True):
+            if one.branch is not None and counted:  # as an export has it
+                (run,) = counted
+                own = replace(one, known_marks=marks_of(run), keys=[*one.keys[:1], *first_keys(run)], anchors=[])
+                own.run = None
+                self._add(own)
+            if one.same_as is None:
+                _ = one.marks
+            one.run = None
+
+    def _known(self, found: Found, *, alone: bool) -> _Known:
         run = found.run
-        marks = marks_of(run)
         kind = _Kind.CONVERSION if run.source == "atif" else _Kind.NATIVE
         if found.written:
             kind = _Kind.FACTS if run.prints else _Kind.OWN
-        return _Known(
+        known = _Known(
             run_id=run.run_id,
             log_id=run.log_id,
             source=run.source,
@@ -169,11 +193,17 @@ class Copies:
             facts=(run.model, run.task, run.success),
             path=found.path,
             kind=kind,
-            marks=marks,
+            keys=[hash(("run", run.run_id))],
             anchors=_anchors(run),
             number=next(self._numbers),
             run=run,
         )
+        if kind < _Kind.OWN:
+            known.keys += first_keys(run)
+            known.keys += [hash(("log", name)) for name in (known.log_id, known.lineage) if name]
+            if not alone and (texts := known.marks.texts):
+                known.keys.append(hash(("texts", texts)))
+        return known
 
     def _take_own(self, one: _Known, notes: list[Note]) -> None:
         """Take a run that boolab wrote: it is what it was, so that it is left out, or stays as it is."""
@@ -218,7 +248,7 @@ class Copies:
 
     def _candidates(self, one: _Known) -> list[tuple[_Known, int]]:
         seen: dict[tuple[int, int], tuple[_Known, int]] = {}
-        for key in _keys(one):
+        for key in one.keys:
             for other, at in self._by_key.get(key, ()):
                 if other.same_as is None:
                     seen.setdefault((other.number, at), (other, at))
@@ -274,7 +304,7 @@ class Copies:
         self._kin.setdefault(one.run_id, set()).add(other.run_id)
 
     def _add(self, one: _Known) -> None:
-        for key in _keys(one):
+        for key in one.keys:
             self._by_key.setdefault(key, []).append((one, 0))
         for at in one.anchors:
             for key in one.marks.keys(at):
@@ -296,22 +326,6 @@ def _order(taken: Sequence[_Known]) -> Callable[[_Known], tuple[Any, ...]]:
         return one.kind, depth(one), bool(times) and times[0] < 0, times, one.number
 
     return key
-
-
-def _keys(one: _Known) -> list[int]:
-    """What a copy of a run has too, at least one of them."""
-    marks = one.marks
-    found = [hash(("run", one.run_id)), hash(("texts", marks.texts))]
-    if one.log_id:
-        found.append(hash(("log", one.log_id)))
-    if one.lineage:
-        found.append(hash(("log", one.lineage)))
-    if marks.n_steps:
-        found += marks.keys()
-        first = next((place for place, unique in enumerate(marks.ids) if unique), 0)
-        if first:
-            found += marks.keys(first)
-    return found
 
 
 def _anchors(run: Run) -> list[int]:
@@ -348,11 +362,15 @@ def _copy_notes(taken: Sequence[_Known]) -> list[Note]:
     return notes
 
 
-def _counted(one: _Known) -> Run:
-    run = one.run
+def _handed(run: Run | None) -> Run:
     if run is None:
-        msg = "a run is counted before it is handed on"
+        msg = "the run was handed on"
         raise ValueError(msg)
+    return run
+
+
+def _counted(one: _Known) -> Run:
+    run = _handed(one.run)
     if one.branch is None:
         return run
     origin, step = one.branch

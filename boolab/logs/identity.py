@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from boolab.core.types import Run, Step
+from boolab.core.types import Run, ToolCall
 
 _PIECE: Final = re.compile(r"[A-Za-z0-9]{8,}")
 _MIN_DIGITS: Final = 2
 _MIN_TIME_DIGITS: Final = 10
 _NONE: Final = 0
 _UNKNOWN: Final = -1
+_SOON: Final = 8
+_MAX_MS: Final = 2**60
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -52,7 +54,7 @@ class Marks(NamedTuple):
         contents: Of the text and the calls.
         starts: When it was requested, in milliseconds since 1970.
         ends: When it was complete.
-        figures: Of all that facts keep of the steps: usage, times and tools.
+        figures: Of all that facts keep of the steps: usage, times and numbers of calls.
         prompt: Of the messages before the first step.
         texts: Of all texts, where the run has neither ids nor times; else 0.
     """
@@ -87,50 +89,57 @@ class Marks(NamedTuple):
                 yield hash(("time", self.contents[step], times[step]))
 
 
-def marks_of(run: Run) -> Marks:
-    """The digests of a run."""
-    arrays = [array("q") for _ in range(5)]
-    ids, names, contents, starts, ends = arrays
+def first_keys(run: Run) -> list[int]:
+    """The keys of a run's beginning: of its first step, and of the first one of the next few whose ids are unique."""
+    marks = marks_of(run, _SOON)
+    if not marks.n_steps:
+        return []
+    first = next((place for place, unique in enumerate(marks.ids) if unique), 0)
+    return [*marks.keys(), *(marks.keys(first) if first else ())]
+
+
+def marks_of(run: Run, steps: int | None = None) -> Marks:
+    """The digests of a run; of its first steps alone, if a number is given."""
+    ids: list[int] = []
+    names: list[int] = []
+    contents: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    figures: list[object] = []
     began = None if run.started_at is None else _epoch_ms(run.started_at)
-    for step in run.steps:
-        response = step.response
-        unique, other = _ids_of(step)
-        ids.append(unique)
-        names.append(other)
-        contents.append(hash((response.text.strip(), *[call[1:] for call in response.tool_calls])))
-        if began is None or step.start_ms is None:
-            starts.append(_UNKNOWN)
-            ends.append(_UNKNOWN)
+    for _, _, start, duration, took, response, *_ in run.steps[:steps]:
+        calls = response.tool_calls
+        name = response.id
+        if name and is_unique(name):
+            ids.append(hash(name))
+            names.append(_NONE)
         else:
-            starts.append(began + step.start_ms)
-            ends.append(_UNKNOWN if step.model_ms is None else began + step.start_ms + step.model_ms)
-    figures = hash(tuple([
-        (step.start_ms, step.duration_ms, step.response.usage, *[call.name for call in step.response.tool_calls])
-        for step in run.steps
-    ]))  # fmt: skip
+            ids.append(_calls_ids(calls) if calls else _NONE)
+            names.append(hash(name) if name else _NONE)
+        contents.append(hash((response.text, *[call[1:] for call in calls])))
+        figures.append((start, duration, response.usage, len(calls)))
+        known = began is not None and start is not None and abs(start) + abs(took or 0) < _MAX_MS
+        starts.append(began + start if known else _UNKNOWN)  # type: ignore[operator] # both are known
+        ends.append(began + start + took if known and took is not None else _UNKNOWN)  # type: ignore[operator]
     prompt = hash(run.prompt)
     texts = _NONE
-    if not any(ids) and not any(names) and all(time == _UNKNOWN for time in starts):
-        results = tuple([result and result.content for step in run.steps for result in step.results])
-        texts = hash((prompt, run.inputs, contents.tobytes(), results))
-    return Marks(ids, names, contents, starts, ends, figures, prompt, texts)
+    if steps is None and began is None and not any(ids) and not any(names):
+        results = [result and result.content for step in run.steps for result in step.results]
+        texts = hash((prompt, run.inputs, *contents, *results))
+    ids_, names_, contents_, starts_, ends_ = (array("q", values) for values in (ids, names, contents, starts, ends))
+    return Marks(ids_, names_, contents_, starts_, ends_, hash(tuple(figures)), prompt, texts)
 
 
 def _epoch_ms(time: datetime) -> int:
     return round(((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH).total_seconds() * 1000)
 
 
-def _ids_of(step: Step) -> tuple[int, int]:
-    """The digest of a response's unique id, or of its calls' ids; and that of its other id."""
-    response = step.response
-    if response.id:
-        return (hash(response.id), _NONE) if is_unique(response.id) else (_calls_ids(step), hash(response.id))
-    return _calls_ids(step), _NONE
-
-
-def _calls_ids(step: Step) -> int:
-    calls = step.response.tool_calls
-    return hash(tuple([call.id for call in calls])) if calls and all(is_unique(call.id) for call in calls) else _NONE
+def _calls_ids(calls: Sequence[ToolCall]) -> int:
+    """A digest of the ids of calls; 0 unless all of them are unique."""
+    for call in calls:
+        if not is_unique(call.id):
+            return _NONE
+    return hash(tuple([call.id for call in calls]))
 
 
 class Shared(NamedTuple):

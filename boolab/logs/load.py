@@ -331,7 +331,7 @@ def _read(
                         taken.append((one, row, new))
                         n_read += row.skipped is None
                     advance(one.file.stat.st_size)
-                for one, row, new in _without_copies(copies, taken):
+                for one, row, new in _without_copies(copies, taken, last=len(found) == 1):
                     yield one.place, *(_with_prices(row, new) if prices else (row, new))
 
 
@@ -368,11 +368,12 @@ def _groups(looked: Sequence[_Looked]) -> Iterator[list[_Looked]]:
 
 
 def _without_copies(
-    copies: Copies, taken: Sequence[tuple[_Looked, FileRow, Sequence[Run]]]
+    copies: Copies, taken: Sequence[tuple[_Looked, FileRow, Sequence[Run]]], *, last: bool
 ) -> Iterator[tuple[_Looked, FileRow, list[Run]]]:
     """The rows and the runs of a group of files, each run once, with warnings about copies."""
+    every = [Found(run, row.path, one.written) for one, row, new in taken for run in new]
     try:
-        settled, notes = copies.settle([Found(run, row.path, one.written) for one, row, new in taken for run in new])
+        settled, notes = copies.settle(every, last=last)
     except Exception as error:  # noqa: BLE001 - logs are untrusted: none of these runs is lost, and others follow
         for one, row, new in taken:
             why = _warn(f"{row.path}: copies of its runs cannot be looked for ({type(error).__name__}: {error})")

@@ -881,8 +881,11 @@ def _endings_in(path: Path) -> dict[str, _Ending]:
 
 def _digest(block: object) -> int:
     """What identifies a block within its response: the id of a call, else its content."""
+    if isinstance(block, str):
+        return hash(block)
     part = mapping(block)
-    return hash(text(part.get("id")) or text(part.get("signature")) or json_text(block))
+    named = text(part.get("id")) or text(part.get("text")) or text(part.get("signature"))
+    return hash(named or json_text(block))
 
 
 def _kind(line: Mapping[str, Any], content: Sequence[str], *, answers: bool) -> str:
