@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from boolab.errors import RunFormatError
 from boolab.io.files import read_file, size_of
-from boolab.io.packed import PACKED, DamagedFile, unpacked
+from boolab.io.packed import DamagedFile, is_packed, unpacked
 
 MAX_LINE: Final = 64 * 2**20
 """The longest line that is read, in bytes."""
@@ -222,11 +222,14 @@ def json_values(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] 
 
 def _has_lines(path: Path) -> bool:
     """Whether the first line that is not blank is a JSON value of its own, and another line follows."""
-    named_lines = path.name.endswith((".jsonl", PACKED))
-    with unpacked(path) as file:
-        first = next((line for line in iter(lambda: file.readline(MAX_LINE + 1), b"") if not line.isspace()), b"")
-        if len(first) > MAX_LINE or all(part.isspace() for part in iter(lambda: file.readline(_BLOCK), b"")):
-            return named_lines
+    named_lines = path.name.endswith(".jsonl") or is_packed(path.name)
+    try:
+        with unpacked(path) as file:
+            first = next((line for line in iter(lambda: file.readline(MAX_LINE + 1), b"") if not line.isspace()), b"")
+            if len(first) > MAX_LINE or all(part.isspace() for part in iter(lambda: file.readline(_BLOCK), b"")):
+                return named_lines
+    except DamagedFile:
+        return True
     first = first.removeprefix(b"\xef\xbb\xbf").strip()
     return _is_whole(first) or (named_lines and first not in (b"{", b"["))
 

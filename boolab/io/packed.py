@@ -1,4 +1,4 @@
-"""JSON Lines that may be packed with bzip2, or be UTF-16, as bytes to read, within limits.
+"""JSON Lines that may be packed with bzip2, gzip or Zstandard, or be UTF-16, as bytes to read, within limits.
 
 What a packed file holds is unpacked in pieces and counted, because a small one can hold any amount.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import bz2
 import io
-from collections.abc import Iterator
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol, cast
 
 from typing_extensions import Buffer
 
@@ -19,7 +22,7 @@ from boolab.io.encodings import in_utf8
 from boolab.io.files import open_file, size_of
 
 PACKED: Final = ".jsonl.bz2"
-"""The end of a packed file's name. Other packed files are not opened."""
+"""The end of the name of a packed file that boolab writes."""
 
 MAX_RATIO: Final = 250
 """The largest ratio of unpacked bytes to the file's size. Logs of Inspect have 3 to 15, runs of a simulated model with
@@ -32,6 +35,81 @@ MAX_TOTAL: Final = 4 * 2**30
 """How many unpacked bytes any file may have, however large."""
 
 _BLOCK: Final = 2**18
+
+
+class _Decompressor(Protocol):
+    """What unpacks one piece of a file; `bz2.BZ2Decompressor` is one."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _Gzip:
+    """A decompressor of gzip with the interface of the others."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+        self._full = False
+        """Whether the last output was as long as it might be, so that more may wait."""
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._full and not self._inner.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        out = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+        self._full = len(out) == max_length
+        return out
+
+
+def _zstd() -> _Decompressor:
+    try:
+        module = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    except ImportError:
+        msg = "it is packed with Zstandard, which needs a package: pip install 'boolab[zstd]'"
+        raise RunFormatError(msg) from None
+    return cast("_Decompressor", module.ZstdDecompressor())
+
+
+_PACKINGS: Final[Mapping[str, Callable[[], _Decompressor]]] = {
+    PACKED: bz2.BZ2Decompressor,
+    ".jsonl.gz": _Gzip,
+    ".jsonl.zst": _zstd,
+}
+"""What unpacks a file, by the end of its name. Other packed files are not opened."""
+
+
+def is_packed(name: str) -> bool:
+    """Whether a file is unpacked while it is read, by its name.
+
+    Example:
+        >>> is_packed("rollout-1.jsonl.zst"), is_packed("report.json.zst")
+        (True, False)
+    """
+    return name.endswith(tuple(_PACKINGS))
+
+
+def unpacked_name(name: str) -> str:
+    """The name of what a packed file holds; of another file its own.
+
+    Example:
+        >>> unpacked_name("rollout-1.jsonl.zst"), unpacked_name("report.json")
+        ('rollout-1.jsonl', 'report.json')
+    """
+    return name.rpartition(".")[0] if is_packed(name) else name
 
 
 def most_unpacked(size: int) -> int:
@@ -67,12 +145,12 @@ class Unpacked:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[io.BufferedReader]:
-    """A file, open for reading; what it holds unpacked, if its name ends in `.jsonl.bz2`. UTF-16 is read as UTF-8.
+    """A file, open for reading; what it holds unpacked, if it `is_packed`. UTF-16 is read as UTF-8.
 
     Reading from a packed file raises a `RunFormatError` if it holds too much, and `DamagedFile` where it is damaged.
 
     Raises:
-        RunFormatError: if its text is UTF-32.
+        RunFormatError: if its text is UTF-32, or it is packed with Zstandard and no package unpacks that.
 
     Example:
         >>> import tempfile
@@ -83,8 +161,9 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
         b'agent'
     """
     with open_file(path) as file:
-        if path.name.endswith(PACKED):
-            yield io.BufferedReader(_Unpacking(file, Unpacked(path, size_of(file))), _BLOCK)
+        if is_packed(path.name):
+            packing = next(new for end, new in _PACKINGS.items() if path.name.endswith(end))
+            yield io.BufferedReader(_Unpacking(file, Unpacked(path, size_of(file)), packing), _BLOCK)
         else:
             yield in_utf8(file, path)
 
@@ -92,10 +171,11 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
 class _Unpacking(io.RawIOBase):
     """What a packed file holds, counted. `bz2.BZ2File` ignores damage that follows a whole piece."""
 
-    def __init__(self, file: BinaryIO, count: Unpacked) -> None:
+    def __init__(self, file: BinaryIO, count: Unpacked, packing: Callable[[], _Decompressor]) -> None:
         self._file = file
         self._count = count
-        self._piece: bz2.BZ2Decompressor | None = None
+        self._packing = packing
+        self._piece: _Decompressor | None = None
 
     def readable(self) -> bool:
         return True
@@ -111,10 +191,10 @@ class _Unpacking(io.RawIOBase):
             packed = self._more()
             if packed is None:
                 return 0
-            self._piece = self._piece or bz2.BZ2Decompressor()
+            self._piece = self._piece or self._packing()
             try:
                 data = self._piece.decompress(packed, len(place))
-            except OSError as error:
+            except Exception as error:  # each package has its own
                 msg = "its packed data are damaged"
                 raise DamagedFile(msg, path=self._count.path) from error
         self._count.take(len(data))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from boolab.core.types import Score
 from boolab.io.json_input import items, json_text, leading_values, mapping, whole
+from boolab.io.packed import unpacked_name
 
 _SNIFFED_LINES: Final = 20
 MAX_NAMED_CHARS: Final = 1_000
@@ -103,6 +104,16 @@ def effort_of(*values: object) -> str | None:
 def first_choice(response: object) -> Mapping[str, Any]:
     """The first of a response's `choices` in OpenAI's form; an empty object if there is none."""
     return mapping(next(iter(items(mapping(response).get("choices"))), None))
+
+
+def stem_of(path: Path) -> str:
+    """The name of a log's file without its suffix, and without that of its packing.
+
+    Example:
+        >>> stem_of(Path("sessions/rollout-1.jsonl.zst")), stem_of(Path("a.traj.json"))
+        ('rollout-1', 'a.traj')
+    """
+    return Path(unpacked_name(path.name)).stem
 
 
 def unique(run_id: str, seen: Counter[str]) -> str:

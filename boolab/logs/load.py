@@ -30,7 +30,7 @@ from boolab.errors import ReadWarning, RunFormatError, SettingError, near
 from boolab.io.checks import check_count, repr_of
 from boolab.io.files import no_file, user_path
 from boolab.io.json_input import Damage, Inconsistency, Warn
-from boolab.io.packed import DamagedFile, unpacked
+from boolab.io.packed import DamagedFile, is_packed, unpacked, unpacked_name
 from boolab.logs.atif_format import is_own
 from boolab.logs.checks import check_file, newer
 from boolab.logs.conversations import read_conversations
@@ -460,8 +460,8 @@ def log_suffixes() -> tuple[str, ...]:
 
 
 def log_names(folder: Path) -> Iterator[str]:
-    """The files of a folder, and of those in it, that may be logs, by their names: what `load_runs` opens there."""
-    return _under(folder, readers())
+    """The files of a folder, and of those in it, that may be logs that still grow, by their names."""
+    return (name for name in _under(folder, readers()) if not is_packed(name))
 
 
 def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
@@ -592,7 +592,7 @@ def _under(
         parts = {part for parts_of in inner for part in parts_of(folders)}
         folders[:] = sorted(set(folders) - parts)
         for name in sorted(names):
-            if name.endswith(suffixes) or (near and may_be_near_miss(name)):
+            if unpacked_name(name).endswith(suffixes) or (near and may_be_near_miss(name)):
                 yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
 
 
@@ -781,7 +781,7 @@ def _first_bytes(file: BufferedReader, size: int) -> bytes:
 
 
 def _at_home(path: Path, reader: Reader) -> bool:
-    name = str(path.absolute())
+    name = str(path.with_name(unpacked_name(path.name)).absolute())
     return any(fnmatch(name, os.path.expandvars(place).replace("~", "*", 1)) for place in reader.PLACES)
 
 

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from boolab.io.json_input import items, mapping, text
+from boolab.io.packed import is_packed
 from boolab.logs.fields import Head
 
 _Looks = Callable[[Head], bool]
@@ -183,15 +184,7 @@ _MAYBE: Final = re.compile(
         ]
     )
 )
-_PLACES_OF_PACKED: Final = NearMiss(
-    "codex (packed)",
-    "",
-    places=("$CODEX_HOME/sessions/**/rollout-*.jsonl.zst", "~/.codex/sessions/**/rollout-*.jsonl.zst"),
-)
-
-UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
-    one.harness: one.places for one in (*TABLE, _PLACES_OF_PACKED) if one.places
-}
+UNREAD: Final[Mapping[str, tuple[str, ...]]] = {one.harness: one.places for one in TABLE if one.places}
 """Where harnesses keep logs that no reader reads; those of the others are the `PLACES` of their readers."""
 
 _COMPANIONS: Final = (
@@ -208,7 +201,7 @@ def may_be_near_miss(name: str) -> bool:
     """Whether a file without the suffix of a log may be a near miss, by its name alone.
 
     Example:
-        >>> may_be_near_miss("rollout-1.jsonl.zst"), may_be_near_miss("main.py")
+        >>> may_be_near_miss("rollout-1.json.zst"), may_be_near_miss("main.py")
         (True, False)
     """
     return _MAYBE.search(name.lower()) is not None
@@ -218,8 +211,8 @@ def near_miss_by_name(path: str) -> str:
     """Why a file whose name looks like that of a log is not read; empty if it does not look so.
 
     Example:
-        >>> near_miss_by_name("sessions/rollout-1.jsonl.zst")
-        'packed with Zstandard, which is not unpacked: zstd -d makes it readable'
+        >>> near_miss_by_name("sessions/rollout-1.json.zst")
+        'packed with Zstandard, which is unpacked only where the name ends in .jsonl.zst: zstd -d makes it readable'
         >>> near_miss_by_name("a.jsonl")
         ''
     """
@@ -228,7 +221,7 @@ def near_miss_by_name(path: str) -> str:
         if any(_fits(path, name, pattern) for pattern in one.names):
             return one.why
     if found := _PACKED.search(name):
-        return _why_packed(found[0].rpartition(".")[2]) if not name.endswith(".jsonl.bz2") else ""
+        return "" if is_packed(name) else _why_packed(found[0].rpartition(".")[2])
     if _BACKUP.search(name):
         return "a backup or a part of a log by its name, which is not read: rename it to read it"
     return ""
@@ -236,7 +229,9 @@ def near_miss_by_name(path: str) -> str:
 
 def _why_packed(suffix: str) -> str:
     if suffix in ("zst", "zstd"):
-        return "packed with Zstandard, which is not unpacked: zstd -d makes it readable"
+        return (
+            "packed with Zstandard, which is unpacked only where the name ends in .jsonl.zst: zstd -d makes it readable"
+        )
     return f"packed (.{suffix}), which is not unpacked: unpack it to read it"
 
 

@@ -18,8 +18,8 @@ from boolab.logs.near_misses import TABLE, UNREAD, is_companion, may_be_near_mis
 from tests.support.samples import own, shared
 
 BY_NAME: Final = {
-    ".codex/sessions/2026/06/01/rollout-1.jsonl.zst": "packed with Zstandard",
-    "s.jsonl.gz": "packed (.gz)",
+    ".codex/sessions/2026/06/01/rollout-1.json.zst": "packed with Zstandard",
+    "s.json.gz": "packed (.gz)",
     "run.traj.json.xz": "packed (.xz)",
     "log.eval.zip": "packed (.zip)",
     "s.jsonl.bak": "a backup",
@@ -133,7 +133,7 @@ def test_a_log_in_the_place_of_a_companion_is_read(tmp_path: Path) -> None:
 
 
 def test_every_command_names_a_near_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    put(tmp_path / "rollout-1.jsonl.zst")
+    put(tmp_path / "rollout-1.json.zst")
     shutil.copyfile(own("codex/rollout-commands.jsonl"), tmp_path / "rollout-2.jsonl")
     commands = (
         ["import", "-o", str(tmp_path.parent / "runs.jsonl")],
@@ -164,7 +164,7 @@ def test_doctor_finds_roo_kilo_and_what_is_not_read(tmp_path: Path) -> None:
     found = {one.format: one for one in found_logs(tmp_path, environ={}) if one.files}
     assert {name: (one.files, one.readable) for name, one in found.items()} == {
         "cline": (3, True),
-        "codex (packed)": (1, False),
+        "codex": (1, True),
         "opencode (database)": (1, False),
     }
     assert UNREAD.keys() >= {one.harness for one in TABLE if one.places}

@@ -28,11 +28,13 @@ from boolab.logs.fields import (
     first_choice,
     named,
     scores_of,
+    stem_of,
     time_ms,
     unique,
 )
 from boolab.logs.limit_answers import limit_answer
 from boolab.logs.line_log import LineLog, read_lines
+from boolab.logs.snapshots import last_states
 
 Dialect: TypeAlias = Literal["anthropic", "cline", "openai"]
 
@@ -188,9 +190,17 @@ def follow_chats(path: Path, damage: Damage, source: str) -> LineLog:
                 complete.extend(chat.runs())
 
     def runs() -> list[Run]:
-        found = [*complete, *loose.runs()]
+        every = [*complete, *loose.runs()]
+        found = last_states(every)
+        if len(found) < len(every):
+            states = count(len(every) - len(found), "conversation")
+            remark = f"{states} of it are earlier states of others in it, and counted once"
+            damage.remarks += [remark] if remark not in damage.remarks else []
         seen: Counter[str] = Counter()
-        ids = [run.run_id or (path.stem if len(found) == 1 else f"{path.stem}/{n}") for n, run in enumerate(found, 1)]
+        ids = [
+            run.run_id or (stem_of(path) if len(found) == 1 else f"{stem_of(path)}/{n}")
+            for n, run in enumerate(found, 1)
+        ]
         return [replace(run, run_id=unique(run_id, seen)) for run, run_id in zip(found, ids, strict=True)]
 
     return LineLog(damage, take, runs)

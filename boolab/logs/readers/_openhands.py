@@ -18,7 +18,7 @@ from boolab.core.types import UNKNOWN_USAGE, Stop, Usage
 from boolab.io.json_input import items, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Figure
-from boolab.logs.fields import Head, effort_of, named, unique
+from boolab.logs.fields import Head, effort_of, named, stem_of, unique
 
 _ITERATIONS: Final = re.compile(r"max(?:imum)? iterations?(?: limit \(|: *)(\d{1,12})", re.IGNORECASE)
 _BUDGET: Final = re.compile(r"max(?:imum)? budget: *(\d{1,12}(?:\.\d{1,12})?)", re.IGNORECASE)
@@ -92,7 +92,7 @@ def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
     model = mapping(metadata.get("llm_config")) or mapping(metadata.get("llm"))
     number = whole(mapping(row.get("issue")).get("number"))
     task = text(row.get("instance_id")) or ("issue" if number is None else f"issue-{number}")
-    group = path.parent.name if path.stem.startswith("output") else path.stem
+    group = path.parent.name if stem_of(path).startswith("output") else stem_of(path)
     attempt = whole(row.get("attempt")) or 1
     return Row(
         unique(f"{group}/{task}" if attempt == 1 else f"{group}/{task}/{attempt}", seen),

@@ -47,11 +47,11 @@ from boolab.io.json_input import (
 )
 from boolab.logs.atif_format import EXTRA, is_own, run_of_trajectory
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, named
+from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, named, stem_of
 
 NAME: Final = "atif"
 SCOPE: Final = "turn"
-SUFFIXES: Final = (".jsonl", ".jsonl.bz2", ".json")
+SUFFIXES: Final = (".jsonl", ".json")
 TESTED: Final = "ATIF-v1.7"
 PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON objects with "schema_version": "ATIF-v1..." and "steps"'
@@ -93,7 +93,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
             except ValueError as error:
                 damage.note(number, str(error))
         else:
-            name, taken = f"{path.stem}/{len(runs) + 1}", {run.run_id for run in runs}
+            name, taken = f"{stem_of(path)}/{len(runs) + 1}", {run.run_id for run in runs}
             runs += runs_of(value, name, taken=taken, damage=damage)
     return runs
 

@@ -67,7 +67,7 @@ from boolab.io.json_input import (
 )
 from boolab.io.packed import unpacked
 from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, goes_back, unreadable
-from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, epoch_ms, named, one_line
+from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, epoch_ms, named, one_line, stem_of
 from boolab.logs.line_log import LineLog, read_lines
 from boolab.logs.readers._claude_stream import ENDED, StreamLines, is_stream_line, is_stream_result, state_result
 from boolab.logs.readers._sidecars import read_once, sidecar
@@ -355,12 +355,12 @@ class _Session:
         folder = self.path.with_suffix("") / _SUBAGENTS / _WORKFLOWS / name
         if not name.isprintable() or Path(name).name != name or folder.is_symlink() or not folder.is_dir():
             return []
-        names = sorted(path.stem.removeprefix("agent-") for path in folder.glob("agent-*.jsonl"))
+        names = sorted(stem_of(path).removeprefix("agent-") for path in folder.glob("agent-*.jsonl"))
         return [name for name in names if not name.startswith(_COMPACTION)]
 
     def _names(self) -> dict[str, str]:
         """The id of each session: the one in the file's name, where that is one of its own."""
-        stem = self.path.stem
+        stem = stem_of(self.path)
         del self.ids[""]
         if self._folder is not None:
             return {"": self._folder.name}
@@ -372,7 +372,7 @@ class _Session:
     def _agent(self, owner: str, chain: _Chain) -> str:
         if not owner:
             return NAME
-        if chain.agent or self.path.stem != f"agent-{owner}":
+        if chain.agent or stem_of(self.path) != f"agent-{owner}":
             return chain.agent or "subagent"
         return text(mapping(sidecar(self.path.with_suffix(".meta.json"))).get("agentType")) or "subagent"
 

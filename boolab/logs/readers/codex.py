@@ -1,5 +1,7 @@
 """Codex: `~/.codex/sessions/<year>/<month>/<day>/rollout-*.jsonl`; see `codex-rs/protocol` in github.com/openai/codex.
 
+Rollouts that are a week old are packed with Zstandard (`.jsonl.zst`), which the extra `zstd` reads.
+
 Lines of `{timestamp, type, payload}`. `response_item` lines are the input and output of the model. `event_msg` lines
 repeat them for a user interface, with more facts. Rollouts of the first half of 2025 have the items and the header
 (`session_meta`) as bare lines; those of the first, TypeScript version are one object, `{session, items}`.
@@ -41,7 +43,7 @@ from typing import Any, Final
 from boolab.core.types import UNKNOWN_USAGE, Run, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder, unreadable
-from boolab.logs.fields import Head, block_text, content_text, effort_of, epoch_ms, named, one_line
+from boolab.logs.fields import Head, block_text, content_text, effort_of, epoch_ms, named, one_line, stem_of
 from boolab.logs.line_log import LineLog, read_lines
 
 NAME: Final = "codex"
@@ -50,9 +52,13 @@ SUFFIXES: Final = (".jsonl", ".json")
 TESTED: Final = "0.146"
 PLACES: Final = (
     "$CODEX_HOME/sessions/**/*.jsonl",
+    "$CODEX_HOME/sessions/**/*.jsonl.zst",
     "~/.codex/sessions/**/*.jsonl",
+    "~/.codex/sessions/**/*.jsonl.zst",
     "$CODEX_HOME/archived_sessions/*.jsonl",
+    "$CODEX_HOME/archived_sessions/*.jsonl.zst",
     "~/.codex/archived_sessions/*.jsonl",
+    "~/.codex/archived_sessions/*.jsonl.zst",
     "~/.codex/sessions/rollout-*.json",
 )
 LOOKED_FOR: Final = 'JSON lines of {"timestamp", "type": "session_meta" | "response_item" | "event_msg", "payload"}'
@@ -306,7 +312,7 @@ class _Rollout:
         account = self.account
         if account.builder.is_empty:
             return []
-        run_id = text(self._meta.get("id")) or path.stem
+        run_id = text(self._meta.get("id")) or stem_of(path)
         agent, parent = _origin(self._meta)
         account.state_totals(forked=bool(self._meta.get("forked_from_id")) or parent is not None)
         stop = "aborted" if account.builder.truncated else account.stop()

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 from boolab.core.types import UNKNOWN_USAGE, Run, Usage
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, epoch_ms, one_line
+from boolab.logs.fields import Head, epoch_ms, one_line, stem_of
 from boolab.logs.line_log import LineLog, read_lines
 
 NAME: Final = "gemini"
@@ -200,7 +200,7 @@ class _Session:
         if builder.is_empty:
             return []
         log_id = text(self.header.get("sessionId"))
-        run_id = log_id or path.stem
+        run_id = log_id or stem_of(path)
         subagent = self.header.get("kind") == "subagent"
         folder = path.absolute().parent.name
         parent = folder if subagent and folder not in ("", "chats", run_id) else None

@@ -16,13 +16,14 @@ Other formats also have `messages`, with other keys beside them.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from boolab.core.types import Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage
-from boolab.io.packed import unpacked
+from boolab.io.packed import DamagedFile, unpacked
 from boolab.logs.fields import Head
 from boolab.logs.line_log import LineLog
 from boolab.logs.readers._chat import dialect, follow_chats, read_chats
@@ -55,7 +56,7 @@ def follow(path: Path, damage: Damage) -> LineLog:
 
 
 def _refuse_request(path: Path) -> None:
-    with unpacked(path) as file:
+    with unpacked(path) as file, suppress(DamagedFile):
         if _is_request(Head(file.read(_BEGINNING), path)):
             msg = (
                 "one request of a model, as OpenHands' SDK and LiteLLM log them: it repeats the messages of the "

@@ -50,7 +50,7 @@ from boolab.io.json_input import (
 )
 from boolab.io.packed import unpacked
 from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
-from boolab.logs.fields import Head, content_text, effort_of, named, one_line, time_ms
+from boolab.logs.fields import Head, content_text, effort_of, named, one_line, stem_of, time_ms
 
 NAME: Final = "opencode"
 SCOPE: Final = "turn"
@@ -205,7 +205,7 @@ def _exported(messages: Sequence[Any], damage: Damage) -> _Messages:
 def _stored(path: Path, session: Mapping[str, Any], damage: Damage) -> _Messages:
     """The messages of a session in the storage folder, in their order, with their parts."""
     store = _Store(path, damage)
-    ids = [text(session.get("id")), path.stem]
+    ids = [text(session.get("id")), stem_of(path)]
     folder = next((found for name in ids if (found := store.folder("message", name)) is not None), None)
     if folder is None:
         if store.folder("message") is None:

@@ -36,7 +36,7 @@ from boolab.core.types import UNKNOWN_USAGE, Run, Stop, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, named, one_line
+from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, named, one_line, stem_of
 from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, is_rejection, row_of
 
 NAME: Final = "openhands"
@@ -80,7 +80,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
         if isinstance(value, list):
             if not any(_is_event(event) for event in value[:20]):
                 raise RunFormatError(f"a trajectory of OpenHands is {LOOKED_FOR}", path=path, line=number)
-            runs += _Trajectory(value, Row(), damage).runs(path.stem)
+            runs += _Trajectory(value, Row(), damage).runs(stem_of(path))
         elif isinstance(value, dict) and ("history" in value or "instance_id" in value):
             row = row_of(value, path, seen)
             runs += _Trajectory(items(value.get("history")), row, damage).runs(row.run_id)

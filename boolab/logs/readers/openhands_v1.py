@@ -33,7 +33,7 @@ from typing import Any, Final
 from boolab.core.types import UNKNOWN_USAGE, Run, Stop
 from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, one_line
+from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, one_line, stem_of
 from boolab.logs.line_log import LineLog, read_lines
 from boolab.logs.readers._openhands import (
     Meter,
@@ -132,8 +132,8 @@ class _Conversations:
     def runs(self) -> list[Run]:
         path, found = self._path, [*self._rows]
         if self._single is not None:
-            name = path.parent.absolute().name if path.stem == "events" else path.stem
-            found.append((self._single, name or path.stem))
+            name = path.parent.absolute().name if stem_of(path) == "events" else stem_of(path)
+            found.append((self._single, name or stem_of(path)))
         self._damage.unrecognised = _UNRECOGNISED
         return [run for talk, run_id in found if (run := talk.run(run_id)) is not None]
 
@@ -159,7 +159,7 @@ def _conversation(path: Path, damage: Damage) -> tuple[_Conversation, str]:
             damage.note(1, f"{name} cannot be read ({error})")
             damage.truncated = number == found[-1][0]
     talk.set_status(state.get("execution_status", state.get("agent_status")))
-    return talk, text(state.get("id")) or path.parent.parent.absolute().name or path.stem
+    return talk, text(state.get("id")) or path.parent.parent.absolute().name or stem_of(path)
 
 
 class _Conversation:

@@ -28,7 +28,7 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import Run, StopReason, Usage
 from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, blocks_of, content_text, epoch_ms, named, one_line, time_ms
+from boolab.logs.fields import Head, blocks_of, content_text, epoch_ms, named, one_line, stem_of, time_ms
 from boolab.logs.line_log import LineLog, read_lines
 
 NAME: Final = "pi"
@@ -259,7 +259,7 @@ class _Session:
         if self.builder.is_empty:
             return []
         stop, error = (None, None) if self.builder.truncated else (self._ending, self._error)
-        run_id = self.id or path.stem
+        run_id = self.id or stem_of(path)
         return [
             self.builder.build(run_id, stop, agent=NAME, error=error, log_id=self.id, branched_from=self.branched_from)
         ]
