@@ -268,7 +268,7 @@ def test_error_about_copies_loses_no_run(tmp_path: Path, monkeypatch: pytest.Mon
     for name in "ab":
         session(tmp_path / f"{name}.jsonl", name=name)
 
-    def settle(*_: Any) -> Any:
+    def settle(*_: Any, **more: Any) -> Any:
         raise ZeroDivisionError("boom")
 
     monkeypatch.setattr("boolab.logs.copies.Copies.settle", settle)
