@@ -23,6 +23,8 @@ _OPENINGS: Final = tuple(
     for character in ("{", "[", "\r", "\n", " ")
 )
 """How JSON without a byte order mark begins. No UTF-8 text has a zero byte there."""
+_FIRST_OF_MARKS: Final = (b"\xff", b"\xfe")
+"""The first bytes of the marks that hold no zero byte."""
 _BLOCK: Final = 2**18
 
 
@@ -33,6 +35,8 @@ def encoding_of(start: bytes) -> str:
         >>> encoding_of(b"\xff\xfe{\x00"), encoding_of(b"\x00{\x00"), encoding_of(b'{"a"')
         ('utf-16-le', 'utf-16-be', '')
     """
+    if 0 not in start and not start.startswith(_FIRST_OF_MARKS):
+        return ""
     return next((encoding for mark, encoding in (*_MARKS, *_OPENINGS) if start.startswith(mark)), "")
 
 

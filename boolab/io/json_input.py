@@ -27,6 +27,7 @@ MAX_DOCUMENT: Final = 512 * 2**20
 MAX_REPORTED: Final = 10
 """How many damaged places of a file are reported, at most."""
 _NOTHING: Final = object()
+_NUMBER: Final = (int, float)  # a union would be made anew for each number
 _BLOCK: Final = 2**20
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE: Final = re.compile(
@@ -387,7 +388,7 @@ def whole(value: object) -> int | None:
         >>> whole(3), whole(2.0), whole(True), whole(-1), whole("3")
         (3, 2, None, None, None)
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+    if value is None or isinstance(value, bool) or not isinstance(value, _NUMBER) or not 0 <= value < 2**53:
         return None
     return int(value)
 
@@ -450,6 +451,6 @@ def micro(dollars: object) -> int | None:
         >>> micro(0.0125), micro(None), micro(-1)
         (12500, None, None)
     """
-    if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < 2**33:
+    if isinstance(dollars, bool) or not isinstance(dollars, _NUMBER) or not 0 <= dollars < 2**33:
         return None
     return round(dollars * 1_000_000)

@@ -139,7 +139,9 @@ class StepBuilder:
 
     def state(self, place: str, **figures: int | None) -> None:
         """Note figures that the log states as totals of this response."""
-        self.stated |= {(place, name): figure for name, figure in figures.items() if figure is not None}
+        for name, figure in figures.items():
+            if figure is not None:
+                self.stated[place, name] = figure
 
     @property
     def time(self) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -111,7 +112,7 @@ def implausible(run_id: str, source: str, steps: Sequence[Step]) -> list[Inconsi
         what = f"{nameless:,} of {count(len(calls), 'call')} {'has' if nameless == 1 else 'have'} no name"
         found.append(Inconsistency(run_id, what, len(calls), nameless))
     usages = [step.response.usage for step in steps]
-    repeated = sum(_is_repeated(*pair) for pair in pairwise(usages))
+    repeated = sum(_is_repeated(*pair) for pair in pairwise(usages)) if source in _CONVERTED else 0
     if source in _CONVERTED and repeated >= max(MIN_REPEATED, MIN_REPEATED_SHARE * len(usages)):
         what = (
             f"{repeated:,} of {count(len(usages), 'step')} have exactly the tokens of the step before: the log may "
@@ -158,6 +159,7 @@ def newer(versions: Iterable[str], tested: str) -> str:
     return newest if known and _numbers(newest)[: len(known)] > known else ""
 
 
+@lru_cache(maxsize=256)
 def _numbers(version: str) -> tuple[int, ...]:
     found = re.search(r"\d{1,9}(?:\.\d{1,9}){0,3}", version)
     return tuple(map(int, found[0].split("."))) if found else ()

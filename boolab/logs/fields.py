@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,10 +80,13 @@ def named(value: object) -> str | None:
         >>> named("2.1.11"), named("unknown"), named(" "), named(3)
         ('2.1.11', None, None, None)
     """
-    if not isinstance(value, str) or len(value) > MAX_NAMED_CHARS or not value.isprintable():
-        return None
+    return _word(value) if isinstance(value, str) and len(value) <= MAX_NAMED_CHARS else None
+
+
+@lru_cache(maxsize=256)
+def _word(value: str) -> str | None:
     word = value.strip()
-    return None if word.lower() in _UNNAMED else word
+    return None if not value.isprintable() or word.lower() in _UNNAMED else word
 
 
 def effort_of(*values: object) -> str | None:
@@ -95,6 +98,8 @@ def effort_of(*values: object) -> str | None:
     """
     for value in values:
         given = value.get("effort") if isinstance(value, dict) else value
+        if given is None:
+            continue
         found = str(number) if (number := whole(given)) is not None else named(given)
         if found is not None:
             return found
@@ -165,7 +170,8 @@ def instant(stamp: object) -> datetime | None:
         return None
     try:
         time = datetime.fromisoformat(stamp)
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+        zone = time.tzinfo
+        return time if zone is UTC else time.replace(tzinfo=UTC) if zone is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 

@@ -54,13 +54,15 @@ def trial_of(path: Path) -> Trial | None:
 
     It is the folder around the nearest `agent` folder above the log, or the log's own folder.
     """
-    parents = path.absolute().parents
-    homes = [parent.parent for parent in parents if parent.name == _AGENT]
+    place = path.absolute()
+    homes = [parent.parent for parent in place.parents if parent.name == _AGENT] if _AGENT in place.parts else []
     outer = [home.parent.parent for home in homes if home.parent.name == _STEPS]  # of a trial in several steps
-    for folder in (*homes, *outer, parents[0]):
+    for folder in (*homes, *outer, place.parent):
         result = mapping(sidecar(folder / _RESULT))
+        if not _is_trial(result) and folder not in homes:
+            continue
         found = Trial(folder, result if _is_trial(result) else {}, *_rewards(folder, result))
-        if found.result or (found.rewards and folder in homes):
+        if found.result or found.rewards:
             return found
     return None
 

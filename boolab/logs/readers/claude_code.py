@@ -157,9 +157,11 @@ def follow(path: Path, damage: Damage) -> LineLog:
     def take(number: int, value: object) -> None:
         if isinstance(value, str):
             return
-        for _, line in only_objects([(number, value)], damage):
+        for _, line in only_objects(((number, value),), damage):
             damage.note_kind(text(line.get("type")), _KINDS)
-            damage.versions.add(text(line.get("version")) or text(line.get("claude_code_version")))
+            version = line.get("version") or line.get("claude_code_version")
+            if isinstance(version, str):
+                damage.versions.add(version)
             session.take(stream.native(line))
             if is_stream_result(line):
                 session.results.append(line)
@@ -196,6 +198,8 @@ class _Reply(StepBuilder):
     broken: bool = False
     """Whether it was interrupted."""
     sums: dict[str, int] = field(default_factory=dict)
+    counted: Mapping[str, Any] = field(default_factory=dict)
+    """The usage that its last line has."""
     places: dict[int, tuple[int, int | None]] = field(default_factory=dict)
     """The line that each of its blocks is in, and when that was written, by a digest of the block."""
     left: _Note | None = None
@@ -203,6 +207,9 @@ class _Reply(StepBuilder):
 
     def count(self, usage: Mapping[str, Any]) -> None:
         """Keep the largest of each figure: every line of a response repeats its usage."""
+        if usage == self.counted:
+            return
+        self.counted = usage
         given = {**usage, _HOUR: mapping(usage.get("cache_creation")).get(_HOUR)}
         for name in _FIGURES:
             figure = whole(given.get(name))
@@ -838,6 +845,8 @@ def _session_folder(path: Path) -> Path | None:
 
 def _effort_of(thinking: Mapping[str, Any]) -> str | None:
     """The effort that a prompt asks for: a level, or the largest count of thinking tokens."""
+    if not thinking:
+        return None
     off = thinking.get("disabled") is True
     return "none" if off else effort_of(thinking.get("level"), thinking.get("maxThinkingTokens"))
 

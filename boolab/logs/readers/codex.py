@@ -36,7 +36,7 @@ repeat them for a user interface, with more facts. Rollouts of the first half of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -146,14 +146,11 @@ def follow(path: Path, damage: Damage) -> LineLog:
     return LineLog(damage, take, runs)
 
 
-def _lines_of(number: int, value: object) -> Iterator[tuple[int, Any]]:
+def _lines_of(number: int, value: object) -> Sequence[tuple[int, Any]]:
     """The lines in a value: itself; in the first version, its header and its items."""
     if isinstance(value, dict) and "items" in value and "session" in value:
-        yield number, value["session"]
-        for item in items(value["items"]):
-            yield number, item
-    else:
-        yield number, value
+        return [(number, line) for line in (value["session"], *items(value["items"]))]
+    return ((number, value),)
 
 
 class _Rollout:
