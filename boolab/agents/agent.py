@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -46,7 +46,7 @@ ALIASES: Final = dict.fromkeys(("steps", "maxSteps", "max_turns", "maxTurns"), "
 _KEYS: Final = ("name", "description", "tools", "model", *SETTINGS, "identity", "exempt", "policy", "temperature")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Agent:
     """A prompt, tools and limits.
 
@@ -90,6 +90,9 @@ class Agent:
     extra: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.name, str) and not self.name.strip():
+            msg = f"name: {self.name!r} is no name; expected a text such as 'coder'"
+            raise SettingError(msg)
         for name in ("name", "description", "prompt"):
             given_text: object = getattr(self, name)
             if isinstance(given_text, str):
@@ -116,6 +119,17 @@ class Agent:
         tools = tuple(t if isinstance(t, str) else as_tool(t) for t in self.tools)
         object.__setattr__(self, "tools", tools)
 
+    def __repr__(self) -> str:
+        """One line: its name, and what it sets."""
+        shown: dict[str, object] = {}
+        if self.tools:
+            shown["tools"] = [getattr(tool, "name", tool) for tool in self.tools]
+        for one in fields(self)[1:]:
+            value = getattr(self, one.name)
+            if one.repr and one.name not in ("tools", "description") and value != one.default:
+                shown[one.name] = str(value) if isinstance(value, Policy) else value
+        return f"Agent({', '.join([repr(self.name), *(f'{name}={value!r}' for name, value in shown.items())])})"
+
     def _repr_html_(self) -> str:
         """A card: what it is for, its limits under its policy, and its tools."""
         from boolab.agents.effective_limits import agent_card
@@ -126,6 +140,11 @@ class Agent:
     def settings(self) -> dict[str, Setting]:
         """The three limits by name, `DEFAULT` where unset."""
         return {name: getattr(self, name) for name in SETTINGS}
+
+
+NO_AGENT: Final = Agent("none")
+"""What stands for the agent of a run without one: its name is empty, which no other agent's may be."""
+object.__setattr__(NO_AGENT, "name", "")
 
 
 def policy_of(agent: Agent, policy: Policy | str | None = None) -> Policy:

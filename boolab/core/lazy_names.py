@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Final
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -40,6 +41,16 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
         return value
 
     return get, lambda: sorted(homes_of(package))
+
+
+_SAME: Final[Mapping[str, str]] = {
+    "step_cap": "max_steps",
+    "max_turns": "max_steps",
+    "token_budget": "max_tokens",
+    "cost_budget": "max_cost",
+    "time_budget": "max_time",
+}
+"""What a limit is called here, by a name that it has as a stop reason or elsewhere."""
 
 
 @functools.cache
@@ -86,4 +97,6 @@ def _near(package: str, name: str, homes: Mapping[str, str]) -> str:
     for alias, module in modules.items():
         if name in homes_of(module) or (alias == "errors" and hasattr(import_module(module), name)):
             return f"; did you mean '{alias}.{name}'?"
+    if _SAME.get(name) in homes:
+        return f"; did you mean {_SAME[name]!r}?"
     return near(name, homes)

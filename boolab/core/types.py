@@ -13,6 +13,7 @@ record alike.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -26,7 +27,7 @@ from typing import (
     overload,
 )
 
-from boolab.core.text import count, flat
+from boolab.core.text import count, flat, shorten
 
 JSON: TypeAlias = Any
 """A JSON value, or what should be one: text of a log, a file or a provider, to be checked before it is used."""
@@ -44,6 +45,8 @@ MICRO = 1_000_000
 MIXED: Final = "mixed"
 """The effort of a run whose steps had several."""
 _SHOWN_CALLS: Final = 5
+_ID_CHARS: Final = 24
+_RANDOM_ID: Final = re.compile(r"[0-9a-f]{16,32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHOWN_CHARS: Final = 60
 
 StopReason: TypeAlias = Literal[
@@ -637,9 +640,14 @@ class Run:
 
         where = "" if self.stop.rule is None else f" {stop_place(self)}"
         return (
-            f"<Run {flat(self.run_id[:8])} {flat(self.agent or 'no agent')}/{flat(self.policy)}: "
+            f"<Run {_short_id(self.run_id)} {flat(self.agent or 'no agent')}/{flat(self.policy)}: "
             f"{self.stop.reason}{where}, {count(self.n_steps, 'step')}, {count(self.n_tool_calls, 'call')}>"
         )
+
+
+def _short_id(run_id: str) -> str:
+    """The beginning of a random id; of any other one, both ends, as ids of one source often begin alike."""
+    return run_id[:8] if _RANDOM_ID.fullmatch(run_id) else shorten(run_id, _ID_CHARS)
 
 
 def _unpickled(values: dict[str, Any]) -> Run:

@@ -21,6 +21,7 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 
+from boolab.core.axes import AXES
 from boolab.core.types import Identities, Scope
 from boolab.counterfactuals.from_frame import ledger_of_frame
 from boolab.counterfactuals.from_runs import ledger_of
@@ -47,9 +48,9 @@ MAX_ROWS: Final = 5_000_000
 @overload
 def counterfactual(
     recorded: Recorded,
+    grid: Grid | None = None,
     *,
     rules: Sequence[StopRule] | StopRule | None = None,
-    grid: Grid | None = None,
     scope: Scope = "auto",
     own_limits: OwnLimits = "kept",
     policy: str | Policy | Sequence[str | Policy] | None = None,
@@ -64,9 +65,9 @@ def counterfactual(
 @overload
 def counterfactual(
     recorded: Recorded,
+    grid: Grid | None = None,
     *,
     rules: Sequence[StopRule] | StopRule | None = None,
-    grid: Grid | None = None,
     scope: Scope = "auto",
     own_limits: OwnLimits = "kept",
     policy: str | Policy | None = None,
@@ -78,9 +79,9 @@ def counterfactual(
 ) -> Iterator[pd.DataFrame]: ...
 def counterfactual(
     recorded: Recorded,
+    grid: Grid | None = None,
     *,
     rules: Sequence[StopRule] | StopRule | None = None,
-    grid: Grid | None = None,
     scope: Scope = "auto",
     own_limits: OwnLimits = "kept",
     policy: str | Policy | Sequence[str | Policy] | None = None,
@@ -91,6 +92,7 @@ def counterfactual(
     batches: bool = False,
     client: Executor | None = None,
     progress: bool = True,
+    **unknown: object,
 ) -> pd.DataFrame | Iterator[pd.DataFrame]:
     """What every setting of a grid, and every rule, would have made of recorded runs.
 
@@ -127,6 +129,7 @@ def counterfactual(
             `concurrent.futures` executor, or the client of a Dask cluster, whose workers all find the file at the same
             path. Each reads a part of it at a time; the table is the same.
         progress: Whether to show a progress bar, if a client has more than a second of work.
+        **unknown: Any other option is refused; a limit belongs into `grid`.
 
     Returns:
         One row for each run and setting: run_id; the columns of `by`; one column for each axis, and `rule` if
@@ -163,6 +166,10 @@ def counterfactual(
         >>> table[["max_steps", "outcome", "steps", "saved_steps"]].values.tolist()
         [[1, 'truncated', 1, 2], [<NA>, 'unchanged', 3, 0]]
     """
+    for name, value in unknown.items():
+        hint = f"; did you mean grid={{{name!r}: {value!r}}}?" if name in AXES else ""
+        msg = f"counterfactual() got an unexpected keyword argument {name!r}{hint}"
+        raise TypeError(msg)
     if isinstance(policy, Sequence) and not isinstance(policy, str):
         if batches:
             msg = "batches=True gives the frames of one policy: expected policy=one, or batches=False"

@@ -118,7 +118,9 @@ def question_of(
 
 def listed_rules(rules: Iterable[StopRule] | StopRule | None) -> list[StopRule]:
     """A rule, or rules, as a list; `SettingError` if one is not a rule."""
-    listed: list[Any] = [rules] if isinstance(rules, StopRule) else list(rules) if isinstance(rules, Iterable) else []
+    listed: list[Any] = (
+        [rules] if isinstance(rules, StopRule | str) else list(rules) if isinstance(rules, Iterable) else []
+    )
     for rule in listed:
         if not isinstance(rule, StopRule):
             msg = f"rules: {rule!r} is not a stop rule: expected such as bl.max_steps(20) | bl.tool_budget(50)"

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
-from boolab.agents.agent import Agent
+from boolab.agents.agent import NO_AGENT, Agent
 from boolab.core.clock import Clock
 from boolab.core.surrogates import whole_message, whole_text
 from boolab.core.types import Event, Message, Run, Text, ToolCall, ToolResult
@@ -195,7 +195,7 @@ def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
     Raises:
         SettingError: if a name stands for nothing, or for two tools.
     """
-    agent = setup.agent if setup.agent is not None else Agent("")
+    agent = setup.agent if setup.agent is not None else NO_AGENT
     given: dict[str, ToolSpec] = {}
     for spec in as_tools(setup.tools):
         if given.setdefault(spec.name, spec) is not spec:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from boolab.agents.agent import Agent, policy_of
+from boolab.agents.agent import NO_AGENT, Agent, policy_of
 from boolab.core.types import Stop
 from boolab.engine.abort import Abort
 from boolab.engine.inbox import Inbox
@@ -156,7 +156,7 @@ def plan_of(options: Setup) -> TurnPlan:
         ('max_steps(5) | doom_loop(3, ordered) | tool_budget(50)', False)
     """
     check_setup(options)
-    agent = options.agent if options.agent is not None else Agent("")
+    agent = options.agent if options.agent is not None else NO_AGENT
     model, policy = model_of(options, agent), policy_of(agent, options.policy)
     tools = offered_tools(options)
     read_only = all(spec.read_only for spec in tools.values())

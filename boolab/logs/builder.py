@@ -268,7 +268,7 @@ class RunBuilder:
         >>> builder.add_result("c1", "a.py", is_error=None)
         True
         >>> builder.build("session-1")
-        <Run session- no agent/some_format: aborted, 1 step, 1 call>
+        <Run session-1 no agent/some_format: aborted, 1 step, 1 call>
     """
 
     def __init__(

@@ -43,6 +43,7 @@ from typing import Any, Literal, TypeAlias
 
 from boolab.core.types import Stop, StopReason
 from boolab.errors import SettingError, UnknownCounter
+from boolab.io.checks import repr_of
 from boolab.rules.counters import Counters
 from boolab.rules.detector import Detector
 
@@ -81,13 +82,27 @@ class StopRule:
 
     def __or__(self, other: StopRule) -> AnyOf:
         if not isinstance(other, StopRule):
-            return NotImplemented
+            raise _no_rule(self, "|", other)
         return AnyOf((*self.alternatives, *other.alternatives))
 
     def __and__(self, other: StopRule) -> AllOf:
         if not isinstance(other, StopRule):
-            return NotImplemented
+            raise _no_rule(self, "&", other)
         return AllOf((self, other))
+
+    def __ror__(self, other: object) -> AnyOf:
+        raise _no_rule(self, "|", other)
+
+    def __rand__(self, other: object) -> AllOf:
+        raise _no_rule(self, "&", other)
+
+    def __invert__(self) -> StopRule:
+        msg = f"~({self}): a rule has no opposite; combine rules with | and &, as in bl.doom_loop(3) & bl.max_steps(5)"
+        raise TypeError(msg)
+
+    def __repr__(self) -> str:
+        """The rule as its tables name it."""
+        return str(self)
 
     @property
     def alternatives(self) -> tuple[StopRule, ...]:
@@ -150,7 +165,7 @@ class StopRule:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Threshold(StopRule):
     """`counter >= threshold`: the part that every rule is made of."""
 
@@ -180,7 +195,7 @@ class Threshold(StopRule):
         return self.label
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Compound(StopRule):
     """Rules joined into one."""
 
@@ -195,7 +210,7 @@ class _Compound(StopRule):
             yield from rule.leaves()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AnyOf(_Compound):
     """True when one of `rules` is; the reason is that of the first true one."""
 
@@ -217,7 +232,7 @@ class AnyOf(_Compound):
         return " | ".join(map(str, self.rules))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AllOf(_Compound):
     """True when all of `rules` are; the reason is that of the first."""
 
@@ -228,6 +243,8 @@ class AllOf(_Compound):
         return true
 
     def __and__(self, other: StopRule) -> AllOf:
+        if not isinstance(other, StopRule):
+            raise _no_rule(self, "&", other)
         return AllOf((*self.rules, other))
 
     def decisive(self, counters: Counters) -> Threshold:
@@ -235,6 +252,12 @@ class AllOf(_Compound):
 
     def __str__(self) -> str:
         return " & ".join(f"({rule})" if isinstance(rule, AnyOf) else str(rule) for rule in self.rules)
+
+
+def _no_rule(rule: StopRule, sign: str, other: object) -> TypeError:
+    """The error about something that is joined with a rule."""
+    right = f"expected stop rules, as in bl.doom_loop(3) {sign} bl.max_steps(5)"
+    return TypeError(f"unsupported operand in {rule} {sign} {repr_of(other)}: {right}")
 
 
 def _depth_over(rules: Sequence[StopRule]) -> int:

@@ -8,9 +8,9 @@ Names in it come from logs, which are untrusted input: they are never markup, an
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -52,6 +52,25 @@ class Finding:
 
     def __getitem__(self, key: Cell) -> Cells:
         return self.frame[key]
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, each as a dict by column: `pd.DataFrame(finding)` has them too."""
+        return iter([{str(name): value for name, value in row.items()} for row in self.frame.to_dict("records")])
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            frame = self.__dict__.get("frame")
+            hint = f"; did you mean .frame[{name!r}]?" if frame is not None and name in frame else ""
+            if hint and "setting" in dir(type(self)):
+                hint = f"; did you mean .setting[{name!r}]?"
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __repr__(self) -> str:
         """One short line; `print` shows all."""

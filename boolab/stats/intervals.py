@@ -58,7 +58,7 @@ class Estimate(NamedTuple):
 def check_confidence(confidence: float, name: str = "confidence") -> float:
     """Return a share that lies strictly between 0 and 1; `SettingError` if it does not."""
     if not 0 < confidence < 1:
-        msg = f"{name}={repr_of(confidence)}: expected a number between 0 and 1, such as 0.95"
+        msg = f"{name}={repr_of(confidence)}: expected a number between 0 and 1, without these two, such as 0.95"
         raise SettingError(msg)
     return float(confidence)
 

@@ -150,6 +150,15 @@ class StoredRuns(Sequence[Run]):
     def __radd__(self, other: Iterable[Run]) -> list[Run]:
         return [*other, *self]
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one, a list too, has the same runs in the same order."""
+        if not isinstance(other, StoredRuns | list | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(run == its for run, its in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return len(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the query only: after unpickling, the file is read again."""
         return StoredRuns, (self.path, self.sweep, self.states)

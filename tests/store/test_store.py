@@ -675,3 +675,15 @@ def test_the_page_names_every_table_and_column(path: Path) -> None:
         (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{table}` |")]
         named_ = set(re.findall(r"\w+", row))
         assert {column for _, column, *_ in asked(path, f"PRAGMA table_info({table})")} <= named_
+
+
+def test_runs_of_a_store_equal_the_same_runs_in_a_list(tmp_path: Path) -> None:
+    runs = [bl.run_sync(None, f"Task {n}", model=bl.ScriptedModel(["Hi."])) for n in range(2)]
+    with bl.Store(tmp_path / "runs.db") as store:
+        for run in runs:
+            store.add(run)
+    stored = bl.stored_runs(tmp_path / "runs.db")
+    assert stored == list(stored) == stored
+    assert stored == bl.stored_runs(tmp_path / "runs.db")
+    assert stored != runs[:1]
+    assert stored != "runs.db"

@@ -61,7 +61,7 @@ class LearnedFrom:
     cluster: str = "task"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LearnedRule(Threshold):
     """A stop rule like any other, which `bl.learn_stop` makes: the score of a run so far has reached a threshold.
 

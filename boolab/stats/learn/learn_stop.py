@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from boolab.core.text import count
 from boolab.core.types import Run, Scope
@@ -46,6 +47,7 @@ def learn_stop(
     calibration: float = 0.7,
     folds: int = 5,
     seed: int = 0,
+    progress: bool = True,
 ) -> LearnedRule:
     """Learn a stop rule from labelled runs, with a promise about the successes that it keeps.
 
@@ -82,6 +84,7 @@ def learn_stop(
         calibration: The share of the tasks that set the threshold; more, if the promise needs more.
         folds: How many rules are learned for the report, each without a part of the tasks; 0 for no report.
         seed: Of the division of the tasks, and of `trees`.
+        progress: Whether to show a progress bar, if it takes more than a second.
 
     Returns:
         The rule. `rule.report` has what it saves and keeps on tasks that were held out, how well its estimates are
@@ -110,7 +113,16 @@ def learn_stop(
     _check_labels(labelled)
     table = feature_table(labelled, question.names, question.detectors, scope, cluster)
     everything = np.ones(table.n_runs, dtype=bool)
-    model, bound, tasks = learn_from(table, everything, question)
+    with tqdm(total=folds + 1, unit="fit", disable=not progress, delay=1) as bar:
+        model, bound, tasks = learn_from(table, everything, question)
+        bar.update()
+
+        def held_out_rule(chosen: Flags) -> HeldOut | None:
+            rule = _held_out_rule(table, chosen, question)
+            bar.update()
+            return rule
+
+        judged = held_out(table, folds, seed, held_out_rule) if folds else None
     promise = Promise(question.keep, question.confidence, tasks)
     n_tasks = int(table.task.max()) + 1
     source = LearnedFrom(
@@ -118,7 +130,6 @@ def learn_stop(
     )
     report = None
     if folds:
-        judged = held_out(table, folds, seed, lambda chosen: _held_out_rule(table, chosen, question))
         report = report_of(table, model, bound + 1, promise, judged)
     return learned_rule(LearnedRisk(model, question.detectors), bound + 1, promise, source, report)
 

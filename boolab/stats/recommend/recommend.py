@@ -232,8 +232,11 @@ class Recommendation(Finding):
             smaller = (share for share in _LESS if share < worst["keep"])
             confidence = float(self.frame["confidence"].max())
             less = next((share for share in smaller if runs_needed(share, confidence) <= worst["successes"]), None)
-        keep = "" if less is None else f"keep less (keep={less}, --keep {less}), "
-        return f"You can {keep}add runs, or give limits of your own (--max-steps 56)."
+        keep = "" if less is None else f"keep less (keep={less}, in a terminal --keep {less}), "
+        return (
+            f"You can {keep}add runs, or export limits of your own (boolab.exports.export.export(target, "
+            "Limits(max_steps=56)), in a terminal --max-steps 56)."
+        )
 
     def _why(self, place: int) -> str:
         """The sentences on one group."""

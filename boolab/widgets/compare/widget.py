@@ -83,7 +83,7 @@ class Compare(OpensRuns):
     def __init__(
         self,
         a: Run | str | Policy | Agent,
-        b: Run | str | Policy | Agent,
+        b: Run | str | Policy | Agent | None = None,
         *,
         script: Script | None = None,
         agent: Agent | None = None,
@@ -91,6 +91,11 @@ class Compare(OpensRuns):
         root: str | Path | None = None,
         task: str = "go",
     ) -> None:
+        given: object = a
+        if b is None or not isinstance(given, Run | str | Policy | Agent):
+            kind = "one run" if isinstance(given, Run) else type(given).__name__
+            msg = f"Compare({kind}): expected two runs, such as Compare(runs[0], runs[1]), two policies, or two agents"
+            raise SettingError(msg)
         runs = [one for one in (a, b) if isinstance(one, Run)]
         if runs and script is not None:
             raise SettingError(f"Compare({_shown(a)}, {_shown(b)}): runs are compared as they are: leave script= out")
@@ -184,6 +189,8 @@ def _of_policies(
     task: str,
 ) -> tuple[tuple[Side, Side], DivergentStep | None]:
     if script is None:
+        for policy in (a, b):
+            get_policy(policy)  # a name that is none is the first thing to mention
         raise SettingError(f"Compare({_shown(a)}, {_shown(b)}): two policies need script=")
     one, other, found = both_runs(script, a, b, agent=agent, tools=tools, task=task)
     names = distinct_names([one.policy, other.policy])
