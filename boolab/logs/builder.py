@@ -36,7 +36,7 @@ from boolab.core.types import (
     ToolResult,
     Usage,
 )
-from boolab.io.json_input import Damage, items, json_text, mapping, parse, text
+from boolab.io.json_input import Damage, items, json_object, json_text, mapping, parse, text
 from boolab.logs.checks import Figure, Totals, implausible
 from boolab.logs.fields import named, one_line
 from boolab.logs.identity import is_unique
@@ -438,17 +438,14 @@ class RunBuilder:
         self.add_event("rewind", time, steps=steps)
 
     def add_call(self, step: StepBuilder, call_id: str, name: str, arguments: object) -> None:
-        """Add a call to a response. `arguments` is its raw text, or a JSON value."""
-        raw = arguments if isinstance(arguments, str) else json_text({} if arguments is None else arguments)
-        if "redacted" in raw.lower() and withheld(arguments):
-            raw = REDACTED
-        self._open_calls.add(step, ToolCall(call_id, name, raw))
+        """Add a call to a response. `arguments` is its raw text, or a JSON value: `REDACTED` if the log has none."""
+        self._open_calls.add(step, ToolCall(call_id, name, arguments_text(arguments)))
 
     def add_openai_calls(self, step: StepBuilder, calls: object) -> None:
         """Add calls in OpenAI's form: a list of `{id, function: {name, arguments}}`."""
         for call in map(mapping, items(calls)):
             function = mapping(call.get("function"))
-            self.add_call(step, text(call.get("id")), text(function.get("name")), function.get("arguments"))
+            self.add_call(step, text(call.get("id")), text(function.get("name")), function.get("arguments", REDACTED))
 
     def add_result(
         self,
@@ -478,8 +475,7 @@ class RunBuilder:
     ) -> None:
         """Set the result of the call at a position of a step."""
         call = step.calls[position]
-        bad = call.arguments != REDACTED and unreadable(call.arguments)
-        step.results[position] = ToolResult(call.id, content, is_error, bad, duration_ms)
+        step.results[position] = ToolResult(call.id, content, is_error, unreadable(call.arguments), duration_ms)
         step.extend_to(time)
         self._advance(time)
 
@@ -693,11 +689,24 @@ def same_call(call: ToolCall, other: ToolCall) -> bool:
 
 
 def unreadable(arguments: str) -> bool:
-    """Whether a call's raw arguments are not a JSON object."""
+    """Whether a call's raw arguments are not a JSON object. Those that are not on record are not known to be none."""
+    if arguments == REDACTED:
+        return False
     try:
         return not isinstance(parse(arguments.encode("utf-8", "surrogatepass")), dict)
     except ValueError:
         return True
+
+
+def arguments_text(arguments: object) -> str:
+    """The raw text of a call's arguments; `REDACTED` if the log withholds them all. Null is a call without arguments.
+
+    Example:
+        >>> arguments_text({"path": "a"}), arguments_text('{"path": "<redacted>"}'), arguments_text(None)
+        ('{"path":"a"}', '<redacted>', '{}')
+    """
+    raw = arguments if isinstance(arguments, str) else json_text({} if arguments is None else arguments)
+    return REDACTED if "redacted" in raw.lower() and withheld(json_object(raw) or raw) else raw
 
 
 def withheld(arguments: object) -> bool:

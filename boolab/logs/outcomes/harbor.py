@@ -87,14 +87,14 @@ def _rewards(folder: Path, result: Mapping[str, Any]) -> tuple[Mapping[str, floa
 def _written(path: Path) -> Mapping[str, float]:
     """The rewards that a verifier wrote: a number, or a JSON object of numbers."""
     try:
-        content = read_file(path, _MAX_REWARD).decode().strip()
+        content = read_file(path, _MAX_REWARD).decode("utf-8-sig").strip()
     except (OSError, ValueError):
         return {}
     if path.suffix == ".json":
         value = sidecar(path)
         return _numbers(value if isinstance(value, dict) else {"reward": value})
     try:
-        return _numbers({"reward": float(content)})
+        return _numbers({"reward": float(content)}) if "_" not in content else {}
     except ValueError:
         return {}
 

@@ -19,6 +19,7 @@ from boolab.io.json_input import items, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Figure
 from boolab.logs.fields import Head, effort_of, named, stem_of, unique
+from boolab.logs.readers._swe_bench import resolved
 
 _ITERATIONS: Final = re.compile(r"max(?:imum)? iterations?(?: limit \(|: *)(\d{1,12})", re.IGNORECASE)
 _BUDGET: Final = re.compile(r"max(?:imum)? budget: *(\d{1,12}(?:\.\d{1,12})?)", re.IGNORECASE)
@@ -88,7 +89,7 @@ class Row(NamedTuple):
 
 def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
     """The facts of one line of an evaluation."""
-    metadata = mapping(row.get("metadata"))
+    metadata, label = mapping(row.get("metadata")), _label(row)
     model = mapping(metadata.get("llm_config")) or mapping(metadata.get("llm"))
     number = whole(mapping(row.get("issue")).get("number"))
     task = text(row.get("instance_id")) or ("issue" if number is None else f"issue-{number}")
@@ -101,7 +102,7 @@ def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
         text(model.get("model")),
         whole(metadata.get("max_iterations")),
         text(row.get("error")),
-        _label(row),
+        resolved(path, task, text(model.get("model"))) if label is None else label,
         usages_of(mapping(row.get("metrics"))),
         totals_of(mapping(row.get("metrics"))),
         named(metadata.get("openhands_version")) or named(metadata.get("git_commit")),

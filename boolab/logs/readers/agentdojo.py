@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import Run
+from boolab.core.types import REDACTED, Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, mapping, text
 from boolab.logs.builder import RunBuilder, StepBuilder
@@ -76,7 +76,7 @@ def _reply(builder: RunBuilder, message: Mapping[str, Any], content: str) -> Non
         if block.get("type") == "thinking":
             reply.add_reasoning(text(block.get("content")))
     for call in map(mapping, items(message.get("tool_calls"))):
-        builder.add_call(reply, text(call.get("id")), text(call.get("function")), call.get("args"))
+        builder.add_call(reply, text(call.get("id")), text(call.get("function")), call.get("args", REDACTED))
 
 
 def _open_call(builder: RunBuilder, call: Mapping[str, Any]) -> str:

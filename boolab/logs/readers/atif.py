@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from boolab.core.finish_reasons import finish_reason
-from boolab.core.types import Role, Run, StopReason, ToolCall, Usage
+from boolab.core.types import REDACTED, Role, Run, StopReason, ToolCall, Usage
 from boolab.io.json_input import (
     Damage,
     flag,
@@ -205,7 +205,7 @@ class _Agent:
         for call in items(step.get("tool_calls")):
             call_id = text(mapping(call).get("tool_call_id"))
             arguments = mapping(raw.get(call_id)).get("arguments_raw")
-            given = mapping(call).get("arguments") if arguments is None else arguments
+            given = mapping(call).get("arguments", REDACTED) if arguments is None else arguments
             self.builder.add_call(reply, call_id, text(mapping(call).get("function_name")), given)
         results = items(mapping(step.get("observation")).get("results"))
         for call_id, result, failed in _answers(step, reply.calls[before:], results):

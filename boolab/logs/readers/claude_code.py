@@ -48,7 +48,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.text import count
-from boolab.core.types import UNKNOWN_USAGE, Run, Stop, StopReason, ToolCall, ToolResult, Usage
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import (
     MAX_LINE,
@@ -66,7 +66,7 @@ from boolab.io.json_input import (
     whole,
 )
 from boolab.io.packed import unpacked
-from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, goes_back, unreadable
+from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, arguments_text, goes_back, unreadable
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, epoch_ms, named, one_line, stem_of
 from boolab.logs.line_log import LineLog, read_lines
 from boolab.logs.readers._claude_stream import ENDED, StreamLines, is_stream_line, is_stream_result, state_result
@@ -571,9 +571,8 @@ class _Chain:
             if content.strip():
                 (reply.add_text if kind == "text" else reply.add_reasoning)(content)
         elif kind == "tool_use":
-            given = part.get("input")
-            arguments = given if isinstance(given, str) else json_text({} if given is None else given)
-            self._open_calls.add(reply, ToolCall(text(part.get("id")), text(part.get("name")), arguments))
+            call = ToolCall(text(part.get("id")), text(part.get("name")), arguments_text(part.get("input", REDACTED)))
+            self._open_calls.add(reply, call)
 
     def _user(
         self, line: Mapping[str, Any], message: Mapping[str, Any], place: int, parent: int, time: int | None

@@ -40,7 +40,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import UNKNOWN_USAGE, Run, StopReason, Usage
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder, unreadable
 from boolab.logs.fields import Head, block_text, content_text, effort_of, epoch_ms, named, one_line, stem_of
@@ -250,7 +250,7 @@ class _Rollout:
             thought = [*items(item.get("summary")), *items(item.get("content"))]
             step.reasoning += [block_text(part) for part in thought]
         elif kind in _CALLS:
-            given = item.get(_CALLS[kind])
+            given = item.get(_CALLS[kind], REDACTED)
             if kind == "custom_tool_call" and isinstance(given, str) and unreadable(given):
                 given = {"input": given}
             call_id, name = text(item.get("call_id")) or text(item.get("id")), _tool(kind, item)
@@ -259,8 +259,8 @@ class _Rollout:
                 self._spawns[call_id] = step
         elif kind in _HOSTED:
             call_id = text(item.get("id")) or f"hosted {len(builder.steps)}.{len(step.calls)}"
-            given = item.get(_HOSTED[kind])
-            given = given if isinstance(given, dict) else {"input": given}
+            given = item.get(_HOSTED[kind], REDACTED)
+            given = given if isinstance(given, dict) or given == REDACTED else {"input": given}
             builder.add_call(step, call_id, kind.removesuffix("_call"), given)
             self._items.hosted.add(call_id)
             if item.get("status") not in _UNDER_WAY:
@@ -535,7 +535,7 @@ def _facts_of(content: str) -> tuple[bool | None, int | None]:
         facts = mapping(json_object(content).get("metadata"))
         code, seconds = facts.get("exit_code"), facts.get("duration_seconds")
         took = round(seconds * 1000) if isinstance(seconds, int | float) and whole(seconds) is not None else None
-        return (code != 0 if isinstance(code, int) else None), took
+        return (code != 0 if _is_code(code) else None), took
     if _ABORTED.fullmatch(content[:200]):
         return True, None
     header = _HEADER.match(content)
@@ -546,6 +546,10 @@ def _facts_of(content: str) -> tuple[bool | None, int | None]:
     return failed, None if seconds is None else round(float(seconds) * 1000)
 
 
+def _is_code(code: object) -> bool:
+    return isinstance(code, int) and not isinstance(code, bool)
+
+
 def _end_of(event: Mapping[str, Any]) -> Iterator[tuple[str, tuple[bool | None, int | None]]]:
     """The id of the call that an event ends, whether it failed, and how long it took."""
     call_id = text(event.get("call_id"))
@@ -554,7 +558,7 @@ def _end_of(event: Mapping[str, Any]) -> Iterator[tuple[str, tuple[bool | None, 
     took = None if seconds is None else seconds * 1000 + round((nanos or 0) / 1e6)
     result = mapping(event.get("result"))
     failed = None
-    if isinstance(event.get("exit_code"), int):
+    if _is_code(event.get("exit_code")):
         failed = event["exit_code"] != 0
     elif isinstance(event.get("success"), bool):
         failed = not event["success"]

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from boolab.core.types import UNKNOWN_USAGE, Run, Usage
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, epoch_ms, one_line, stem_of
@@ -246,7 +246,7 @@ def _call(call: Mapping[str, Any]) -> _Call:
     return _Call(
         text(call.get("id")),
         text(call.get("name")),
-        call.get("args"),
+        call.get("args", REDACTED),
         ended,
         None if status is None else status == "error",
         _result(result) if ended else "",

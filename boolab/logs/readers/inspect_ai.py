@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
-from boolab.core.types import Run, Stop, StopReason, Usage
+from boolab.core.types import REDACTED, Run, Stop, StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import (
     MAX_LINE,
@@ -437,7 +437,7 @@ class _Sample:
         return step
 
     def _add_call(self, step: StepBuilder, call: Mapping[str, Any]) -> None:
-        arguments = call.get("arguments")
+        arguments = call.get("arguments", REDACTED)
         if call.get("parse_error"):
             self._unparsed.append((step, len(step.calls)))
             raw = _UNPARSED.match(text(call.get("parse_error"))[:MAX_LINE])

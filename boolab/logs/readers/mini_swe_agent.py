@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
-from boolab.core.types import Run, Stop, StopReason
+from boolab.core.types import REDACTED, Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
@@ -197,7 +197,9 @@ class _Trajectory:
     def _item(self, reply: StepBuilder, item: Mapping[str, Any]) -> None:
         kind = item.get("type")
         if kind == "function_call":
-            self.builder.add_call(reply, text(item.get("call_id")), text(item.get("name")), item.get("arguments"))
+            self.builder.add_call(
+                reply, text(item.get("call_id")), text(item.get("name")), item.get("arguments", REDACTED)
+            )
         elif kind == "message":
             reply.text.append(content_text(item.get("content")))
         elif kind == "reasoning" and item.get("summary"):

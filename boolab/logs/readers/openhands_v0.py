@@ -21,7 +21,7 @@ observation. A trajectory is a JSON list of events. See github.com/OpenHands/Ope
 - A delegate's events are between the action `delegate` and its observation. It is a run of its own.
 - The end is the call `finish`, or the row's `error`, or the last state (`agent_state_changed`) with its reason: maximum
   iterations (each action is one), maximum budget, stuck in a loop, timeout. The limit of iterations is in the row's
-  `metadata`. `success` is the resolver's, or that of the evaluation's report in the row.
+  `metadata`. `success` is the resolver's, or that of the report in the row, else of one of SWE-bench beside the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from boolab.core.finish_reasons import finish_reason
-from boolab.core.types import UNKNOWN_USAGE, Run, Stop, Usage
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Stop, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
@@ -295,7 +295,9 @@ def _call_of(
         function = mapping(call.get("function"))
         if wanted and call.get("id") == wanted and function.get("arguments") is not None:
             return name, function["arguments"]
-    given = mapping(event.get("args"))
+    given = event.get("args")
+    if not isinstance(given, dict):
+        return name, REDACTED
     return name, {key: value for key, value in given.items() if key != "thought" or kind == "think"}
 
 

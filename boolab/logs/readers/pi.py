@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
-from boolab.core.types import Run, StopReason, Usage
+from boolab.core.types import REDACTED, Run, StopReason, Usage
 from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, blocks_of, content_text, epoch_ms, named, one_line, stem_of, time_ms
@@ -253,7 +253,7 @@ class _Session:
             thought = text(part.get("thinking"))
             step.reasoning += [thought] if thought.strip() else []
         elif kind == "toolCall":
-            self.builder.add_call(step, text(part.get("id")), text(part.get("name")), part.get("arguments"))
+            self.builder.add_call(step, text(part.get("id")), text(part.get("name")), part.get("arguments", REDACTED))
 
     def runs(self, path: Path) -> list[Run]:
         if self.builder.is_empty:

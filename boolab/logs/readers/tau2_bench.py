@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
-from boolab.core.types import Run, Stop, StopReason
+from boolab.core.types import REDACTED, Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, json_text, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
@@ -179,7 +179,7 @@ class _Simulation:
         reply.usage = usage_of(mapping(message.get("usage")))._replace(cost=micro(message.get("cost")) or None)
         reply.finish_reason = finish_reason(raw.get("finish_reason"))
         for call in map(mapping, calls):
-            self.builder.add_call(reply, text(call.get("id")), text(call.get("name")), call.get("arguments"))
+            self.builder.add_call(reply, text(call.get("id")), text(call.get("name")), call.get("arguments", REDACTED))
 
     def _result(self, result: Mapping[str, Any], time: int | None) -> None:
         if result.get("requestor") != "user":

@@ -92,6 +92,8 @@ def test_several_rewards_without_a_main_one_are_a_warning(tmp_path: Path) -> Non
         ("reward.txt", "nan", None),
         ("reward.txt", "failed", None),
         ("reward.txt", "1e999", None),
+        ("reward.txt", "\ufeff 1 \r\n", True),
+        ("reward.txt", "1_0", None),
         ("reward.json", '{"reward": 1}', True),
         ("reward.json", '{"reward": ', None),
     ],

@@ -74,12 +74,12 @@ def test_ids_that_come_again_are_answered_by_place() -> None:
 def test_arguments_that_do_not_parse_keep_their_text_and_are_marked_unless_they_were_kept_back() -> None:
     builder = RunBuilder("x")
     reply = builder.add_response()
-    for number, arguments in enumerate(('{"a": ', {"a": "[REDACTED]"}, None, {"a": 1})):
+    for number, arguments in enumerate(('{"a": ', {"a": "[REDACTED]"}, None, {"a": 1}, '{"a": "<redacted>"}')):
         builder.add_call(reply, str(number), "look", arguments)
         builder.add_result(str(number), "", is_error=None)
     step = builder.build("r").steps[0]
-    assert [call.arguments for call in step.response.tool_calls] == ['{"a": ', REDACTED, "{}", '{"a":1}']
-    assert [result and result.parse_error for result in step.results] == [True, False, False, False]
+    assert [call.arguments for call in step.response.tool_calls] == ['{"a": ', REDACTED, "{}", '{"a":1}', REDACTED]
+    assert [result and result.parse_error for result in step.results] == [True, False, False, False, False]
 
 
 def test_a_run_ended_if_its_last_response_asked_for_nothing_and_the_log_is_whole() -> None:

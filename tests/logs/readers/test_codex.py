@@ -225,6 +225,7 @@ def test_older_layouts_hold_bare_items(name: str, steps: int) -> None:
         ({"content": "x", "success": False}, True),
         ([{"type": "input_text", "text": "Exit code: 3\n"}], True),
         ('{"output":"x","metadata":{"exit_code":0}}', False),
+        ('{"output":"x","metadata":{"exit_code":true}}', None),
         ('{"output":', None),
         (None, None),
     ],

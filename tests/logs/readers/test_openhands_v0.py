@@ -261,3 +261,17 @@ def test_other_errors_without_a_cause_are_faults(tmp_path: Path) -> None:
     path.write_text(json.dumps(events))
     (run,) = load_runs(path, prices=False)
     assert (run.n_steps, run.stop_reason) == (1, "stuck")
+
+
+def test_a_row_without_a_label_has_that_of_the_report_beside_it(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"instance_id": f"x__y-{number}", "test_result": {}, "history": [user("Go")]} for number in (1, 10, 2)
+    ]
+    rows.append({**rows[0], "instance_id": "x__y-3", "resolved": True})
+    (tmp_path / "output.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report = {"submitted_ids": ["x__y-1", "x__y-10", "x__y-3"], "resolved_ids": ["x__y-10"]}
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    runs, _ = runs_of(tmp_path / "output.jsonl")
+    assert {run.task: run.success for run in runs} == {
+        "x__y-1": False, "x__y-10": True, "x__y-2": None, "x__y-3": True,
+    }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from boolab.core.types import Run, Usage
+from boolab.core.types import REDACTED, Run, Usage
 from boolab.logs.load import load_runs, read_logs
 from tests.support.readers import reader_of
 from tests.support.samples import own, shared
@@ -204,7 +204,7 @@ def test_older_calls_that_could_not_run_and_calls_without_text_are_read(tmp_path
     (run,) = read(write(tmp_path, refused, bare))
     assert [tuple(call) for step in run.steps for call in step.response.tool_calls] == [
         ("b", "missing", '{"a": 1}'),
-        ("c", "other", "{}"),
+        ("c", "other", REDACTED),
         ("d", "look", '{"at":1}'),
     ]
 

@@ -1,0 +1,50 @@
+"""Calls whose arguments are not on record: unknown in every format, so that they neither repeat nor differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.core.types import REDACTED
+from tests.support.project import ROOT
+
+SAMPLES = {
+    "claude_code": ("claude_code/3a3a3a3a-1111-4222-8333-555555555555.jsonl", "input"),
+    "codex": ("codex/rollout-commands.jsonl", "arguments input action"),
+    "pi": ("pi/branches.jsonl", "arguments"),
+    "tau2_bench": ("tau2_bench/results.json", "arguments"),
+    "tau_bench": ("tau_bench/tau-bench-tiny-airline.json", "arguments"),
+    "agentdojo": ("agentdojo/runs/tiny-1/office/user_task_0/important_instructions/injection_task_2.json", "args"),
+    "mini_swe_agent": ("mini_swe_agent/tool-calls.traj.json", "arguments"),
+    "atif": ("atif/harbor.json", "arguments"),
+    "inspect": ("inspect/old.json", "arguments"),
+    "gemini": ("gemini/chats/session-2026-05-06T07-00-22220000.json", "args"),
+    "openhands_sdk": ("openhands_sdk/clerk.jsonl", "arguments action"),
+}
+
+
+def without(value: Any, names: Collection[str]) -> Any:
+    """The value without the fields of these names, at any depth."""
+    if isinstance(value, list):
+        return [without(one, names) for one in value]
+    if isinstance(value, dict):
+        return {key: without(one, names) for key, one in value.items() if key not in names}
+    return value
+
+
+@pytest.mark.parametrize("source", SAMPLES)
+def test_calls_without_arguments_are_unknown(source: str, tmp_path: Path) -> None:
+    place, names = SAMPLES[source]
+    sample = (ROOT / "tests" / "data" / place).read_text()
+    documents = [json.loads(line) for line in sample.splitlines()] if place.endswith("l") else [json.loads(sample)]
+    path = tmp_path / Path(place).name
+    path.write_text("\n".join(json.dumps(without(document, names.split())) for document in documents))
+    runs = bl.read_logs(path, format=source, progress=False).runs
+    calls = [call for run in runs for step in run.steps for call in step.response.tool_calls]
+    assert calls
+    assert {call.arguments for call in calls} == {REDACTED}
