@@ -153,6 +153,7 @@ _OTHERS: Final = {
     "io/file_edit.py": "a file that is edited is opened relative to its open folder, and checked",
     "io/files.py": "open_file itself, and a new file",
     "io/folders.py": "folders, opened one below the other",
+    "logs/from_table.py": "pandas reads what open_file opened",
     "logs/readers/mini_swe_agent.py": "a method of its own",
     "logs/readers/_archives.py": "zipfile reads what open_file opened",
     "logs/readers/parquet.py": "pyarrow reads what open_file opened",
