@@ -16,7 +16,7 @@ from boolab.counterfactuals.from_runs import StepColumns, ledger_of
 from boolab.counterfactuals.interventions import divergences, intervenes
 from boolab.counterfactuals.policy_thresholds import watched_at_response
 from boolab.counterfactuals.scopes import OwnLimits
-from boolab.counterfactuals.step_files import Partition, frames_of, has_labels, homes_in, together
+from boolab.counterfactuals.step_files import Partition, frames_of, has_labels, homes_in, is_step_table, together
 from boolab.counterfactuals.step_table import Ledger
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import cells, text
@@ -53,8 +53,22 @@ def ledgers_of(
         SettingError: if runs have no such column as one of `by`, a frame lacks one that is required, or an identity
             names a tool that none of them calls.
     """
-    made = _ledgers(recorded, detectors, scope, by, policy)
+    made = _ledgers(as_recorded(recorded), detectors, scope, by, policy)
     return (checked(ledger, by, own_limits) for ledger in made)
+
+
+def as_recorded(recorded: Recorded) -> Recorded:
+    """Recordings that can be read several times: a frame, a table of steps or a store as it is, all else as runs.
+
+    Raises:
+        TypeError: if it is none of these.
+        RunFormatError: if there are no logs at a path.
+    """
+    if isinstance(recorded, pd.DataFrame):
+        return recorded
+    if isinstance(recorded, str | Path) and (begins_as_sqlite(recorded) or is_step_table(recorded)):
+        return recorded
+    return as_runs(recorded)
 
 
 def frames_in(

@@ -85,6 +85,22 @@ def read_steps(path: str | Path) -> pd.DataFrame:
     return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
 
+def is_step_table(path: str | Path) -> bool:
+    """Whether a path is that of a table of steps or of a folder of them, which is read in batches, and not of logs.
+
+    A Parquet file is one, and a file of JSON Lines if its first row has the columns `run_id` and `step`.
+    """
+    place = user_path(path)
+    try:
+        file = next((file for file in _files(place)), place)
+    except SettingError:
+        return False
+    if file.suffix != ".jsonl":
+        return file.suffix == ".parquet"
+    row = next((row for _, row in json_lines(file, Damage(file))), None)
+    return isinstance(row, dict) and {"run_id", "step"} <= row.keys()
+
+
 class Partition(NamedTuple):
     """The runs that begin in a file, or in some row groups of a Parquet file.
 

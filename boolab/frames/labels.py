@@ -79,7 +79,7 @@ def label(runs: Runs, by: Labels, *, key: Literal["run_id", "task"] = "run_id") 
     """Fill in which runs were successes.
 
     Args:
-        runs: A run, runs, or the path of a store. They stay as they are; copies are returned.
+        runs: A run, runs, or the path of a store or of logs. They stay as they are; copies are returned.
         by: A mapping or a Series from run ids (or tasks, see `key`) to labels; a callable that takes a run and gives
             its label; or the name of a setting that holds it. A label is True, False, 1, 0, a word such as yes, no,
             pass or fail, or None for unknown.

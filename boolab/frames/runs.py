@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from boolab.core.run_tree import descendants, each_with_subagents
+from boolab.core.text import first_of
 from boolab.core.types import Run, Step
-from boolab.errors import forgot_await
+from boolab.errors import SettingError, forgot_await
+
+_STORES: Final = (".db", ".sqlite", ".sqlite3")
+_NAMED: Final = 3
+"""So many of several runs are named."""
 
 Runs: TypeAlias = Run | Iterable[Run] | str | Path
-"""A run, runs, or the path of a store."""
+"""A run, runs, or where they are: the path of a store, of logs (a file, a folder, a glob), or the name of a set of the
+atlas."""
 
 
 def as_runs(runs: Runs) -> list[Run]:
-    """A list of runs, from one run, from any number of them, or from a store.
+    """A list of runs, from one run, from any number of them, or from where they are.
 
     Raises:
         TypeError: if something else than a run is among them.
-        StoreError: if a path is not that of a store.
+        StoreError: if a store cannot be read.
+        RunFormatError: if there are no logs at a path.
     """
     listed = list(each_run(runs))
     unchecked: list[object] = [*listed]
@@ -53,25 +60,40 @@ def with_subagents(runs: Runs) -> list[Run]:
     return list(each_with_subagents(run for run in given if run.run_id not in below))
 
 
+def one_run(runs: Runs, what: str) -> Run:
+    """The one run that there is; a `SettingError`, which names several, if there is not one. `what` takes it."""
+    listed = as_runs(runs)
+    if len(listed) != 1:
+        ids = f": {first_of([repr(run.run_id) for run in listed], _NAMED)}" if listed else ""
+        raise SettingError(
+            f"{what} takes one run, not {len(listed):,}{ids}; choose one, as in bl.{what}(bl.load_runs(path)[0])"
+        )
+    return listed[0]
+
+
 def _no_run(value: object) -> TypeError:
-    return TypeError(f"expected a Run or runs, not {type(value).__name__}{forgot_await(value)}")
+    hint = forgot_await(value)
+    if hasattr(value, "columns"):
+        hint = ": bl.runs_from_table makes runs of a table with a row for each step"
+    elif isinstance(value, str | Path | dict | list):
+        hint = ": bl.load_runs reads paths, and messages in memory"
+    return TypeError(f"expected a Run or runs, not {type(value).__name__}{hint}")
 
 
 def each_run(runs: Runs) -> Iterable[Run]:
     """The runs one after the other, whatever they come from: those of a store need not fit into memory.
 
     Raises:
-        StoreError: if a path is not that of a store.
-        TypeError: if it is a coroutine.
+        StoreError: if a store cannot be read.
+        RunFormatError: if there are no logs at a path.
+        TypeError: if it is a coroutine, or no runs at all.
     """
     if isinstance(runs, Run):
         return (runs,)
-    if isinstance(runs, Coroutine):
-        raise _no_run(runs)
     if isinstance(runs, str | Path):
-        from boolab.store.stored_runs import stored_runs
-
-        return stored_runs(runs)
+        return _runs_at(runs)
+    if isinstance(runs, Coroutine | Mapping) or hasattr(runs, "columns") or not isinstance(runs, Iterable):
+        raise _no_run(runs)
     return runs
 
 
@@ -86,6 +108,18 @@ def taken_name(key: str, what: str = "result") -> str:
         f"the {what} has a column of this name: give yours another one, as in frame = bl.recording_df(runs); "
         f"frame['my_{key}'] = frame[{key!r}], and pass the frame with by='my_{key}'"
     )
+
+
+def _runs_at(path: str | Path) -> Iterable[Run]:
+    """The runs of a store, read when they are used; or those that `load_runs` reads."""
+    from boolab.store.connection import begins_as_sqlite
+    from boolab.store.stored_runs import stored_runs
+
+    if Path(path).suffix in _STORES or begins_as_sqlite(path):
+        return stored_runs(path)
+    import boolab  # the readers stand above the frames: they are reached as a user reaches them
+
+    return boolab.load_runs(path)
 
 
 def by_columns(by: str | Sequence[str] | None) -> list[str]:

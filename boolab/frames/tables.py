@@ -45,7 +45,7 @@ def runs_df(runs: Runs) -> pd.DataFrame:
     """One row for each run, with a column more for each setting that a sweep set.
 
     Args:
-        runs: A run, runs, or the path of a store.
+        runs: A run, runs, or the path of a store or of logs.
 
     Returns:
         The columns of `RUN_COLUMNS`, then one `Int64` (or `string`) column for each key of `Run.settings`. A setting
@@ -98,7 +98,7 @@ def steps_df(runs: Runs) -> pd.DataFrame:
     `shadow_stops` names the rules in shadow that are true there, joined by commas, with spaces for those inside a name.
 
     Args:
-        runs: A run, runs, or the path of a store.
+        runs: A run, runs, or the path of a store or of logs.
 
     Returns:
         The columns of `STEP_COLUMNS`.
@@ -115,7 +115,7 @@ def calls_df(runs: Runs) -> pd.DataFrame:
     """One row for each tool call, the dropped ones included.
 
     Args:
-        runs: A run, runs, or the path of a store.
+        runs: A run, runs, or the path of a store or of logs.
 
     Returns:
         The columns of `CALL_COLUMNS`.
@@ -132,7 +132,7 @@ def events_df(runs: Runs) -> pd.DataFrame:
     """One row for each event, numbered by `seq` within its run; `payload` is JSON. See `boolab.core.events`.
 
     Args:
-        runs: A run, runs, or the path of a store.
+        runs: A run, runs, or the path of a store or of logs.
 
     Returns:
         The columns of `EVENT_COLUMNS`.
@@ -152,7 +152,7 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
     Boundary k stands after k completed tool steps; none exists after a final text.
 
     Args:
-        runs: A run, runs, or the path of a store.
+        runs: A run, runs, or the path of a store or of logs.
         rule: A stop rule whose detectors' counters are added as columns.
 
     Returns:
@@ -210,7 +210,7 @@ def finish_reasons_df(runs: Runs) -> pd.DataFrame:
     (Claude Code's older logs): there it always agrees with the calls. See `docs/formats.md`.
 
     Args:
-        runs: A run, runs, or the path of a store.
+        runs: A run, runs, or the path of a store or of logs.
 
     Returns:
         The columns of `FINISH_COLUMNS`. `model` is the run's, and `provider` what stands before the slash of a name

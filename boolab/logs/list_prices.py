@@ -49,7 +49,7 @@ def priced(runs: Runs) -> list[Run]:
     cost stays unknown.
 
     Args:
-        runs: A run, runs, or the path of a store. They are not changed; copies are returned.
+        runs: A run, runs, or the path of a store or of logs. They are not changed; copies are returned.
 
     Returns:
         The runs in their order.

@@ -545,9 +545,10 @@ def test_what_is_no_parquet_is_said(tmp_path: Path) -> None:
     with pytest.raises(bl.errors.RunFormatError, match="there is no column run_id"):
         counterfactual(tmp_path / "x.parquet", grid={"max_steps": [1]})
     (tmp_path / "empty").mkdir()
-    for path in (tmp_path / "empty", tmp_path / "nowhere"):
-        with pytest.raises(SettingError, match="expected a file with a row per step"):
-            counterfactual(path, grid={"max_steps": [1]})
+    with pytest.warns(bl.errors.ReadWarning, match="no log was found"):
+        assert counterfactual(tmp_path / "empty", grid={"max_steps": [1]}).empty
+    with pytest.raises(bl.errors.RunFormatError, match="no such file or folder"):
+        counterfactual(tmp_path / "nowhere", grid={"max_steps": [1]})
 
 
 def test_a_frame_is_asked_under_its_own_identity() -> None:

@@ -85,9 +85,6 @@ def test_a_folder_of_both_is_one_table(runs: list[bl.Run], tmp_path: Path) -> No
 
 
 def test_a_file_that_is_no_table_is_refused_by_name(runs: list[bl.Run], tmp_path: Path) -> None:
-    bl.save_runs(runs[:1], tmp_path / "runs.jsonl")
-    with pytest.raises(RunFormatError, match=r"runs\.jsonl: there is no column run_id.*read them with bl\.load_runs"):
-        bl.counterfactual(tmp_path / "runs.jsonl", grid=GRID)
     for text in ("", "[1]\n", "{broken"):
         (tmp_path / "bad.jsonl").write_text(text)
         with pytest.raises(RunFormatError, match=r"bad\.jsonl:1: it has no row"):

@@ -47,7 +47,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(path: Path) -> object:
-    return bl.runs_df(path)
+    return bl.runs_df(bl.stored_runs(path))
 
 
 def write(path: Path) -> object:

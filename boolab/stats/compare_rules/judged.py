@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.types import Scope
-from boolab.counterfactuals.recordings import Recorded, ledgers_of
+from boolab.counterfactuals.recordings import Recorded, as_recorded, ledgers_of
 from boolab.counterfactuals.rule_matrix import Floats, Rule, RuleMatrix, rule_matrix, run_costs
 from boolab.counterfactuals.scopes import check_scope
+from boolab.counterfactuals.step_files import is_step_table, read_steps
 from boolab.counterfactuals.step_table import LABEL, Ints, Ledger
 from boolab.frames.dtypes import FLOAT, INT
 from boolab.frames.runs import Runs, as_runs
@@ -25,8 +26,6 @@ from boolab.rules.detector import Detector
 from boolab.stats.intervals import ClusterBootstrap, Estimate
 from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, units_of_table
-from boolab.store.connection import begins_as_sqlite
-from boolab.store.stored_runs import stored_runs
 
 FIGURES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("n_runs", "n_tasks", "successes", "kept_lower", "kept_upper"), INT),
@@ -97,8 +96,8 @@ class Judged:
 
 
 def recorded_once(recorded: Recorded) -> Recorded:
-    """What can be read several times: runs as a list, all else as it is."""
-    return recorded if isinstance(recorded, str | Path | pd.DataFrame) else as_runs(recorded)
+    """What can be read several times: a frame, a table of steps or a store as it is, all else as runs."""
+    return as_recorded(recorded)
 
 
 def judged_of(recorded: Recorded, rules: Sequence[Rule], *, by: Sequence[str] = (), scope: Scope = "auto") -> Judged:
@@ -144,10 +143,8 @@ def in_memory(recorded: Recorded) -> Recorded:
     """A file or a store as the frame or the runs in it; all else as it is."""
     if not isinstance(recorded, str | Path):
         return recorded
-    if begins_as_sqlite(recorded):
-        return list(stored_runs(recorded))
-    from boolab.counterfactuals.step_files import read_steps
-
+    if not is_step_table(recorded):
+        return as_runs(recorded)
     return read_steps(recorded)
 
 

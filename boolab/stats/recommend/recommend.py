@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -20,13 +19,12 @@ from boolab.core.text import level, span
 from boolab.core.types import MICRO, Identities, Scope
 from boolab.counterfactuals.grid import Grid, settings_of
 from boolab.counterfactuals.policy_thresholds import AXIS_OF, LIMIT_OF
-from boolab.counterfactuals.recordings import Recorded, ledgers_of
+from boolab.counterfactuals.recordings import Recorded, as_recorded, ledgers_of
 from boolab.counterfactuals.scopes import one_scope, scopes_of
 from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError, near
 from boolab.exports.values import Export, Limits
 from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, well_formed_cell
-from boolab.frames.runs import as_runs
 from boolab.frames.tables import tools_called
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
@@ -346,8 +344,7 @@ def recommend(
     if harness is not None:
         check_policy(harness, tested)
     detectors = settings_of(tested, harness, identity).detectors()
-    if not isinstance(recorded, str | Path | pd.DataFrame):
-        recorded = as_runs(recorded)
+    recorded = as_recorded(recorded)
     runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys, harness)))
     kin = runs.kin()
     if harness is not None and kin is not None and kin.calls:

@@ -18,7 +18,7 @@ import pandas as pd
 from boolab.core.types import MICRO, Run, Scope
 from boolab.counterfactuals.first_crossing import Places
 from boolab.counterfactuals.from_runs import ledger_of
-from boolab.counterfactuals.recordings import Recorded, ledgers_of
+from boolab.counterfactuals.recordings import Recorded, as_recorded, ledgers_of
 from boolab.counterfactuals.rule_matrix import Floats, run_costs
 from boolab.counterfactuals.step_table import LABEL, Flags, Ints, Ledger
 from boolab.errors import SettingError
@@ -81,6 +81,7 @@ def material_of(
 ) -> Material:
     """Read what is judged: runs, a table with a row for each step, or the path of such a table or of a store."""
     detectors = [detector for rule in rules for detector in rule.detectors()]
+    recorded = as_recorded(recorded)
     if isinstance(recorded, pd.DataFrame) or (isinstance(recorded, str | Path) and not begins_as_sqlite(recorded)):
         more = [positive] if isinstance(positive, str) else []
         try:

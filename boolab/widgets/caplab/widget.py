@@ -77,7 +77,7 @@ class CapLab(OpensRuns):
     is cut off these runs, as if each of them were begun.
 
     Args:
-        runs: A run, runs, or the path of a store.
+        runs: A run, runs, or the path of a store or of logs.
         policy: Whose order of precedence, way to compare calls and further limits hold; None for boolab's own.
         keep: The share of successes that the recommended setting keeps, between 0 and 1.
         confidence: The confidence that it does, between 0 and 1.

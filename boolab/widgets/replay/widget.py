@@ -13,10 +13,11 @@ import traitlets
 from boolab.core.text import NO_NAME, count, shorten
 from boolab.core.types import Run
 from boolab.errors import SettingError
-from boolab.frames.runs import Runs, as_runs
+from boolab.frames.runs import Runs, as_runs, one_run
 from boolab.harness.policy import Policy
 from boolab.io.checks import is_whole
 from boolab.rules.stop import StopRule
+from boolab.store.connection import begins_as_sqlite
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import View
 from boolab.widgets.replay.code import code_of
@@ -76,11 +77,11 @@ class Replay(View, module="replay"):
         rules: Sequence[StopRule] | StopRule = (),
         runs: Runs = (),
     ) -> None:
-        self._run = _one(run)
+        self._run = one_run(run, "Replay")
         _check_step(self._run, step)
         marked = [rules] if isinstance(rules, StopRule) else list(rules)
         self._replayed = replay_data(self._run, policies, marked, as_runs(runs))
-        if isinstance(run, str | Path):
+        if isinstance(run, str | Path) and begins_as_sqlite(run):
             self._replayed["code"] = code_of(self._run, run)
         super().__init__(self._replayed, step=int(step))
 
@@ -112,13 +113,6 @@ class Replay(View, module="replay"):
     @cached_property
     def _png(self) -> bytes:
         return picture_of(self._run)
-
-
-def _one(run: Runs) -> Run:
-    listed = as_runs(run)
-    if len(listed) != 1:
-        raise SettingError(f"Replay plays one run, not {len(listed):,}: choose one, as in bl.Replay(runs[0])")
-    return listed[0]
 
 
 def _check_step(run: Run, step: object) -> None:
