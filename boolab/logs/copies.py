@@ -126,6 +126,20 @@ class _Known:
         return one
 
 
+def _leave_out_subagents_of_conversions(taken: Sequence[_Known]) -> None:
+    """Leave out subagents of a conversion that is a copy, where the harness's own log has its subagents.
+
+    A conversion may put several subagents of a session into one, so that their steps cannot be compared.
+    """
+    own = [one for one in taken if one.kind is _Kind.NATIVE and one.same_as is None]
+    subagents = {one.parent: one for one in own if one.parent is not None}
+    copies = {(one.path, one.run_id): one for one in taken if one.kind is _Kind.CONVERSION and one.same_as is not None}
+    for one in taken:
+        parent = copies.get((one.path, one.parent or ""))
+        if parent is not None and one.kind is _Kind.CONVERSION and one.same_as is None:
+            one.same_as = subagents.get(parent.original().run_id)
+
+
 class Copies:
     """The runs of all logs so far, by digests.
 
@@ -155,6 +169,7 @@ class Copies:
         if len(set(keys)) < len(keys) or not self._by_key.keys().isdisjoint(keys):
             for one in sorted(taken, key=_order(taken)):
                 (self._take_own if one.kind >= _Kind.OWN else self._take)(one, notes)
+            _leave_out_subagents_of_conversions(taken)
         elif not last:
             for one in taken:
                 self._add(one)

@@ -1,0 +1,58 @@
+"""A session beside its conversion to ATIF, as Harbor leaves them, is counted once, with its subagents."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.core.types import Run
+from tests.support.project import ROOT
+
+NATIVE = ROOT / "tests/data/claude_code"
+
+
+def steps_of(run: Run, *, sidechain: bool) -> list[dict[str, Any]]:
+    """The steps of a run as Harbor's converter writes them: those of a subagent are marked."""
+    extra = {"is_sidechain": sidechain}
+    steps: list[dict[str, Any]] = [{"source": "user", "message": run.prompt[-1].text, "extra": extra}]
+    for step in run.steps:
+        pairs = zip(step.response.tool_calls, step.results, strict=True)
+        results = [{"source_call_id": call.id, "content": result.content} for call, result in pairs if result]
+        calls = [
+            {"tool_call_id": call.id, "function_name": call.name, "arguments": json.loads(call.arguments)}
+            for call in step.response.tool_calls
+        ]
+        usage = step.response.usage
+        made = {
+            "source": "agent",
+            "message": step.response.text,
+            "metrics": {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens},
+            "extra": extra,
+        }
+        steps.append(made | ({"tool_calls": calls, "observation": {"results": results}} if calls else {}))
+    return steps
+
+
+@pytest.mark.filterwarnings("ignore::boolab.errors.ReadWarning")
+def test_subagents_of_a_conversion_are_counted_once(tmp_path: Path) -> None:
+    agent = tmp_path / "trial" / "agent"
+    shutil.copytree(NATIVE, agent / "sessions/projects/-app")
+    alone = bl.runs_df(bl.load_runs(agent))
+    runs = bl.load_runs(NATIVE)
+    (main,) = (run for run in runs if run.parent_run_id is None)
+    steps = [one for run in runs for one in steps_of(run, sidechain=run is not main)]
+    record = {
+        "schema_version": "ATIF-v1.2",
+        "session_id": main.run_id,
+        "agent": {"name": "claude-code", "version": "2.0.46", "model_name": main.model},
+        "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
+    }
+    (agent / "trajectory.json").write_text(json.dumps(record))
+    assert {run.source for run in bl.load_runs(agent / "trajectory.json")} == {"atif"}
+    both = bl.runs_df(bl.load_runs(tmp_path))
+    for name in ("n_steps", "n_tool_calls", "n_errors", "input_tokens", "output_tokens"):
+        assert both[name].sum() == alone[name].sum(), name
+    assert sorted(both["run_id"]) == sorted(alone["run_id"])
