@@ -62,6 +62,7 @@ class Store:
     Raises:
         StoreError: if it is no store, is damaged, was made by a newer boolab, has another writer (after waiting for
             `wait_s`), or cannot be written. So does the next commit after the file was renamed, replaced or deleted.
+        SettingError: if `wait_s` is no number of seconds.
 
     Example:
         >>> import boolab as bl
