@@ -309,7 +309,10 @@ class Copies:
 
     def _continue(self, one: _Known, steps: int, other: _Known, at: int) -> None:
         """Note that a run begins with the steps of another one; of the same run that is an earlier state."""
-        if at == 0 and steps == other.marks.n_steps and not one.conflicts_with(other) and other.run is not None:
+        # A conversion may put several subagents of a session into one, which begins with the first of them.
+        joined = one.kind is _Kind.CONVERSION and other.kind is _Kind.NATIVE and one.parent is not None
+        earlier = at == 0 and steps == other.marks.n_steps and not joined
+        if earlier and not one.conflicts_with(other) and other.run is not None:
             one.branch, one.shared = other.branch, other.shared
             self._leave_out(other, one)
             return

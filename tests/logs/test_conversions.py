@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,11 @@ NATIVE = ROOT / "tests/data/claude_code"
 def steps_of(run: Run, *, sidechain: bool) -> list[dict[str, Any]]:
     """The steps of a run as Harbor's converter writes them: those of a subagent are marked."""
     extra = {"is_sidechain": sidechain}
-    steps: list[dict[str, Any]] = [{"source": "user", "message": run.prompt[-1].text, "extra": extra}]
+    began = run.started_at
+    assert began is not None
+    steps: list[dict[str, Any]] = []
+    if not sidechain:
+        steps.append({"source": "user", "message": run.prompt[-1].text, "extra": extra})
     for step in run.steps:
         pairs = zip(step.response.tool_calls, step.results, strict=True)
         results = [{"source_call_id": call.id, "content": result.content} for call, result in pairs if result]
@@ -29,6 +34,7 @@ def steps_of(run: Run, *, sidechain: bool) -> list[dict[str, Any]]:
         made = {
             "source": "agent",
             "message": step.response.text,
+            "timestamp": (began + timedelta(milliseconds=(step.start_ms or 0) + (step.model_ms or 0))).isoformat(),
             "metrics": {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens},
             "extra": extra,
         }
@@ -39,9 +45,17 @@ def steps_of(run: Run, *, sidechain: bool) -> list[dict[str, Any]]:
 @pytest.mark.filterwarnings("ignore::boolab.errors.ReadWarning")
 def test_subagents_of_a_conversion_are_counted_once(tmp_path: Path) -> None:
     agent = tmp_path / "trial" / "agent"
-    shutil.copytree(NATIVE, agent / "sessions/projects/-app")
+    project = agent / "sessions/projects/-app"
+    shutil.copytree(NATIVE, project)
+    (first,) = project.rglob("agent-*.jsonl")
+    lines = [json.loads(line) for line in first.read_text().splitlines()]
+    for number, line in enumerate(lines):  # another subagent, after the first one
+        line |= {"agentId": "cd34", "uuid": f"cd34-{number}", "timestamp": line["timestamp"].replace("T10:", "T11:")}
+        line["message"] |= {"id": f"msg_cd34_{number}"} if "id" in line["message"] else {}
+    (first.parent / "agent-cd34.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     alone = bl.runs_df(bl.load_runs(agent))
-    runs = bl.load_runs(NATIVE)
+    assert len(alone) == 3
+    runs = bl.load_runs(agent)
     (main,) = (run for run in runs if run.parent_run_id is None)
     steps = [one for run in runs for one in steps_of(run, sidechain=run is not main)]
     record = {
