@@ -251,7 +251,7 @@ def table() -> str:
     """The places whose words may stay, and those that are left out, as a table in Markdown.
 
     Example:
-        >>> print(table().splitlines()[4])
+        >>> print(next(line for line in table().splitlines() if "Response.finish_reason" in line))
         | Response.finish_reason | a word of boolab's vocabulary; else a placeholder |
     """
     listed: dict[str, list[str]] = {rule: [] for rule in RULES if rule not in _WORDLESS}
