@@ -16,7 +16,11 @@ from boolab.bench.tracks import TRACKS, Track, parts_of
 
 
 def judge(
-    entries: Sequence[Entry], data: Recordings, *, progress: Callable[[str], None] = lambda _: None
+    entries: Sequence[Entry],
+    data: Recordings,
+    *,
+    progress: Callable[[str], None] = lambda _: None,
+    failed: Callable[[str, Exception], object] | None = None,
 ) -> Iterator[Submission]:
     """The submission of each entry, one after the other.
 
@@ -24,6 +28,8 @@ def judge(
         entries: The entries. The detectors of all their rules are counted in one pass over the runs.
         data: The recordings.
         progress: Called with the name of each entry before it is judged.
+        failed: Called with the name of an entry that raises an error, and the error; the others are judged all the
+            same. By default the error is raised.
 
     Raises:
         SettingError: if an entry can be judged in no track, or a function gives something that is no answer.
@@ -33,8 +39,14 @@ def judge(
     splits = data.digest()
     for entry in entries:
         progress(entry.about.name)
-        prepared = entry.prepare(data, tables)
-        found = {track: _track(prepared, data, weights, track) for track in TRACKS if prepared.enters(track)}
+        try:
+            prepared = entry.prepare(data, tables)
+            found = {track: _track(prepared, data, weights, track) for track in TRACKS if prepared.enters(track)}
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(entry.about.name, error)
+            continue
         about = entry.about
         yield Submission(
             benchmark="StopRuleBench",

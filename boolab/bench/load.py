@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from boolab.bench.baselines import baselines
 from boolab.bench.entries import About, Entry, FunctionEntry, ListEntry, RuleEntry
+from boolab.bench.first_stops import Scoped
 from boolab.bench.learned import LearnedEntry
 from boolab.bench.recordings import SET, Recordings, hashed, recordings_of
 from boolab.bench.rule_file import read_rules
@@ -26,6 +27,7 @@ from boolab.errors import SettingError, near
 from boolab.frames.labels import label, labels_of
 from boolab.io.files import user_path
 from boolab.logs.load import each_log
+from boolab.rules.stop import StopRule
 
 BASELINES: Final = "baselines"
 MAX_NAME: Final = 80
@@ -89,7 +91,7 @@ def _renamed(entry: Entry, about: About) -> Entry:
     return replace(entry, about=about)
 
 
-def _function_entry(module: str, name: str, text: str) -> FunctionEntry:
+def _function_entry(module: str, name: str, text: str) -> FunctionEntry | RuleEntry:
     found = _module(module)
     target: Any = found
     for part in name.split("."):
@@ -98,12 +100,17 @@ def _function_entry(module: str, name: str, text: str) -> FunctionEntry:
         target = getattr(target, part)
     if isinstance(target, type):
         target = target()
-    if not callable(target) and not hasattr(target, "fit"):
-        raise SettingError(f"{text}: expected a function of a prefix, or an object with `fit`, and not {target!r}")
+    is_rule = isinstance(target, StopRule)
+    if not is_rule and not callable(target) and not hasattr(target, "fit"):
+        msg = f"{text}: expected a function of a prefix, a stop rule, or an object with `fit`, and not {target!r}"
+        raise SettingError(msg)
     source = getattr(found, "__file__", None)
     written = f", SHA-256 {sha256(Path(source).read_bytes()).hexdigest()}" if source else ""
     shown = f"{Path(module).name}:{name}"
-    return FunctionEntry(about=About(name=shown, definition=f"{shown}{written}"), target=target)
+    about = About(name=shown, definition=f"{shown}{written}")
+    if is_rule:
+        return RuleEntry(about=replace(about, definition=f"{target}: {about.definition}"), settings=[(Scoped(target),)])
+    return FunctionEntry(about=about, target=target)
 
 
 def _public(target: object) -> list[str]:

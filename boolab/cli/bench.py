@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from boolab.cli.arguments import FORMAT, written
 from boolab.cli.help import Command
+from boolab.errors import BoolabError
 from boolab.io.files import user_path
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 MORE: Final = """
     ENTRY:
       rules.yaml       rules; the run stops when one of them is true
-      module:function  a function of a run's prefix, or an object with a fit;
-                       also file.py:function
+      module:function  a function of a run's prefix, a stop rule, or an object
+                       with a fit; also file.py:function
       stops.csv        the columns run_id and stop_step (empty: not stopped)
       baselines        the baselines of the leaderboard, or baseline:NAME for one
 
@@ -78,11 +79,25 @@ def run(args: argparse.Namespace) -> int:
     data = recordings_from(args.data, format=args.format, labels=args.labels)
     print("\n".join(headline(data)))
     shown = sys.stderr.isatty()
-    for submission in judge(entries, data, progress=_say if shown else lambda _: None):
+    faults: list[str] = []
+    for submission in judge(
+        entries,
+        data,
+        progress=_say if shown else lambda _: None,
+        failed=lambda name, error: faults.append(_fault(name, error)),
+    ):
         print("\n" + "\n".join(lines_of(submission)), flush=True)
         if args.out is not None:
             _write(submission, user_path(args.out), alone=len(entries) == 1)
-    return 0
+    for fault in faults:
+        print(f"boolab: {fault}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _fault(name: str, error: Exception) -> str:
+    """The error of an entry in a line: those of a user's function may be of any type."""
+    known = isinstance(error, BoolabError) and str(error).startswith(name)
+    return str(error) if known else f"{name} cannot be judged: {type(error).__name__}: {error}"
 
 
 def _say(name: str) -> None:

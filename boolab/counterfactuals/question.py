@@ -14,7 +14,7 @@ from boolab.errors import SettingError, nearest
 from boolab.frames.runs import by_columns, taken_name
 from boolab.harness.policy import Policy
 from boolab.rules.detector import Detector
-from boolab.rules.stop import StopRule
+from boolab.rules.stop import NO_RULE, StopRule
 
 _MAX_NAMED: Final = 12  # agents in a message
 _RESULT_COLUMNS: Final = {
@@ -118,11 +118,11 @@ def question_of(
 
 def listed_rules(rules: Iterable[StopRule] | StopRule | None) -> list[StopRule]:
     """A rule, or rules, as a list; `SettingError` if one is not a rule."""
-    listed: list[Any] = (
-        [rules] if isinstance(rules, StopRule | str) else list(rules) if isinstance(rules, Iterable) else []
-    )
+    single = isinstance(rules, StopRule | str) or callable(rules)
+    listed: list[Any] = [rules] if single else list(rules) if isinstance(rules, Iterable) else []
     for rule in listed:
         if not isinstance(rule, StopRule):
-            msg = f"rules: {rule!r} is not a stop rule: expected such as bl.max_steps(20) | bl.tool_budget(50)"
+            hint = f"; {NO_RULE}" if callable(rule) else ""
+            msg = f"rules: {rule!r} is not a stop rule: expected such as bl.max_steps(20) | bl.tool_budget(50){hint}"
             raise SettingError(msg)
     return listed

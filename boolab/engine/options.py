@@ -19,7 +19,7 @@ from boolab.harness.compaction import Compaction
 from boolab.harness.policy import Policy
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.models.base import Model
-from boolab.rules.stop import StopRule
+from boolab.rules.stop import NO_RULE, StopRule
 from boolab.tools.tool import ToolSpec, as_tool, as_tools, open_tool
 from boolab.tools.workspace import BUILT_IN, pause_tools, workspace_tools
 from boolab.worlds.protocol import World
@@ -125,7 +125,7 @@ def _is_plain_function(value: object) -> bool:
 _ACCEPTED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "agent": (lambda value: isinstance(value, Agent), "a bl.Agent, such as load_agents(path)['explorer']"),
     "abort": (lambda value: isinstance(value, Abort), "a bl.Abort"),
-    "stop": (lambda value: isinstance(value, StopRule), "a stop rule, such as bl.max_steps(20)"),
+    "stop": (lambda value: isinstance(value, StopRule), f"a stop rule, such as bl.max_steps(20) ({NO_RULE})"),
     "shadow": (_is_rules, "a list of stop rules, such as [bl.max_steps(20)]"),
     "inbox": (lambda value: isinstance(value, Inbox), "a bl.Inbox"),
     "compaction": (lambda value: isinstance(value, Compaction), "a bl.Compaction"),

@@ -12,6 +12,7 @@ import boolab as bl
 from boolab.bench.entries import About, Entry, FunctionEntry, Prefix, RuleEntry
 from boolab.bench.first_stops import NEVER, RuleTables, Scoped
 from boolab.bench.judge import held_out_stops, judge
+from boolab.bench.load import entries_of
 from boolab.bench.recordings import Recordings, recordings_of
 from boolab.bench.rule_file import parse_rules
 from boolab.bench.stop_list import read_stops
@@ -297,3 +298,47 @@ def test_a_list_with_tracks_enters_these_alone(tmp_path: Path) -> None:
     assert list(found.tracks) == ["within", "none"]
     assert found.tracks["within"].mean.kept.value == 1
     assert found.tracks["none"].mean.kept.value == 0
+
+
+# --- Rules of Python, and entries that fail ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", [bl.doom_loop(3, "call+result"), bl.doom_loop(3) | bl.max_steps(9), bl.max_steps(4)])
+def test_rule_of_a_module_is_judged_as_in_a_file(
+    rule: StopRule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text("RULE = None\n")
+    monkeypatch.setattr("boolab.bench.load._module", lambda name: type("mine", (), {"RULE": rule}))
+    (entry,) = entries_of("mine.py:RULE")
+    same = RuleEntry(about=About(name="r"), settings=[(Scoped(rule),)])
+    assert figures(judged(entry)) == figures(judged(same))
+    assert str(rule) in entry.about.definition
+
+
+def test_entry_that_fails_does_not_end_the_others() -> None:
+    def broken(prefix: Prefix) -> bool:
+        raise KeyError(prefix.agent)
+
+    entries: list[Entry] = [function(broken), RuleEntry(about=About(name="cap"), settings=[(Scoped(bl.max_steps(4)),)])]
+    failed: list[tuple[str, Exception]] = []
+    found = [one.name for one in judge(entries, DATA, failed=lambda name, error: failed.append((name, error)))]
+    assert found == ["cap"]
+    assert [(name, type(error)) for name, error in failed] == [("f", KeyError)]
+    with pytest.raises(KeyError):
+        list(judge(entries, DATA))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rule: bl.scorecard(DATA.runs, [rule]),
+        lambda rule: bl.scorecard(DATA.runs, rule),
+        lambda rule: bl.counterfactual(DATA.runs, rules=[rule]),
+        lambda rule: bl.run_sync(None, "x", model=bl.ScriptedModel(["y"]), stop=rule),
+    ],
+)
+def test_function_in_place_of_a_rule_is_told_what_to_do(use: Any) -> None:
+    with pytest.raises((SettingError, TypeError), match=r"boolab bench, and becomes a rule as a detector: see docs/"):
+        use(lambda prefix: len(prefix.steps) > 3)
+    with pytest.raises((SettingError, TypeError), match="'doom_loop'"):
+        use("doom_loop")

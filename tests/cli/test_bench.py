@@ -77,7 +77,10 @@ def test_labels_come_from_a_file_where_the_runs_have_none(
         (["none.yaml"], "none.yaml: cannot be read: No such file or directory"),
         (["none.py:f"], "none.py: there is no such file"),
         (["mine:lat"], "mine:lat: mine has no 'lat'; did you mean 'late'?"),
-        (["mine:number"], "mine:number: expected a function of a prefix, or an object with `fit`, and not 3"),
+        (
+            ["mine:number"],
+            "mine:number: expected a function of a prefix, a stop rule, or an object with `fit`, and not 3",
+        ),
         (["broken:f"], "broken cannot be imported: ModuleNotFoundError: No module named 'nothing_of_that_name'"),
         (["baseline:coin"], "there is no baseline 'coin'"),
         (["mine:late", "rules.yaml", "--name", "x"], "--name is for one entry, and there are 2"),
