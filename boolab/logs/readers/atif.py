@@ -16,6 +16,8 @@ and more; github.com/harbor-framework/harbor, rfcs/0001-trajectory-format.md):
   if the metrics have the cached tokens, as the whole input grows with each response. Others stay as they are.
 - A step with `is_sidechain` is of a subagent, by its `agent_id`; without one, each prompt in a sidechain begins
   another. It is a run of its own. The call with its prompt, or whose result names it, started it.
+- A trajectory that names the file in which it continues (`continued_trajectory_ref`) is one run with it. That file, of
+  the same folder, is read with the first one.
 - Each embedded trajectory in `subagent_trajectories` is a run. A result's `subagent_trajectory_ref` names the one that
   its call started.
 - If `source` is withheld, a step with metrics, calls or reasoning is the agent's.
@@ -33,6 +35,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, Role, Run, StopReason, ToolCall, Usage
+from boolab.io.files import read_file
 from boolab.io.json_input import (
     Damage,
     flag,
@@ -48,6 +51,7 @@ from boolab.io.json_input import (
 from boolab.logs.atif_format import EXTRA, is_own, run_of_trajectory
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, named, stem_of
+from boolab.logs.readers._sidecars import sidecar
 
 NAME: Final = "atif"
 SCOPE: Final = "turn"
@@ -68,6 +72,10 @@ _CACHED: Final = frozenset({"cache_read_input_tokens", "cache_creation_input_tok
 _DELEGATES: Final = ("Task", "Agent")
 """The tools of Claude Code that start subagents."""
 _AGENTPILE: Final = "agentpile"
+_CONTINUATION: Final = ".cont-"
+_MAX_BESIDE: Final = 100
+"""In so many files is looked for the one that continues in a file."""
+_MAX_BYTES: Final = 16 * 2**20
 
 
 def sniff(head: Head) -> bool:
@@ -92,10 +100,54 @@ def read(path: Path, damage: Damage) -> list[Run]:
                 runs.append(run_of_trajectory(value))
             except ValueError as error:
                 damage.note(number, str(error))
+        elif not runs and (first := _continued_from(path, value)):
+            damage.remarks.append(f"it continues {first}, and is read with it")
         else:
             name, taken = f"{stem_of(path)}/{len(runs) + 1}", {run.run_id for run in runs}
-            runs += runs_of(value, name, taken=taken, damage=damage)
+            runs += runs_of(_whole(path, value), name, taken=taken, damage=damage)
     return runs
+
+
+def _whole(path: Path, trajectory: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The trajectory with the steps of the files in which it continues; of some, their totals are not compared."""
+    steps = [*items(trajectory.get("steps"))]
+    seen = {path.name}
+    last = trajectory
+    while (name := text(last.get("continued_trajectory_ref"))) and name not in seen and _is_beside(name):
+        more = mapping(sidecar(path.with_name(name)))
+        if not _is_trajectory(more):
+            break
+        seen.add(name)
+        steps += items(more.get("steps"))
+        last = more
+    if len(seen) == 1:
+        return trajectory
+    left_out = {"final_metrics", "continued_trajectory_ref"}
+    whole = {key: value for key, value in trajectory.items() if key not in left_out}
+    ref = {key: last[key] for key in ("continued_trajectory_ref",) if key in last}
+    return {**whole, **ref, "steps": steps}
+
+
+def _continued_from(path: Path, trajectory: Mapping[str, Any]) -> str:
+    """The name of the file beside this one that continues in it; "" if there is none."""
+    copied = any(mapping(step).get("is_copied_context") is True for step in items(trajectory.get("steps")))
+    if not copied and _CONTINUATION not in path.name:
+        return ""
+    beside = (other for other in sorted(path.parent.glob("*.json"))[:_MAX_BESIDE] if other != path)
+    return next((other.name for other in beside if _continues_in(other, path.name)), "")
+
+
+def _continues_in(path: Path, name: str) -> bool:
+    try:
+        named = name.encode() in read_file(path, _MAX_BYTES)
+    except (OSError, ValueError):
+        return False
+    return named and mapping(sidecar(path)).get("continued_trajectory_ref") == name
+
+
+def _is_beside(name: str) -> bool:
+    """Whether the name of a file leads out of no folder."""
+    return Path(name).name == name and "\\" not in name
 
 
 def runs_of(

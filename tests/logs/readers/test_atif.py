@@ -319,3 +319,29 @@ def test_the_sample_of_a_converter_has_a_subagent() -> None:
     assert (main.effort, main.harness_version, main.git_branch, main.cwd) == ("high", "2.0.46", "main", "/app")
     assert [run.stop_reason for run in (main, child)] == ["finished", "finished"]
     assert sum(step.response.usage.input_tokens or 0 for run in (main, child) for step in run.steps) == 3600
+
+
+def test_a_continued_trajectory_is_one_run_with_the_files_it_continues_in(tmp_path: Path) -> None:
+    def step(number: int, **more: Any) -> dict[str, Any]:
+        metrics = {"prompt_tokens": 9 * number, "completion_tokens": number}
+        return {"step_id": number, "source": "agent", "message": f"step {number}", "metrics": metrics, **more}
+
+    def put(name: str, steps: list[dict[str, Any]], ref: str | None) -> None:
+        head = {"schema_version": "ATIF-v1.7", "session_id": "s", "agent": {"name": "terminus-2", "version": "2"}}
+        rest = {"continued_trajectory_ref": ref} if ref else {}
+        (tmp_path / name).write_text(json.dumps({**head, "steps": steps, **rest}))
+
+    copied = [step(1, is_copied_context=True), step(2, is_copied_context=True)]
+    put("trajectory.json", [step(1), step(2)], "trajectory.cont-1.json")
+    put("trajectory.cont-1.json", [*copied, step(3)], "trajectory.cont-2.json")
+    put("trajectory.cont-2.json", [step(4)], None)
+    with pytest.warns(ReadWarning, match="it continues trajectory.*, and is read with it"):
+        (run,) = bl.load_runs(tmp_path)
+    assert [step.response.text for step in run.steps] == [f"step {n}" for n in (1, 2, 3, 4)]
+    assert (run.stop_reason, bl.runs_df(run)["output_tokens"].tolist()) == ("finished", [10])
+    put("trajectory.cont-2.json", [step(4)], "trajectory.json")  # a circle, a missing file and one elsewhere end it
+    for ref in ("trajectory.json", "gone.json", "../trajectory.json"):
+        put("trajectory.cont-2.json", [step(4)], ref)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReadWarning)
+            assert [run.stop_reason for run in bl.load_runs(tmp_path)] == ["aborted"]
