@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from boolab.core.run_tree import descendants, each_with_subagents
-from boolab.core.text import first_of
+from boolab.core.text import count, first_of
 from boolab.core.types import Run, Step
 from boolab.errors import SettingError, forgot_await
 
@@ -36,6 +37,53 @@ def as_runs(runs: Runs) -> list[Run]:
         if not isinstance(run, Run):
             raise _no_run(run)
     return listed
+
+
+_APART: Final = frozenset({"success", "scores", "subagents", "log_id", "path", "continuation"})
+"""The fields in which two records of one run may differ."""
+
+
+def distinct_runs(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...]]:
+    """The runs, each once, and a note about those that are left out, if any are.
+
+    The same run is there again if it is the same object, or has the same id and the same record. Of a labelled and an
+    unlabelled one, the labelled one stays; two with different labels both do.
+
+    Args:
+        runs: Runs, in order.
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> distinct_runs([run, run])
+        ([<Run ...: finished, 1 step, 0 calls>], ('1 of 2 runs is there twice: it is counted once.',))
+    """
+    kept: list[Run] = []
+    places: dict[str, list[int]] = {}
+    for run in runs:
+        same = places.setdefault(run.run_id, [])
+        place = next((place for place in same if _is_same(kept[place], run)), None)
+        if place is None:
+            same.append(len(kept))
+            kept.append(run)
+        elif kept[place].success is None:
+            kept[place] = run
+    again = len(runs) - len(kept)
+    if not again:
+        return kept, ()
+    verb = "is there twice: it is" if again == 1 else "are there more than once: each is"
+    return kept, (f"{again:,} of {count(len(runs), 'run')} {verb} counted once.",)
+
+
+def _is_same(run: Run, other: Run) -> bool:
+    if run is other:
+        return True
+    if run.success != other.success and None not in (run.success, other.success):
+        return False
+    return all(getattr(run, name) == getattr(other, name) for name in _RECORD)
+
+
+_RECORD: Final = tuple(field.name for field in fields(Run) if field.name not in _APART)
 
 
 def with_subagents(runs: Runs) -> list[Run]:

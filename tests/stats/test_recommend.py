@@ -259,11 +259,12 @@ def test_labels_win_and_the_proxy_is_named_everywhere() -> None:
     assert "proxy" in str(found)
     assert "proxy" in found._repr_html_()
     assert found["successes"][0] == 100
-    labelled = recommend([*unlabelled, *plain(3)])
+    others = [replace(run, run_id=f"other {run.run_id}") for run in plain(3)]
+    labelled = recommend([*unlabelled, *others])
     assert set(labelled["success_by"]) == {"label"}
     assert labelled["successes"][0] == 3
     assert "proxy" not in str(labelled)
-    assert recommend([*unlabelled, *plain(3)], success="ended")["successes"][0] == 103
+    assert recommend([*unlabelled, *others], success="ended")["successes"][0] == 103
     with pytest.raises(SettingError, match="no run has a label"):
         recommend(unlabelled, success="label")
 

@@ -16,7 +16,8 @@ from boolab.core.types import Scope
 from boolab.counterfactuals.recordings import Recorded
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
-from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, judged_of
+from boolab.frames.runs import distinct_runs
+from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, judged_of, recorded_once
 from boolab.stats.compare_rules.pareto import Band, band_of, undominated
 from boolab.stats.compare_rules.settings import Rules, Settings, label_of, listed_settings
 from boolab.stats.compare_rules.wording import data_notes
@@ -142,7 +143,9 @@ def frontier(
     check_confidence(confidence)
     settings = listed_settings(rules)
     keys = keys_of(by, {*_COLUMNS, *settings.axes})
-    judged = judged_of(runs, settings.rules, by=keys, scope=scope)
+    recorded = recorded_once(runs)
+    recorded, repeats = distinct_runs(recorded) if isinstance(recorded, list) else (recorded, ())
+    judged = judged_of(recorded, settings.rules, by=keys, scope=scope)
     parts = [(names, judged.rows(part.index.to_numpy())) for names, part in grouped(judged.units, keys)]
     with tqdm(parts, unit="group", disable=not progress, delay=1) as bar:
         groups = [_group(names, part, keys, confidence, seed) for names, part in bar]
@@ -153,7 +156,7 @@ def frontier(
         title=f"What {count(len(settings.rules), 'setting')} would have kept and saved",
         frame=frame,
         sentences=tuple(_sentences(groups, judged)),
-        notes=(*data_notes(judged), *_notes(groups, judged, confidence)),
+        notes=(*repeats, *data_notes(judged), *_notes(groups, judged, confidence)),
         table=shown[[*keys, *_TABLE]],
         band=frame_of(keys, names, _BAND, [row for group in groups for row in _band_rows(group.band)]),
     )

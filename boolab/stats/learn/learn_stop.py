@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -14,7 +14,7 @@ from boolab.core.types import Run, Scope
 from boolab.counterfactuals.scopes import check_scope
 from boolab.counterfactuals.step_table import Flags
 from boolab.errors import SettingError
-from boolab.frames.runs import Runs, as_runs
+from boolab.frames.runs import Runs, as_runs, distinct_runs
 from boolab.io.checks import check_name, whole
 from boolab.rules.detector import Detector, check_detector
 from boolab.rules.learned.features import DEFAULT, check_features
@@ -109,7 +109,8 @@ def learn_stop(
         ([1.0], True)
     """
     question = question_of(keep, confidence, estimator, features, cluster, scope, calibration, folds, seed)
-    labelled = [run for run in as_runs(runs) if run.success is not None]
+    distinct, repeats = distinct_runs(as_runs(runs))
+    labelled = [run for run in distinct if run.success is not None]
     _check_labels(labelled)
     table = feature_table(labelled, question.names, question.detectors, scope, cluster)
     everything = np.ones(table.n_runs, dtype=bool)
@@ -131,6 +132,7 @@ def learn_stop(
     report = None
     if folds:
         report = report_of(table, model, bound + 1, promise, judged)
+        report = replace(report, notes=(*repeats, *report.notes)) if repeats else report
     return learned_rule(LearnedRisk(model, question.detectors), bound + 1, promise, source, report)
 
 

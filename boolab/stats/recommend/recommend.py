@@ -25,6 +25,7 @@ from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError, near
 from boolab.exports.values import Export, Limits
 from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, well_formed_cell
+from boolab.frames.runs import distinct_runs
 from boolab.frames.tables import tools_called
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
@@ -345,6 +346,9 @@ def recommend(
         check_policy(harness, tested)
     detectors = settings_of(tested, harness, identity).detectors()
     recorded = as_recorded(recorded)
+    repeats: tuple[str, ...] = ()
+    if isinstance(recorded, list):
+        recorded, repeats = distinct_runs(recorded)
     runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys, harness)))
     kin = runs.kin()
     if harness is not None and kin is not None and kin.calls:
@@ -365,7 +369,7 @@ def recommend(
         title=f"What to set to keep {level(keep)} of the successes, at {level(confidence)} confidence",
         frame=frame,
         sentences=tuple(sentence for group in groups for sentence in advice.group(group)),
-        notes=(*advice.notes(groups), *_notes_of_runs(recorded, identity)),
+        notes=(*advice.notes(groups), *repeats, *_notes_of_runs(recorded, identity)),
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
         counted=_counted(runs, scope, harness, identity),

@@ -23,7 +23,7 @@ from boolab.counterfactuals.rule_matrix import Floats, run_costs
 from boolab.counterfactuals.step_table import LABEL, Flags, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.frames.labels import check_keys, flag_of, label, mapping_of
-from boolab.frames.runs import as_runs
+from boolab.frames.runs import as_runs, distinct_runs
 from boolab.frames.tables import runs_df, tools_called
 from boolab.rules.call_identity import uncalled_note
 from boolab.rules.detector import named_tools
@@ -63,12 +63,12 @@ class Truth(NamedTuple):
 class Material(NamedTuple):
     """The judged recordings as columns, and the runs; None where there are only columns, from a table of steps.
 
-    `uncalled` is a note on tools that the rules name and that were never called.
+    `notes` are about tools that the rules name and that were never called, and about runs that are there twice.
     """
 
     ledger: Ledger
     runs: Sequence[Run] | None
-    uncalled: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def material_of(
@@ -91,10 +91,10 @@ def material_of(
                 raise
             raise SettingError(str(error).replace("by=", "positive=", 1)) from None
         return Material(ledger.kept(), None)
-    runs = as_runs(recorded)
+    runs, repeats = distinct_runs(as_runs(recorded))
     named = named_tools(detectors)
     uncalled = uncalled_note(named, tools_called(runs) if named else ())
-    return Material(ledger_of(runs, detectors, scope).kept(), runs, uncalled)
+    return Material(ledger_of(runs, detectors, scope).kept(), runs, (*repeats, *uncalled))
 
 
 def units_in(material: Material, by: Sequence[str]) -> pd.DataFrame:

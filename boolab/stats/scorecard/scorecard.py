@@ -181,7 +181,7 @@ def scorecard(
         notes=(
             *words.data(material, known.index.to_numpy()),
             *words.limits(groups, known),
-            *material.uncalled,
+            *material.notes,
         ),
         table=frame[[*keys, *_TABLE]],
     )
