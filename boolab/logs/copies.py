@@ -188,7 +188,7 @@ class Copies:
             if one.branch is not None and counted:  # as an export has it
                 (run,) = counted
                 own = replace(one, known_marks=marks_of(run), keys=[*one.keys[:1], *first_keys(run)], anchors=[])
-                own.run = None
+                own.run, own.number = None, next(self._numbers)
                 self._add(own)
             if one.same_as is None:
                 _ = one.marks
@@ -251,7 +251,7 @@ class Copies:
                 best = (steps, other, at)
             elif not steps and other.path != one.path:
                 differs = other if other.run_id == one.run_id else differs
-                if one.marks.texts and one.marks.texts == other.marks.texts and one.agrees_with(other):
+                if one.marks.texts and one.marks.texts == other.marks.texts and self._may_be_copy(one, other):
                     self._repeats[one.path, other.path] += 1
                     differs = None
                     break
@@ -275,14 +275,21 @@ class Copies:
             return _is_conversion(other, one)
         named = one.log_id == other.log_id != ""
         if one.path != other.path and one.marks.texts and one.marks.texts == other.marks.texts:
-            return named or (one.agrees_with(other) and self._digest(one.path) == self._digest(other.path))
+            together = one.marks.began_with(other.marks)
+            if named or together is not None or one.conflicts_with(other):
+                return together is not False and (named or (not one.conflicts_with(other) and one.agrees_with(other)))
+            return one.agrees_with(other) and self._digest(one.path) == self._digest(other.path)
         no_steps = one.marks.n_steps == other.marks.n_steps == 0
         return no_steps and named and one.marks.prompt == other.marks.prompt
+
+    def _may_be_copy(self, one: _Known, other: _Known) -> bool:
+        return one.agrees_with(other) and not one.conflicts_with(other)
 
     def _shared(self, one: _Known, other: _Known, at: int) -> int:
         """How many of a run's first steps are another one's, from a place on; 0 if nothing shows it."""
         related = self._related(one, other)
-        shared = shared_steps(other.marks, at, one.marks, related=related)
+        grows = one.log_id == other.log_id != ""
+        shared = shared_steps(other.marks, at, one.marks, related=related, grows=grows)
         if not shared.known or shared.certain or related:
             return shared.steps if shared.known else 0
         if (one.parent is None) != (other.parent is None):

@@ -56,7 +56,8 @@ class Marks(NamedTuple):
         ends: When it was complete.
         figures: Of all that facts keep of the steps: usage, times and numbers of calls.
         prompt: Of the messages before the first step.
-        texts: Of all texts, where the run has neither ids nor times; else 0.
+        texts: Of all texts, where the steps have neither ids nor times; else 0.
+        began: When the run began.
     """
 
     ids: array[int]
@@ -67,6 +68,11 @@ class Marks(NamedTuple):
     figures: int
     prompt: int
     texts: int
+    began: int
+
+    def began_with(self, other: Marks) -> bool | None:
+        """Whether two runs began at the same time; None where it is not known."""
+        return None if _UNKNOWN in (self.began, other.began) else self.began == other.began
 
     @property
     def n_steps(self) -> int:
@@ -118,16 +124,26 @@ def marks_of(run: Run, steps: int | None = None) -> Marks:
             names.append(hash(name) if name else _NONE)
         contents.append(hash((response.text, *[call[1:] for call in calls])))
         figures.append((start, duration, response.usage, len(calls)))
-        known = began is not None and start is not None and abs(start) + abs(took or 0) < _MAX_MS
-        starts.append(began + start if known else _UNKNOWN)  # type: ignore[operator] # both are known
-        ends.append(began + start + took if known and took is not None else _UNKNOWN)  # type: ignore[operator]
+        timed = began is not None and start is not None and abs(start) + abs(took or 0) < _MAX_MS
+        starts.append(began + start if timed else _UNKNOWN)  # type: ignore[operator] # both are known
+        ends.append(began + start + took if timed and took is not None else _UNKNOWN)  # type: ignore[operator]
     prompt = hash(run.prompt)
     texts = _NONE
-    if steps is None and began is None and not any(ids) and not any(names):
+    if steps is None and not any(ids) and not any(names) and all(time == _UNKNOWN for time in starts):
         results = [result and result.content for step in run.steps for result in step.results]
         texts = hash((prompt, run.inputs, *contents, *results))
     ids_, names_, contents_, starts_, ends_ = (array("q", values) for values in (ids, names, contents, starts, ends))
-    return Marks(ids_, names_, contents_, starts_, ends_, hash(tuple(figures)), prompt, texts)
+    return Marks(
+        ids_,
+        names_,
+        contents_,
+        starts_,
+        ends_,
+        hash(tuple(figures)),
+        prompt,
+        texts,
+        _UNKNOWN if began is None else began,
+    )
 
 
 def _epoch_ms(time: datetime) -> int:
@@ -135,11 +151,11 @@ def _epoch_ms(time: datetime) -> int:
 
 
 def _calls_ids(calls: Sequence[ToolCall]) -> int:
-    """A digest of the ids of calls; 0 unless all of them are unique."""
+    """A digest of calls with their ids; 0 unless all of these are unique."""
     for call in calls:
         if not is_unique(call.id):
             return _NONE
-    return hash(tuple([call.id for call in calls]))
+    return hash(calls)
 
 
 class Shared(NamedTuple):
@@ -153,7 +169,7 @@ class Shared(NamedTuple):
     known: bool = False
 
 
-def shared_steps(marks: Marks, at: int, other: Marks, *, related: bool = False) -> Shared:
+def shared_steps(marks: Marks, at: int, other: Marks, *, related: bool = False, grows: bool = False) -> Shared:
     """How many steps from place `at` on are the first ones of the other run.
 
     Args:
@@ -161,6 +177,7 @@ def shared_steps(marks: Marks, at: int, other: Marks, *, related: bool = False) 
         at: The place, from 0.
         other: Those of the other run.
         related: Whether the log has it that one began with the history of the other: then its content is enough.
+        grows: Whether both are of one session: then the last response of the shorter one may be a part of the other's.
     """
     length = min(marks.n_steps - at, other.n_steps)
     rewritten = related or _times_are_rewritten(marks, at, other, length)
@@ -172,9 +189,11 @@ def shared_steps(marks: Marks, at: int, other: Marks, *, related: bool = False) 
                 return Shared(place, certain, known)
             certain = known = True
             continue
-        if marks.contents[at + place] != other.contents[place]:
-            return Shared(place, certain, known)
         name, other_name = marks.names[at + place], other.names[place]
+        if marks.contents[at + place] != other.contents[place]:
+            begun = _UNKNOWN != marks.starts[at + place] == other.starts[place]
+            if not (grows and begun and name == other_name and place == length - 1):
+                return Shared(place, certain, known)
         if name and other_name and name != other_name:
             return Shared(place, certain, known)
         same = _same_time(marks, at + place, other, place)

@@ -13,13 +13,13 @@ from typing import Any, Final
 from boolab.logs.fields import Head
 
 _NAMES: Final = frozenset((
-    "call_id", "conversation_id", "created_at", "forked_from_id", "id", "messageID", "parentSession", "projectID",
-    "requestId", "sessionID", "sessionId", "session_id", "spanId", "startTimeUnixNano", "task_id", "timestamp",
-    "tool_call_id", "traceId", "trajectory_id", "ts",
+    "call_id", "conversation_id", "created", "created_at", "forked_from_id", "id", "messageID", "parentSession",
+    "projectID", "requestId", "sessionID", "sessionId", "session_id", "spanId", "startTimeUnixNano", "task_id",
+    "timestamp", "tool_call_id", "traceId", "trajectory_id", "ts",
 ))  # fmt: skip
 """The keys of ids and times that copies have too."""
 
-_MIN_CHARS: Final = 6
+_MIN_CHARS: Final = 5
 """Shorter ids are counters."""
 _MAX_OF_NAME: Final = 4
 _MAX_DEPTH: Final = 6
