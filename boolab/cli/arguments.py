@@ -326,7 +326,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     advice.add_argument(
         "--success",
         choices=("label", "ended"),
-        help="what a success is: a label, or that the turn ended by itself (default: labels where there are any)",
+        help="what a success is: a label, or that the turn ended by itself (default: labels in groups that have any)",
     )
 
 

@@ -9,7 +9,7 @@ first steps it shares, and with these steps it shares the subagents that they st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -230,3 +230,33 @@ def roots_of(parent: Sequence[int]) -> list[int]:
             seen.add(at)
         roots.append(at)
     return roots
+
+
+def roots_in(runs: Sequence[Run]) -> list[int]:
+    """For each of some runs the place of the run that its family began with: see `roots_of`."""
+    ids, parents = [run.run_id for run in runs], [run.parent_run_id for run in runs]
+    return roots_of(kin_of(ids, parents, {place: starts_of(run) for place, run in enumerate(runs)}).parent)
+
+
+def in_labelled_groups(groups: Sequence[Hashable], roots: Sequence[int], labelled: Sequence[bool]) -> list[bool]:
+    """For each run whether successes of its group are labels: the root of one of its runs has one.
+
+    A label of a root is that of its whole family, so that groups that share a family have labels together.
+
+    Args:
+        groups: The group of each run.
+        roots: For each run the row of its family's root: see `roots_of`.
+        labelled: For each run whether it has a label.
+
+    Example:
+        >>> in_labelled_groups(["lead", "scout", "other", "lead"], [0, 0, 2, 3], [False, False, False, True])
+        [True, True, False, True]
+    """
+    pairs = list(zip(groups, roots, strict=True))
+    having = {group for group, root in pairs if labelled[root]}
+    while True:
+        families = {root for group, root in pairs if group in having}
+        more = {group for group, root in pairs if root in families}
+        if more == having:
+            return [group in having for group in groups]
+        having = more

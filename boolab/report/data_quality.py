@@ -187,7 +187,7 @@ class Quality:
         n, unknown = int(off["n_runs"].sum()), int(off[f"n_unknown_{measure}"].sum())
         if unknown == n:
             return
-        known = f"the {n - unknown:,} of {count(n, self.study.noun)} in which no step lacks"
+        known = f"the {n - unknown:,} of {count(n, self.study.noun, self.study.nouns)} in which no step lacks"
         if measure == "tokens" and (unknown or self.cached):
             yield f"Tokens saved are input and output together{f', in {known} tokens' if unknown else ''}."
         elif unknown:

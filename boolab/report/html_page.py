@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+import numpy as np
+import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
@@ -44,11 +46,11 @@ from boolab.report.figures import Draw, Figures
 from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html import Cell, Table, rendered, text_of
-from boolab.report.limit_tables import LimitTables, Listed, linked, listed_cuts
+from boolab.report.limit_tables import GroupRows, LimitTables, Listed, linked, listed_cuts
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
-from boolab.report.study import MAX_GROUPS, UNITS, Study
+from boolab.report.study import MAX_GROUPS, UNITS, Counted, Study
 from boolab.report.summary import MAX_ROWS as MAX_AGENTS
 from boolab.report.summary import (
     SummaryRow,
@@ -63,6 +65,8 @@ from boolab.report.summary import (
 from boolab.report.text import MAKER_HEAD, explained, kept_name, maker_rows, saved, which_one
 from boolab.rules.catalog import doom_loop, error_streak
 from boolab.rules.stop import StopRule
+from boolab.stats.finding import Finding
+from boolab.stats.recommend.wording import notes_by_kind
 from boolab.stats.scorecard.scorecard import scorecard
 from boolab.stats.survival import survival
 from boolab.stats.trade import BETTER_OFF
@@ -173,8 +177,8 @@ class _Page:
             "question": self._question(),
             "sentences": study.found.sentences,
             "explained": explained(study),
-            "proxy": study.proxy,
-            "noun": study.noun,
+            "proxies": [one for one in study.counted if one.proxy],
+            "mixed": len(study.counted) > 1,
             "better_off": BETTER_OFF,
             "keep": level(question.keep),
             "sure": level(question.confidence),
@@ -252,7 +256,7 @@ class _Page:
         return {
             "head": summary_head(self.study),
             "axes": [AXES[axis].label for axis in axes],
-            "noun": f"{self.study.noun}s",
+            "noun": self.study.nouns,
             "kept": f"{kept_name(self.study).partition(' (')[0]} kept",
             "saved": f"{UNITS[self.study.measure]} saved",
             "rows": rows,
@@ -327,7 +331,7 @@ class _Page:
     def _data(self) -> dict[str, object]:
         censored = ""
         if self.quality.cut:
-            n = count(len(self.quality.cut), self.study.noun)
+            n = count(len(self.quality.cut), self.study.noun, self.study.nouns)
             censored = f"{n} stopped by a limit of the recording, or failed"
             self.lists["cut-off"] = Listed(censored, units=self.quality.cut)
         sentences = list(self.quality.sentences())
@@ -349,20 +353,27 @@ class _Page:
         name = AXES[axis].label
         shown = self.limits.rows[axis]
         drawn = sum(row.stopped > 0 for group in shown for row in group.rows) > MIN_VALUES
-        caption = f"What each {name} keeps and saves, the other limits off."
         return {
             "key": axis,
             "title": f"{name[0].upper()}{name[1:]}",
             "meaning": f"A {name} stops a {self.study.noun} {AXES[axis].meaning}.",
-            "figure": self._figure(lambda ax: self._draw_caps(axis, ax), caption, panels=len(shown) > MAX_GROUPS)
-            if drawn
-            else Markup(),
+            "figure": Markup().join(self._caps(axis)) if drawn else Markup(),
             "tables": self.limits.tables(axis),
             "left_out": self._left("group", len(list(self.study.groups(axis)))),
         }
 
-    def _draw_caps(self, axis: str, ax: Axes | None) -> Axes:
-        frame, shown = self.study.margins[axis], self.limits.rows[axis]
+    def _caps(self, axis: str) -> Iterator[Markup]:
+        """A figure of a limit; one of the groups with labels, and one of those without, where there are both."""
+        caption = f"What each {AXES[axis].label} keeps and saves, the other limits off."
+        kinds: dict[Counted, list[GroupRows]] = {}
+        for group in self.limits.rows[axis]:
+            kinds.setdefault(self.study.counted_in(group.key), []).append(group)
+        for shown in kinds.values():
+            draw = partial(self._draw_caps, axis, shown)
+            yield self._figure(draw, caption, panels=len(shown) > MAX_GROUPS)
+
+    def _draw_caps(self, axis: str, shown: Sequence[GroupRows], ax: Axes | None) -> Axes:
+        frame = self.study.margins[axis]
         if self.by:
             first = [group.key for group in shown]
             parts = [part for key, part, _ in self.study.groups(axis) if key in first]
@@ -394,16 +405,23 @@ class _Page:
 
     def _lengths(self) -> dict[str, object]:
         found = survival(self.study.runs, by=self.by, scope=self.study.question.scope)
-        units, noun = self.study.units_frame(), self.study.noun
         going = "The share still running after each number of steps, with its interval."
-        ended = f"How many {noun}s took how many steps, by the reason that ended them."
         return {
             "title": found.title,
             "survival": self._figure(lambda ax: plot_survival(found, ax=ax), going, panels=self._many),
             "sentences": found.sentences,
             "notes": found.notes,
-            "steps": self._figure(lambda ax: plot_steps(units, by=self.by, unit=noun, ax=ax), ended),
+            "steps": Markup().join(self._steps()),
         }
+
+    def _steps(self) -> Iterator[Markup]:
+        """How long the units are: a figure of runs, or of turns; one of each where some groups have labels only."""
+        frame = self.study.units_frame()
+        nouns = [self.study.counted_in(key).noun for key in self.study.unit_keys]
+        for noun in dict.fromkeys(one.noun for one in self.study.counted):
+            units = frame.loc[np.array([own == noun for own in nouns], dtype=bool)]
+            caption = f"How many {noun}s took how many steps, by the reason that ended them."
+            yield self._figure(partial(_draw_steps, units, self.by, noun), caption)
 
     def _ends(self) -> dict[str, Markup]:
         runs = runs_df(self.study.runs).assign(task=self.study.tasks)
@@ -417,11 +435,20 @@ class _Page:
     def _detectors(self) -> dict[str, object]:
         rules = [doom_loop(3), doom_loop(3, "call+result"), error_streak(3)]
         question = self.study.question
-        found = scorecard(self.study.runs, rules, by=self.by, scope=question.scope, confidence=question.confidence)
-        data: dict[str, object] = {"alarms": None, "sentences": found.sentences, "notes": found.notes}
-        if (found.frame["alarms"].fillna(0) > 0).any():
+        how: dict[str, Any] = {"by": self.by, "scope": question.scope, "confidence": question.confidence}
+        kinds = self.study.kinds
+        each = [scorecard(runs, rules, **how) for _, runs in kinds]
+        notes = [(keys, found.notes) for (keys, _), found in zip(kinds, each, strict=True)]
+        data: dict[str, object] = {
+            "alarms": None,
+            "sentences": [sentence for found in each for sentence in found.sentences],
+            "notes": list(notes_by_kind(notes)),
+        }
+        some = [found for found in each if (found.frame["alarms"].fillna(0) > 0).any()]
+        if some:
             caption = "Precision and recall, with their counts and intervals."
-            data["figure"] = self._figure(lambda ax: plot_scorecard(found, ax=ax), caption, panels=self._many)
+            draws = [partial(_draw_scorecard, found) for found in some]
+            data["figure"] = Markup().join(self._figure(draw, caption, panels=self._many) for draw in draws)
             data["alarms"] = self._alarms(rules)
         return data
 
@@ -486,6 +513,14 @@ class _Page:
         for cuts in stops:
             self.book.want(cut.unit for cut in cuts)
         self.book.want(range(len(self.study.units)))
+
+
+def _draw_scorecard(found: Finding, ax: Axes | None) -> Axes:
+    return plot_scorecard(found, ax=ax)
+
+
+def _draw_steps(units: pd.DataFrame, by: Sequence[str] | None, noun: Literal["run", "turn"], ax: Axes | None) -> Axes:
+    return plot_steps(units, by=by, unit=noun, ax=ax)
 
 
 def _lead(sentence: str) -> str:

@@ -10,7 +10,7 @@ from boolab.core.text import count, span
 from boolab.frames.dtypes import axis_value
 from boolab.report.html import Cell, Table
 from boolab.report.limit_rows import Row
-from boolab.report.study import UNITS, Cut, Study
+from boolab.report.study import UNITS, Counted, Cut, Study
 from boolab.report.text import measures, saved_cells
 
 _MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
@@ -34,9 +34,9 @@ class GroupRows(NamedTuple):
     cuts: Mapping[Any, list[Cut]]
 
 
-def kept_head(study: Study) -> str:
+def kept_head(counted: Counted) -> str:
     """What is kept, as the head of a column."""
-    return "ended by themselves" if study.proxy else "successes"
+    return "ended by themselves" if counted.proxy else "successes"
 
 
 class LimitTables:
@@ -76,10 +76,10 @@ class LimitTables:
         ]
 
     def _table(self, axis: str, group: GroupRows, number: int) -> Table:
-        study, rows = self._study, group.rows
+        study, rows, counted = self._study, group.rows, self._study.counted_in(group.key)
         shown = measures(study, rows)
         undecided = any(row.undecided for row in rows)
-        head = [AXES[axis].unit, f"{kept_head(study)}: kept", "stopped", f"all {study.noun}s stopped",
+        head = [AXES[axis].unit, f"{kept_head(counted)}: kept", "stopped", f"all {counted.noun}s stopped",
                 *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in shown), ""]  # fmt: skip
         cells: list[list[str | Cell]] = []
         for row, saves in zip(rows, saved_cells(shown, rows), strict=True):
@@ -108,10 +108,10 @@ class LimitTables:
 
 def listed_cuts(study: Study, name: str, cuts: Sequence[Cut], unit: str = "", group: str = "") -> Listed:
     """The list of the runs that a setting stops, with its title."""
-    lost = sum(cut.success is True for cut in cuts)
-    title = f"{name}: {count(len(cuts), study.noun)} stopped"
+    lost, counted = sum(cut.success is True for cut in cuts), study.counted_in(group)
+    title = f"{name}: {count(len(cuts), counted.noun)} stopped"
     if any(cut.success is not None for cut in cuts):
-        title += f", {_lost(lost, len(cuts), proxy=study.proxy)}"
+        title += f", {_lost(lost, len(cuts), proxy=counted.proxy)}"
     return Listed(title, cuts, unit, group=group)
 
 

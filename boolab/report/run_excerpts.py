@@ -82,7 +82,8 @@ class RunBook:
         return Cell(task, small=self.home(unit) if self._several else None)
 
     def _rest(self, more: int) -> str:
-        return f"{count(more, f'further {self._study.noun}')} not listed here." if more else ""
+        noun, nouns = self._study.noun, self._study.nouns
+        return f"{count(more, f'further {noun}', f'further {nouns}')} not listed here." if more else ""
 
     def _cut(self, cut: Cut, unit: str) -> list[str | Cell]:
         run = self._study.units[cut.unit].run
@@ -100,9 +101,10 @@ class RunBook:
         return [*cells, needed] if unit else cells
 
     def _result(self, cut: Cut) -> str:
+        proxy = not self._study.by_label[self._study.units[cut.unit].of]
         if cut.success is None:  # the success of a family is that of its root
-            return "that of its parent" if self._study.proxy else "no label"
-        if self._study.proxy:
+            return "that of its parent" if proxy else "no label"
+        if proxy:
             return "ended by itself" if cut.success else "did not end by itself"
         if not cut.success:
             return "failure"

@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.run_tree import kin_of, roots_of, starts_of
+from boolab.core.run_tree import in_labelled_groups, roots_in
 from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Identities, Run, Scope
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.scopes import scopes_of
-from boolab.counterfactuals.step_table import LABEL, PROXY, TURN_PROXY
+from boolab.counterfactuals.step_table import PROXY, TURN_PROXY
 from boolab.errors import ReadWarning, SettingError
 from boolab.frames.dtypes import is_missing, well_formed_cell
 from boolab.frames.labels import label, labels_of
@@ -63,7 +63,7 @@ class Question:
         keep: The share of successes to keep.
         confidence: That it is kept.
         objective: What to save.
-        success: "label", "ended", or None for labels where there are any.
+        success: "label", "ended", or None for labels in the groups that have any, and "ended" in the others.
         labels: A file of labels.
         pooled: Whether several agents are taken together; then `by` is empty.
         prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
@@ -110,6 +110,24 @@ class Maker(NamedTuple):
     labelled: int
 
 
+class Counted(NamedTuple):
+    """What the successes of a group are, and what is counted.
+
+    Attributes:
+        proxy: Whether a proxy stands in for success, as no run of the group has a label.
+        noun: What a unit is called.
+    """
+
+    proxy: bool
+    noun: Literal["run", "turn"]
+
+    def successes(self, n: int) -> str:
+        """What so many successes are called."""
+        if self.proxy:
+            return f"{self.noun}{'' if n == 1 else 's'} that ended by {'itself' if n == 1 else 'themselves'}"
+        return "success" if n == 1 else "successes"
+
+
 class Cut(NamedTuple):
     """A unit that a setting stops: where, and the smallest value that would not stop it (None: not known).
 
@@ -128,20 +146,33 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """The data, the question, and the results."""
+    """The data, the question, and the results.
+
+    Attributes:
+        question: What was asked.
+        reading: The files.
+        runs: Their runs.
+        homes: The file of each run.
+        by_label: Of each run, whether the successes of its group are labels, not the proxy.
+        units: What is counted.
+        found: The recommendation.
+        margins: By axis, the sums of each of its values, the others off.
+    """
 
     question: Question
     reading: Reading
     runs: list[Run]
     homes: list[str]
+    by_label: Sequence[bool]
     units: list[Unit]
     found: Recommendation
     margins: Mapping[str, pd.DataFrame] = field(repr=False)
 
     @property
     def success_by(self) -> str:
-        """What a success is: "label", or the proxy."""
-        return str(next(iter(self.margins.values()))["success_by"].iloc[0])
+        """What a success is: "label", the proxy, or "mixed" where some groups have labels and others do not."""
+        each = next(iter(self.margins.values()))["success_by"].unique()
+        return str(each[0]) if len(each) == 1 else "mixed"
 
     @cached_property
     def makers(self) -> list[Maker]:
@@ -154,10 +185,32 @@ class Study:
         makers = [Maker(source, agent, *sums) for (source, agent), sums in counted.items()]
         return sorted(makers, key=lambda maker: -maker.runs)
 
-    @property
-    def proxy(self) -> bool:
-        """Whether a proxy stands in for success."""
-        return self.success_by != LABEL
+    @cached_property
+    def counted(self) -> list[Counted]:
+        """What the successes of the groups are: of those with labels first, then of those without."""
+        turns = any(unit.turn is not None for unit in self.units)
+        by_proxy = Counted(proxy=True, noun="turn" if turns else "run")
+        of = {True: Counted(proxy=False, noun="run"), False: by_proxy}
+        return [of[kind] for kind in (True, False) if kind in {*self.by_label}] or [by_proxy]
+
+    @cached_property
+    def kinds(self) -> list[tuple[list[str], list[Run]]]:
+        """The groups with labels, then those without: their names and runs, without labels that do not count."""
+        found = []
+        for kind in [one for one in (True, False) if one in {*self.by_label}]:
+            which = [place for place, own in enumerate(self.by_label) if own is kind]
+            runs = [self.runs[place] if kind else _unlabelled(self.runs[place]) for place in which]
+            keys = list(dict.fromkeys(self.run_keys[place] for place in which))
+            found.append((keys, _with_settings(runs, self.question.by, self.runs)))
+        return found or [([], [])]
+
+    def counted_in(self, key: str) -> Counted:
+        """What the successes of a group are: see `key_of`; "" where there is one group only."""
+        return self._counted.get(key, self.counted[0])
+
+    @cached_property
+    def _counted(self) -> dict[str, Counted]:
+        return {key: self.counted[0 if kind else -1] for key, kind in zip(self.run_keys, self.by_label, strict=True)}
 
     @property
     def searched(self) -> Mapping[str, Sequence[Any]] | None:
@@ -165,9 +218,14 @@ class Study:
         return _searched(self.question)
 
     @property
-    def noun(self) -> Literal["run", "turn"]:
-        """What a unit is called."""
-        return "turn" if any(unit.turn is not None for unit in self.units) else "run"
+    def noun(self) -> str:
+        """What a unit is called, in all groups together."""
+        return " or ".join(dict.fromkeys(one.noun for one in self.counted))
+
+    @property
+    def nouns(self) -> str:
+        """The same in the plural."""
+        return " or ".join(dict.fromkeys(f"{one.noun}s" for one in self.counted))
 
     @cached_property
     def group_noun(self) -> str:
@@ -183,16 +241,13 @@ class Study:
         return ""
 
     def success_noun(self, n: int) -> str:
-        """What a success is called, for so many."""
-        if self.proxy:
-            return f"{self.noun}{'' if n == 1 else 's'} that ended by {'itself' if n == 1 else 'themselves'}"
-        return "success" if n == 1 else "successes"
+        """What a success is called, for so many, in all groups together."""
+        return " or ".join(one.successes(n) for one in self.counted)
 
     @cached_property
     def _roots(self) -> list[int]:
         """Of each run, the run that its family began with."""
-        ids, parents = [run.run_id for run in self.runs], [run.parent_run_id for run in self.runs]
-        return roots_of(kin_of(ids, parents, {place: starts_of(run) for place, run in enumerate(self.runs)}).parent)
+        return roots_in(self.runs)
 
     @property
     def has_families(self) -> bool:
@@ -251,7 +306,7 @@ class Study:
 
     def aggregate(self, grid: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
         """The sums of all combinations of some settings over the units, a row for each and each group."""
-        return _aggregate([unit.run for unit in self.units], grid, self.question)
+        return _aggregate(self.units, self.by_label, grid, self.question)
 
     def units_frame(self) -> pd.DataFrame:
         """A row for each unit, like one of `runs_df` for a run; `ended_by` is its stop reason."""
@@ -274,8 +329,7 @@ class Study:
     @cached_property
     def run_keys(self) -> list[str]:
         """Of each run, which group it is in: see `key_of`."""
-        frame = runs_df(self.runs)[list(self.question.by)]
-        return [key_of(row) for row in frame.itertuples(index=False, name=None)]
+        return _keys(self.runs, self.question.by)
 
     @cached_property
     def unit_keys(self) -> list[str]:
@@ -292,11 +346,9 @@ class Study:
         given = sorted({value for value in values if value is not None})
         if not given or not self.units:
             return {}
-        table = counterfactual([unit.run for unit in self.units], grid={axis: given}, **self.question.how)
         needed = self._needed(axis)
         out: dict[Any, list[Cut]] = {value: [] for value in given}
-        table["_unit"] = np.repeat(np.arange(len(self.units)), len(given))
-        for row in table[table["outcome"].isin(_STOPPED)].to_dict("records"):
+        for row in self._stops(range(len(self.units)), {axis: given}):
             need = needed[int(row["_unit"])]
             itself = need is None or need > row[axis]
             cut = self._cut(row, need)
@@ -316,10 +368,18 @@ class Study:
         if not limits or not which:
             return []
         grid = {axis: [value] for axis, value in limits.items()}
-        table = counterfactual([self.units[place].run for place in which], grid=grid, **self.question.how)
-        table["_unit"] = which
-        cuts = [self._cut(row, None) for row in table[table["outcome"].isin(_STOPPED)].to_dict("records")]
+        cuts = [self._cut(row, None) for row in self._stops(which, grid)]
         return sorted(cuts, key=lambda cut: cut.success is not True)
+
+    def _stops(self, which: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[Any, Any]]:
+        """The rows of `counterfactual` in which some units are stopped; `_unit` is the unit of each."""
+        for kind in (True, False):
+            some = [place for place in which if self.by_label[self.units[place].of] is kind]
+            if not some:
+                continue
+            table = counterfactual([self.units[place].run for place in some], grid=grid, **self.question.how)
+            table["_unit"] = np.repeat(some, len(table) // len(some))
+            yield from table[table["outcome"].isin(_STOPPED)].to_dict("records")
 
     def _cut(self, row: Mapping[Any, Any], needed: int | None) -> Cut:
         unit = int(row["_unit"])
@@ -406,16 +466,9 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
         question = replace(question, scope="run" if scopes[0] == "run" else "turn")
     elif "source" not in question.by:  # two meanings of a limit are never mixed
         question = replace(question, by=("source", *question.by))
-    proxy = all(run.success is None for run in runs)
-    pairs = zip(runs, scopes, strict=True)
-    split = proxy and any(scope == "turn" and bool(run.steps) and run.steps[-1].turn > 1 for run, scope in pairs)
-    units = [
-        unit
-        for of, run in enumerate(runs)
-        for unit in (turns_as_units(run, of) if split and scopes[of] == "turn" else [Unit(run, of, None)])
-    ]
+    by_label = _by_label(runs, question)
+    units = list(_units(runs, scopes, by_label))
     grid = question.grid or _usual(runs, question)
-    each = [unit.run for unit in units]
     on = {axis: [value for value in grid[axis] if value is not None] for axis in AXES if axis in grid}
     margins = {}
     with parts_bar("comparing limits", 1 + len(on), show=progress) as move:
@@ -424,9 +477,44 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
             question = replace(question, by=("agent",))
         move()
         for axis, values in on.items():
-            margins[axis] = _aggregate(each, {axis: [*values, None]}, question)
+            margins[axis] = _aggregate(units, by_label, {axis: [*values, None]}, question)
             move()
-    return Study(question, reading, runs, homes, units, found, margins)
+    return Study(question, reading, runs, homes, by_label, units, found, margins)
+
+
+def _by_label(runs: Sequence[Run], question: Question) -> list[bool]:
+    """Of each run, whether the successes of its group are labels: as `recommend` decides it."""
+    labelled = [run.success is not None for run in runs]
+    if question.success is None and question.by:
+        return in_labelled_groups(_keys(runs, question.by), roots_in(runs), labelled)
+    return [any(labelled)] * len(runs)
+
+
+def _units(runs: Sequence[Run], scopes: Sequence[str], by_label: Sequence[bool]) -> Iterator[Unit]:
+    """What is counted: each run; where no label judges the whole run, and the scope is the turn, each turn."""
+    by_turn = [not kind and scope == "turn" for kind, scope in zip(by_label, scopes, strict=True)]
+    split = any(turns and run.steps and run.steps[-1].turn > 1 for run, turns in zip(runs, by_turn, strict=True))
+    for of, run in enumerate(runs):
+        own = run if by_label[of] else _unlabelled(run)
+        if split and by_turn[of]:
+            yield from turns_as_units(own, of)
+        else:
+            yield Unit(own, of, None)
+
+
+def _unlabelled(run: Run) -> Run:
+    return run if run.success is None else replace(run, success=None)
+
+
+def _with_settings(runs: Sequence[Run], by: Sequence[str], every: Sequence[Run]) -> list[Run]:
+    """Some runs with the settings that keep groups apart, where others have them and these do not: then None."""
+    named = {name: None for name in by if any(name in run.settings for run in every)}
+    return [run if {*named} <= {*run.settings} else replace(run, settings={**named, **run.settings}) for run in runs]
+
+
+def _keys(runs: Sequence[Run], by: Sequence[str]) -> list[str]:
+    """Of each run, which group it is in: see `key_of`."""
+    return [key_of(row) for row in runs_df(list(runs))[list(by)].itertuples(index=False, name=None)]
 
 
 def _makers_apart(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -508,10 +596,27 @@ def _longest_repeat(runs: Sequence[Run], question: Question) -> int:
     return int(known.max(initial=0))
 
 
-def _aggregate(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Question) -> pd.DataFrame:
-    table = counterfactual(runs, grid=grid, by=question.groups, aggregate=True, **question.how)
-    by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
-    return table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))
+def _aggregate(
+    units: Sequence[Unit], by_label: Sequence[bool], grid: Mapping[str, Sequence[Any]], question: Question
+) -> pd.DataFrame:
+    """The sums over the units, a row for each setting and group; of a group they are of labels, or of the proxy."""
+    every = [unit.run for unit in units]
+    kinds = [[unit.run for unit in units if by_label[unit.of] is kind] for kind in (True, False)]
+    parts = []
+    for runs in filter(None, kinds) if units else [[]]:
+        some = _with_settings(runs, question.by, every)
+        table = counterfactual(some, grid=grid, by=question.groups, aggregate=True, **question.how)
+        by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
+        parts.append(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY)))
+    if len(parts) == 1:
+        return parts[0]
+    table = pd.concat(parts, ignore_index=True)
+    counts = [str(name) for name in table if str(name).startswith("n_")]
+    table[counts] = table[counts].fillna(0)
+    keys = [key_of(row) for row in table[list(question.by)].itertuples(index=False, name=None)]
+    order = {key: place for place, key in enumerate(dict.fromkeys(_keys(every, question.by)))}
+    places = np.argsort([order.get(key, len(order)) for key in keys], kind="stable")
+    return table.iloc[places].reset_index(drop=True)
 
 
 def _known(value: SupportsInt) -> int | None:

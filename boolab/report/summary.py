@@ -10,7 +10,7 @@ import pandas as pd
 from boolab.core.axes import AXES
 from boolab.core.text import count, level, rounded_down, shorten, span
 from boolab.frames.dtypes import axis_value, is_missing
-from boolab.report.study import UNITS, Study, column_name, key_of
+from boolab.report.study import UNITS, Counted, Study, column_name, key_of
 from boolab.stats.trade import BETTER_OFF, Trade
 from boolab.stats.units import group_name
 
@@ -107,7 +107,7 @@ def summary_frame(study: Study, rows: Sequence[SummaryRow]) -> pd.DataFrame:
         {
             summary_head(study): row.title,
             "data set or log format": row.data,
-            f"{study.noun}s": row.runs,
+            study.nouns: row.runs,
             **{AXES[axis].label: _csv_limit(row, axis) for axis in axes},
             f"{kept}, at least": row.kept[0],
             f"{kept}, at most": row.kept[1],
@@ -144,10 +144,10 @@ def _row(study: Study, row: Mapping[Any, Any]) -> SummaryRow:
     saved = (float(row["saved"]), float(row["saved"]) + float(row["spent"])) if known else None
     set_ = any(value is not None for value in limits.values())
     trade = Trade(saved[0], successes - kept[0], saved[1], successes, _unit(study)) if saved and set_ else None
-    lacks = "" if set_ else _lacks(row, study)
     values = [row[column] for column in study.question.by]
     name = group_name(values) if values else _whose(study)
     key = key_of(values)
+    lacks = "" if set_ else _lacks(row, study, study.counted_in(key))
     return SummaryRow(
         key, name, limits, int(row["n_units"]), successes, kept, saved, trade, lacks,
         names=tuple(group_name([value]) for value in values), data=_data(study, key, values),
@@ -170,13 +170,13 @@ def _unit(study: Study) -> str:
     return "cost" if study.measure == "cost_usd" else UNITS[study.measure]
 
 
-def _lacks(row: Mapping[Any, Any], study: Study) -> str:
+def _lacks(row: Mapping[Any, Any], study: Study, counted: Counted) -> str:
     if row["qualifies"]:
         return f"none would have saved any {_unit(study)}"
     if is_missing(row["more_needed"]) or not row["more_needed"]:
         return "none is sure to keep enough"
     more = int(row["more_needed"])
-    what = count(more, f"more such {study.noun}") if study.proxy else count(more, "more success", "more successes")
+    what = count(more, f"more such {counted.noun}") if counted.proxy else count(more, "more success", "more successes")
     return f"{what} needed"
 
 

@@ -169,7 +169,8 @@ def explained(study: Study) -> Iterator[str]:
 
 def kept_name(study: Study) -> str:
     """What is kept, in the plural."""
-    return f"{study.noun}s that ended by themselves (the proxy for success)" if study.proxy else "successes"
+    kinds = [f"{one.successes(2)}{' (the proxy for success)' if one.proxy else ''}" for one in study.counted]
+    return " or ".join(kinds)
 
 
 def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
@@ -179,8 +180,9 @@ def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
         asked = axis in (study.question.grid or {}) and len(all_rows) <= MAX_ASKED
         rows = all_rows if full or asked else few_of(all_rows)
         who = f" for {shorten(group)}" if group else ""
-        table = _table(study, axis, rows, [row for _, others in groups for row in others])
-        yield wrapped(f"{name.capitalize()}{who}: stops a {study.noun} {AXES[axis].meaning}") + f"\n{table}"
+        noun = study.counted_in(group).noun
+        table = _table(study, axis, noun, rows, [row for _, others in groups for row in others])
+        yield wrapped(f"{name.capitalize()}{who}: stops a {noun} {AXES[axis].meaning}") + f"\n{table}"
     if len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
 
@@ -194,10 +196,10 @@ def few_of(rows: Sequence[Row]) -> list[Row]:
     return [row for place, row in enumerate(rows) if place in near]
 
 
-def _table(study: Study, axis: str, rows: Sequence[Row], all_rows: Sequence[Row]) -> str:
+def _table(study: Study, axis: str, noun: str, rows: Sequence[Row], all_rows: Sequence[Row]) -> str:
     """A table of a group, whose columns are those of all groups."""
     undecided, names = any(row.undecided for row in all_rows), measures(study, all_rows)
-    head = [AXES[axis].unit, "kept", f"{study.noun}s stopped", *(["not decided"] if undecided else [])]
+    head = [AXES[axis].unit, "kept", f"{noun}s stopped", *(["not decided"] if undecided else [])]
     amounts = saved_cells(names, rows)
     cells = [
         [axis_value(axis, row.value), kept(row), f"{row.stopped:,} of {row.n:,}",

@@ -191,10 +191,12 @@ def short_names(keys: Sequence[str], values: Sequence[tuple[Any, ...]]) -> list[
     Example:
         >>> short_names(["agent", "set"], [("a", "retail"), ("a", "airline"), ("b", "airline")])
         ['retail', 'a, airline', 'b, airline']
+        >>> short_names(["agent", "set"], [("a", pd.NA), ("b", "retail")])
+        ['a, no name', 'retail']
     """
-    sets = [row[-1] for row in values] if [*keys][-1:] == [SET] else []
+    sets = [row[-1] for row in values if not is_missing(row[-1])] if [*keys][-1:] == [SET] else []
     return [
-        group_name(row[-1:] if sets and sets.count(row[-1]) == 1 and not is_missing(row[-1]) else row) for row in values
+        group_name(row[-1:] if sets and not is_missing(row[-1]) and sets.count(row[-1]) == 1 else row) for row in values
     ]
 
 

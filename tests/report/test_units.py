@@ -63,7 +63,7 @@ def test_figures_of_turns_call_them_turns_and_count_how_they_ended_as_the_statis
     ended = [study.ended_by(unit) for unit in range(len(study.units))]
     assert "interrupted" in ended
     assert sorted(ended) == sorted(units_of(study.runs, scope="turn")["stop_reason"])
-    steps = plot_steps(study.units_frame(), unit=study.noun, ax=Figure(figsize=(9, 4)).subplots())
+    steps = plot_steps(study.units_frame(), unit=study.counted[0].noun, ax=Figure(figsize=(9, 4)).subplots())
     grid = {"max_steps": [1, 2, 9], "tool_budget": [1, 2, 9]}
     pairs = plot_heatmap(study.aggregate(grid), ax=Figure(figsize=(9, 4)).subplots())
     assert (study.noun, len(study.units), len(study.runs)) == ("turn", 6, 3)

@@ -14,6 +14,8 @@ import boolab as bl
 from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.counterfactuals.from_runs import ledger_of
+from boolab.counterfactuals.step_table import LABEL
+from boolab.counterfactuals.step_table import TURN_PROXY as PROXY
 from boolab.errors import SettingError
 from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.stats.recommend.candidates import FOLDS, Candidates, Question, sums_of
@@ -372,10 +374,28 @@ def test_one_success_is_in_the_singular() -> None:
     assert "On record is 1 success:" in bl.recommend(runs, keep=0.9).sentences[0]
 
 
-def test_recommend_names_groups_without_a_label_beside_others() -> None:
+def test_labels_or_the_proxy_are_decided_group_by_group() -> None:
     labelled, runs = plain(3), plain(3, success=None)
     bare = [replace(run, agent=name, run_id=f"{name}{n}") for name in "bc" for n, run in enumerate(runs)]
-    note = "b, c: no label, while other groups have some. The proxy is for data without any label, so no run of them"
-    assert any(one.startswith(note) for one in recommend([*labelled, *bare], by="agent").notes)
-    for given, by in ((labelled, "agent"), (bare, "agent"), ([*labelled, *bare], [])):
-        assert not any("no label, while" in one for one in recommend(given, by=by).notes)
+    some = [replace(run, agent="d", run_id=f"d{n}", success=True if n else None) for n, run in enumerate(runs)]
+    found = recommend([*bare[:3], *labelled, *bare[3:], *some], by="agent")
+    assert found["agent"].tolist() == ["b", "a", "c", "d"]
+    assert found["success_by"].tolist() == [PROXY, LABEL, PROXY, LABEL]
+    assert found["successes"].tolist() == [3, 3, 3, 2]
+    for agent, own in (("b", bare[:3]), ("a", labelled), ("c", bare[3:]), ("d", some)):
+        alone = recommend(own, by="agent").frame.iloc[0]
+        assert found.frame[found["agent"] == agent].iloc[0].equals(alone)
+    assert "a, d: A success is a run with a success label: 5 of 5 labelled runs." in found.notes
+    assert "a, d: 1 run without a label count for what is spent, not for what is kept." in found.notes
+    assert any(note.startswith("b, c: No run has a success label: by a proxy, a run that") for note in found.notes)
+    assert recommend([*labelled, *bare], by=[])["successes"].tolist() == [3]
+    assert all(group.notna().all() for group in (found["success_by"], found["successes"]))
+
+
+def test_a_label_of_a_root_is_that_of_the_groups_of_its_family() -> None:
+    lead, scout = run_of(1, "ab"), replace(run_of(2, "ab", success=None), agent="scout", parent_run_id="r1")
+    other = replace(run_of(3, "ab", success=None), agent="other")
+    found = recommend([scout, other, lead]).frame.set_index("agent")
+    assert found["success_by"].to_dict() == {"scout": LABEL, "other": PROXY, "a": LABEL}
+    assert found["successes"].to_dict() == {"scout": 1, "other": 1, "a": 1}
+    assert recommend([replace(lead, success=None), scout])["success_by"].tolist() == [PROXY, PROXY]

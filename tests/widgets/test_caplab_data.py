@@ -117,13 +117,13 @@ def test_the_runs_that_are_cut_are_those_that_counterfactual_stops(
 @cases(15)
 def test_an_agents_numbers_are_those_of_its_group(runs: list[Run], scope: Any) -> None:
     tables = CapTables(runs, Question())
-    units = [unit.run for unit in counted(runs, scope)]
-    groups = bl.counterfactual(units, grid={"max_steps": [2]}, scope=scope, by="agent", aggregate=True)
-    for agent, row in groups.set_index("agent").iterrows():
-        setting = Setting(max_steps=2, scope=scope, agent=str(agent))
+    for agent in {run.agent for run in runs}:
+        setting = Setting(max_steps=2, scope=scope, agent=agent)
         if 2 not in tables.at(setting).options["max_steps"]:
             continue
         sums = tables.at(setting).sums(setting.limits)
+        units = [unit.run for unit in counted([run for run in runs if run.agent == agent], scope)]
+        row = bl.counterfactual(units, grid={"max_steps": [2]}, scope=scope, aggregate=True).iloc[0]
         for name in ("n_runs", "successes", "kept_lower", "kept_upper", "n_step_cap", "saved_steps"):
             assert sums[name] == row[name], name
 
@@ -252,11 +252,28 @@ def test_a_search_changes_nothing_until_its_result_is_added() -> None:
     assert tables.at(Setting()).opening == found["setting"]
 
 
-def test_an_agent_without_a_label_among_labelled_ones_gets_no_recommendation() -> None:
-    runs = [*labelled(90), *runs_of(Told(("A -",), agent="other"))]
-    found = CapTables(runs, Question()).recommended(Setting(agent="other"))
-    assert found["setting"] is None
-    assert "No run of this agent has a label" in found["sentences"][0]
+def test_an_agent_without_labels_is_counted_as_it_is_alone() -> None:
+    bare = runs_of(*[Told(("A B -", "A -"), agent="other")] * 3)
+    both, alone = CapTables([*labelled(90), *bare], Question()), CapTables(bare, Question())
+    table, own = both.at(Setting(agent="other")), alone.at(Setting())
+    assert (table.noun, table.successes, table.base["proxy"]) == (own.noun, own.successes, True) == ("turn", 6, True)
+    assert table.base["notes"] == own.base["notes"]
+    found = both.recommended(Setting(agent="other"))
+    assert found["sentences"] == alone.recommended(Setting())["sentences"]
+    assert not both.at(Setting(agent=both.first_agent)).base["proxy"]
+    asked = CapTables([*labelled(90), *bare], Question(success="label"))
+    assert asked.at(Setting(agent="other")).successes == 0
+    assert "No run of this agent has a label" in asked.recommended(Setting(agent="other"))["sentences"][0]
+
+
+def test_a_subagent_has_the_labels_of_its_root() -> None:
+    lead, scout = runs_of(Told(("A B -",), success=True, agent="lead"), Told(("A -",), agent="scout"))
+    (bare,) = runs_of(Told(("A -", "B -"), agent="bare"))
+    runs = [lead, replace(scout, run_id="s", parent_run_id=lead.run_id), replace(bare, run_id="b")]
+    proxy = {
+        name: CapTables(runs, Question()).at(Setting(agent=name)).base["proxy"] for name in ("lead", "scout", "bare")
+    }
+    assert proxy == {"lead": False, "scout": False, "bare": True}
 
 
 @pytest.mark.parametrize("n", [0, 2, 3, 5])

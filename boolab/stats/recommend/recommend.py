@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
+from boolab.core.run_tree import in_labelled_groups, roots_of
 from boolab.core.text import level, span
 from boolab.core.types import MICRO, Identities, Scope
 from boolab.counterfactuals.grid import Grid, settings_of
@@ -24,7 +25,7 @@ from boolab.counterfactuals.scopes import one_scope, scopes_of
 from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError, near
 from boolab.exports.values import Export, Limits
-from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, well_formed_cell
+from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, is_missing, well_formed_cell
 from boolab.frames.runs import distinct_runs
 from boolab.frames.tables import tools_called
 from boolab.harness.policy import Policy
@@ -38,7 +39,7 @@ from boolab.stats.recommend.family_units import family_units
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
 from boolab.stats.recommend.show import as_html, as_text
 from boolab.stats.recommend.verdict import trade_of_group, verdict_of
-from boolab.stats.recommend.wording import MOSTLY, Advice, Group
+from boolab.stats.recommend.wording import MOSTLY, Advice, Group, notes_by_kind, noun_of
 from boolab.stats.trade import BETTER_OFF
 from boolab.stats.units import group_name, keys_of, sources_of
 
@@ -286,7 +287,7 @@ def recommend(
             default: a lead and its scouts never share one setting without a note. The success of a
             family is its root's, and a limit on an agent loses it if it stops any of that agent's runs.
         success: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended by itself. By
-            default labels where there are any. The two are never mixed.
+            default, each group by itself, labels where it has any. The two are never mixed in a group.
         grid: The values to choose from; its first axis has half of the error. By default all whole numbers of
             `max_steps`, `doom_loop` and `tool_budget`.
         scope: See `counterfactual`. With the proxy and scope "turn", each turn is a unit of its own.
@@ -356,20 +357,29 @@ def recommend(
         raise SettingError(msg)
     if by is None and kin is not None and kin.calls and "agent" in runs.runs:
         keys = ["agent"]
-    units = units_of_ledger(runs, success, keys)
-    parts = [part for _, part in _parts(units, keys)]
-    measure = measure_of(parts, objective)
+    kinds = [(part, units_of_ledger(part, success, keys)) for part in _kinds(runs, success, keys)]
+    kinds = [kind for kind in kinds if kind[1].n_runs] or kinds[:1]  # by the proxy, a run without steps is no unit
+    units = [units for _, units in kinds]
+    measure = measure_of((part for each in units for _, part in _parts(each, keys)), objective)
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
     for _, part in _parts(runs, keys):
         one_scope(sources_of(part.runs), scope)
-    groups = [_group(values, part, question) for values, part in _parts(units, keys)]
-    advice = Advice(runs, units, question, objective, scope)
-    frame = _frame(groups, keys, question, units.success_by)
+    advised = [
+        (
+            Advice(part, each, question, objective, units),
+            [_group(values, noun_of(part, each), some, question) for values, some in _parts(each, keys)],
+        )
+        for part, each in kinds
+    ]
+    advice = advised[0][0]
+    notes = [([group_name(group.names) for group in some], [*own.notes(some)]) for own, some in advised]
+    groups = _in_order([group for _, some in advised for group in some], runs, keys)
+    frame = _frame(groups, keys, question)
     return Recommendation(
         title=f"What to set to keep {level(keep)} of the successes, at {level(confidence)} confidence",
         frame=frame,
-        sentences=tuple(sentence for group in groups for sentence in advice.group(group)),
-        notes=(*advice.notes(groups), *repeats, *_notes_of_runs(recorded, identity)),
+        sentences=tuple(text for group in groups for text in advice.group(group, mixed=len(kinds) > 1)),
+        notes=(*notes_by_kind(notes), *repeats, *_notes_of_runs(recorded, identity)),
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
         counted=_counted(runs, scope, harness, identity),
@@ -440,6 +450,31 @@ def measure_of(parts: Iterable[Ledger], objective: Objective) -> str:
     )
 
 
+def _kinds(runs: Ledger, success: Literal["label", "ended"] | None, keys: Sequence[str]) -> list[Ledger]:
+    """The runs of the groups that have labels, and those of the groups that have none, for which the proxy stands."""
+    if success is not None or not keys or runs.success_by != LABEL or not runs.n_runs:
+        return [runs]
+    kin = runs.kin()
+    roots = list(range(runs.n_runs)) if kin is None else roots_of(kin.parent)
+    groups = runs.runs.groupby(list(keys), dropna=False, sort=False).ngroup().tolist()
+    by_label = np.array(in_labelled_groups(groups, roots, (runs.success >= 0).tolist()), dtype=bool)
+    if by_label.all():
+        return [runs]
+    without = replace(runs.take(~by_label), success_by=PROXY)
+    return [runs.take(by_label), without] if by_label.any() else [without]
+
+
+def _in_order(groups: Sequence[Group], runs: Ledger, keys: Sequence[str]) -> list[Group]:
+    """The groups in the order of their first runs."""
+    order = {_name(values): place for place, (values, _) in enumerate(_parts(runs, keys))}
+    return sorted(groups, key=lambda group: order.get(_name(group.names), len(order)))
+
+
+def _name(values: Iterable[object]) -> tuple[object, ...]:
+    """The values of a group such that missing ones are equal."""
+    return tuple(None if is_missing(value) else value for value in values)
+
+
 def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by: Sequence[str] = ()) -> Ledger:
     """The units: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
 
@@ -482,15 +517,15 @@ def _parts(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...]
         yield values if isinstance(values, tuple) else (values,), units.take(which)
 
 
-def _group(values: tuple[Any, ...], units: Ledger, question: Question) -> Group:
+def _group(values: tuple[Any, ...], noun: str, units: Ledger, question: Question) -> Group:
     clusters = clusters_of_ledger(units)
     candidates = Candidates(units, clusters, question)
     choice = candidates.choose()
     folds = candidates.held_out() if choice.qualifies else None
-    return Group(values, units, choice, sums_of(units, choice.setting, question), folds)
+    return Group(values, noun, units, choice, sums_of(units, choice.setting, question), folds)
 
 
-def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, success_by: str) -> pd.DataFrame:
+def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question) -> pd.DataFrame:
     data: dict[str, Any] = {key: [well_formed_cell(group.names[n]) for group in groups] for n, key in enumerate(keys)}
     for name in question.order:
         settings = [group.choice.setting[name] for group in groups]
@@ -517,9 +552,10 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, suc
         "heldout_successes": (INT, lambda g: None if g.folds is None else g.choice.successes),
         "heldout_saved_share": (FLOAT, lambda g: g.heldout_saved_share(question.measure)),
         "more_needed": (INT, lambda g: g.choice.missing),
+        "success_by": (TEXT, lambda g: g.units.success_by),
     }  # fmt: skip
     data |= {name: cells([get(group) for group in groups], kind) for name, (kind, get) in columns.items()}
-    return pd.DataFrame(data).assign(success_by=cells([success_by] * len(groups), TEXT))
+    return pd.DataFrame(data)
 
 
 def _may_lose(found: Found) -> int | None:

@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent, span
 from boolab.core.types import MICRO
-from boolab.counterfactuals.step_table import LABEL
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import Found
 from boolab.stats.recommend.fixed_sequence import JOINT
@@ -48,7 +47,7 @@ def _one(advice: Advice, group: Group) -> Iterator[str]:
     if group.choice.best is None:
         yield _no_limit(advice, group)
         yield advice.loses_nothing(group) if not group.choice.qualifies else ""
-        yield _labels(advice)
+        yield _labels([group])
         return
     trade = trade_of_group(group, advice.question.measure)
     under = f"Under {advice.question.policy.name}, " if advice.question.policy is not None else ""
@@ -62,7 +61,7 @@ def _one(advice: Advice, group: Group) -> Iterator[str]:
     first = f"{under}{first}."
     yield f"{first[0].upper()}{first[1:]}"
     yield trade.sentence
-    yield _labels(advice) or _other_limits(advice, group) or advice.not_tested(group)
+    yield _labels([group]) or _other_limits(advice, group) or advice.not_tested(group)
 
 
 def _limits(group: Group) -> str:
@@ -71,7 +70,7 @@ def _limits(group: Group) -> str:
 
 def _kept_and_saved(advice: Advice, group: Group, *, several: bool = False) -> str:
     question, sums = advice.question, group.sums
-    what = advice.successes(group.choice.successes)
+    what = group.successes(group.choice.successes)
     return (
         f"{'keep' if several else 'keeps'} {span(sums['kept_lower'], sums['kept_upper'])} of {what} (at least "
         f"{level(question.keep)} of future ones, with {level(question.confidence)} confidence) and "
@@ -84,7 +83,7 @@ def _no_limit(advice: Advice, group: Group) -> str:
     question, choice = advice.question, group.choice
     shown = f"to keep {level(question.keep)} of the successes, with {level(question.confidence)} confidence"
     if choice.qualifies:
-        runs, what = count(group.units.n_runs, advice.noun), plural_of(question.measure)
+        runs, what = count(group.units.n_runs, group.noun), plural_of(question.measure)
         return f"Set no limit: of those that are shown {shown}, none would have saved any {what} in {runs}."
     if not choice.successes:
         whole = runs_needed(question.keep, question.confidence)
@@ -95,7 +94,7 @@ def _no_limit(advice: Advice, group: Group) -> str:
     like = ", in tasks like these" if choice.tasks < choice.successes else ""
     if choice.paths[0].tests.may_lose < 0:
         return (
-            f"Set no limit yet: {advice.successes(choice.successes)} on record {_are(choice.successes)} too few to "
+            f"Set no limit yet: {group.successes(choice.successes)} on record {_are(choice.successes)} too few to "
             f"show that a limit is sure {shown}. It takes {choice.missing:,} more{like}, if the limit stops "
             "none of them."
         )
@@ -106,17 +105,15 @@ def _are(n: int) -> str:
     return "is" if n == 1 else "are"
 
 
-def _labelled(advice: Advice) -> bool:
-    return advice.success_by == LABEL
-
-
-def _labels(advice: Advice) -> str:
-    """That success is a proxy."""
-    if _labelled(advice):
+def _labels(groups: Sequence[Group], listed: Callable[[Sequence[Group]], str] | None = None) -> str:
+    """That success is a proxy, and of which groups, where others have labels; `listed` writes their names."""
+    without = [group for group in groups if not group.labelled]
+    if not without:
         return ""
+    whose = f" for {listed(without)}" if listed is not None and len(without) < len(groups) else ""
     return (
-        f"No success label is used: a {advice.noun} that ended by itself counts as a success, whether its work was "
-        "good or not."
+        f"No success label is used{whose}: a {without[0].noun} that ended by itself counts as a success, whether its "
+        "work was good or not."
     )
 
 
@@ -148,13 +145,14 @@ def _several(advice: Advice, groups: Sequence[Group], keys: Sequence[str]) -> It
         zip((group.names for group in groups), short_names(keys, [group.names for group in groups]), strict=True)
     )
 
-    def listed(some: Sequence[Group], note: Callable[[Group], str]) -> str:
-        return "; ".join(f"{short[group.names]} ({note(group)})" for group in some[:MAX_GROUPS]) + _rest(some)
+    def listed(some: Sequence[Group], note: Callable[[Group], str] | None = None) -> str:
+        notes = ["" if note is None else f" ({note(group)})" for group in some[:MAX_GROUPS]]
+        return "; ".join(f"{short[group.names]}{own}" for group, own in zip(some, notes, strict=False)) + _rest(some)
 
     yield _good(advice, [group for group in having if group not in poor], of, listed)
     trade = _poor(advice, poor, of, listed)
     without = _without(advice, none, of if len(none) < len(groups) else f"any {of}", listed)
-    labels = _labels(advice)
+    labels = _labels(groups, listed)
     yield from [trade, without] if not labels else [f"{trade} {without}".strip(), labels]
 
 
@@ -164,15 +162,17 @@ def _good(advice: Advice, groups: Sequence[Group], of: str, listed: Listed) -> s
         return ""
     question = advice.question
     kept = (
-        f"at least {level(question.keep)} of future {_kept_ones(advice)}, with {level(question.confidence)} confidence"
+        f"at least {level(question.keep)} of future {_kept_ones(groups)}, with {level(question.confidence)} confidence"
     )
     named = listed(groups, _in_short)
     return f"Set limits for {len(groups):,} {of}: {named}. They save {_shares(advice, groups)} and keep {kept}."
 
 
-def _kept_ones(advice: Advice) -> str:
+def _kept_ones(groups: Sequence[Group]) -> str:
     """What is kept, in the plural."""
-    return "successes" if _labelled(advice) else f"{advice.noun}s that end by themselves"
+    labelled = [group.labelled for group in groups]
+    by_proxy = next((f"{group.noun}s that end by themselves" for group in groups if not group.labelled), "")
+    return " or ".join(filter(None, ("successes" if any(labelled) else "", by_proxy)))
 
 
 def _in_short(group: Group) -> str:
@@ -220,7 +220,7 @@ def _lacks(advice: Advice, group: Group) -> str:
     choice = group.choice
     if choice.qualifies:
         return f"none would have saved any {plural_of(advice.question.measure)}"
-    what = advice.successes(choice.successes)
+    what = group.successes(choice.successes)
     return f"{what}, {f'{choice.missing:,} more needed' if choice.missing else 'none is sure'}"
 
 

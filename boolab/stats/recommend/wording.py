@@ -35,15 +35,28 @@ MOSTLY: Final = 0.5
 class Group:
     """What was found for one group of units: runs, or turns.
 
-    `names` are the values of the columns that separate it from other groups, `sums` the aggregate of the chosen
-    setting, `folds` that on units that were not used to choose; None if there are too few to split.
+    `names` are the values of the columns that separate it from other groups, `noun` is what a unit is called, `sums`
+    are the aggregate of the chosen setting, `folds` that on units that were not used to choose; None if there are too
+    few to split.
     """
 
     names: tuple[Any, ...]
+    noun: str
     units: Ledger
     choice: Choice
     sums: dict[str, int]
     folds: dict[str, int] | None
+
+    @property
+    def labelled(self) -> bool:
+        """Whether its successes are labels, not the proxy that a unit ended by itself."""
+        return self.units.success_by == LABEL
+
+    def successes(self, n: int) -> str:
+        """A number of its successes; by a proxy, what is counted as such."""
+        if self.labelled:
+            return successes_of(n)
+        return f"{count(n, self.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
 
     @property
     def decisive(self) -> Found:
@@ -74,18 +87,50 @@ def _share(sums: dict[str, int], measure: str) -> float | None:
     return sums[f"saved_{measure}"] / whole if whole else None
 
 
-class Advice:
-    """Notes on the data, and sentences for each group."""
+def noun_of(runs: Ledger, units: Ledger) -> str:
+    """What a unit is called; where each run is one turn, it is called a run, as in the tables beside."""
+    return "turn" if units.success_by == TURN_PROXY and units.n_runs > runs.n_runs else "run"
 
-    def __init__(self, runs: Ledger, units: Ledger, question: Question, objective: str, scope: str) -> None:
+
+def notes_by_kind(each: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Iterator[str]:
+    """The notes on groups with labels and on those without, with the names of the groups; those on both come last.
+
+    Args:
+        each: The names of the groups of a kind, and the notes on them.
+
+    Example:
+        >>> list(notes_by_kind([(["a", "b"], ["8 labels.", "So be it."]), (["c"], ["No label.", "So be it."])]))
+        ['a, b: 8 labels.', 'c: No label.', 'So be it.']
+        >>> list(notes_by_kind([(["a"], ["8 labels."])]))
+        ['8 labels.']
+    """
+    first = each[0][1]
+    common = [note for note in first if all(note in notes for _, notes in each)]
+    for names, notes in each:
+        yield from (f"{first_of(names, _NAMED)}: {note}" for note in notes if note not in common)
+    yield from common
+
+
+class Advice:
+    """Notes on the data, and sentences for each group.
+
+    Args:
+        runs: The runs.
+        units: What is counted of them. Their successes are all labels, or all the proxy.
+        question: What is asked.
+        objective: What is to be saved.
+        every: The units of all groups, also of those whose successes are of the other kind.
+    """
+
+    def __init__(
+        self, runs: Ledger, units: Ledger, question: Question, objective: str, every: Sequence[Ledger]
+    ) -> None:
         self._runs = runs
         self._units = units
         self.question = question
-        self.success_by = units.success_by
         self._objective = objective
-        # Where each run is one turn, it is called a run, as in the tables beside.
-        self.noun = "turn" if units.success_by == TURN_PROXY and units.n_runs > runs.n_runs else "run"
-        self._scope = scope
+        self._every = every
+        self.noun = noun_of(runs, units)
 
     def notes(self, groups: Sequence[Group]) -> Iterator[str]:
         """The quality of the data, and what limits the answer."""
@@ -113,7 +158,7 @@ class Advice:
     def _not_known(self) -> str:
         """Of which steps it is not known how much they use of what is to be saved."""
         used = {"cost": "cost", "tokens": "number of tokens"}.get(self._objective, self._objective)
-        known = self._units.used[self._objective] >= 0
+        known = np.concatenate([units.used[self._objective] >= 0 for units in self._every])
         if not known.any():
             return f"The {used} of the steps is not known"
         if known.mean() < MOSTLY:
@@ -174,12 +219,6 @@ class Advice:
             "number of independent successes that hold as much information."
         )
 
-    def successes(self, n: int) -> str:
-        """A number of successes; by a proxy, what is counted as such."""
-        if self.success_by == LABEL:
-            return successes_of(n)
-        return f"{count(n, self.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
-
     def _what_a_success_is(self) -> str:
         roots = is_root(self._units)
         base = int((base_of(self._units) & roots).sum())
@@ -193,14 +232,11 @@ class Advice:
         )
 
     def _without_labels(self, groups: Sequence[Group]) -> Iterator[str]:
-        """Which groups have no label where others have: nothing of theirs counts as a success."""
-        lacking = [group_name(group.names) or "no name" for group in groups if not (group.units.success >= 0).any()]
-        if self.success_by == LABEL and lacking and len(lacking) < len(groups):
+        """Which groups have no label where others have, if labels are asked for: nothing of theirs is a success."""
+        lacking = [group_name(group.names) for group in groups if not (group.units.success >= 0).any()]
+        if self._units.success_by == LABEL and lacking and len(lacking) < len(groups):
             it = "it" if len(lacking) == 1 else "them"
-            yield (
-                f"{first_of(lacking, _NAMED)}: no label, while other groups have some. The proxy is for data without "
-                f"any label, so no run of {it} counts as a success here: evaluate {it} alone, or with labels."
-            )
+            yield f"{first_of(lacking, _NAMED)}: no run of {it} has a label, so none counts as a success."
 
     def _left_out(self) -> Iterator[str]:
         units = self._units
@@ -236,19 +272,28 @@ class Advice:
         run = np.searchsorted(self._units.first, np.flatnonzero(used < 0), side="right") - 1
         return len(np.unique(run))
 
-    def group(self, group: Group) -> Iterator[str]:
-        """What the answer for one group rests on: the sentences of `verdict` are not repeated."""
+    def group(self, group: Group, *, mixed: bool = False) -> Iterator[str]:
+        """What the answer for one group rests on: the sentences of `verdict` are not repeated.
+
+        Args:
+            group: The group.
+            mixed: Whether some groups have labels and others do not: then a sentence names what its successes are.
+        """
         name = group_name(group.names)
         prefix = f"{name}: " if name else ""
+        yield from (f"{prefix}{sentence}" for sentence in self._sentences(group) if sentence)
+        if mixed:
+            yield prefix + (
+                "Its successes are labels."
+                if group.labelled
+                else f"No run of it has a success label, so a {group.noun} that ended by itself counts as a success."
+            )
+
+    def _sentences(self, group: Group) -> Iterator[str]:
         if not group.choice.qualifies:
-            yield prefix + self.nothing_qualifies(group)
-            tight = self.loses_nothing(group)
-            if tight:
-                yield f"{prefix}{tight}"
-            return
-        for sentence in (self._setting(group), self._singles(group), self._held_out(group), self.not_tested(group)):
-            if sentence:
-                yield prefix + sentence
+            yield from (self.nothing_qualifies(group), self.loses_nothing(group))
+        else:
+            yield from (self._setting(group), self._singles(group), self._held_out(group), self.not_tested(group))
 
     def _setting(self, group: Group) -> str:
         question, choice, sums = self.question, group.choice, group.sums
@@ -258,7 +303,7 @@ class Advice:
             return (
                 f"Set no limit: no {tested} that is shown to keep {level(question.keep)} of the successes, at "
                 f"{level(question.confidence)} confidence, would have saved any {plural_of(question.measure)} in "
-                f"{count(group.units.n_runs, self.noun)}."
+                f"{count(group.units.n_runs, group.noun)}."
             )
         limits = [AXES[name].with_value(value) for name, value in choice.setting.items() if value is not None]
         lost, perhaps = choice.successes - sums["kept_lower"], sums["kept_upper"] - sums["kept_lower"]
@@ -270,13 +315,14 @@ class Advice:
         return (
             f"At {level(question.confidence)} confidence, {joined(limits)} {keep} at least {level(question.keep)} of "
             f"future successes from {source}: for that {'it' if len(limits) == 1 else 'they'} may lose "
-            f"{most or 'none'} of {self._rests(choice, choice.best)}; on record {f'{lost:,}' if lost else 'none'} "
+            f"{most or 'none'} of {self._rests(group, choice.best)}; on record {f'{lost:,}' if lost else 'none'} "
             f"{'is' if lost == 1 else 'are'} lost{f', {perhaps:,} of them perhaps not' if perhaps else ''}."
         )
 
-    def _rests(self, choice: Choice, found: Found) -> str:
+    def _rests(self, group: Group, found: Found) -> str:
         """The number of successes, and the effective sample size where they are dependent."""
-        successes = self.successes(choice.successes)
+        choice = group.choice
+        successes = group.successes(choice.successes)
         if choice.tasks < choice.successes:
             successes += f" in {count(choice.tasks, 'task')}"
             if self.question.dependence != "same_tasks":
@@ -288,7 +334,7 @@ class Advice:
         paths = group.choice.paths
         single = [found for found in paths if found.setting is not None and found.tests.path.name != JOINT]
         saving = [found for found in single if found.saved > 0]
-        answered = not group.names and self.success_by == LABEL  # the answer has them
+        answered = not group.names and group.labelled  # the answer has them
         if answered or len(paths) == 1 or not saving or (len(saving) == 1 and saving[0] is group.choice.best):
             return ""
         parts = []
@@ -319,7 +365,7 @@ class Advice:
         some = f"; {folds['chosen']} of {FOLDS} parts were enough to choose" if folds["chosen"] < FOLDS else ""
         return (
             f"Cross-validated (chosen on four fifths of the tasks, tested on the other fifth, five times{some}), such "
-            f"settings kept {folds['kept_lower']:,} of {self.successes(group.choice.successes)}{saved}."
+            f"settings kept {folds['kept_lower']:,} of {group.successes(group.choice.successes)}{saved}."
         )
 
     def not_tested(self, group: Group) -> str:
@@ -356,19 +402,19 @@ class Advice:
         if choice.paths[0].tests.may_lose < 0:
             return (
                 f"No setting qualifies yet. {goal}, takes {whole:,} independent successes without a loss. On record "
-                f"{'is' if choice.successes == 1 else 'are'} {self._rests(choice, choice.paths[0])}: it takes "
+                f"{'is' if choice.successes == 1 else 'are'} {self._rests(group, choice.paths[0])}: it takes "
                 f"{more}{like}."
             )
         most = best.tests.may_lose
         if question.policy is not None and question.grid is None:
             return (
                 f"No setting qualifies under {question.policy.name}: its further limits alone lose {best.lost:,} of "
-                f"{self._rests(choice, best)}, and {f'at most {most}' if most > 0 else 'none'} may be lost."
+                f"{self._rests(group, best)}, and {f'at most {most}' if most > 0 else 'none'} may be lost."
             )
         may = f"at most {most} may be lost" if most > 0 else "none may be lost"
         return (
             f"None of the values that were tried qualifies: the best of them, {self._loosest(best)}, loses "
-            f"{best.lost:,} of {self._rests(choice, best)}, and {may}. Try looser values, or record {more}{like}: "
+            f"{best.lost:,} of {self._rests(group, best)}, and {may}. Try looser values, or record {more}{like}: "
             f"enough if the limit stops none of these."
         )
 
@@ -403,7 +449,7 @@ class Advice:
         if not parts:
             return ""
         each = ", each by itself," if len(parts) > 1 else ""
-        return f"On this record {joined(parts)}{each} would have lost no success and stopped other {self.noun}s."
+        return f"On this record {joined(parts)}{each} would have lost no success and stopped other {group.noun}s."
 
     def _above(self, name: str, least: int) -> int | None:
         """The tightest value of an axis, of those in the grid if there is one, that is no less."""

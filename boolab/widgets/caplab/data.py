@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -12,12 +13,13 @@ import pandas as pd
 
 from boolab.agents.setting import ALL, Setting, identity_words
 from boolab.core.axes import AXES, SETTINGS
+from boolab.core.run_tree import in_labelled_groups, roots_in
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Identities, Run
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.scopes import check_scope
-from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, Ledger
+from boolab.counterfactuals.step_table import LABEL, PROXY, TURN_PROXY, Ledger
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
@@ -61,7 +63,6 @@ class CapTables:
             listed = [dataclasses.replace(run, success=None) for run in listed]
         self.runs: list[Run] = listed
         self.question = question
-        self._labelled = any(run.success is not None for run in listed)
         self.roots = _agents_of_roots(listed)
         """The agents that families began with, the most frequent first; empty where no run is of a subagent."""
         self.groups = {group.name: group for group in groups_of(listed, families=bool(self.roots))}
@@ -127,7 +128,23 @@ class CapTables:
         which = np.zeros(of_all.n_runs, dtype=bool)
         which[[] if group is None else [*group.runs]] = True
         mine = of_all if group is None else of_all.take(which)
+        if group is not None and self.question.success is None and not self._has_labels(group):
+            mine = dataclasses.replace(mine, success_by=PROXY)
         return CapTable(mine, values, self.named(setting), self.question)
+
+    def _has_labels(self, group: Group) -> bool:
+        """Whether successes of a group are labels, as `recommend` decides it."""
+        if not self.roots:
+            return any(self.runs[place].success is not None for place in group.runs)
+        return group.agent in self._labelled_agents
+
+    @cached_property
+    def _labelled_agents(self) -> set[str]:
+        """The agents whose runs have labels, or that are in a family of one that has."""
+        agents = [run.agent for run in self.runs]
+        labelled = [run.success is not None for run in self.runs]
+        each = in_labelled_groups(agents, roots_in(self.runs), labelled)
+        return {agent for agent, has in zip(agents, each, strict=True) if has}
 
     def _n_runs(self, setting: Setting) -> int:
         group = self.group(setting)
@@ -203,7 +220,7 @@ class CapTables:
             "keep": question.keep, "confidence": question.confidence, "setting": None, "tasks": 0, "notes": [],
             "effective": None,
         }  # fmt: skip
-        if self._labelled and all(run.success is None for run in runs):
+        if question.success == "label" and all(run.success is None for run in runs):
             why = "no run of this agent has a label"
             return none | {"reason": why, "sentences": [f"N{why[1:]}: nothing is recommended."]}
         try:

@@ -23,7 +23,7 @@ class Question:
         keep: The share of successes that a recommended setting keeps.
         confidence: The confidence that it does.
         objective: What to save.
-        success: What a success is: "label", "ended", or None for labels where there are any.
+        success: What a success is: "label", "ended", or None for labels where an agent has any.
 
     Raises:
         SettingError: if one of them is not accepted.

@@ -84,7 +84,7 @@ class CapLab(OpensRuns):
         objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where fewer than half of the steps have it,
             tokens, or else steps.
         success: What a success is: "label", "ended" (the proxy: the run ended by itself), or None for labels where
-            there are any.
+            the runs of an agent have any.
         scope: Whether counters start at zero in each turn ("turn") or continue ("run").
         identity: What makes two calls the same; by default the policy's.
         exempt: The tools whose repeats are no loop, such as one that polls.
