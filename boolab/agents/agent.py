@@ -90,7 +90,7 @@ class Agent:
     extra: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.name, str) and not self.name.strip():
+        if isinstance(self.name, str) and self.name and not self.name.strip():
             msg = f"name: {self.name!r} is no name; expected a text such as 'coder'"
             raise SettingError(msg)
         for name in ("name", "description", "prompt"):
@@ -142,9 +142,8 @@ class Agent:
         return {name: getattr(self, name) for name in SETTINGS}
 
 
-NO_AGENT: Final = Agent("none")
-"""What stands for the agent of a run without one: its name is empty, which no other agent's may be."""
-object.__setattr__(NO_AGENT, "name", "")
+NO_AGENT: Final = Agent("")
+"""What stands for the agent of a run without one."""
 
 
 def policy_of(agent: Agent, policy: Policy | str | None = None) -> Policy:

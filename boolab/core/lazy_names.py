@@ -6,7 +6,6 @@ import functools
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Final
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -43,7 +42,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     return get, lambda: sorted(homes_of(package))
 
 
-_SAME: Final[Mapping[str, str]] = {
+_SAME: Mapping[str, str] = {
     "step_cap": "max_steps",
     "max_turns": "max_steps",
     "token_budget": "max_tokens",

@@ -100,13 +100,13 @@ def counterfactual(
         recorded: Runs; or a frame with a row per step, as `recording_df` makes it; or the path of a file with
             such a frame, `.parquet` or `.jsonl`, of a folder of them, or of a store: it is read in batches and may be
             larger than memory.
-        rules: Stop rules, each a setting of its own beside those of the grid.
         grid: Values by axis; all combinations are settings. Axes: `max_steps, tool_budget, doom_loop, error_streak,
             max_tokens, max_cost` (dollars), `max_time` (seconds). None is off, and so is an axis that is left out:
             neither a policy's default nor its ceiling applies, but its further budgets and its guards do. An axis
             limits each run on its own counters, a subagent's too. `max_steps@scout` replaces `max_steps` for the runs
             of the agent `scout`. `max_steps=0` leaves one answer in text, which is on no record (`not_identified`); the
             rule `max_steps(0)` stops before the first request (`truncated`).
+        rules: Stop rules, each a setting of its own beside those of the grid.
         scope: Where counters start again. `turn`: at each user message, as the limits of interactive harnesses do; each
             turn is limited by itself. `run`: never, as those of benchmarks. `auto`: as the harness of each run's source
             counts (see `boolab.logs.sources`); where both occur, no row mixes them.

@@ -39,7 +39,7 @@ from boolab.frames.dtypes import cells, text
 from boolab.frames.recording import RUN_FIELDS
 from boolab.frames.runs import Runs, as_runs, turns_of
 from boolab.frames.tables import setting_columns
-from boolab.frames.unknown_arguments import with_equal_arguments
+from boolab.frames.unknown_arguments import handles_unknown_arguments, with_equal_arguments
 from boolab.rules.detector import Detector
 from boolab.rules.detector_bank import Watch
 
@@ -174,7 +174,11 @@ def _counts(
     alike = [run if other is None else other for run, other in zip(rows, equal, strict=True)]
     changed = [step for run in alike for _, turn in turns_of(run) for step in turn]
     most = _known_counts(alike, changed, raw, first, scopes, detectors, responses=responses)
-    return {name: np.where(least == most[name], least, UNKNOWN) for name, least in counts.items()}
+    own = {detector.name for detector in detectors if handles_unknown_arguments(detector)}
+    return {
+        name: least if name.partition("@")[0] in own else np.where(least == most[name], least, UNKNOWN)
+        for name, least in counts.items()
+    }
 
 
 def _known_counts(

@@ -20,7 +20,7 @@ from boolab.core.run_tree import parent_steps
 from boolab.core.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Cells, cells, well_formed
 from boolab.frames.runs import Runs, as_runs, each_run, has_boundary, known_sum, turns_of, used_at_least, used_by
-from boolab.frames.unknown_arguments import with_equal_arguments
+from boolab.frames.unknown_arguments import handles_unknown_arguments, with_equal_arguments
 from boolab.rules.call_identity import arguments_hash
 from boolab.rules.counters import COUNTERS
 from boolab.rules.detector import Detector
@@ -171,7 +171,10 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
         counted = _boundary_rows(run, detectors)
         if equal is not None:
             most = _boundary_rows(equal, detectors)
-            counted = ((turn, _agreed(least, upper)) for (turn, least), (_, upper) in zip(counted, most, strict=True))
+            own = {detector.name for detector in detectors if handles_unknown_arguments(detector)}
+            counted = (
+                (turn, _agreed(least, upper, own)) for (turn, least), (_, upper) in zip(counted, most, strict=True)
+            )
         rows += [(run.run_id, turn, counters) for turn, counters in counted]
     names = [*COUNTERS, *(d.name for d in detectors)]
     columns = [
@@ -197,9 +200,11 @@ def _boundary_rows(run: Run, detectors: Sequence[Detector]) -> Iterator[tuple[in
                 yield turn, dict(ladder.counters)
 
 
-def _agreed(least: Mapping[str, int | None], most: Mapping[str, int | None]) -> dict[str, int | None]:
-    """The counters that are equal in both; the others are not known."""
-    return {name: value if value == most[name] else None for name, value in least.items()}
+def _agreed(
+    least: Mapping[str, int | None], most: Mapping[str, int | None], own: Container[str]
+) -> dict[str, int | None]:
+    """The counters that are equal in both, and those of some names; the others are not known."""
+    return {name: value if name in own or value == most[name] else None for name, value in least.items()}
 
 
 def finish_reasons_df(runs: Runs) -> pd.DataFrame:

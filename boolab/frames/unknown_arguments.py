@@ -28,6 +28,11 @@ def with_equal_arguments(run: Run) -> Run | None:
     return replace(run, steps=tuple(_equal(step, tools) for step in run.steps)) if tools else None
 
 
+def handles_unknown_arguments(detector: object) -> bool:
+    """Whether a detector's count is known even where it depends on arguments that are not on record."""
+    return bool(getattr(detector, "handles_unknown_arguments", False))
+
+
 def _equal(step: Step, tools: set[str]) -> Step:
     calls = step.response.tool_calls
     if not any(call.name in tools for call in calls):

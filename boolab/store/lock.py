@@ -19,7 +19,7 @@ WAIT_S: Final = 2.0
 POLL_S: Final = 0.05
 """How long to wait between two tries, in seconds."""
 _MAX_BYTES: Final = 4096
-_LOCK: Final = re.compile(rb"\s*|\d{1,10}\s.{0,1000}", re.DOTALL)
+_LOCK: Final = re.compile(rb"\s*|\d{1,10}(\s.{0,1000})?", re.DOTALL)
 """A lock file holds the writer's process id, or nothing. A lock of `filelock` without `flock` has lines after it."""
 
 

@@ -100,10 +100,13 @@ def test_in_a_terminal_it_says_who_starts_it(capsys: pytest.CaptureFixture[str])
     assert "Claude Code starts this command" in capsys.readouterr().err
 
 
-def test_what_runs_at_every_call_imports_no_rules() -> None:
+def test_what_runs_at_every_call_imports_no_rules(tmp_path: Path) -> None:
     event = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_use_id": "t1"}
     command = [sys.executable, "-X", "importtime", "-P", "-m", "boolab", "hook", "claude-code", "--max-steps", "1"]
-    done = subprocess.run(command, input=json.dumps(event).encode(), capture_output=True, timeout=60, check=False)
+    state = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        command, input=json.dumps(event).encode(), capture_output=True, timeout=60, check=False, env=state
+    )
     imported = {line.rsplit("|", 1)[1].strip() for line in done.stderr.decode().splitlines() if "|" in line}
     assert "boolab.hooks.journal" in imported
     heavy = {

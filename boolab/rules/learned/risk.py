@@ -43,6 +43,8 @@ class LearnedRisk:
 
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 1
+    handles_unknown_arguments: ClassVar[bool] = True
+    """Its features are missing there, as they were where the model was fitted."""
 
     model: Model
     detectors: tuple[Detector, ...] = ()
