@@ -22,7 +22,7 @@ from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.scopes import scopes_of
 from boolab.counterfactuals.step_table import PROXY, TURN_PROXY
-from boolab.errors import ReadWarning, SettingError
+from boolab.errors import ReadWarning, SettingError, near
 from boolab.frames.dtypes import is_missing, well_formed_cell
 from boolab.frames.labels import label, labels_of
 from boolab.frames.runs import turns_of
@@ -514,7 +514,12 @@ def _with_settings(runs: Sequence[Run], by: Sequence[str], every: Sequence[Run])
 
 def _keys(runs: Sequence[Run], by: Sequence[str]) -> list[str]:
     """Of each run, which group it is in: see `key_of`."""
-    return [key_of(row) for row in runs_df(list(runs))[list(by)].itertuples(index=False, name=None)]
+    frame = runs_df(list(runs))
+    for name in by:
+        if name not in frame:
+            msg = f"by={name!r}: there is no such column{near(name, [*frame.columns])}"
+            raise SettingError(msg)
+    return [key_of(row) for row in frame[list(by)].itertuples(index=False, name=None)]
 
 
 def _makers_apart(runs: Sequence[Run]) -> tuple[str, ...]:

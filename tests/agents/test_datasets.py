@@ -143,6 +143,7 @@ def test_a_script_ends_as_it_is_meant_to(script: str, options: dict[str, Any], s
     assert (run.stop_reason, run.stop_step) == (stop, at)
 
 
+@pytest.mark.slow
 def test_a_long_audit_is_cut_by_a_cap_of_20_and_summarises() -> None:
     run = play("long_audit", "architect")
     assert (run.stop_reason, run.n_steps) == ("step_cap", 20)

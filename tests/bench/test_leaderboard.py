@@ -158,6 +158,7 @@ def test_the_committed_page_is_what_the_submissions_give() -> None:
 # --- The baselines ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_baselines_have_names_of_their_own_and_each_enters_a_track() -> None:
     entries = baselines()
     found = list(judge(entries, DATA))

@@ -54,6 +54,7 @@ def test_a_slider_of_caplab_moves_its_numbers(page_of: PageOf) -> None:
     expect(lab.locator(".run-row")).not_to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_click_on_the_heat_map_and_on_a_run_opens_its_replay(page_of: PageOf) -> None:
     page = page_of(page_with("Heatmap"))
     page.locator(".cell[data-x='8'][data-y='12']").click()

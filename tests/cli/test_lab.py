@@ -73,6 +73,7 @@ def test_where_the_copies_cannot_be_written_it_says_how_to_go_on(installed: Path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by JupyterLab")
+@pytest.mark.slow
 def test_lab_lets_jupyterlab_start_as_root() -> None:
     command = [*lab_command(".", ["--show-config-json"]), "--no-browser"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

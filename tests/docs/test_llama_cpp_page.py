@@ -92,6 +92,7 @@ def test_what_the_page_forces_reaches_the_server_until_the_wrap_up(names: dict[s
     assert [message["content"] for message in told] == [""] * 3  # this server refuses null
 
 
+@pytest.mark.slow
 def test_the_trial_of_the_page_gives_what_it_says_on_what_the_server_answered(
     names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

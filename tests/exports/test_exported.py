@@ -34,6 +34,7 @@ def rows() -> list[Row]:
     return compare(OBSERVED)
 
 
+@pytest.mark.slow
 def test_an_exported_limit_stops_a_released_package_at_the_step_that_boolab_names(rows: list[Row]) -> None:
     wrong = [f"{row.case.target}: {row.case.key}" for row in rows if row.verdict not in ("agrees", "known")]
     assert wrong == []

@@ -172,6 +172,7 @@ _ELSEWHERE: Final = ("hooks/", "git/", "worlds/", "cli/hook.py")
 """Files that belong to boolab or to a repository; see their tests."""
 
 
+@pytest.mark.slow
 def test_modules_read_files_of_users_with_open_file_alone() -> None:
     found = {
         str(path.relative_to(PACKAGE))

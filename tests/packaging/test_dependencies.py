@@ -9,6 +9,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 import boolab
 from tests.support.project import ROOT
 
@@ -62,6 +64,7 @@ def roots(tree: ast.Module) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
+@pytest.mark.slow
 def test_the_package_declares_what_it_imports() -> None:
     extras = PROJECT["optional-dependencies"]
     declared = named(PROJECT["dependencies"])
@@ -73,6 +76,7 @@ def test_the_package_declares_what_it_imports() -> None:
     assert undeclared == {}
 
 
+@pytest.mark.slow
 def test_the_tests_declare_what_they_import() -> None:
     declared = named(PROJECT["dependencies"]) | named(PROJECT["optional-dependencies"]["test"]) | LATER.keys()
     number, undeclared = imported(ROOT / "tests", declared)

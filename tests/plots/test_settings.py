@@ -114,6 +114,7 @@ def test_a_missing_column_is_an_error_that_names_it(plot: Any, ax: Axes) -> None
 
 @pytest.mark.parametrize("plot", BOTH)
 @pytest.mark.parametrize("layout", first(1, ["constrained", "tight", None]))
+@pytest.mark.slow
 def test_small_axes_are_drawn_without_a_warning(plot: Any, layout: Any) -> None:
     grid = Figure(figsize=(6, 5), layout=layout).subplots(2, 2)
     for small in grid.flat:

@@ -109,6 +109,7 @@ def test_every_link_leads_somewhere_and_every_name_is_unique(hostile: str) -> No
     assert any(link.startswith("run-") for link in links)
 
 
+@pytest.mark.slow
 def test_a_count_leads_to_as_many_runs_even_without_transcripts(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.json", [1, 2, 3], said="a secret")
     text = page_of(study(log, scope="run"), transcripts=False)
@@ -193,6 +194,7 @@ def test_a_policy_that_recordings_do_not_answer_for_gets_tables_and_the_reason(t
         ],
     ),
 )
+@pytest.mark.slow
 def test_runs_that_report_finished_with_calls_that_were_never_executed_are_named(
     tmp_path: Path, silent: int, told: str
 ) -> None:

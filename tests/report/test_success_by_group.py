@@ -110,6 +110,7 @@ def test_lists_of_stopped_runs_are_those_of_a_group_alone(logs: list[str]) -> No
         assert both.counted_in(key) == alone.counted_in("")
 
 
+@pytest.mark.slow
 def test_each_group_names_what_its_successes_are(logs: list[str]) -> None:
     both = read(logs, by=("source",), objective="steps")
     labelled, bare = dict.fromkeys(both.run_keys)

@@ -29,6 +29,7 @@ def one() -> Study:
     return study_of([str(path) for path in atlas_files("atlas/swebench-verified")], Question(keep=0.9))
 
 
+@pytest.mark.slow
 def test_a_row_has_the_numbers_of_the_recommendation(several: Study) -> None:
     rows = {row.key: row for row in summary_rows(several)}
     frame = several.found.frame
@@ -49,6 +50,7 @@ def test_those_with_a_good_trade_come_first_and_those_without_a_limit_last(sever
     assert {0, 1} <= set(ranks)
 
 
+@pytest.mark.slow
 def test_a_single_agent_has_a_row_for_each_other_limit_by_itself(one: Study) -> None:
     whole, *others = summary_rows(one)
     assert whole.recommended

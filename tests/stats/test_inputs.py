@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 BY_STEP = ("recommend", "scorecard", "counterfactual", "frontier")
 """Those that take tables of steps."""
-INPUTS = ("runs.parquet", "runs.jsonl", "logs", "logs/*.jsonl", "runs.db")
+INPUTS = ("runs.parquet", "logs/*.jsonl", "runs.db")
 
 
 @pytest.fixture(scope="module")

@@ -97,6 +97,7 @@ def held(profile: Profile, fit: Fit) -> Counter[bool]:
 # Recovery.
 
 
+@pytest.mark.slow
 def test_a_profile_is_recovered_within_the_stated_intervals() -> None:
     starts = [piece.from_step for piece in RICH.finish.hazard]
     counts = Counter[bool]()
@@ -188,6 +189,7 @@ def test_a_fitted_profile_can_be_saved_and_fitted_again(tmp_path: Any) -> None:
 # Goodness of fit.
 
 
+@pytest.mark.slow
 def test_what_was_simulated_fits_its_own_profile_and_another_agent_does_not() -> None:
     fit = fit_profile(simulate(RICH, 150), simulated=300)
     assert fit.goodness["fits"].fillna(value=True).sum() >= 7
@@ -207,6 +209,7 @@ LONG_RUNS_FAIL = Profile.of(
 )
 
 
+@pytest.mark.slow
 def test_the_success_of_long_runs_is_recovered_by_the_step_at_which_they_ended() -> None:
     fit = fit_profile(simulate(LONG_RUNS_FAIL, 400), simulated=300)
     assert fit.profile.success is not None

@@ -63,6 +63,7 @@ def in_a_world(folder: Path, tools: Any = None, score: Any = None) -> tuple[Tria
     return bl.trial([run], {"max_steps": 9}, score=score or has_all, agent=two, **given), world
 
 
+@pytest.mark.slow
 def test_a_branch_on_another_process_has_the_files_of_its_step(tmp_path: Path) -> None:
     plan, _ = in_a_world(tmp_path / "work")
     before = files_of(tmp_path / "work")

@@ -280,6 +280,7 @@ def test_a_difference_is_that_of_the_numbers_beside_it(a: int, b: int, shown: tu
     assert (row["a"], row["b"], row["difference"]) == shown
 
 
+@pytest.mark.slow
 def test_runs_of_the_same_agent_are_named_by_their_tasks() -> None:
     a, b = (run for run in bl.load_dataset("atlas/swebench-verified")[:2])
     names = [run.task.rpartition("/")[2] for run in (a, b)]

@@ -105,6 +105,7 @@ def _calls_after(run: bl.Run, step: int) -> bool:
     return any(later.response.tool_calls for later in run.steps[step:])
 
 
+@pytest.mark.slow
 def test_a_table_lists_what_a_tally_lists_when_it_is_given_the_runs() -> None:
     one, other = bl.Heatmap(TALLY, RUNS), bl.Heatmap(ROWS, RUNS)
     for x in ("2", "4", "6", "No limit"):

@@ -569,6 +569,7 @@ def by_step(*pairs: tuple[int, float]) -> list[dict[str, float]]:
     return [{"from_step": start, "probability": chance} for start, chance in pairs]
 
 
+@pytest.mark.slow
 def test_success_depends_on_the_step_at_which_a_run_ended() -> None:
     profile = {"finished": by_step((1, 0.9), (3, 0.5), (6, 0.2)), "cut": by_step((1, 0), (2, 0.15))}
     model = simple(finish={"hazard": 0.25}, success=profile)

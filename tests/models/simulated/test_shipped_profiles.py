@@ -74,6 +74,7 @@ def test_unknown_figures_are_unknown_in_what_is_played() -> None:
         ("coder_gpt", (38.75, 49.5, 66.25), 0.62, 3.22),
     ],
 )
+@pytest.mark.slow
 def test_coders_are_as_long_as_good_and_as_expensive_as_published(
     name: str, quartiles: tuple[float, ...], solved: float, dollars: float
 ) -> None:

@@ -186,6 +186,7 @@ def test_facts_give_the_same_rule(runs: list[bl.Run], rule: bl.stats.LearnedRule
     assert (facts.risk.model, facts.threshold) == (rule.risk.model, rule.threshold)
 
 
+@pytest.mark.slow
 def test_trees_are_learned_too(runs: list[bl.Run], tmp_path: Path) -> None:
     rule = bl.learn_stop(runs, estimator="trees", confidence=None)
     assert rule.report["saved_share"][0] > 0.1
