@@ -174,9 +174,10 @@ def _counts(
     alike = [run if other is None else other for run, other in zip(rows, equal, strict=True)]
     changed = [step for run in alike for _, turn in turns_of(run) for step in turn]
     most = _known_counts(alike, changed, raw, first, scopes, detectors, responses=responses)
-    own = {detector.name for detector in detectors if handles_unknown_arguments(detector)}
+    own = [detector.name for detector in detectors if handles_unknown_arguments(detector)]
+    known = {*own, *map(response_counter, own)}
     return {
-        name: least if name.partition("@")[0] in own else np.where(least == most[name], least, UNKNOWN)
+        name: least if name in known else np.where(least == most[name], least, UNKNOWN)
         for name, least in counts.items()
     }
 

@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.types import REDACTED, Event, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.counterfactuals.from_runs import ledger_of
+from boolab.counterfactuals.step_table import response_counter
+from boolab.rules.learned.models import LinearModel
+from boolab.rules.learned.risk import LearnedRisk
 from tests.support.cases import cases
 
 GRID = {"max_steps": [1, 2, 4], "tool_budget": [2], "doom_loop": [2, 3], "error_streak": [2]}
@@ -103,3 +107,14 @@ def test_doom_loop_gives_bounds_where_arguments_are_unknown(axis: str) -> None:
     assert bl.counterfactual(runs, grid={axis: [6]})["outcome"].tolist() != ["truncated"]
     assert bl.steps_df(runs)["repeat_streak"].tolist() == [0, 1, pd.NA, pd.NA, pd.NA, pd.NA]
     assert bl.recommend(runs).frame["qualifies"].tolist() == [False]
+
+
+def test_scores_of_learned_rules_are_known_without_arguments() -> None:
+    """Before each response too: their features are missing there, as where the rule was fitted."""
+    call, result = ToolCall("1", "look", REDACTED), ToolResult("1", "ok")
+    made = tuple(Step(n, 1, 0, 0, 0, Response("", (call,)), (result,)) for n in range(1, 4))
+    run = Run(run_id="r", agent="", model="", policy="", task="", stop=Stop("aborted", 3), steps=made)
+    risk = LearnedRisk(LinearModel(("calls_streak",), (2.0,), -2.0, (0.7,)))
+    ledger = ledger_of([run], [risk], responses=True)
+    assert (ledger.counters[risk.name] >= 0).all()
+    assert (ledger.counters[response_counter(risk.name)] >= 0).all()
