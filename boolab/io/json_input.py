@@ -115,9 +115,19 @@ class Damage:
         """How many results answer no call in the file."""
         return len(self._unmatched)
 
-    def answers_no_call(self, line: int | None = None) -> None:
-        """Record a tool result that answers no call in the file, and is left out. By default it is on the last line."""
-        self._unmatched.append(self.line if line is None else line)
+    def answers_no_call(self, line: int | None = None) -> int | None:
+        """Record a tool result that answers no call in the file, and is left out. By default it is on the last line.
+
+        Returns:
+            Its line, None if unknown.
+        """
+        line = self.line if line is None else line
+        self._unmatched.append(line)
+        return line
+
+    def answers_later_call(self, line: int | None) -> None:
+        """Record that a tool result on this line, which answered no call so far, answers one after it."""
+        self._unmatched.remove(line)
 
     def report(self, warn: Warn, *, readable: bool) -> None:
         """Warn of the first places, of how many follow, and of results that answer no call.

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.core.endings import FINISHING
 from boolab.core.types import (
@@ -207,6 +207,18 @@ def priced(usage: Usage) -> Usage:
     return usage._replace(cost=None) if usage.cost == 0 and usage[:2] != (0, 0) else usage
 
 
+PutResult: TypeAlias = Callable[[StepBuilder, int], object]
+"""Given the step and the position of a call, sets its result."""
+
+
+class _EarlyResult(NamedTuple):
+    """A result that was written before its call, and the line that it is in."""
+
+    content: str
+    put: PutResult
+    line: int | None
+
+
 class OpenCalls:
     """The calls of a run that have no result yet, by id and by position: in real logs ids repeat within a run."""
 
@@ -215,24 +227,62 @@ class OpenCalls:
         self._open: dict[str, dict[StepBuilder, list[int]]] = {}
         self._answered: dict[str, tuple[StepBuilder, int]] = {}
         """The last call with each id that was answered."""
+        self._early: dict[str, list[_EarlyResult]] = {}
+        """The results without a call so far: parallel writers may write one before its call."""
+        self._joined: dict[str, tuple[StepBuilder, int, int | None]] = {}
+        """The last call with each id that an early result answers, and the line of that result."""
 
     def add(self, step: StepBuilder, call: ToolCall) -> None:
-        """Add a call to a step."""
-        self._open.setdefault(call.id, {}).setdefault(step, []).append(len(step.calls))
+        """Add a call to a step. If its result was written before it, it has it."""
+        position = len(step.calls)
         step.calls.append(call)
         step.results.append(None)
+        if not self._early or call.id not in self._early:
+            self._open.setdefault(call.id, {}).setdefault(step, []).append(position)
+            return
+        early = self._early[call.id].pop(0)
+        if not self._early[call.id]:
+            del self._early[call.id]
+        self._answered[call.id] = step, position
+        self._joined[call.id] = step, position, early.line
+        if self._damage is not None:
+            self._damage.answers_later_call(early.line)
+        early.put(step, position)
+
+    def is_early(self, call_id: str) -> bool:
+        """Whether a result of a call with this id was written, and the call was not."""
+        return call_id in self._early
+
+    def forget_early(self) -> None:
+        """Let no call that follows have a result that was written so far."""
+        self._early.clear()
+
+    def hold(self, call_id: str, content: str, put: PutResult) -> None:
+        """Keep a result that answers no call so far: `put` is called when its call is added. Until then it is damage.
+
+        One with the content of the result that answered the last call with this id, or of another early one, is a copy.
+        """
+        early = self._early.get(call_id, [])
+        if self._is_copy(call_id, content) or any(other.content == content for other in early):
+            return
+        line = None if self._damage is None else self._damage.answers_no_call()
+        if call_id:
+            self._early.setdefault(call_id, []).append(_EarlyResult(content, put, line))
 
     def take(self, call_id: str, content: str | None = None) -> tuple[StepBuilder, int] | None:
-        """The step and the position of the call that a result with this id answers; None, and damage, if none does.
+        """The step and the position of the call that a result with this id answers; None if none does so far.
 
-        It is the first open call with this id in the latest step that has one. A result with the `content` of the one
-        that answered it is a copy, and no damage.
+        It is the first open call with this id in the latest step that has one. Where there is none, it is one that an
+        early result with another content answers: that one was of a call that is not in the log.
         """
         waiting = self._open.get(call_id)
         if not waiting:
-            if self._damage is not None and not self._is_copy(call_id, content):
-                self._damage.answers_no_call()
-            return None
+            if call_id not in self._joined or self._is_copy(call_id, content):
+                return None
+            step, position, line = self._joined.pop(call_id)
+            if self._damage is not None:
+                self._damage.answers_no_call(line)
+            return step, position
         latest, positions = waiting.popitem()
         position = positions.pop(0)
         if positions:
@@ -244,6 +294,7 @@ class OpenCalls:
         return latest, position
 
     def _is_copy(self, call_id: str, content: str | None) -> bool:
+        """Whether a result has the content of the one that answered the last call with this id."""
         answered = self._answered.get(call_id)
         if answered is None or content is None:
             return False
@@ -456,12 +507,27 @@ class RunBuilder:
         time: int | None = None,
         duration_ms: int | None = None,
     ) -> bool:
-        """Add the result of the call with this id. False, and damage, if there is no such call."""
+        """Add the result of the call with this id. False, and damage, if there is no such call so far."""
         found = self._open_calls.take(call_id, content)
         if found is None:
+
+            def put(step: StepBuilder, position: int) -> None:
+                latest = self._latest
+                self.set_result(step, position, content, is_error=is_error, time=time, duration_ms=duration_ms)
+                self._latest = latest if time is None or (latest is not None and time < latest) else time
+
+            self._open_calls.hold(call_id, content, put)
             return False
         self.set_result(*found, content, is_error=is_error, time=time, duration_ms=duration_ms)
         return True
+
+    def has_early_result(self, call_id: str) -> bool:
+        """Whether the result of a call with this id was added, and the call was not."""
+        return self._open_calls.is_early(call_id)
+
+    def forget_early_results(self) -> None:
+        """Let no call that follows have a result that was added before: another part of the log begins."""
+        self._open_calls.forget_early()
 
     def set_result(
         self,
@@ -487,6 +553,8 @@ class RunBuilder:
             and any(event[1:] == (time, kind, payload) for event in self._events)
         )
         self.note_time(time)
+        if kind == "compaction":
+            self.forget_early_results()
         if not known:
             self._events.append((len(self.steps), time, kind, payload))
 

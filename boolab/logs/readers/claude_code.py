@@ -579,11 +579,11 @@ class _Chain:
     ) -> None:
         content = message.get("content")
         body = []
-        answers = False
+        answers = early = False
         for block in blocks_of(content):
             if isinstance(block, dict) and block.get("type") == "tool_result":
                 answers = True
-                self._result(line, block, place, time)
+                early = self._result(line, block, place, time) or early
             elif block:
                 body.append(block_text(block))
         if body:
@@ -593,18 +593,38 @@ class _Chain:
                 self._entries.pop()
                 self._rewind(place, parent, time)
                 self._entries.append(note)
-        self._latest = self._latest if time is None else time
+        self._latest = self._latest if time is None or early else time
 
-    def _result(self, line: Mapping[str, Any], block: Mapping[str, Any], place: int, time: int | None) -> None:
+    def _result(self, line: Mapping[str, Any], block: Mapping[str, Any], place: int, time: int | None) -> bool:
+        """Add a result to its call. True if the call was not written so far."""
         call_id, content = text(block.get("tool_use_id")), content_text(block.get("content"))
         found = self._open_calls.take(call_id, content)
         if found is None:
             if call_id in self._answered:
                 self._originals[place] = self._answered[call_id]
-            return
-        self._answered[call_id] = place
-        step, position = found
+
+            def put(step: StepBuilder, position: int) -> None:
+                self._put(line, block, content, place, time, step, position)
+                if time is not None and (self._latest is None or time > self._latest):
+                    self._latest = time
+
+            self._open_calls.hold(call_id, content, put)
+            return call_id not in self._answered
+        self._put(line, block, content, place, time, *found)
+        return False
+
+    def _put(
+        self,
+        line: Mapping[str, Any],
+        block: Mapping[str, Any],
+        content: str,
+        place: int,
+        time: int | None,
+        step: StepBuilder,
+        position: int,
+    ) -> None:
         call = step.calls[position]
+        self._answered[call.id] = place
         more = mapping(line.get("toolUseResult"))
         failed = block.get("is_error")
         if call.name in _DELEGATES and ("agentId" in more or "totalToolUseCount" in more):
@@ -623,6 +643,7 @@ class _Chain:
     def _event(self, line: Mapping[str, Any], place: int, time: int | None) -> None:
         kind = line.get("subtype")
         if kind == "compact_boundary":
+            self._open_calls.forget_early()
             facts = mapping(line.get("compactMetadata"))
             payload = {"trigger": text(facts.get("trigger")) or None, "tokens": whole(facts.get("preTokens"))}
             self._add(_Note("compaction", place, time, payload=payload), [""])

@@ -193,6 +193,7 @@ class _Rollout:
 
     def _open(self, meta: Mapping[str, Any]) -> None:
         """Take the header; those that follow are of the sessions that this one was forked from."""
+        self._items.builder.forget_early_results()
         if self._meta:
             self._copied = self._copied or text(meta.get("id"))
             return
@@ -240,7 +241,8 @@ class _Rollout:
                 account.add_system(content, time)
         elif kind in _ITEMS:
             self._events = None
-            self._part(kind, item, account.part(time), time)
+            call_id = text(item.get("call_id")) if kind in _CALLS else ""
+            self._part(kind, item, account.response_of(call_id, time), time)
 
     def _part(self, kind: str, item: Mapping[str, Any], step: StepBuilder, time: int | None) -> None:
         builder = self._items.builder
@@ -257,6 +259,9 @@ class _Rollout:
             builder.add_call(step, call_id, name, given)
             if name == _SPAWN:
                 self._spawns[call_id] = step
+                result = step.results[-1]
+                if result is not None:
+                    self._spawned(call_id, result.content, time)
         elif kind in _HOSTED:
             call_id = text(item.get("id")) or f"hosted {len(builder.steps)}.{len(step.calls)}"
             given = item.get(_HOSTED[kind], REDACTED)
@@ -270,14 +275,20 @@ class _Rollout:
         content, flagged = _content_of(output)
         failed, duration = _facts_of(content)
         call_id = text(item.get("call_id"))
-        spawned = json_object(content) if call_id in self._spawns else {}
-        if child := text(spawned.get("agent_id")):
-            self._items.builder.add_subagent(self._spawns.pop(call_id), call_id, child, time=time)
+        self._spawned(call_id, content, time)
         ended, took = self._ends.pop(call_id, (None, None))
         failed = next((fact for fact in (flagged, failed, ended) if fact is not None), None)
         duration = duration if took is None else took
-        self._items.builder.add_result(call_id, content, is_error=failed, time=time, duration_ms=duration)
-        self._items.step = None
+        account = self._items
+        joined = account.builder.add_result(call_id, content, is_error=failed, time=time, duration_ms=duration)
+        account.before_early = None if joined else account.step or account.before_early
+        account.step = None
+
+    def _spawned(self, call_id: str, content: str, time: int | None) -> None:
+        """Add the subagent that a call started, if its result names it."""
+        spawned = json_object(content) if call_id in self._spawns else {}
+        if child := text(spawned.get("agent_id")):
+            self._items.builder.add_subagent(self._spawns.pop(call_id), call_id, child, time=time)
 
     def _event(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
         if kind == "token_count":
@@ -336,6 +347,10 @@ class _Account:
         self.model = ""
         self.step: StepBuilder | None = None
         """The current response."""
+        self.before_early: StepBuilder | None = None
+        """The response before results that were written before their calls, if nothing else came since."""
+        self._joined = False
+        """Whether a call of the current response was written after its result."""
         self.hosted: set[str] = set()
         """The calls that the provider executes."""
         self.error = ""
@@ -363,13 +378,28 @@ class _Account:
         self._tier = named(context.get("service_tier"))
         self.builder.note_origin(cwd=context.get("cwd"))
 
+    def response_of(self, call_id: str, time: int | None) -> StepBuilder:
+        """The response of a part that was written now: of the call with this id, or of "" for any other part.
+
+        An output ends a response, but not where it was written before its call.
+        """
+        early = bool(call_id) and self.builder.has_early_result(call_id)
+        if early:
+            self.step = self.step or self.before_early
+        elif not call_id and self._joined and self.step is not None and self.step.complete:
+            self.step = None
+        step = self.part(time)
+        self._joined = self._joined or early
+        return step
+
     def part(self, time: int | None) -> StepBuilder:
         """The current response, or a new one, for a part that was written now."""
         if self.step is None:
             self.step = self.builder.add_response(time, model=self.model)
             self.step.usage, self._ahead = self._ahead, UNKNOWN_USAGE
             self.step.service_tier = self._tier
-            self._ending = None
+            self._ending = self.before_early = None
+            self._joined = False
             self._seen = {}
         else:
             self.builder.extend_response(self.step, time)
@@ -386,11 +416,11 @@ class _Account:
         if own:
             self._turns.append(len(self.builder.steps))
         self.builder.add_message("user", content, opens_turn=own, time=time)
-        self.step = None
+        self.step = self.before_early = None
 
     def add_system(self, content: str, time: int | None) -> None:
         self.builder.add_message("system", content, opens_turn=False, time=time)
-        self.step = None
+        self.step = self.before_early = None
 
     def compact(self, summary: str, time: int | None) -> None:
         self._ahead = UNKNOWN_USAGE

@@ -115,6 +115,8 @@ class _Trajectory:
         self._row = row
         self._meter = Meter()
         self._places: dict[int | str, _Place] = {}
+        self._early: dict[int, tuple[Mapping[str, Any], int | None]] = {}
+        """The observations of actions that were not written so far, each with its line."""
         self._stack = [_Agent(row.agent, damage)]
         self._chains = list(self._stack)
         self._stack[0].builder.version, self._stack[0].builder.effort = row.version, row.effort
@@ -175,6 +177,10 @@ class _Trajectory:
             self._places[called] = place
         if kind == "delegate":
             self._delegate(arguments, place, time)
+        early = self._early.pop(number, None) if isinstance(number, int) else None
+        if early is not None:
+            self._damage.answers_later_call(early[1])
+            self._observe(early[0], place)
         return place
 
     def _fill(self, step: StepBuilder, response: Mapping[str, Any], event: Mapping[str, Any]) -> None:
@@ -228,12 +234,20 @@ class _Trajectory:
                 chain.reason = chain.reason or text(event.get("content"))
                 chain.builder.add_event("fault", time, what=one_line(text(event.get("content"))))
             else:
-                self._damage.answers_no_call()
+                self._hold(event)
             return
         owner, step, number = found
         if step.results[number] is None:
             content = content_text(event.get("content"))
             owner.builder.set_result(step, number, content, is_error=_failed(kind, event), time=time)
+
+    def _hold(self, event: Mapping[str, Any]) -> None:
+        """Keep an observation until the action that it answers is written. Until then it is damage."""
+        cause = event.get("cause")
+        if cause not in self._early:
+            line = self._damage.answers_no_call()
+            if isinstance(cause, int):
+                self._early[cause] = event, line
 
     def _cause(self, event: Mapping[str, Any]) -> _Place | None:
         cause = event.get("cause")
