@@ -4,24 +4,42 @@ The Agent SDK gives the same messages, and claude-code-action keeps them as one 
 They differ from the lines of a session: `session_id` for `sessionId`, `parent_tool_use_id` for the subagent of a line,
 no line for the prompt, and a `result` at the end. A result `error_max_turns` names the limit only in its text (2.1.330:
 "Reached maximum number of turns (3)"); its `num_turns` is one more than the limit.
+
+A result is an error if its subtype is another `error_...`, or with `is_error`: `error_during_execution` is an error of
+the API, of a tool or of the harness, unless the user interrupted the run (`terminal_reason`, or a message before it);
+`error_max_budget_usd` is a cost budget; `error_max_structured_output_retries` is an error streak, as are the repeated
+format errors of other harnesses. See platform.claude.com/docs/en/agent-sdk/agent-loop.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from boolab.core.types import Usage
-from boolab.io.json_input import items, mapping, text, whole
+from boolab.core.types import StopReason, Usage
+from boolab.io.json_input import items, json_text, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import blocks_of, content_text
+from boolab.logs.fields import blocks_of, content_text, one_line
 
 ENDED: Final = "subagentEnded"
 """The flag of a result, or the kind of an attachment, that marks the end of a subagent."""
+STOPPED: Final = "stopped"
+"""The kind of an attachment that has how the run ended, by its result."""
 _LAUNCHED: Final = "Async agent launched"
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _TURNS: Final = re.compile(r"maximum number of turns \((\d{1,9})\)")
+_BUDGET: Final = re.compile(r"maximum budget \(\$(\d{1,9}(?:\.\d{1,9})?)\)")
+
+
+class Ending(NamedTuple):
+    """How a run ended, by its result; `words` are those of the error."""
+
+    reason: StopReason
+    words: str
+    rule: str | None = None
+    threshold: int | None = None
+    value: int | None = None
 
 
 def is_stream_line(line: object) -> bool:
@@ -81,6 +99,8 @@ class StreamLines:
         more = {**self._about, "sessionId": session, "isSidechain": bool(caller)}
         if kind == "result" and line.get("subtype") == "error_max_turns":
             return {**more, "type": "attachment", "attachment": {"type": "max_turns_reached", "maxTurns": _limit(line)}}
+        if kind == "result" and not caller and (ending := _ending(line)) is not None:
+            return {**more, "type": "attachment", "attachment": {"type": STOPPED, "ending": ending}}
         if line.get("subtype") == "task_notification" and line.get("status") == "completed":
             return {**more, "type": "attachment", "attachment": {"type": ENDED, "agentId": line.get("tool_use_id")}}
         if caller:
@@ -106,6 +126,27 @@ class StreamLines:
         launched = result.get("isAsync") is True or result.get("status") == "async_launched"
         launched = launched or content_text(block.get("content")).startswith(_LAUNCHED)
         return {**result, "agentId": called, ENDED: not launched and block.get("is_error") is not True}
+
+
+def _ending(line: Mapping[str, Any]) -> Ending | None:
+    """How a run ended, by its result; None if it ended by itself."""
+    subtype = text(line.get("subtype"))
+    if not subtype.startswith("error") and line.get("is_error") is not True:
+        return None
+    errors = [error if isinstance(error, str) else json_text(error) for error in items(line.get("errors"))]
+    words = one_line("; ".join(errors) or text(line.get("result")) or subtype)
+    if text(line.get("terminal_reason")).startswith("aborted"):
+        return Ending("aborted", words)
+    if subtype == "error_max_budget_usd":
+        named = next((found[1] for found in map(_BUDGET.search, errors) if found), None)
+        budget, spent = None if named is None else micro(float(named)), micro(line.get("total_cost_usd"))
+        value = spent if budget is None else max(budget, spent or 0)
+        return Ending(
+            "cost_budget", words, "maxBudgetUsd" if named is None else f"maxBudgetUsd({named})", budget, value
+        )
+    if subtype == "error_max_structured_output_retries":
+        return Ending("error_streak", words, "maxStructuredOutputRetries")
+    return Ending("error", words)
 
 
 def _limit(line: Mapping[str, Any]) -> int | None:

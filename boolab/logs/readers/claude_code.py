@@ -69,7 +69,15 @@ from boolab.io.packed import unpacked
 from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, arguments_text, goes_back, unreadable
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, epoch_ms, named, one_line, stem_of
 from boolab.logs.line_log import LineLog, read_lines
-from boolab.logs.readers._claude_stream import ENDED, StreamLines, is_stream_line, is_stream_result, state_result
+from boolab.logs.readers._claude_stream import (
+    ENDED,
+    STOPPED,
+    Ending,
+    StreamLines,
+    is_stream_line,
+    is_stream_result,
+    state_result,
+)
 from boolab.logs.readers._sidecars import read_once, sidecar
 
 NAME: Final = "claude_code"
@@ -443,19 +451,23 @@ class _Chain:
         elif kind == "system":
             self._event(line, place, time)
         else:
-            attached = mapping(line.get("attachment"))
-            if attached.get("type") == "queued_command":
-                self._entries.append(_Note("queued", place, time, content_text(attached.get("prompt"))))
-            elif attached.get("type") == ENDED:
-                self.endings.append(
-                    _Ending(text(attached.get("agentId")), text(attached.get("agentId")), None, completed=True)
-                )
-            elif attached.get("type") == "max_turns_reached":
-                self._entries.append(_Note("cap", place, time, payload={"cap": whole(attached.get("maxTurns"))}))
+            self._attach(mapping(line.get("attachment")), place, time)
             return
         if time is not None and kind != "system":
             self._first = time if self._first is None else min(self._first, time)
             self._last = time if self._last is None else max(self._last, time)
+
+    def _attach(self, attached: Mapping[str, Any], place: int, time: int | None) -> None:
+        kind = attached.get("type")
+        if kind == "queued_command":
+            self._entries.append(_Note("queued", place, time, content_text(attached.get("prompt"))))
+        elif kind == ENDED:
+            owner = text(attached.get("agentId"))
+            self.endings.append(_Ending(owner, owner, None, completed=True))
+        elif kind == STOPPED and isinstance(attached.get("ending"), Ending):  # not one that a file holds
+            self._entries.append(_Note("stopped", place, time, payload=attached))
+        elif kind == "max_turns_reached":
+            self._entries.append(_Note("cap", place, time, payload={"cap": whole(attached.get("maxTurns"))}))
 
     def _reply(
         self, line: Mapping[str, Any], message: Mapping[str, Any], place: int, parent: int, time: int | None
@@ -764,6 +776,10 @@ class _Chain:
         last = branch.replies[-1] if branch.replies else None
         if ending is not None and ending.completed and branch.ending is None and last is not None and last.complete:
             stop = "finished"
+        cost = None
+        if branch.stopped is not None:
+            _, _, rule, cost, value = branch.stopped
+            stop = builder.stop(branch.stopped.reason, rule, cost, value)
         if cap is not None:  # turns are responses since the subagent's last prompt
             steps = builder.steps
             turn = sum(step.turn == steps[-1].turn for step in steps)
@@ -773,7 +789,7 @@ class _Chain:
             stop,
             agent=agent,
             parent_run_id=parent_run_id,
-            limits={"steps": cap},
+            limits={"steps": cap, "cost": cost},
             error=branch.error if branch.ending == "error" else None,
             log_id=run_id if session_id else "",
             branched_from=branched_from,
@@ -802,6 +818,8 @@ class _Branch:
         self.error = ""
         self.cap: int | None = None
         """The limit on turns that stopped it, if one did."""
+        self.stopped: Ending | None = None
+        """How it ended by its result, if not by itself."""
         self._prompted = False
         """Whether a prompt came since the last response."""
 
@@ -810,7 +828,7 @@ class _Branch:
         self.builder.append(reply)
         self.replies.append(reply)
         self._prompted = False
-        self.ending = self.cap = None
+        self.ending = self.cap = self.stopped = None
 
     def add_note(self, note: _Note) -> None:
         last = self.replies[-1] if self.replies else None
@@ -818,6 +836,9 @@ class _Branch:
             self.builder.add_event(_EVENTS[note.kind], note.time, **(note.payload or {"what": note.text}))
         if note.kind == "cap":
             self.cap = note.payload["cap"]
+            return
+        if note.kind == "stopped":
+            self._stop(note.payload["ending"])
             return
         if note.kind == "fault":
             self.ending, self.error = "error", one_line(note.text)
@@ -833,6 +854,13 @@ class _Branch:
             self.builder.open_turn()
         if note.text:
             self.builder.add_message("user", note.text, opens_turn=note.kind == "prompt")
+
+    def _stop(self, ending: Ending) -> None:
+        """Note how it ended by its result: an error or an interruption that the stream reported before stays."""
+        if ending.reason not in {"error", "aborted"}:
+            self.stopped = ending
+        elif self.ending is None:
+            self.ending, self.error = "error" if ending.reason == "error" else "aborted", ending.words
 
     def stop_reason(self) -> StopReason:
         if self.ending is not None:

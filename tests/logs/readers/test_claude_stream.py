@@ -129,3 +129,56 @@ def test_a_subagent_ended_if_its_call_has_a_result(tail: list[dict[str, Any]], r
 def test_launching_a_subagent_does_not_end_it(launched: dict[str, Any], tmp_path: Path) -> None:
     assert delegated(tmp_path, launched=launched).stop_reason == "aborted"
     assert delegated(tmp_path, launched).stop_reason == "aborted"
+
+
+ABORTED = {
+    "type": "user",
+    "message": {"role": "user", "content": [{"type": "text", "text": "[Request interrupted by user]"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("result", "lines", "stop", "error"),
+    [
+        ({"subtype": "error_during_execution"}, (), ("error", None, None, None), "error_during_execution"),
+        ({"subtype": "error_during_execution", "errors": ["boom", "b"]}, (), ("error", None, None, None), "boom; b"),
+        ({"subtype": "success", "result": "API Error: 529"}, (), ("error", None, None, None), "API Error: 529"),
+        ({"subtype": "error_during_execution"}, (ABORTED,), ("aborted", None, None, None), None),
+        (
+            {"subtype": "error_during_execution", "terminal_reason": "aborted_tools"},
+            (),
+            ("aborted", None, None, None),
+            None,
+        ),
+        (
+            {"subtype": "error_max_budget_usd", "errors": ["Reached maximum budget ($0.1)"], "total_cost_usd": 0.12},
+            (),
+            ("cost_budget", "maxBudgetUsd(0.1)", 100_000, 120_000),
+            None,
+        ),
+        ({"subtype": "error_max_budget_usd"}, (), ("cost_budget", "maxBudgetUsd", None, None), None),
+        (
+            {"subtype": "error_max_structured_output_retries"},
+            (),
+            ("error_streak", "maxStructuredOutputRetries", None, None),
+            None,
+        ),
+        ({"subtype": "error_of_next_year", "errors": [{"code": 3}]}, (), ("error", None, None, None), '{"code":3}'),
+    ],
+)
+def test_an_error_result_is_the_end_that_it_names(
+    result: dict[str, Any],
+    lines: tuple[dict[str, Any], ...],
+    stop: tuple[str, str | None, int | None, int | None],
+    error: str | None,
+    tmp_path: Path,
+) -> None:
+    more = [{**BASE, "uuid": "i", **line} for line in lines]
+    end = {**BASE, "type": "result", "is_error": True, "num_turns": 4, **result}
+    path = write_lines(tmp_path / "out.jsonl", *cut([])[:-1], *more, end)
+    (run,) = bl.load_runs(path, prices=False)
+    assert (run.stop[0], *run.stop[2:5]) == stop
+    assert run.error == error
+    assert run.limits == ({"cost": 100_000} if stop[2] else {})
+    path = write_lines(tmp_path / "out.jsonl", *cut([])[:-1], *more, {**end, "subtype": "success", "is_error": False})
+    assert bl.load_runs(path, prices=False)[0].stop_reason == "aborted"  # its last call has a result and no response
