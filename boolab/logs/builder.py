@@ -496,7 +496,8 @@ class RunBuilder:
         """Add calls in OpenAI's form: a list of `{id, function: {name, arguments}}`."""
         for call in map(mapping, items(calls)):
             function = mapping(call.get("function"))
-            self.add_call(step, text(call.get("id")), text(function.get("name")), function.get("arguments", REDACTED))
+            arguments = openai_arguments(function.get("arguments", REDACTED))
+            self.add_call(step, text(call.get("id")), text(function.get("name")), arguments)
 
     def add_result(
         self,
@@ -766,14 +767,30 @@ def unreadable(arguments: str) -> bool:
         return True
 
 
+def openai_arguments(arguments: object) -> object:
+    """Arguments in OpenAI's form, a text of JSON: an empty one is what models write for a function without parameters.
+
+    Example:
+        >>> openai_arguments(""), openai_arguments("null"), openai_arguments('{"path": "a"}')
+        ({}, {}, '{"path": "a"}')
+    """
+    return {} if isinstance(arguments, str) and arguments.strip() in {"", "null"} else arguments
+
+
 def arguments_text(arguments: object) -> str:
     """The raw text of a call's arguments; `REDACTED` if the log withholds them all. Null is a call without arguments.
+
+    An empty text is none that a call has: it is in the place of arguments that are not on record.
 
     Example:
         >>> arguments_text({"path": "a"}), arguments_text('{"path": "<redacted>"}'), arguments_text(None)
         ('{"path":"a"}', '<redacted>', '{}')
+        >>> arguments_text(""), arguments_text({})
+        ('<redacted>', '{}')
     """
     raw = arguments if isinstance(arguments, str) else json_text({} if arguments is None else arguments)
+    if not raw or raw.isspace():
+        return REDACTED
     return REDACTED if "redacted" in raw.lower() and withheld(json_object(raw) or raw) else raw
 
 

@@ -18,7 +18,7 @@ from boolab.core.text import count
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
 from boolab.logs.fields import (
     Head,
     block_text,
@@ -377,7 +377,7 @@ def add_reply(builder: RunBuilder, message: Mapping[str, Any], time: int | None,
     for call in items(message.get("tool_calls")):
         _add_call(builder, step, mapping(call))
     if legacy := mapping(message.get("function_call")):
-        builder.add_call(step, "", text(legacy.get("name")), legacy.get("arguments", REDACTED))
+        builder.add_call(step, "", text(legacy.get("name")), openai_arguments(legacy.get("arguments", REDACTED)))
     step.finish_reason = (
         finish_reason(message.get("stop_reason")) or finish_reason(message.get("finish_reason")) or step.finish_reason
     )
@@ -394,7 +394,7 @@ def _add_call(builder: RunBuilder, step: StepBuilder, call: Mapping[str, Any]) -
     """Add a call in OpenAI's form; some writers omit the `function` around its name and arguments."""
     custom = mapping(call.get("custom"))
     function = mapping(call.get("function")) or custom or call
-    arguments = function.get("input" if custom else "arguments", REDACTED)
+    arguments = custom.get("input", REDACTED) if custom else openai_arguments(function.get("arguments", REDACTED))
     builder.add_call(step, text(call.get("id")), text(function.get("name")), arguments)
 
 

@@ -42,7 +42,7 @@ from typing import Any, Final
 
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder, unreadable
+from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments, unreadable
 from boolab.logs.fields import Head, block_text, content_text, effort_of, epoch_ms, named, one_line, stem_of
 from boolab.logs.line_log import LineLog, read_lines
 
@@ -253,7 +253,8 @@ class _Rollout:
             step.reasoning += [block_text(part) for part in thought]
         elif kind in _CALLS:
             given = item.get(_CALLS[kind], REDACTED)
-            if kind == "custom_tool_call" and isinstance(given, str) and unreadable(given):
+            given = openai_arguments(given) if kind == "function_call" else given
+            if kind == "custom_tool_call" and isinstance(given, str) and given.strip() and unreadable(given):
                 given = {"input": given}
             call_id, name = text(item.get("call_id")) or text(item.get("id")), _tool(kind, item)
             builder.add_call(step, call_id, name, given)
@@ -265,7 +266,13 @@ class _Rollout:
         elif kind in _HOSTED:
             call_id = text(item.get("id")) or f"hosted {len(builder.steps)}.{len(step.calls)}"
             given = item.get(_HOSTED[kind], REDACTED)
-            given = given if isinstance(given, dict) or given == REDACTED else {"input": given}
+            given = (
+                given
+                if isinstance(given, dict) or given == REDACTED
+                else {"input": given}
+                if str(given or "").strip()
+                else REDACTED
+            )
             builder.add_call(step, call_id, kind.removesuffix("_call"), given)
             self._items.hosted.add(call_id)
             if item.get("status") not in _UNDER_WAY:

@@ -31,7 +31,7 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, mapping, micro, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
 from boolab.logs.fields import Head, content_text, effort_of, first_choice, named, one_line, seconds_ms, time_ms
 from boolab.logs.readers._chat import usage_of
 from boolab.logs.readers._swe_bench import resolved, run_name
@@ -197,9 +197,8 @@ class _Trajectory:
     def _item(self, reply: StepBuilder, item: Mapping[str, Any]) -> None:
         kind = item.get("type")
         if kind == "function_call":
-            self.builder.add_call(
-                reply, text(item.get("call_id")), text(item.get("name")), item.get("arguments", REDACTED)
-            )
+            arguments = openai_arguments(item.get("arguments", REDACTED))
+            self.builder.add_call(reply, text(item.get("call_id")), text(item.get("name")), arguments)
         elif kind == "message":
             reply.text.append(content_text(item.get("content")))
         elif kind == "reasoning" and item.get("summary"):

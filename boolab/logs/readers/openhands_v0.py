@@ -35,7 +35,7 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Stop, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
 from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, named, one_line, stem_of
 from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, is_rejection, row_of
 
@@ -308,7 +308,7 @@ def _call_of(
         call = mapping(item)
         function = mapping(call.get("function"))
         if wanted and call.get("id") == wanted and function.get("arguments") is not None:
-            return name, function["arguments"]
+            return name, openai_arguments(function["arguments"])
     given = event.get("args")
     if not isinstance(given, dict):
         return name, REDACTED

@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Stop
 from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
-from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
 from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, one_line, stem_of
 from boolab.logs.line_log import LineLog, read_lines
 from boolab.logs.readers._openhands import (
@@ -261,7 +261,7 @@ class _Conversation:
     def _call(self, step: StepBuilder, event: Mapping[str, Any], call: Mapping[str, Any]) -> None:
         wanted = mapping(call.get("function")) or call
         name = text(wanted.get("name")) or text(event.get("tool_name"))
-        arguments, action = wanted.get("arguments", REDACTED), event.get("action")
+        arguments, action = openai_arguments(wanted.get("arguments", REDACTED)), event.get("action")
         if arguments in (None, REDACTED) and isinstance(action, dict):
             arguments = {key: value for key, value in action.items() if key != "kind"}
         self.builder.add_call(step, text(event.get("tool_call_id")) or text(call.get("id")), name, arguments)

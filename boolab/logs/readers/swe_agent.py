@@ -9,7 +9,7 @@ An object with `trajectory` (actions and observations), `history` (messages), `i
   time of zero was blocked or had bad syntax: its call was not executed.
 - When the harness stops a run (cost, context, time, ...) it appends an entry that is no response.
 - A function call is taken from `history`, which has its name and arguments. Otherwise a call's name is the first word
-  of the action, and its argument is the whole action as `command`.
+  of the action, and its argument is the whole action as `command`. So it is for a function call without arguments.
 - `submitted (exit_cost)` is a submission by the harness after the cost cap had ended the run: the cap stopped it. A
   limit on calls gives `exit_cost` too; the settings and `model_stats` show which it was.
 - The end of the context window (`exit_context`) is a `token_budget`; repeated format errors or timeouts are an
@@ -242,8 +242,11 @@ def _add_reply(builder: RunBuilder, message: Mapping[str, Any], content: str, ac
     for block in items(message.get("thinking_blocks")):
         reply.add_reasoning(text(mapping(block).get("thinking")))
     calls = items(message.get("tool_calls"))
-    builder.add_openai_calls(reply, calls)
     words = action.split(None, 1)
-    if words and not calls:
-        builder.add_call(reply, "", words[0], {"command": action})
+    function = mapping(mapping(calls[0]).get("function")) if len(calls) == 1 else {}
+    if words and (not calls or (function and not function.get("arguments"))):
+        call_id = text(mapping(calls[0]).get("id")) if calls else ""
+        builder.add_call(reply, call_id, text(function.get("name")) or words[0], {"command": action})
+    else:
+        builder.add_openai_calls(reply, calls)
     return reply

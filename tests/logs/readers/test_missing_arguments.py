@@ -48,3 +48,58 @@ def test_calls_without_arguments_are_unknown(source: str, tmp_path: Path) -> Non
     calls = [call for run in runs for step in run.steps for call in step.response.tool_calls]
     assert calls
     assert {call.arguments for call in calls} == {REDACTED}
+
+
+TEXTS = {"codex", "tau_bench", "mini_swe_agent", "openhands_sdk"}
+"""The formats of the samples whose arguments are a text of JSON, as in OpenAI's API."""
+
+
+def blank(value: Any, names: Collection[str], empty: str) -> Any:
+    """The value with an empty text in the fields of these names, at any depth."""
+    if isinstance(value, list):
+        return [blank(one, names, empty) for one in value]
+    if isinstance(value, dict):
+        return {key: empty if key in names else blank(one, names, empty) for key, one in value.items()}
+    return value
+
+
+@pytest.mark.parametrize("source", SAMPLES)
+def test_empty_arguments_are_none_only_as_a_text_of_json(source: str, tmp_path: Path) -> None:
+    place, names = SAMPLES[source]
+    sample = (ROOT / "tests" / "data" / place).read_text()
+    documents = [json.loads(line) for line in sample.splitlines()] if place.endswith("l") else [json.loads(sample)]
+    path = tmp_path / Path(place).name
+    for empty in ("", " \n"):
+        path.write_text("\n".join(json.dumps(blank(document, names.split(), empty)) for document in documents))
+        runs = bl.read_logs(path, format=source, progress=False).runs
+        pairs = [
+            pair
+            for run in runs
+            for step in run.steps
+            for pair in zip(step.response.tool_calls, step.results, strict=True)
+        ]
+        assert pairs
+        if source in TEXTS:  # other calls of Codex have an input or an action
+            assert {call.arguments for call, _ in pairs} - {REDACTED} == {"{}"}
+            assert source == "codex" or {call.arguments for call, _ in pairs} == {"{}"}
+        else:
+            assert {call.arguments for call, _ in pairs} == {REDACTED}
+        assert not any(result is not None and result.parse_error for _, result in pairs)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"arguments": ""}, {"arguments": None}])
+def test_swe_agent_has_the_arguments_in_its_action(arguments: dict[str, Any], tmp_path: Path) -> None:
+    sample = ROOT / "tests/data/swe_agent/function-calling.traj"
+    document = json.loads(sample.read_text())
+    for message in document["history"]:
+        for call in message.get("tool_calls") or ():
+            call["function"].pop("arguments")
+            call["function"] |= arguments
+    path = tmp_path / "a.traj"
+    path.write_text(json.dumps(document))
+    (plain,), (run,) = (bl.load_runs(one) for one in (sample, path))
+    calls = [[call for step in one.steps for call in step.response.tool_calls] for one in (plain, run)]
+    assert [(call.id, call.name) for call in calls[0]] == [(call.id, call.name) for call in calls[1]]
+    actions = [entry["action"] for entry in document["trajectory"] if entry["action"]]
+    assert {json.loads(call.arguments)["command"] for call in calls[1]} <= set(actions)
+    assert plain.n_tool_calls == run.n_tool_calls
