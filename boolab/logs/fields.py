@@ -216,13 +216,22 @@ def _is_score(value: object) -> bool:
     return isinstance(value, int | float) and abs(value) < 2**53
 
 
-def full_reward(reward: object) -> bool | None:
-    """Whether a reward is full, which is a success; None if there is none.
+def reward_of(value: object) -> float | None:
+    """A reward: a number, or 1 and 0 for true and false. None for anything else, such as a text, null or NaN.
 
     Example:
-        >>> full_reward(1.0), full_reward(0.6), full_reward(None)
-        (True, False, None)
+        >>> reward_of(True), reward_of(0.6), reward_of("1"), reward_of(None), reward_of(float("nan"))
+        (1.0, 0.6, None, None, None)
     """
-    if not isinstance(reward, int | float) or not abs(reward) < 2**53:
-        return None
-    return abs(reward - 1) <= _TOLERANCE
+    return float(value) if isinstance(value, int | float) and abs(value) < 2**53 else None
+
+
+def full_reward(value: object) -> bool | None:
+    """Whether a reward is full, at least 1, which is a success; None if there is none: see `reward_of`.
+
+    Example:
+        >>> full_reward(1.0), full_reward(0.6), full_reward(False), full_reward(None)
+        (True, False, False, None)
+    """
+    reward = reward_of(value)
+    return None if reward is None else reward >= 1 - _TOLERANCE

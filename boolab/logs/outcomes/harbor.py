@@ -3,8 +3,8 @@
 A trial is a folder with `result.json`, `verifier/reward.txt` (or `reward.json`) and `agent/`, where the logs are: those
 of the harness itself and a trajectory in ATIF. See github.com/harbor-framework/harbor (`models/trial/result.py`).
 
-- A reward of at least 1 is a success, less is a failure. With several rewards and none called `reward`, none decides.
-  No reward, or NaN, is unknown.
+- A reward of at least 1, or true, is a success, less is a failure. With several rewards and none called `reward`, none
+  decides. No reward, or NaN, is unknown.
 - A reward counts also beside an exception: a trial whose agent ran out of time is verified too. The exception shows how
   the run ended: `AgentTimeoutError` is a time budget, others are errors unless the log shows that the agent finished.
 - The runs of subagents have no outcome of their own.
@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple
 from boolab.core.types import Event, Run
 from boolab.io.files import read_file
 from boolab.io.json_input import items, mapping, text
-from boolab.logs.fields import instant, one_line, scores_of, seconds_ms
+from boolab.logs.fields import full_reward, instant, one_line, reward_of, scores_of, seconds_ms
 from boolab.logs.readers._sidecars import read_once, sidecar
 
 NAME: Final = "harbor"
-THRESHOLD: Final = 1.0
+_MAIN: Final = "reward"
 _AGENT: Final = "agent"
 _STEPS: Final = "steps"
 _RESULT: Final = "result.json"
@@ -35,8 +35,6 @@ _TIMEOUT: Final = "AgentTimeoutError"
 _OF_AGENT: Final = ("Agent", "NonZeroAgentExitCode", "ContextWindow", "ContextLength", "OutputLength")
 """How the names of exceptions begin that end the agent. Others are of the environment, the verifier or a download."""
 _TRIAL: Final = frozenset({"trial_name", "verifier_result", "agent_result"})
-_TOLERANCE: Final = 1e-9
-_MAX_NUMBER: Final = 2**53
 
 
 class Trial(NamedTuple):
@@ -100,11 +98,14 @@ def _written(path: Path) -> Mapping[str, float]:
 
 
 def _numbers(values: Mapping[str, object]) -> dict[str, float]:
-    """The values that are numbers; NaN for one that is not finite or too large."""
+    """The rewards; NaN for a number that is none, and for a main one that is anything else. Empty if none counts."""
+    rewards = {name: reward_of(value) for name, value in values.items()}
+    if not any(isinstance(value, int | float) for value in values.values()):
+        return {}
     return {
-        name: float(value) if abs(value) < _MAX_NUMBER else math.nan
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        name: math.nan if reward is None else reward
+        for name, reward in rewards.items()
+        if reward is not None or name == _MAIN or isinstance(values[name], int | float)
     }
 
 
@@ -115,8 +116,7 @@ def outcome(rewards: Mapping[str, float]) -> bool | None:
         >>> outcome({"reward": 0.5, "style": 1}), outcome({"tests": 1.0}), outcome({"a": 1, "b": 0})
         (False, True, None)
     """
-    reward = rewards.get("reward", next(iter(rewards.values())) if len(rewards) == 1 else math.nan)
-    return None if math.isnan(reward) else reward >= THRESHOLD - _TOLERANCE
+    return full_reward(rewards.get(_MAIN, next(iter(rewards.values())) if len(rewards) == 1 else None))
 
 
 def with_outcome(runs: Sequence[Run], path: Path) -> tuple[list[Run], str]:

@@ -27,6 +27,7 @@ from boolab.logs.fields import (
     effort_of,
     first_choice,
     named,
+    reward_of,
     scores_of,
     stem_of,
     time_ms,
@@ -307,8 +308,8 @@ def label(about: Mapping[str, Any]) -> bool | None:
         (True, None, None)
     """
     for name in _LABELS:
-        value = about.get(name)
-        if isinstance(value, bool | int | float) and value in (0, 1):
+        value = reward_of(about.get(name))
+        if value in {0, 1}:
             return bool(value)
     return None
 

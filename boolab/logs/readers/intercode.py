@@ -29,7 +29,7 @@ from boolab.core.types import Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, json_text, mapping, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, full_reward, one_line, scores_of
+from boolab.logs.fields import Head, content_text, full_reward, one_line, reward_of, scores_of
 
 NAME: Final = "intercode"
 SCOPE: Final = "run"
@@ -134,7 +134,7 @@ def _run(run_id: str, episode: Mapping[str, Any], setting: _Setting, builder: Ru
         model=setting.model,
         task=_task(episode, environment),
         success=success,
-        scores=scores_of({"reward": summary.get("max_reward")}),
+        scores=scores_of({"reward": reward_of(summary.get("max_reward"))}),
         error=_BLOCKED if blocked else None,
         limits={"steps": cap},
     )

@@ -21,7 +21,7 @@ from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_text, mapping, text, whole
 from boolab.io.packed import unpacked
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, content_text, full_reward, scores_of, unique
+from boolab.logs.fields import Head, content_text, full_reward, reward_of, scores_of, unique
 
 NAME: Final = "tau_bench"
 SCOPE: Final = "run"
@@ -131,7 +131,7 @@ class _Dialogue:
             stop,
             task=task,
             success=full_reward(self.reward),
-            scores=scores_of({"reward": self.reward}),
+            scores=scores_of({"reward": reward_of(self.reward)}),
             error=self.error,
             limits=limits,
         )
