@@ -1,5 +1,7 @@
 """ATIF, the Agent Trajectory Interchange Format, versions 1.x: one trajectory a file, or one a line.
 
+A trajectory of a later version is read if its steps are as in version 1, with a warning.
+
 boolab's own files are read back exactly; see `boolab.logs.atif_format`. For files from others (Harbor, Terminal-Bench
 and more; github.com/harbor-framework/harbor, rfcs/0001-trajectory-format.md):
 
@@ -61,6 +63,7 @@ PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON objects with "schema_version": "ATIF-v1..." and "steps"'
 
 _SCHEMA: Final = "ATIF-v"
+_SOURCES: Final = frozenset({"user", "agent", "system"})
 _EXCLUDING: Final = ("ATIF-v1.0", "ATIF-v1.1", "ATIF-v1.2")
 """The versions in which `prompt_tokens` of Harbor exclude the tokens that were written to the cache."""
 _TOTALS: Final = {
@@ -87,13 +90,22 @@ def _is_trajectory(value: object) -> bool:
     return text(mapping(value).get("schema_version")).startswith(_SCHEMA)
 
 
+def _can_read(trajectory: Mapping[str, Any]) -> bool:
+    """Whether a trajectory is of version 1, or another program's of another version with steps as in version 1."""
+    is_first = text(trajectory["schema_version"]).startswith(f"{_SCHEMA}1.")
+    if is_first or is_own(trajectory):
+        return is_first
+    sources = {text(mapping(step).get("source")) for step in items(trajectory.get("steps"))}
+    return not sources.isdisjoint(_SOURCES)
+
+
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file: of each trajectory, then of the subagents within it."""
     runs: list[Run] = []
     for number, value in json_values(path, damage, parse=parse_exactly):
         if not _is_trajectory(value):
             damage.note(number, f"no trajectory: {LOOKED_FOR} was looked for")
-        elif not text(value["schema_version"]).startswith(f"{_SCHEMA}1."):
+        elif not _can_read(value):
             damage.note(number, f"a trajectory of {value['schema_version']!r:.40}; versions ATIF-v1.x can be read")
         elif is_own(value) and not damage.truncated:
             try:

@@ -132,6 +132,23 @@ def test_nothing_in_it_is_refused(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.parametrize("version", ["ATIF-v1.8", "ATIF-v2.0", "ATIF-v9", "ATIF-v10.3.1"])
+def test_a_later_version_is_read_with_a_warning(version: str, tmp_path: Path) -> None:
+    steps = user(1), agent(2, "One."), agent(3, "Two.")
+    (plain,) = read(write(tmp_path, *steps))
+    path = write(tmp_path, *steps)
+    path.write_text(path.read_text().replace(json.loads(path.read_text())["schema_version"], version))
+    with pytest.warns(
+        ReadWarning, match=f"version {version} wrote it, and the newest that the reader of atif was tested"
+    ):
+        (run,) = bl.load_runs(path, prices=False)
+    assert [step.response for step in run.steps] == [step.response for step in plain.steps]
+    path.write_text(path.read_text().replace('"source"', '"origin"'))
+    if version != "ATIF-v1.8":
+        with pytest.raises(RunFormatError, match=r"run\.json:1: a trajectory of 'ATIF-v"):
+            bl.load_runs(path)
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"schema_version": 1}', b'{"schema_version": "1.0", "steps": []}'])
 def test_other_files_are_not_taken_for_it(data: bytes) -> None:
     assert not sniff(Head(data, Path("a.json")))
