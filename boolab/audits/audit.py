@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pandas as pd
 
 from boolab.audits.binding import binding_of, outranked
-from boolab.audits.config_files import declared_in, folders_of, found_near
+from boolab.audits.config_files import declared_in, folders_of, found_near, hook_notes
 from boolab.audits.declared import Declared, Given, by_hand, unmatched
 from boolab.audits.verdicts import VERDICTS, Row, rows_of
 from boolab.audits.wording import Words, figure
@@ -192,7 +192,8 @@ def audit_files(
     words = Words(runs, judged, binding, unmatched(given, runs, harness))
     without = [f"{path}: no limit is declared in it." for path, found in named.items() if not found]
     checks = _checks(rows)
-    notes = (*without, *_check_notes(checks), *words.notes(), *price_notes(runs))
+    hooks = hook_notes([*named, *seen])
+    notes = (*without, *hooks, *_check_notes(checks), *words.notes(), *price_notes(runs))
     title, sentences = "Limits, declared and counted", tuple(words.sentences())
     return Audit(title, frame, sentences, notes, _shown(frame), binding=binding, checks=checks)
 

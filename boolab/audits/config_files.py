@@ -27,10 +27,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.audits.declared import ANY, Declared
-from boolab.errors import RunFormatError, SettingError
+from boolab.core.text import flat, shorten
+from boolab.errors import ConfigFileError, RunFormatError, SettingError
 from boolab.harness.groups import WrapUp
 from boolab.harness.policy import Policy
-from boolab.hooks.settings import options_in
+from boolab.hooks.options import Options
+from boolab.hooks.replay import monitor_for
+from boolab.hooks.settings import commands_in, hook_arguments, mentions_in, options_in
 from boolab.io.files import read_file, user_path
 from boolab.io.json_input import mapping, parse, text
 from boolab.io.packed import unpacked
@@ -43,6 +46,8 @@ MAX_PARENTS: Final = 40
 """How many folders above a path are searched."""
 MAX_AGENTS: Final = 1000
 """How many agent files of a folder are read."""
+MAX_SHOWN: Final = 200
+"""So many characters of a command are shown."""
 _HEAD: Final = 262_144
 _MAX_TURNS: Final = "CLAUDE_CODE_MAX_TURNS"
 _CWD: Final = re.compile(rb'"(?:cwd|directory)"\s*:\s*("(?:[^"\\]|\\.){1,4096}")')
@@ -101,6 +106,42 @@ def found_near(paths: Iterable[Path], seen: dict[Path, list[Declared]]) -> list[
                 adds_up = one.where if one.policy is not None else ""  # Claude Code runs all hooks
                 found.setdefault((one.source, one.agent, one.name, adds_up), one)
     return list(found.values())
+
+
+def hook_notes(places: Iterable[Path]) -> Iterator[str]:
+    """Sentences on the commands in settings of Claude Code that hold boolab's hook and are not read as it.
+
+    Args:
+        places: The files and the folders whose limits were read.
+    """
+    files = (file for place in places for file in (_settings_in(place) if _is_folder(place) else [place]))
+    for file in dict.fromkeys(files):
+        try:
+            content = read_file(file, MAX_BYTES).decode("utf-8-sig")
+            mentioned, commands = mentions_in(content), commands_in(content)
+        except (OSError, ValueError, ConfigFileError):
+            continue  # it is no settings file of Claude Code
+        by_command: dict[str, list[str]] = {}
+        for event, command in mentioned:
+            by_command.setdefault(shorten(flat(command), MAX_SHOWN), []).append(event)
+        for shown, events in by_command.items():
+            where = ", ".join(dict.fromkeys(events))
+            yield (
+                f"{file}: a command of {where} holds boolab's hook and is not the hook alone, so it is not recognised "
+                f"as the hook, and its limits are not in this audit: {shown}"
+            )
+        for command in commands:
+            try:
+                monitor_for(Options.parse(hook_arguments(command) or []))
+            except (ValueError, SettingError) as error:
+                yield f"{file}: a hook of boolab that holds no limit, {shorten(flat(command), MAX_SHOWN)}: {error}"
+
+
+def _settings_in(folder: Path) -> Iterator[Path]:
+    """The settings files of Claude Code that `_in_folder` looks for in a folder."""
+    for name in (name for name, read in _FILES.items() if read is _claude):
+        home, _, inner = name.rpartition("/")
+        yield folder / inner if _is_named(folder, home) else folder / name
 
 
 def folders_of(log: Path) -> list[Path]:

@@ -83,7 +83,7 @@ class Options:
         if self.identity != "canonical":
             words += ["--identity", self.identity]
         for tool in self.exempt:
-            words += ["--exempt", tool]
+            words += [f"--exempt={tool}"] if tool.startswith("-") else ["--exempt", tool]
         if self.scope != "turn":
             words += ["--scope", self.scope]
         return words if self.action == "stop" else [*words, f"--{self.action}"]

@@ -38,8 +38,6 @@ def monitor_for(options: Options) -> Monitor:
     if options.exempt and "doom_loop" not in options.limits:
         msg = "--exempt names tools whose repeats are no loop: it needs --doom-loop"
         raise SettingError(msg)
-    if option := next((tool for tool in options.exempt if tool.startswith("-")), None):
-        raise SettingError(f"--exempt {option!r}: expected the name of a tool, and none begins with a hyphen")
     if zero := next((name for name, value in options.limits.items() if not value > 0), None):
         raise SettingError(f"--{zero.replace('_', '-')} {options.limits[zero]:g}: expected a number above 0")
     same = {"doom_loop": {"identity": options.identity, "exempt": options.exempt}}

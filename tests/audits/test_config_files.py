@@ -148,6 +148,32 @@ def session(folder: Path, cwd: Path, *, agent_calls: int) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("command", "note"),
+    [
+        ("cd x && boolab hook claude-code --max-steps 9", "holds boolab's hook and is not the hook alone"),
+        ("timeout 5 boolab  hook claude-code --max-steps 9", "holds boolab's hook and is not the hook alone"),
+        ("boolab hook claude-code --max-steps nine", "a hook of boolab that holds no limit"),
+        ("boolab hook claude-code --exempt Bash --max-steps 9", "it needs --doom-loop"),
+        ("boolab hook claude-code --max-steps 9", ""),
+        ("echo hook", ""),
+    ],
+)
+def test_a_command_that_is_not_the_hook_alone_is_named(command: str, note: str, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    entry = {"hooks": [{"type": "command", "command": command}]}
+    settings = written(
+        project / ".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [entry], "PostToolUse": [entry]}})
+    )
+    log = written(
+        project / "log.jsonl", '{"role": "user", "content": "go"}\n{"role": "assistant", "content": "Done."}\n'
+    )
+    for found in (bl.audit(log), bl.audit(log, config=settings)):
+        notes = [one for one in found.notes if one.startswith(f"{settings}: a ")]
+        assert len(notes) == bool(note)
+        assert all(note in one for one in notes)
+
+
 def test_the_limits_of_the_hook_hold_for_each_agent_with_one_more_response(tmp_path: Path) -> None:
     project = tmp_path / "project"
     settings = written(project / ".claude/settings.json", hook("--tool-budget 4 --error-streak 3"))

@@ -304,7 +304,6 @@ def test_the_state_has_no_text_of_the_user_or_the_model_and_is_the_users_alone(s
         ("--doom-loop 1", "doom_loop"),
         ("--max-steps 0", "--max-steps 0: expected a number above 0"),
         ("--max-time nan", "--max-time nan: expected a number above 0"),
-        ("--doom-loop 3 --exempt=--log", "none begins with a hyphen"),
     ],
 )
 def test_options_that_make_no_rule_are_refused(options: str, said: str) -> None:

@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.errors import ConfigFileError
+from boolab.exports.export import export
+from boolab.exports.values import Limits
 from boolab.hooks.claude_code import EVENTS
 from boolab.hooks.options import Options
+from boolab.hooks.replay import monitor_for
 from boolab.hooks.settings import (
     command_of,
     commands_in,
@@ -256,3 +259,17 @@ def test_settings_are_read_from_where_claude_code_keeps_them(tmp_path: Path, mon
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "own"))
     assert settings_path("user") == tmp_path / "own/settings.json"
     assert settings_path("local") == Path(".claude/settings.local.json")
+
+
+@pytest.mark.parametrize(
+    "tool", ["mcp__my-server__do", "-x", "--log", "--max-steps", "a b", "-", "--exempt=x", "'", "ü"]
+)
+def test_an_exempt_tool_may_have_any_name(tool: str) -> None:
+    options = Options({"doom_loop": 5}, exempt=(tool,))
+    monitor_for(options)
+    (read,) = options_in(with_hook("", command_of(options)))
+    assert read.exempt == (tool,)
+    assert read.words() == options.words()
+    (part,) = export("claude-code", Limits(doom_loop=5, exempt=(tool,))).parts
+    (line,) = [line for line in part.text.splitlines() if line.startswith("boolab hook")]
+    assert Options.parse(shlex.split(line)[4:]).exempt == (tool,)
