@@ -43,7 +43,8 @@ def steps_of(run: Run, *, sidechain: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore::boolab.errors.ReadWarning")
-def test_subagents_of_a_conversion_are_counted_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ids", ["short", "unique"])
+def test_subagents_of_a_conversion_are_counted_once(ids: str, tmp_path: Path) -> None:
     agent = tmp_path / "trial" / "agent"
     project = agent / "sessions/projects/-app"
     shutil.copytree(NATIVE, project)
@@ -52,7 +53,11 @@ def test_subagents_of_a_conversion_are_counted_once(tmp_path: Path) -> None:
     for number, line in enumerate(lines):  # another subagent, after the first one
         line |= {"agentId": "cd34", "uuid": f"cd34-{number}", "timestamp": line["timestamp"].replace("T10:", "T11:")}
         line["message"] |= {"id": f"msg_cd34_{number}"} if "id" in line["message"] else {}
-    (first.parent / "agent-cd34.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    second = first.parent / "agent-cd34.jsonl"
+    second.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    if ids == "unique":  # as the provider makes them: then the conversion begins with the first subagent's steps
+        for number, path in enumerate((first, second)):
+            path.write_text(path.read_text().replace('"a1"', f'"toolu_01Yk{number}uTQ8vWc6BrDnPz3hXeL5"'))
     alone = bl.runs_df(bl.load_runs(agent))
     assert len(alone) == 3
     runs = bl.load_runs(agent)
