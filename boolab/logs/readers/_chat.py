@@ -432,10 +432,11 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
         given, made = whole(usage.get(f"{entered}_tokens")), whole(usage.get(f"{left}_tokens"))
         if given is None and made is None:
             continue
-        cached = whole(into.get("cached_tokens"))
+        cached, written = whole(into.get("cached_tokens")), None
         if entered == "input" and cached is None:
             cached = whole(usage.get("cache_read_input_tokens"))
             written = whole(usage.get("cache_creation_input_tokens"))
             given = None if given is None else given + (cached or 0) + (written or 0)
-        return Usage(given, made, cached, whole(out.get("reasoning_tokens")), cost)
+        for_hour = whole(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+        return Usage(given, made, cached, whole(out.get("reasoning_tokens")), cost, written, for_hour)
     return UNKNOWN_USAGE._replace(cost=cost)

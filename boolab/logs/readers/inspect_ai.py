@@ -537,7 +537,8 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     """The usage of a response. The total shows whether input and output exclude cached and reasoning tokens."""
     entered, left, total = (whole(usage.get(f"{name}_tokens")) for name in ("input", "output", "total"))
     cached, reasoned = whole(usage.get("input_tokens_cache_read")), whole(usage.get("reasoning_tokens"))
-    apart = (cached or 0) + (whole(usage.get("input_tokens_cache_write")) or 0)
+    written = whole(usage.get("input_tokens_cache_write"))
+    apart = (cached or 0) + (written or 0)
     if entered is not None and left is not None and total is not None and total > entered + left:
         over = total - entered - left
         if apart and over in (apart, apart + (reasoned or 0)):
@@ -545,7 +546,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
             over -= apart
         if reasoned and over == reasoned:
             left += reasoned
-    return Usage(entered, left, cached, reasoned, micro(usage.get("total_cost")))
+    return Usage(entered, left, cached, reasoned, micro(usage.get("total_cost")), written)
 
 
 def _scores(sample: Mapping[str, Any]) -> Mapping[str, Any]:

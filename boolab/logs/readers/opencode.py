@@ -478,4 +478,4 @@ def _usage(tokens: Mapping[str, Any], cost: object) -> Usage:
         entered += (cached or 0) + (written or 0)
     if left is not None and reasoning and whole(tokens.get("total")) != (entered or 0) + left:
         left += reasoning
-    return Usage(entered, left, cached, reasoning, micro(cost))
+    return Usage(entered, left, cached, reasoning, micro(cost), written)

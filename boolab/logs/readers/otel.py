@@ -418,4 +418,4 @@ def _usage(span: Span) -> Usage:
     if entered is not None and entered < (cached or 0) + (written or 0):
         entered += (cached or 0) + (written or 0)
     reasoning = figure("reasoning.output_tokens", "reasoning_tokens")
-    return Usage(entered, left, cached, reasoning, micro(span.about.get("gen_ai.usage.cost")))
+    return Usage(entered, left, cached, reasoning, micro(span.about.get("gen_ai.usage.cost")), written)

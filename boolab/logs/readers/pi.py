@@ -279,7 +279,8 @@ def _is_empty(message: Mapping[str, Any]) -> bool:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    entered, cached = whole(usage.get("input")), whole(usage.get("cacheRead"))
+    entered, cached, written = (whole(usage.get(name)) for name in ("input", "cacheRead", "cacheWrite"))
     if entered is not None:
-        entered += (cached or 0) + (whole(usage.get("cacheWrite")) or 0)
-    return Usage(entered, whole(usage.get("output")), cached, None, micro(mapping(usage.get("cost")).get("total")))
+        entered += (cached or 0) + (written or 0)
+    cost = micro(mapping(usage.get("cost")).get("total"))
+    return Usage(entered, whole(usage.get("output")), cached, None, cost, written)

@@ -36,8 +36,8 @@ def test_an_id_that_repeats_is_paired_with_the_latest_call_that_waits() -> None:
 def test_input_tokens_include_what_the_cache_gave_and_took() -> None:
     (run,) = read(own("anthropic_messages/conversation.json"))
     assert [step.response.usage for step in run.steps] == [
-        Usage(120, 30, 0),
-        Usage(159, 12, 150),
+        Usage(120, 30, 0, cache_write_tokens=100),
+        Usage(159, 12, 150, cache_write_tokens=0),
         Usage(5, 7, None),
         Usage(5, 8, None),
     ]

@@ -64,10 +64,10 @@ def test_each_step_of_a_message_is_a_step() -> None:
 def test_usage_includes_the_cache_and_reasoning() -> None:
     (run,) = load_runs(own(MAIN))
     assert [step.response.usage for step in run.steps] == [
-        Usage(140, 28, 30, 8, 2000),
-        Usage(60, 9, 0, 0, 3000),
-        Usage(50, 6, 0, 0, 1000),
-        Usage(30, 4, 0, 0, 500),
+        Usage(140, 28, 30, 8, 2000, 10),
+        Usage(60, 9, 0, 0, 3000, 0),
+        Usage(50, 6, 0, 0, 1000, 0),
+        Usage(30, 4, 0, 0, 500, 0),
         UNKNOWN_USAGE,
     ]
 
@@ -75,7 +75,7 @@ def test_usage_includes_the_cache_and_reasoning() -> None:
 def test_output_that_holds_reasoning_already_is_told_by_the_total(tmp_path: Path) -> None:
     tokens = {"total": 12, "input": 2, "output": 10, "reasoning": 4, "cache": {"read": 0, "write": 0}}
     (run,) = read(export(tmp_path, answer({"type": "text", "text": "x"}, tokens=tokens)))
-    assert run.steps[0].response.usage == Usage(2, 10, 0, 4, None)
+    assert run.steps[0].response.usage == Usage(2, 10, 0, 4, None, 0)
 
 
 def test_what_failed_and_what_never_came_to_an_end() -> None:

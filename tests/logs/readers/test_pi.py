@@ -83,7 +83,7 @@ def test_calls_run_in_parallel_and_their_results_are_paired_by_id() -> None:
         '{"path":"prices.py"}',
     ]
     assert [result and result.is_error for result in first.results] == [False, True]
-    assert first.response.usage == Usage(1205, 40, 0, None, 5100)
+    assert first.response.usage == Usage(1205, 40, 0, None, 5100, 1200)
     assert (first.start_ms, first.model_ms, first.duration_ms) == (1000, 2000, 4000)
 
 
@@ -197,4 +197,4 @@ def test_a_cost_of_0_for_tokens_is_unknown(tmp_path: Path) -> None:
         {"type": "message", "message": reply},
     )
     (run,) = load_runs(path, prices=False)
-    assert run.steps[0].response.usage == Usage(47000, 9, 0)
+    assert run.steps[0].response.usage == Usage(47000, 9, 0, cache_write_tokens=0)
