@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG, S_IWUSR
 from typing import BinaryIO, Final
@@ -17,6 +17,8 @@ from boolab.errors import SettingError
 from boolab.io.checks import repr_of
 
 _OPEN: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
+_BUFFER: Final = 2**16
+"""How many bytes of a file are read at once, at least: logs have long lines."""
 _KERNEL: Final = ("/proc", "/sys")
 
 
@@ -96,7 +98,7 @@ def open_file(path: str | Path, within: int | None = None) -> BufferedReader:
     handle = os.open(path, _OPEN if is_followed else _OPEN | os.O_NOFOLLOW, dir_fd=within)
     try:
         _refuse(os.fstat(handle), path)
-        return os.fdopen(handle, "rb")
+        return BufferedReader(FileIO(handle), _BUFFER)
     except BaseException:
         os.close(handle)
         raise

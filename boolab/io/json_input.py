@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import dropwhile
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
@@ -38,6 +38,7 @@ _ESCAPE: Final = re.compile(
 _NO_UTF8: Final = "invalid unicode code point"
 _LABEL: Final = re.compile(rb"\s*\[[\w.:+-]+(?: [\w.:+-]+)*\]\s*[^\s,\]}]")
 """A label in brackets and words after it, as programs begin the lines that they print."""
+_LINE: Final = re.compile(rb"[^\r\n]+")
 _PLACE: Final = re.compile(r" at line (\d+) column (\d+)$")
 JSON: TypeAlias = Any
 """Any JSON value: None, a flag, a number, a text, a list or an object."""
@@ -293,14 +294,25 @@ def whole_file(path: str | Path) -> bytes:
 def leading_values(data: bytes, lines: int) -> tuple[Any, ...]:
     """The undamaged values at the beginning of a file: of its first lines, or of its one document."""
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
-    listed = [line for line in data.splitlines() if line.strip()]
-    first = ([*dropwhile(lambda line: not begins_json(line), listed)] or listed)[
-        :lines
-    ]  # a shell or a person may have written the others
-    # The last entry of a document may be alone on its line, so one such line does not make it JSON Lines.
-    if first and not _is_whole(first[0]):
+    # A shell or a person may have written lines before the first one.
+    first = [*islice(dropwhile(lambda line: not begins_json(line), _lines_of(data)), lines)]
+    first = first or [*islice(_lines_of(data), lines)]
+    begun = _whole(first[0]) if first else _NOTHING
+    if begun is not _NOTHING:
+        return (begun, *_parts_of(first[1:]))
+    if first:
+        # The last entry of a document may be alone on its line, so one such line does not make it JSON Lines.
         first = first[1:] if sum(_is_whole(line) for line in first[1:]) > 1 else [data[data.index(first[0]) :]]
-    return tuple(value for value in map(_part_of, first) if value is not _NOTHING)
+    return tuple(_parts_of(first))
+
+
+def _lines_of(data: bytes) -> Iterator[bytes]:
+    """The lines that are not blank."""
+    return (line for found in _LINE.finditer(data) if (line := found[0]).strip())
+
+
+def _parts_of(lines: Iterable[bytes]) -> Iterator[JSON]:
+    return (value for value in map(_part_of, lines) if value is not _NOTHING)
 
 
 def begins_json(line: bytes) -> bool:
@@ -326,10 +338,18 @@ def _part_of(data: bytes) -> JSON:
 
 
 def _is_whole(data: bytes) -> bool:
+    return _whole(data) is not _NOTHING
+
+
+def _whole(data: bytes) -> JSON:
+    """The object or the list that a text is; `_NOTHING` if it is none."""
+    if not data.lstrip().startswith((b"{", b"[")):
+        return _NOTHING
     try:
-        return isinstance(parse(data), dict | list)
+        value = parse(data)
     except ValueError:
-        return False
+        return _NOTHING
+    return value if isinstance(value, dict | list) else _NOTHING
 
 
 def _remove_last(part: object) -> bool:

@@ -585,6 +585,9 @@ class RunBuilder:
         A run of a truncated file is `aborted` too.
         """
         self._drop_copies()
+        return self._stop_reason()
+
+    def _stop_reason(self) -> StopReason:
         last = self.steps[-1] if self.steps else None
         if self.truncated or last is None or last.error or (last.calls and not last.ends_run):
             return "aborted"
@@ -595,6 +598,11 @@ class RunBuilder:
     ) -> Stop:
         """A stop after the last complete step of the last turn. A step that others of its turn follow is complete."""
         self._drop_copies()
+        return self._stop(reason, rule, threshold, value)
+
+    def _stop(
+        self, reason: StopReason, rule: str | None = None, threshold: int | None = None, value: int | None = None
+    ) -> Stop:
         last = self.steps[-1] if self.steps else None
         done = 0 if last is None else sum(step.turn == last.turn for step in self.steps) - 1 + last.complete
         return Stop(reason, done, rule, threshold, value)
@@ -628,7 +636,7 @@ class RunBuilder:
         `branched_from` the session whose history it began with, if the log names one.
         """
         self._drop_copies()
-        stop = self.stop_reason() if stop is None else stop
+        stop = self._stop_reason() if stop is None else stop
         origin = self.first_time
         model = model or (self.models.most_common(1)[0][0] if self.models else "")
         steps = tuple(step.build(index, origin, model) for index, step in enumerate(self.steps, 1))
@@ -641,7 +649,7 @@ class RunBuilder:
             model=model,
             policy=self.source,
             task=task or self.task,
-            stop=stop if isinstance(stop, Stop) else self.stop(stop),
+            stop=stop if isinstance(stop, Stop) else self._stop(stop),
             steps=steps,
             prompt=tuple(self._prompt),
             inputs=tuple(given for given, _ in self._inputs),
@@ -656,6 +664,7 @@ class RunBuilder:
             error=error,
             harness_version=self._harness_version(),
             log_id=log_id,
+            path=None if self._damage is None else str(self._damage.path),
             **self._origin,
         )
 

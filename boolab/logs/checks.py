@@ -107,13 +107,13 @@ def implausible(run_id: str, source: str, steps: Sequence[Step]) -> list[Inconsi
     """What no correct reading of a log gives: calls without a name, the same usage again and again, calls in texts."""
     found = []
     calls = [call for step in steps for call in step.response.tool_calls]
-    nameless = sum(not call.name for call in calls)
+    nameless = [call.name for call in calls].count("")
     if nameless:
         what = f"{nameless:,} of {count(len(calls), 'call')} {'has' if nameless == 1 else 'have'} no name"
         found.append(Inconsistency(run_id, what, len(calls), nameless))
-    usages = [step.response.usage for step in steps]
-    repeated = sum(_is_repeated(*pair) for pair in pairwise(usages)) if source in _CONVERTED else 0
-    if source in _CONVERTED and repeated >= max(MIN_REPEATED, MIN_REPEATED_SHARE * len(usages)):
+    usages = [step.response.usage for step in steps] if source in _CONVERTED else []
+    repeated = sum(_is_repeated(*pair) for pair in pairwise(usages))
+    if repeated >= max(MIN_REPEATED, MIN_REPEATED_SHARE * len(usages)):
         what = (
             f"{repeated:,} of {count(len(usages), 'step')} have exactly the tokens of the step before: the log may "
             f"have a step for each block of a response, which would be {count(len(usages) - repeated, 'response')}"

@@ -58,7 +58,7 @@ def read_conversations(values: Sequence[object], warn: Warn, name: str | None = 
             continue
         if not new:
             warn(f"{damage.path}: it has no message of a user or an assistant; skipped")
-        runs += [replace(run, run_id=unique(run.run_id, seen)) for run in new]
+        runs += [replace(run, run_id=unique(run.run_id, seen), path=None) for run in new]
     if faults and not runs:
         raise faults[0]
     for fault in faults:

@@ -163,6 +163,8 @@ class Copies:
             found: The runs of files that may be related.
             last: Whether no others follow, so that these need not be remembered.
         """
+        if last and not found[1:]:
+            return [[one.run] for one in found], []
         taken = [self._known(one, alone=last) for one in found]
         keys = [key for one in taken for key in set(one.keys)]
         notes: list[Note] = []

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from boolab.core.types import Score
 from boolab.io.json_input import items, json_text, leading_values, mapping, whole
 from boolab.io.packed import unpacked_name
+
+_Result = TypeVar("_Result")
 
 _SNIFFED_LINES: Final = 20
 MAX_NAMED_CHARS: Final = 1_000
@@ -35,6 +37,14 @@ class Head:
     def __init__(self, data: bytes, path: Path) -> None:
         self.data = data
         self.path = path
+        self._results: dict[Callable[[Head], Any], Any] = {}
+
+    def once(self, function: Callable[[Head], _Result]) -> _Result:
+        """The result of a function of this head that several readers call, computed once."""
+        if function not in self._results:
+            self._results[function] = function(self)
+        result: _Result = self._results[function]
+        return result
 
     @cached_property
     def values(self) -> tuple[Any, ...]:

@@ -18,14 +18,16 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from boolab.core.types import Run, ToolCall
+from boolab.core.types import Run, Step, ToolCall
 
-_PIECE: Final = re.compile(r"[A-Za-z0-9]{8,}")
-_MIN_DIGITS: Final = 2
-_MIN_TIME_DIGITS: Final = 10
+_UNIQUE: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:[0-9]{10,}(?![A-Za-z0-9])|(?=[A-Za-z0-9]{8})(?=[0-9]*[A-Za-z])(?=[A-Za-z]*[0-9][A-Za-z]*[0-9]))"
+)
+"""The digits of a time, or at least eight letters and digits, two of them digits."""
 _NONE: Final = 0
 _UNKNOWN: Final = -1
 _SOON: Final = 8
+"""How many steps are the beginning of a run."""
 _MAX_MS: Final = 2**60
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -38,11 +40,7 @@ def is_unique(name: str) -> bool:
         >>> [is_unique(name) for name in ("toolu_01A09q90qw90", "chatcmpl-1a2b3c4d", "call_1", "functions.bash:12")]
         [True, True, False, False]
     """
-    for piece in _PIECE.findall(name):
-        digits = sum(map(str.isdigit, piece))
-        if digits >= (_MIN_TIME_DIGITS if digits == len(piece) else _MIN_DIGITS):
-            return True
-    return False
+    return _UNIQUE.search(name) is not None
 
 
 class Marks(NamedTuple):
@@ -86,59 +84,67 @@ class Marks(NamedTuple):
 
     def keys(self, step: int = 0) -> Iterator[int]:
         """What a copy of this step has too, at least one of them."""
-        if self.ids[step]:
-            yield hash(("id", self.ids[step]))
-        if self.names[step]:
-            yield hash(("name", self.names[step], self.contents[step]))
-        for times in (self.starts, self.ends):
-            if times[step] != _UNKNOWN:
-                yield hash(("time", self.contents[step], times[step]))
+        return _keys(self.ids[step], self.names[step], self.contents[step], self.starts[step], self.ends[step])
 
 
 def first_keys(run: Run) -> list[int]:
     """The keys of a run's beginning: of its first step, and of the first one of the next few whose ids are unique."""
-    marks = marks_of(run, _SOON)
-    if not marks.n_steps:
-        return []
-    first = next((place for place, unique in enumerate(marks.ids) if unique), 0)
-    return [*marks.keys(), *(marks.keys(first) if first else ())]
-
-
-def marks_of(run: Run, steps: int | None = None) -> Marks:
-    """The digests of a run; of its first steps alone, if a number is given."""
-    ids: list[int] = []
-    names: list[int] = []
-    contents: list[int] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    figures: list[object] = []
     began = None if run.started_at is None else _epoch_ms(run.started_at)
-    for _, _, start, duration, took, response, *_ in run.steps[:steps]:
-        calls = response.tool_calls
-        name = response.id
-        if name and is_unique(name):
-            ids.append(hash(name))
-            names.append(_NONE)
-        else:
-            ids.append(_calls_ids(calls) if calls else _NONE)
-            names.append(hash(name) if name else _NONE)
-        contents.append(hash((response.text, *[call[1:] for call in calls])))
-        figures.append((start, duration, response.usage, len(calls)))
-        timed = began is not None and start is not None and abs(start) + abs(took or 0) < _MAX_MS
-        starts.append(began + start if timed else _UNKNOWN)  # type: ignore[operator] # both are known
-        ends.append(began + start + took if timed and took is not None else _UNKNOWN)  # type: ignore[operator]
+    keys: list[int] = []
+    for place, step in enumerate(run.steps[:_SOON]):
+        mark = _mark(step, began)
+        if mark[0] or not place:
+            keys += _keys(*mark)
+        if mark[0]:
+            break
+    return keys
+
+
+def _keys(unique: int, name: int, content: int, start: int, end: int) -> Iterator[int]:
+    if unique:
+        yield hash(("id", unique))
+    if name:
+        yield hash(("name", name, content))
+    for time in (start, end):
+        if time != _UNKNOWN:
+            yield hash(("time", content, time))
+
+
+def _mark(step: Step, began: int | None) -> tuple[int, int, int, int, int]:
+    """The digests of one step: of its unique id, another id, and its content; its start and its end."""
+    start, took, response = step.start_ms, step.model_ms, step.response
+    calls, id_ = response.tool_calls, response.id
+    unique = name = _NONE
+    if id_ and is_unique(id_):
+        unique = hash(id_)
+    else:
+        unique = _calls_ids(calls) if calls else _NONE
+        name = hash(id_) if id_ else _NONE
+    content = hash((response.text, *[call[1:] for call in calls]))
+    if began is None or start is None or abs(start) + abs(took or 0) >= _MAX_MS:
+        return unique, name, content, _UNKNOWN, _UNKNOWN
+    return unique, name, content, began + start, _UNKNOWN if took is None else began + start + took
+
+
+def marks_of(run: Run) -> Marks:
+    """The digests of a run."""
+    began = None if run.started_at is None else _epoch_ms(run.started_at)
+    marks = [_mark(step, began) for step in run.steps]
+    ids, names, contents, starts, ends = (array("q", [mark[place] for mark in marks]) for place in range(5))
+    figures = [
+        (step.start_ms, step.duration_ms, step.response.usage, len(step.response.tool_calls)) for step in run.steps
+    ]
     prompt = hash(run.prompt)
     texts = _NONE
-    if steps is None and not any(ids) and not any(names) and all(time == _UNKNOWN for time in starts):
+    if not any(ids) and not any(names) and all(time == _UNKNOWN for time in starts):
         results = [result and result.content for step in run.steps for result in step.results]
         texts = hash((prompt, run.inputs, *contents, *results))
-    ids_, names_, contents_, starts_, ends_ = (array("q", values) for values in (ids, names, contents, starts, ends))
     return Marks(
-        ids_,
-        names_,
-        contents_,
-        starts_,
-        ends_,
+        ids,
+        names,
+        contents,
+        starts,
+        ends,
         hash(tuple(figures)),
         prompt,
         texts,

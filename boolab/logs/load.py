@@ -509,7 +509,7 @@ def _find(
 ) -> list[_File]:
     """The files to read, each once, in order; with `near` also those in folders that only look like logs."""
     after = None if since is None else since.timestamp()
-    found: dict[str, _File] = {}
+    listed: list[_File] = []
     for item in given:
         for path, named, foldered in _matches(item, known, near=near):
             try:
@@ -523,24 +523,40 @@ def _find(
                     raise RunFormatError(why, path=path)
                 continue
             if after is None or stat.st_mtime >= after:
-                found.setdefault(os.path.realpath(path), _File(path, stat, named, foldered))
+                listed.append(_File(path, stat, named, foldered))
+    if not listed[1:]:
+        return listed
+    found: dict[str, _File] = {}
+    real = _real_paths()
+    for file in listed:
+        found.setdefault(real(file.path), file)
     return list(found.values())
+
+
+def _real_paths() -> Callable[[Path], str]:
+    """What follows the links of paths, those of their folders once for each folder."""
+    real_folder = cache(os.path.realpath)
+
+    def real(path: Path) -> str:
+        folder, name = os.path.split(path)
+        return os.path.realpath(path) if path.is_symlink() else os.path.join(real_folder(folder), name)  # noqa: PTH118
+
+    return real
 
 
 def _matches(item: str | Path, known: Mapping[str, Reader], *, near: bool) -> Iterator[tuple[Path, bool, bool]]:
     """The files of a path, a folder, a glob or the atlas: each with whether it was named itself, or is in a folder."""
     path = user_path(item)
-    shipped = [] if path.exists() else atlas_files(str(item))
-    if shipped:
-        for file in shipped:
-            yield file, True, False
-    elif path.is_dir():
+    if path.is_dir():
         for name in _under(path, known, near=near, onerror=_warn_of_folder):
             yield Path(name), False, True
-    elif path.exists() or not has_magic(str(path)):
-        if not path.exists():
-            raise RunFormatError(f"no such file or folder{see_doctor(path)}", path=path)
+    elif path.exists():
         yield path, True, False
+    elif shipped := atlas_files(str(item)):
+        for file in shipped:
+            yield file, True, False
+    elif not has_magic(str(path)):
+        raise RunFormatError(f"no such file or folder{see_doctor(path)}", path=path)
     else:
         found = sorted(matching(path))
         if not found:
@@ -665,7 +681,7 @@ def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[Fi
             newer_formats.add(name)
             damage.inconsistencies.append(Inconsistency("", _NEWER.format(version, name, tested)))
             notes.append(_warn(f"{path}: {damage.inconsistencies[-1]}"))
-        runs = [replace(run, path=str(path)) for run in runs]
+        runs = [run if run.path == str(path) else replace(run, path=str(path)) for run in runs]
         try:
             runs, undecided = with_outcome(runs, path)
         except Exception as error:  # noqa: BLE001 - as below: the runs are read all the same

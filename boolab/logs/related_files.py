@@ -6,8 +6,7 @@ heads are read anyway, to detect the formats. Files that are not related are rea
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from boolab.logs.fields import Head
@@ -35,28 +34,28 @@ def head_keys(head: Head) -> set[int]:
         >>> len(one), len(one & other)
         (2, 1)
     """
-    left = Counter(dict.fromkeys(_NAMES, _MAX_OF_NAME))
     found: set[int] = set()
-    for name, value in _named(head.values, _MAX_DEPTH):
-        digest = hash(value)
-        if digest not in found and left[name]:
-            left[name] -= 1
-            found.add(digest)
+    _collect(head.values, _MAX_DEPTH, dict.fromkeys(_NAMES, _MAX_OF_NAME), found)
     return found
 
 
-def _named(value: object, depth: int) -> Iterator[tuple[str, str]]:
+def _collect(value: Any, depth: int, left: dict[str, int], found: set[int]) -> None:  # noqa: ANN401 - it is JSON
+    """Add the digests of the ids and times in a value, as many as are `left` of each name."""
     if isinstance(value, dict):
         for name, item in value.items():
-            if name in _NAMES:
+            if isinstance(item, dict | list):
+                if depth and name not in _NAMES:
+                    _collect(item, depth - 1, left, found)
+            elif left.get(name):
                 key = item if isinstance(item, str) else str(item) if isinstance(item, int | float) else ""
-                if len(key) >= _MIN_CHARS:
-                    yield name, key
-            elif isinstance(item, dict | list) and depth:
-                yield from _named(item, depth - 1)
-    elif isinstance(value, list | tuple) and depth:
+                digest = hash(key)
+                if len(key) >= _MIN_CHARS and digest not in found:
+                    left[name] -= 1
+                    found.add(digest)
+    elif depth:
         for item in value:
-            yield from _named(item, depth - 1)
+            if isinstance(item, dict | list):
+                _collect(item, depth - 1, left, found)
 
 
 def grouped(keys: Sequence[Iterable[Any]]) -> list[list[int]]:

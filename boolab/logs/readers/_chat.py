@@ -75,6 +75,10 @@ _TEXT_ACTION: Final = "```mswea_bash_command"
 
 def dialect(head: Head) -> Dialect | None:
     """The dialect of a file's messages; None if it has none, or those of another format."""
+    return head.once(_dialect)
+
+
+def _dialect(head: Head) -> Dialect | None:
     return dialect_of(head.values, head.path.name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -14,18 +15,19 @@ from boolab.io.yaml_loader import DocumentError, read_yaml
 _MAX_BYTES: Final = 16 * 2**20
 _YAML: Final = (".yaml", ".yml")
 _Content = TypeVar("_Content")
+_Path = TypeVar("_Path", bound=str | Path)
 
 
-def read_once(read: Callable[[Path], _Content]) -> Callable[[Path], _Content | None]:
+def read_once(read: Callable[[_Path], _Content]) -> Callable[[_Path], _Content | None]:
     """The function, called once for each version of a file; None if there is no file."""
 
     @lru_cache(maxsize=4)
-    def of_version(path: Path, _changed: int, _size: int) -> _Content:
+    def of_version(path: _Path, _changed: int, _size: int) -> _Content:
         return read(path)
 
-    def of_file(path: Path) -> _Content | None:
+    def of_file(path: _Path) -> _Content | None:
         try:
-            stat = path.stat()
+            stat = os.stat(path)  # noqa: PTH116 - it may be a text
         except (OSError, ValueError):
             return None
         return None if no_file(stat) else of_version(path, stat.st_mtime_ns, stat.st_size)
@@ -34,10 +36,10 @@ def read_once(read: Callable[[Path], _Content]) -> Callable[[Path], _Content | N
 
 
 @read_once
-def sidecar(path: Path) -> JSON:
+def sidecar(path: str | Path) -> JSON:
     """The value of a YAML or JSON file; None if it is not there, not readable or too large."""
     try:
         data = read_file(path, _MAX_BYTES)
-        return read_yaml(data.decode()).data if path.suffix in _YAML else parse(data)
+        return read_yaml(data.decode()).data if str(path).endswith(_YAML) else parse(data)
     except (OSError, ValueError, DocumentError):
         return None

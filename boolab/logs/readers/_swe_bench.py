@@ -52,7 +52,7 @@ def resolved(path: Path, instance: str, model: str = "") -> bool | None:
     `model` is the run's: it decides where several models have a report of the instance.
     """
     folder = path.absolute().parent
-    reports = (sidecar(place / name) for place in (folder, folder.parent) for name in _REPORTS)
+    reports = (sidecar(f"{place}/{name}") for place in (folder, folder.parent) for name in _REPORTS)
     verdicts = (_verdict(mapping(report), instance) for report in reports)
     label = next((verdict for verdict in verdicts if verdict is not None), None)
     if label is None:

@@ -249,7 +249,8 @@ class _Agent:
 
     def _reply(self, step: Mapping[str, Any], time: int | None) -> None:
         metrics, extra = mapping(step.get("metrics")), mapping(step.get("extra"))
-        self.raw.update({name: figure for name in _TOTALS if (figure := whole(metrics.get(name))) is not None})
+        for name in _TOTALS:
+            self.raw[name] += whole(metrics.get(name)) or 0
         if self._repeats(step):
             reply = self.builder.steps[-1]
             self.builder.extend_response(reply, time)
