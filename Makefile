@@ -41,7 +41,7 @@ test: $(READY) ## run the tests, but for those that take long; make test ARGS=te
 	$(if $(ARGS),,.ci/chromium)
 	$(PYTEST) -m "not pages and not slow and not alone" $(ARGS)
 
-slow: $(READY) ## run the tests that take long, and the properties on twice as many random cases as make test
+slow: $(READY) ## run the tests that take long, and the properties on four times as many random cases as make test
 	.ci/chromium
 	$(PYTEST) -m slow -o faulthandler_timeout=600 $(ARGS)
 	$(PYTEST) -m "hypothesis and not slow" --hypothesis-profile usual $(ARGS)
@@ -51,7 +51,7 @@ browser: $(READY) ## run all tests of widgets in a real browser: keyboards, cont
 	.ci/chromium
 	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/browser
 
-properties: $(READY) ## try all properties on forty times as many cases, drawn at random
+properties: $(READY) ## try all properties on eighty times as many cases, drawn at random
 	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough \
 		-o faulthandler_timeout=3600
 

@@ -17,11 +17,12 @@ OUT = Path(__file__).parent.parent / "out"
 
 # A deadline would be one of the clock, and other tests run beside. What decides whether a change may land tries the
 # same cases each time, so that its answer is about the change; `make properties` draws others at random.
-settings.register_profile("quick", max_examples=USUAL // 5, deadline=None, derandomize=True)
+settings.register_profile("quick", max_examples=USUAL // 10, deadline=None, derandomize=True)
 settings.register_profile("usual", max_examples=2 * USUAL // 5, deadline=None, derandomize=True)
 settings.register_profile("thorough", max_examples=8 * USUAL, deadline=None)
 settings.load_profile("quick")
 sing()  # before any test module is imported: one might look at the environment as it is
+gc.set_threshold(50_000, 20, 20)  # the usual 700 would spend a tenth of the time of all tests
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,6 +37,14 @@ def pytest_configure() -> None:
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in docstrings of the package and of the tests' support: tests have none."""
+    collectors = yield
+    tests = file_path.name.startswith("test_")
+    return [one for one in collectors if isinstance(one, pytest.Module) or not tests]
 
 
 def pytest_collection_finish() -> None:

@@ -18,7 +18,7 @@ from tests.support.cases import first
 SCRIPTS = sorted((data_path("datasets") / "scripts").glob("*.yaml"))
 AGENTS = bl.load_agents(data_path("agents"))
 PACKAGE = data_path("agents").parent / "boolab" if (checkout() / "pyproject.toml").is_file() else checkout()
-"""What an installed boolab, which has no checkout, takes for the workspace."""
+"""What an installed boolab, which has no checkout, takes for the workspace; it is quicker to search."""
 
 RULES = (bl.max_tokens(100_000), bl.max_cost(0.25), bl.max_time(30), bl.error_streak(3))
 REACHED = {
@@ -34,7 +34,7 @@ FAULTY = ("alternating", "asks_access", "bad_arguments", "key_order", "slow_tool
 def play(name: str, agent: bl.Agent | str = "auditor", root: Path | None = None, **options: Any) -> bl.Run:
     model = bl.ScriptedModel.load(data_path("datasets") / "scripts" / f"{name}.yaml")
     chosen = AGENTS[agent] if isinstance(agent, str) else agent
-    return bl.run_sync(chosen, "go", model=model, root=root or checkout(), **options)
+    return bl.run_sync(chosen, "go", model=model, root=root or PACKAGE, **options)
 
 
 def results(run: bl.Run) -> list[ToolResult]:
@@ -104,7 +104,7 @@ def test_the_scripts_reach_every_stop_reason_that_a_script_can_reach(
     assert {run.stop_reason for run in everything.values()} | by_rule == REACHED
 
 
-@pytest.mark.parametrize("root", first(1, [checkout(), PACKAGE]), ids=["checkout", "package"])
+@pytest.mark.parametrize("root", first(1, [PACKAGE, checkout()]), ids=["package", "checkout"])
 @pytest.mark.parametrize("name", [path.stem for path in SCRIPTS if path.stem not in FAULTY])
 def test_what_a_script_looks_for_is_there(name: str, root: Path) -> None:
     pauses = {"ask_user_input", "request_read_access"}

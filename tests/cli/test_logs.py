@@ -258,7 +258,8 @@ def test_half_of_a_surrogate_pair_in_a_name_stops_no_command(
     bl.save_runs([replace(run, agent="\ud800x"), replace(run, run_id="b")], logs)
     table = tmp_path / f"table.{suffix}"
     assert main(["whatif", str(logs), "--by", "agent", "--max-steps", "1,none", "-o", str(table)]) == 0
-    assert main(["report", str(logs), "--by", "agent", "-o", str(tmp_path / "report.html")]) == 0
+    if suffix == "parquet":  # a page takes long to make
+        assert main(["report", str(logs), "--by", "agent", "-o", str(tmp_path / "report.html")]) == 0
     assert "?x" in (table.read_text() if suffix == "csv" else str(bl.read_steps(table)))
 
 

@@ -10,6 +10,7 @@ import pytest
 import boolab as bl
 from boolab.cli.main import COMMANDS, main, parser_of
 from boolab.store.writer import Store
+from tests.support.report_cases import draw_no_figures
 
 LOGS = "atlas/tau-airline"
 
@@ -33,6 +34,7 @@ def test_one_step_leads_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    draw_no_figures(monkeypatch)
     words = step(capsys, "import", LOGS, "-o", "runs.jsonl")
     assert words == ["whatif", "runs.jsonl"]
     words = step(capsys, *words, "--keep", "0.9", "--full")

@@ -65,6 +65,12 @@ def ran(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
+def called(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[str, str]:
+    """What the command prints in this process, which takes a twentieth of the time of one of its own."""
+    assert main(["run", *arguments]) == code
+    return capsys.readouterr()
+
+
 def the_record() -> Run:
     (path,) = Path("runs").iterdir()
     (run,) = bl.load_runs(path)
@@ -259,13 +265,14 @@ def test_a_reader_who_leaves_ends_the_run_and_its_record_is_kept(folder: Path) -
 
 @both
 def test_it_asks_a_server_of_either_protocol_and_the_key_is_nowhere(
-    speaks: Speaks, folder: Path, monkeypatch: pytest.MonkeyPatch
+    speaks: Speaks, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
     (folder / "a.py").write_text("here it is\n")
     look = Said("Let me look. ", [("call_1", "read_file", '{"path": "a.py"}')], usage=(20, 7))
     with ModelServer(stream(*speaks.events(look)), stream(*speaks.events(Said("It is in a.py.")))) as server:
-        done = ran(
+        stdout, stderr = called(
+            capsys,
             "explorer",
             "Where is it?",
             *("--model", "m", "--base-url", server.url + speaks.root, "--protocol", speaks.name, "--key-env", "MY_KEY"),
@@ -275,22 +282,24 @@ def test_it_asks_a_server_of_either_protocol_and_the_key_is_nowhere(
     assert (speaks.key_in(first), speaks.key_in(second)) == (KEY, KEY)
     assert (first.json["temperature"], first.json["top_p"]) == (0.5, 0.9)
     assert "here it is" in json.dumps(second.json)
-    assert "     <- ok " in done.stdout
-    assert f"model m at {server.url}{speaks.root}" in done.stdout
+    assert "     <- ok " in stdout
+    assert f"model m at {server.url}{speaks.root}" in stdout
     run = the_record()
     assert (run.stop_reason, run.steps[0].response.usage[:2]) == ("finished", (20, 7))
-    played = ran("explorer", "Where is it?", "--model", "recording.jsonl", "--quiet")
-    assert played.stdout == "It is in a.py.\n"
-    everything = [done.stdout, done.stderr, *(path.read_text() for path in folder.rglob("*.jsonl"))]
+    played, _ = called(capsys, "explorer", "Where is it?", "--model", "recording.jsonl", "--quiet")
+    assert played == "It is in a.py.\n"
+    everything = [stdout, stderr, *(path.read_text() for path in folder.rglob("*.jsonl"))]
     assert len(everything) == 5
     assert not any(KEY in text for text in everything)
 
 
 @pytest.mark.parametrize("options", first(1, [(), ("--quiet",), ("--json",)]))
-def test_a_model_that_fails_is_exit_code_1_with_its_reason_and_a_record(folder: Path, options: tuple[str, ...]) -> None:
+def test_a_model_that_fails_is_exit_code_1_with_its_reason_and_a_record(
+    folder: Path, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     with ModelServer(whole(CHAT.error("no such model"), 404)) as server:
-        done = ran("go", "--model", "m", "--base-url", server.url + CHAT.root, *options, code=1)
-    assert "no such model" in (done.stderr if options else done.stdout)
+        shown = called(capsys, "go", "--model", "m", "--base-url", server.url + CHAT.root, *options, code=1)
+    assert "no such model" in shown[bool(options)]
     run = the_record()
     assert run.stop_reason == "error"
     assert run.error is not None
@@ -319,17 +328,19 @@ def test_no_color_leaves_a_terminal_plain(folder: Path, monkeypatch: pytest.Monk
 # --- Limits and exit codes --------------------------------------------------------------------------------------------
 
 
-def test_a_limit_is_exit_code_3_and_stands_on_the_record(folder: Path) -> None:
+def test_a_limit_is_exit_code_3_and_stands_on_the_record(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("script.yaml").write_text(SCRIPT.replace("Let me look.", "Let me look.\n  usage: {cost_usd: 0.01}"))
     given = "explorer go --model script.yaml --max-steps 1 --tool-budget none --doom-loop 4"
-    done = ran(*given.split(), "--max-cost", "0.5", "--max-time", "60", "--quiet", code=3)
-    assert done.stderr.startswith("boolab: the run ended with step_cap after 1 step by max_steps(1); its record is ")
+    _, told = called(capsys, *given.split(), "--max-cost", "0.5", "--max-time", "60", "--quiet", code=3)
+    assert told.startswith("boolab: the run ended with step_cap after 1 step by max_steps(1); its record is ")
     assert the_record().limits == {"steps": 1, "repeat_streak": 4, "cost": 500_000, "elapsed": 60_000}
 
 
-def test_a_limit_on_a_cost_that_nobody_tells_is_an_error_and_no_promise(folder: Path) -> None:
-    done = ran("explorer", "go", "--model", "script.yaml", "--max-cost", "0.5", "--quiet", code=1)
-    assert "UnknownCounter" in done.stderr
+def test_a_limit_on_a_cost_that_nobody_tells_is_an_error_and_no_promise(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, told = called(capsys, "explorer", "go", "--model", "script.yaml", "--max-cost", "0.5", "--quiet", code=1)
+    assert "UnknownCounter" in told
     assert the_record().n_steps == 1
 
 
@@ -341,10 +352,11 @@ def test_the_exit_code_says_how_the_run_ended(script: Any, code: int) -> None:
     assert exit_code(play(script, max_steps=2)) == code
 
 
-def test_quiet_prints_the_last_word_alone_and_json_the_events(folder: Path) -> None:
-    quiet = ran("explorer", "go", "--model", "script.yaml", "--quiet")
-    assert (quiet.stdout, quiet.stderr) == ("It is in a.py.\n", "")
-    rows = [json.loads(line) for line in ran("explorer", "go", "--model", "script.yaml", "--json").stdout.splitlines()]
+def test_quiet_prints_the_last_word_alone_and_json_the_events(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quiet = called(capsys, "explorer", "go", "--model", "script.yaml", "--quiet")
+    assert quiet == ("It is in a.py.\n", "")
+    stdout, _ = called(capsys, "explorer", "go", "--model", "script.yaml", "--json")
+    rows = [json.loads(line) for line in stdout.splitlines()]
     assert [row["kind"] for row in rows if row["kind"] != "delta"] == [
         *("step_start", "text", "tool_call", "tool_result", "step_start", "text", "stop", "record")
     ]

@@ -15,6 +15,7 @@ from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.discovery import found_logs
 from boolab.logs.load import read_logs, readers
 from boolab.logs.near_misses import TABLE, UNREAD, is_companion, may_be_near_miss, near_miss_by_name
+from tests.support.report_cases import draw_no_figures
 from tests.support.samples import own, shared
 
 BY_NAME: Final = {
@@ -132,7 +133,10 @@ def test_a_log_in_the_place_of_a_companion_is_read(tmp_path: Path) -> None:
     assert set(skipped(tmp_path).values()) == {"None"}
 
 
-def test_every_command_names_a_near_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_names_a_near_miss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_no_figures(monkeypatch)
     put(tmp_path / "rollout-1.json.zst")
     shutil.copyfile(own("codex/rollout-commands.jsonl"), tmp_path / "rollout-2.jsonl")
     commands = (

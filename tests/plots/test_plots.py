@@ -169,7 +169,11 @@ def test_without_axes_a_figure_is_made_and_not_shown(plot: Any, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("plot", PLOTS)
-@pytest.mark.parametrize("data", [RUNS, tuple(RUNS), RUNS[0], iter(RUNS), "frame"], ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize(
+    "data",
+    ["frame", iter(RUNS), *(pytest.param(data, marks=pytest.mark.slow) for data in (RUNS, tuple(RUNS), RUNS[0]))],
+    ids=lambda data: type(data).__name__,
+)
 def test_runs_in_any_form_and_their_frame_draw_the_same(plot: Any, data: Any, ax: Axes) -> None:
     if isinstance(data, str):
         data = FRAMES[plot](RUNS)
@@ -540,6 +544,7 @@ def fits(text: _Inside) -> bool:
     return text.get_window_extent().width <= text._bar.get_window_extent().width
 
 
+@pytest.mark.slow
 def test_of_very_many_groups_the_largest_are_shown_and_the_others_counted(ax: Axes) -> None:
     agents = [f"agent {i}" for i in range(210)]
     data = frame(["finished"] * 410, agent=[*agents, *agents[10:]])

@@ -253,6 +253,7 @@ def many_groups(n: int, *, rules: int = 2) -> pd.DataFrame:
     return frame[["agent", *(name for name in frame if name != "agent")]]
 
 
+@pytest.mark.slow
 def test_twenty_groups_have_a_row_each_in_a_panel_for_each_rule() -> None:
     data = many_groups(20, rules=3)
     with warnings.catch_warnings():
@@ -280,6 +281,7 @@ def test_a_group_that_lacks_a_rule_has_an_empty_row_there() -> None:
     assert "In none of 12 groups" in none.get_figure().get_suptitle()  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_axes_that_were_given_hold_all_rows_and_too_many_rules_are_refused(ax: Axes) -> None:
     assert len(plot_scorecard(many_groups(6), ax=ax).get_yticks()) == 12
     many = pd.concat([many_groups(2).assign(rule=f"rule {i}") for i in range(31)])

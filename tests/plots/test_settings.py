@@ -443,6 +443,7 @@ def many_groups(n: int) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"max_steps": "Int64"})
 
 
+@pytest.mark.slow
 def test_more_than_six_groups_have_a_panel_each_to_one_scale() -> None:
     first = plot_caps(many_groups(8))
     panels = [panel for panel in first.figure.axes if panel.get_title(loc="left")]

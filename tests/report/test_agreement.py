@@ -9,6 +9,7 @@ import pytest
 import boolab as bl
 from boolab.cli.main import main
 from tests.support.hook_events import Did, Session
+from tests.support.report_cases import draw_no_figures
 
 NOUNS = (
     "runs", "steps", "calls", "turns", "tasks", "files", "successes", "failures", "responses", "messages", "warnings",
@@ -48,8 +49,9 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ids=lambda words: words[0] if isinstance(words, list) else "",
 )
 def test_commands_count_one_run_in_the_singular(
-    words: list[str], log: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    draw_no_figures(monkeypatch)
     session = Session("--max-steps 9 --shadow", agent="a")
     session.step(Did())
     session.event("SubagentStop")

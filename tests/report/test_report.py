@@ -27,7 +27,7 @@ from boolab.report.text import as_data
 from boolab.report.text import text as told_of
 from tests.support.cases import first
 from tests.support.helpers import call, play, steps
-from tests.support.report_cases import HOSTILE, write_log, write_sessions
+from tests.support.report_cases import HOSTILE, draw_no_figures, write_log, write_sessions
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -129,7 +129,8 @@ def test_the_figures_follow_the_scheme(hostile: str) -> None:
     assert "<?xml" not in hostile
 
 
-def test_the_answer_and_the_data_come_first(tmp_path: Path) -> None:
+def test_the_answer_and_the_data_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_no_figures(monkeypatch)
     log = write_log(tmp_path / "log.json", [*range(1, 6)] * 16, rewards=[1, 1, 1, 0, 0] * 16)
     found = study(log, scope="run", keep=0.9)
     text = Page(page_of(found)).text
@@ -150,7 +151,8 @@ def test_the_answer_and_the_data_come_first(tmp_path: Path) -> None:
     assert "Excerpts of 50 of 80" in text
 
 
-def test_without_labels_the_proxy_is_named(tmp_path: Path) -> None:
+def test_without_labels_the_proxy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_no_figures(monkeypatch)
     found = study(write_sessions(tmp_path))
     text = Page(page_of(found)).text
     assert "proxy" in text
@@ -212,8 +214,9 @@ def test_runs_that_report_finished_with_calls_that_were_never_executed_are_named
 
 
 def test_a_recording_of_several_agents_keeps_them_apart_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    draw_no_figures(monkeypatch)
     runs = [replace(bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."])), agent=name, run_id=f"{name}{n}",
                     success=name == "a") for name in "ab" for n in range(2 + (name == "a"))]  # fmt: skip
     logs = tmp_path / "runs.jsonl"
@@ -290,7 +293,8 @@ def test_what_is_left_out_of_the_reasons_is_named() -> None:
     found = study_of_runs(runs, Question(), Reading(tuple(runs), ()))
     shown = " ".join(told_of(found).split())
     assert "further groups" in shown
-    assert all(f"{agent}: No setting" in " ".join(told_of(found, full=True).split()) for agent in "abcdefgh")
+    full = " ".join(told_of(found, full=True).split())
+    assert all(f"{agent}: No setting" in full for agent in "abcdefgh")
     last = max(agent for agent in "abcdefgh" if f"{agent}: No setting" in shown)
     left = [agent for agent in "abcdefgh" if agent > last]
     assert f"{len(left)} further groups" in shown

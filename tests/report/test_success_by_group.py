@@ -15,6 +15,7 @@ from boolab.cli.main import main
 from boolab.logs.load import Reading
 from boolab.report.html_page import page_of
 from boolab.report.study import Question, Study, study_of, study_of_runs
+from tests.support.cases import first
 from tests.support.growing import codex_lines
 from tests.support.report_cases import write_log, write_sessions
 
@@ -35,7 +36,7 @@ def write_codex(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=[write_codex, write_sessions], ids=["codex", "claude_code"])
+@pytest.fixture(params=first(1, [write_codex, write_sessions]), ids=["codex", "claude_code"])
 def logs(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     """The path of labelled logs, and that of logs without labels."""
     for name in ("labelled", "bare"):

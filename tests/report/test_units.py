@@ -13,7 +13,7 @@ from boolab.cli.main import main
 from boolab.plots import plot_heatmap, plot_steps
 from boolab.report.study import Question, study_of
 from boolab.stats.units import units_of
-from tests.support.report_cases import write_sessions
+from tests.support.report_cases import draw_no_figures, write_sessions
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
 TURN = [
@@ -22,6 +22,11 @@ TURN = [
     {"role": "tool", "tool_call_id": "c1", "content": "a"},
     {"role": "assistant", "content": "Done."},
 ]
+
+
+@pytest.fixture(autouse=True)
+def figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_no_figures(monkeypatch)
 
 
 def texts(turns: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:

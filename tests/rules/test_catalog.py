@@ -19,6 +19,7 @@ from tests.counterfactuals.test_properties import FREE, NEVER
 from tests.rules.learned.test_risk import LINEAR, TREES
 from tests.support.cases import cases
 from tests.support.helpers import call, play
+from tests.support.report_cases import draw_no_figures
 
 RULES: list[bl.StopRule] = [
     bl.doom_loop(3, {"*": "ordered", "fail": None}),
@@ -213,7 +214,10 @@ def test_a_stop_reason_of_a_guard_is_one_of_those_that_there_are() -> None:
         bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "stop"),), reason="bored")  # type: ignore[arg-type]
 
 
-def test_a_detector_of_ones_own_works_from_the_run_to_the_report(tmp_path: Path) -> None:
+def test_a_detector_of_ones_own_works_from_the_run_to_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_no_figures(monkeypatch)
     rule = bl.detectors.stop_when(with_(), 2, label="looks(2)")
     items = [[{"tool_calls": [call("look")]}] * n + ["done"] for n in (0, 1, 3, 4)]
     stopped, whole = ([play(script, stop=stop) for script in items] for stop in (rule, bl.max_steps(50)))

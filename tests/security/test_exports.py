@@ -31,6 +31,7 @@ from boolab.io.csv_export import inert, write_csv
 from boolab.logs.atif_format import trajectory
 from boolab.widgets._base.standalone_html import page
 from tests.support.project import PACKAGE
+from tests.support.report_cases import draw_no_figures
 
 EVIL = "\x1b[31mred\x1b]8;;http://192.0.2.1/\x07link\x1b]0;title\x07\x9b2J\u202egnp\u2066\r\nboolab: all is well"
 """Colours, a link that leads elsewhere, a title, a cleared screen, letters in reverse, and a line of one's own."""
@@ -240,7 +241,10 @@ def policy_of(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["widget", "report"])
-def test_a_page_may_load_nothing_send_nothing_and_runs_no_script_but_its_own(kind: str, logs: Path) -> None:
+def test_a_page_may_load_nothing_send_nothing_and_runs_no_script_but_its_own(
+    kind: str, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_no_figures(monkeypatch)
     if kind == "widget":
         text = bl.Replay(evil_run(1)).to_html()
     else:
@@ -271,7 +275,10 @@ def digest_of(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def test_the_digests_of_a_report_are_those_of_its_script_and_of_the_pages_in_it(logs: Path) -> None:
+def test_the_digests_of_a_report_are_those_of_its_script_and_of_the_pages_in_it(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_no_figures(monkeypatch)
     assert main(["report", str(logs), "-o", str(logs.with_suffix(".html"))]) == 0
     text = logs.with_suffix(".html").read_text()
     scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)

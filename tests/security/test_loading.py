@@ -3,6 +3,7 @@
 import ast
 import base64
 import pickle
+import re
 import sqlite3
 import struct
 from collections.abc import Iterator
@@ -33,6 +34,11 @@ LOADS = {
     ("yaml", "full_load"),
 }
 """What runs code that is in its data, or may."""
+MAY = re.compile(
+    "|".join(sorted({rf"\b{name}\b" for name, _ in LOADS}))
+    + r"|\b(eval|exec|compile)\s*\(|\b(allow_pickle|shell)\b|\b(system|popen)\b"
+)
+"""What a module has that uses any of these."""
 BETWEEN_PROCESSES = {"parallel/worker.py", "sweeps/task.py", "counterfactuals/evaluate.py"}
 """Where boolab unpickles: what its own driver sent to its own worker through a pipe, or through the user's cluster."""
 
@@ -49,7 +55,10 @@ class Bomb:
 
 def uses(path: Path) -> Iterator[str]:
     """The names of what a module calls that may run what it loads, `eval` and `exec` among them."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    if not MAY.search(text):  # to parse all modules takes seconds
+        return
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in LOADS:
             yield f"{node.value.id}.{node.attr}"
         elif (

@@ -180,7 +180,7 @@ def test_runs_that_a_cap_cuts_give_the_same_hazard() -> None:
 
 
 def test_a_fitted_profile_can_be_saved_and_fitted_again(tmp_path: Any) -> None:
-    fit = fit_profile(simulate(RICH, 150), simulated=2, source="a test")
+    fit = fit_profile(simulate(RICH, 40), simulated=2, source="a test")
     fit.profile.save(tmp_path / "again.yaml")
     assert Profile.load(tmp_path / "again.yaml") == fit.profile
     assert fit.profile.sources["tools"].startswith("a test: ")
@@ -501,11 +501,15 @@ def test_amounts_that_are_not_lognormal_keep_their_quantiles_and_their_mean() ->
 # The picture.
 
 
+@pytest.fixture(scope="module")
+def rich() -> Fit:
+    return fit_profile(simulate(RICH, 60), simulated=100)
+
+
 @pytest.mark.parametrize("of", ["steps", "success_steps", "repeat_streak", "tools"])
-def test_the_picture_draws_the_bands_it_is_given(of: Any) -> None:
-    fit = fit_profile(simulate(RICH, 60), simulated=100)
-    ax = plot_fit(fit, of, ax=Figure(figsize=(7, 4)).subplots())
-    rows = fit.bands[fit.bands["of"] == of]
+def test_the_picture_draws_the_bands_it_is_given(of: Any, rich: Fit) -> None:
+    ax = plot_fit(rich, of, ax=Figure(figsize=(7, 4)).subplots())
+    rows = rich.bands[rich.bands["of"] == of]
     drawn = {str(line.get_label()): line for line in ax.get_lines()}
     values = np.asarray(drawn["recorded"].get_xdata() if of == "tools" else drawn["recorded"].get_ydata(), dtype=float)
     assert set(np.round(values, 9)) == set(np.round(rows["recorded"].to_numpy(dtype=float), 9))

@@ -1,4 +1,4 @@
-"""How many random cases a property gets: a fifth of its number in `make test`, two in `slow`, forty in `properties`."""
+"""How many random cases a property gets: a tenth of its number in `test`, four in `slow`, eighty in `properties`."""
 
 from collections.abc import Iterable
 from typing import Any, Final

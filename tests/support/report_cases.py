@@ -4,7 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+from markupsafe import Markup
+
 HOSTILE = '<script>alert(\'x\')</script></details><img src="http://evil.example/x.png"> & "quoted" \x1b[31m \u202e'
+
+
+def draw_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures out of pages whose texts are tested: they take two thirds of the time of a page."""
+    monkeypatch.setattr("boolab.report.figures.Figures.draw", lambda *_, **__: Markup("<figure></figure>"))
 
 
 def conversation(calls: int, *, tool: str = "search", said: str = "Done.") -> list[dict[str, Any]]:

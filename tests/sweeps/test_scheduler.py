@@ -53,6 +53,7 @@ def cells() -> dict[str, Any]:
     return {"agents": agent, "tasks": "go", "model": ScriptedModel(distinct(3)), "repeats": 100}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", [True, False])
 def test_scheduler_that_does_not_answer_ends_a_sweep(
     stored: bool, dask_client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +80,7 @@ def test_scheduler_that_does_not_answer_ends_a_sweep(
     assert 0 < len(bl.stored_runs(store)) < 100
 
 
+@pytest.mark.slow
 def test_lost_scheduler_ends_unfinished_tasks(dask_client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "PROBE_S", 0.01)
     with open_pool(dask_client) as pool:

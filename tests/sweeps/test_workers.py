@@ -12,6 +12,7 @@ from boolab.agents.agent import Agent
 from boolab.errors import BoolabError
 from boolab.frames.tables import runs_df
 from boolab.models.scripted import ScriptedModel
+from tests.support.cases import first
 from tests.support.helpers import QUIET, TOOLS, call, distinct
 from tests.support.sweeping import Frames, assert_equal, die, die_always, frames, swept
 
@@ -29,7 +30,7 @@ def hasty_client(dask_client: Any) -> Iterator[Any]:
     scheduler.allowed_failures = usual
 
 
-@pytest.fixture(params=["processes", "dask"])
+@pytest.fixture(params=first(1, ["processes", "dask"]))
 def executor(request: pytest.FixtureRequest) -> Any:
     return "processes" if request.param == "processes" else request.getfixturevalue("hasty_client")
 

@@ -14,6 +14,7 @@ from boolab.errors import SettingError, WorldError
 from boolab.frames.costs import micro_cost
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
+from tests.support.cases import first
 from tests.support.git_worlds import edit_tool, editor, files_of, repository, write
 from tests.support.helpers import call, look
 from tests.support.trial_cases import LOOSE, agent, profile, recorded, undisturbed
@@ -58,7 +59,7 @@ def test_branches_come_in_whole_tasks_and_are_not_run_twice() -> None:
     assert numbers(more) == numbers(go(plan(), 12))
 
 
-@pytest.mark.parametrize("executor", [None, "processes"])
+@pytest.mark.parametrize("executor", first(1, [None, "processes"]))
 def test_a_store_holds_the_branches_for_the_next_time(tmp_path: Path, executor: Any) -> None:
     store = tmp_path / "trial.db"
     first = go(plan(store=store), 6, executor=executor)

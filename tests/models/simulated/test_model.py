@@ -429,7 +429,7 @@ def test_the_chain_of_tools_runs_over_calls_and_follows_the_shares() -> None:
     start = {"a": 5, "b": 3, "c": 2}
     rows = {"a": {"a": 1, "b": 3}, "b": {"a": 2, "b": 2, "c": 1}, "c": start}
     tools = {name: {"next": row, "calls": {1: 1, 2: 1}} for name, row in rows.items() if name != "c"} | {"c": {}}
-    runs = many(simple(start=start, tools=tools), 600, capped(12))
+    runs = many(simple(start=start, tools=tools), 250, capped(12))
     first, moves = Counter[str](), defaultdict[str, Counter[str]](Counter)
     for run in runs:
         names = [call.name for step in run.steps for call in step.response.tool_calls]
@@ -549,7 +549,7 @@ CHANCES = {
 def test_success_follows_difficulty_and_whether_the_run_finished_or_was_cut() -> None:
     model = simple(**SCORED)
     runs, hits = Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
-    for run in many(model, 2500, capped(4)):
+    for run in many(model, 1000, capped(4)):
         kind = (model.profile.difficulty_of(run.task) or "", run.stop_reason == "finished")
         runs[kind] += 1
         hits[kind] += run.success is True
