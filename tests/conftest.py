@@ -65,9 +65,9 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     assert files_with(CANARY, [written, OUT]) == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dask_client() -> Iterator[Any]:
-    """A client of a Dask cluster of two processes on this machine."""
+    """A client of a Dask cluster of two processes on this machine, which takes processor time as long as it is there."""
     from tests.support.cluster import local_cluster
 
     with local_cluster() as client:

@@ -1,4 +1,4 @@
-"""A Dask cluster on this machine, for all tests of one process: to start one takes three seconds."""
+"""A Dask cluster on this machine, for all tests of one module: to start one takes three seconds."""
 
 import logging
 from collections.abc import Iterator
