@@ -67,7 +67,7 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def dask_client() -> Iterator[Any]:
-    """A client of a Dask cluster of two processes on this machine, which takes processor time as long as it is there."""
+    """A client of a Dask cluster of two processes here, which takes processor time as long as it is there."""
     from tests.support.cluster import local_cluster
 
     with local_cluster() as client:
