@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import pandas as pd
 
 from boolab.counterfactuals.first_crossing import (
     MESSAGES,
@@ -22,6 +21,7 @@ from boolab.counterfactuals.first_crossing import (
     fires_of,
     first_fires,
     key_type,
+    truth_of,
 )
 from boolab.counterfactuals.grid import GridAxis
 from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
@@ -82,13 +82,11 @@ class _Truth:
     """Whether a rule is true (1), false (0) or unknown (-1) after so many steps of each run of a ledger."""
 
     def __init__(self, ledger: Ledger, rule: StopRule) -> None:
-        names = {leaf.counter for leaf in rule.leaves()}
-        counts = {name: ledger.counters[name] for name in names}
-        true = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in counts.items()})
+        true = truth_of(ledger, rule)
         self._after = np.where(
             np.asarray(true.isna(), dtype=bool), _UNKNOWN, np.asarray(true.fillna(value=False), dtype=np.int64)
         )
-        self._start = int(rule(dict.fromkeys(names, 0)) is True)
+        self._start = int(rule({leaf.counter: 0 for leaf in rule.leaves()}) is True)
         self._first = ledger.first
 
     def __call__(self, steps: Ints) -> Ints:

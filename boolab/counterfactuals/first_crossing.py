@@ -17,10 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from boolab.counterfactuals.grid import GridAxis
 from boolab.counterfactuals.interventions import AT_RESPONSE as ACTED
-from boolab.counterfactuals.step_table import Flags, Ints, Ledger
+from boolab.counterfactuals.step_table import Flags, Ints, Ledger, bound_counter
+from boolab.rules.stop import StopRule
 
 Keys = npt.NDArray[np.unsignedinteger[Any]]
 RANKS: Final = 16
@@ -36,6 +38,7 @@ AT_RESPONSE: Final = RANKS + 1
 UNDECIDED_AT_RESPONSE: Final = WIDE_RANKS - 2
 ACTS: Final = WIDE_RANKS - 1
 """The rank of an action on the calls of the next response."""
+_ALL: Final = slice(None)
 INTERVENED: Final = "intervened"
 """The counter of what a policy would have done that the recording does not hold: see `interventions`."""
 
@@ -77,7 +80,8 @@ class Fires:
         start: How many have fired at boundary 0.
         before: N: at the boundary before the step, or earlier.
         known: N: also at the boundary after it, if the counter is known there.
-        after: N: as `known`, and all of them once the counter is unknown at a boundary: then none can be decided.
+        after: N: as `known`, and once the counter is unknown at a boundary all that it may have reached there: these
+            cannot be decided.
     """
 
     axis: GridAxis
@@ -104,7 +108,8 @@ def fires_of(ledger: Ledger, axis: GridAxis, places: Places) -> Fires:
     any_unknown = axis.size > 0 and axis.rules[0].on_unknown == "error" and bool(unknown.any())
     after = reached.copy() if any_unknown else reached
     if any_unknown:
-        after[unknown] = axis.size
+        most = ledger.counters.get(bound_counter(axis.counter))
+        after[unknown] = axis.size if most is None else axis.reached(most[unknown])
     if start:
         after[places.opens & (after < start)] = start
     # The running maximum of each run: what comes before is lifted below all that follows.
@@ -116,6 +121,22 @@ def fires_of(ledger: Ledger, axis: GridAxis, places: Places) -> Fires:
     before[1:] = after[:-1]
     before[places.opens] = start
     return Fires(axis, start, before, np.maximum(before, reached) if any_unknown else after, after)
+
+
+def truth_of(ledger: Ledger, rule: StopRule, steps: slice | Ints = _ALL) -> Any:  # noqa: ANN401 - a nullable column
+    """Whether a rule is true after steps, as a nullable boolean column: unknown where an unknown counter decides.
+
+    Rules have no opposite, so one that is false where each unknown counter has its largest value is false.
+    """
+    names = {leaf.counter for leaf in rule.leaves()}
+    counts = {name: ledger.counters[name][steps] for name in names}
+    true = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in counts.items()})
+    unknown = np.asarray(true.isna(), dtype=bool)
+    if unknown.any():
+        bounds = {name: ledger.counters.get(bound_counter(name), ledger.counters[name])[steps] for name in names}
+        most = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in bounds.items()})
+        true[unknown & ~np.asarray(most.fillna(value=True), dtype=bool)] = False
+    return true
 
 
 def first_fires(

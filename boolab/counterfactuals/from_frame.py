@@ -20,6 +20,7 @@ from boolab.counterfactuals.step_table import (
     Ints,
     Ledger,
     assemble,
+    bound_counter,
     finished_if,
     first_of_spans,
     last_steps,
@@ -115,7 +116,12 @@ def ledger_of_frame(
     calls, by_run = raw["tool_calls"] * raw["counted"], "run" in scopes
     of_counted = slice(None) if raw["counted"].all() else np.repeat(raw["counted"] > 0, raw["tool_calls"])
     for detector in watched:
-        raw[detector.name] = _detected(detector, frame, of_counted, calls, segments, by_run=by_run)
+        counts = raw[detector.name] = _detected(detector, frame, of_counted, calls, segments, by_run=by_run)
+        if isinstance(detector, RepeatStreak) and "call_keys" in frame:
+            keys = _equal_keys(frame, detector)
+            raw[bound_counter(detector.name)] = (
+                counts if keys is None else repeats_of(keys[of_counted], calls, segments)
+            )
     raw["answered"] = _answered(frame, raw["final"], first, cut)
     some, last = last_steps(first)
     by_proxy = np.zeros(len(heads), dtype=bool)
@@ -234,10 +240,10 @@ def _detected(
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:
         least = repeats_of(_keys(frame, detector)[of_counted], calls, opens)
-        if EQUAL_KEYS not in frame or frame[EQUAL_KEYS].isna().all():
+        equal = _equal_keys(frame, detector)
+        if equal is None:
             return least
-        equal = frame.assign(call_keys=frame[EQUAL_KEYS].where(frame[EQUAL_KEYS].notna(), frame["call_keys"]))
-        return np.where(repeats_of(_keys(equal, detector)[of_counted], calls, opens) == least, least, UNKNOWN)
+        return np.where(repeats_of(equal[of_counted], calls, opens) == least, least, UNKNOWN)
     if isinstance(detector, ErrorStreak) and "call_errors" in frame:
         return error_streaks_of(_flat(frame["call_errors"])[of_counted], calls, opens)
     kind = {RepeatStreak: "repeat_streak", ErrorStreak: "error_streak"}.get(type(detector))
@@ -250,6 +256,14 @@ def _detected(
     after = np.append(_column(frame, kind, UNKNOWN)[1:], UNKNOWN)
     after[np.flatnonzero(np.append(opens[1:], True))] = UNKNOWN
     return after
+
+
+def _equal_keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints | None:
+    """As `_keys`, where all calls of a tool with unknown arguments are equal; None if all arguments are known."""
+    if EQUAL_KEYS not in frame or frame[EQUAL_KEYS].isna().all():
+        return None
+    equal = frame[EQUAL_KEYS].where(frame[EQUAL_KEYS].notna(), frame["call_keys"])
+    return _keys(frame.assign(call_keys=equal), detector)
 
 
 def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:

@@ -30,6 +30,7 @@ from boolab.counterfactuals.step_table import (
     Ints,
     Ledger,
     assemble,
+    bound_counter,
     first_of_spans,
     last_steps,
     response_counter,
@@ -42,6 +43,7 @@ from boolab.frames.tables import setting_columns
 from boolab.frames.unknown_arguments import handles_unknown_arguments, with_equal_arguments
 from boolab.rules.detector import Detector
 from boolab.rules.detector_bank import Watch
+from boolab.rules.detectors.streaks import RepeatStreak
 
 StepColumns: TypeAlias = Mapping[str, Callable[[Run, str], Sequence[int]]]
 """Further counters by name: each is given a run and its scope, and gives a number for each of the run's steps."""
@@ -166,20 +168,25 @@ def _counts(
     *,
     responses: bool,
 ) -> dict[str, Ints]:
-    """The counts of detectors after each step; unknown where they depend on arguments that are not on record."""
+    """The counts of detectors after each step; unknown where they depend on arguments that are not on record.
+
+    An unknown streak of repeats is at most the one where all calls of the tool are equal: see `bound_counter`.
+    """
+    bounds = {d.name: bound_counter(d.name) for d in detectors if isinstance(d, RepeatStreak)}
     counts = _known_counts(rows, steps, raw, first, scopes, detectors, responses=responses)
     equal = [with_equal_arguments(run) for run in rows] if detectors else []
     if not any(equal):
-        return counts
+        return counts | {bound: counts[name] for name, bound in bounds.items()}
     alike = [run if other is None else other for run, other in zip(rows, equal, strict=True)]
     changed = [step for run in alike for _, turn in turns_of(run) for step in turn]
     most = _known_counts(alike, changed, raw, first, scopes, detectors, responses=responses)
     own = [detector.name for detector in detectors if handles_unknown_arguments(detector)]
     known = {*own, *map(response_counter, own)}
-    return {
+    found = {
         name: least if name in known else np.where(least == most[name], least, UNKNOWN)
         for name, least in counts.items()
     }
+    return found | {bound: most[name] for name, bound in bounds.items()}
 
 
 def _known_counts(

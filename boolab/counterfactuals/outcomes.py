@@ -49,6 +49,7 @@ from boolab.counterfactuals.first_crossing import (
     first_interventions,
     key_type,
     keys_of,
+    truth_of,
 )
 from boolab.counterfactuals.grid import Settings
 from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
@@ -226,8 +227,7 @@ def first_true(ledger: Ledger, rule: StopRule) -> tuple[Ints, Flags, Flags]:
         stopped[:] = True
         return at, stopped, undecided
     inside = np.flatnonzero(ledger.boundary)
-    counts = {name: ledger.counters[name][inside] for name in names}
-    true = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in counts.items()})
+    true = truth_of(ledger, rule, inside)
     fires = np.flatnonzero(np.asarray(true.fillna(value=True), dtype=bool))
     of_run = np.searchsorted(ledger.first, inside[fires], side="right") - 1
     first = np.diff(of_run, prepend=-1) > 0

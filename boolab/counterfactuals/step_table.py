@@ -56,7 +56,8 @@ class Ledger:
         reason: R: the recorded stop reason; None where it is not known.
         used: N each: `tool_calls`, `tokens` and `cost` (micro-dollars) of the step; -1 where unknown. `asked`, where
             the source has it: how many calls its response requested, -1 if it did not arrive.
-        counters: N each: the counters after the step, by name; -1 where unknown.
+        counters: N each: the counters after the step, by name; -1 where unknown. What an unknown one is at most is
+            another, see `bound_counter`.
         success_by: What `success` is: `LABEL` or `PROXY`.
         starts: The subagents that each run, by its row, has started; see `kin`.
         unit: R, or None: which runs share one success, so that a stop of any of them loses it.
@@ -238,6 +239,7 @@ class Ledger:
             return parts[0]
         labelled = LABEL in {part.success_by for part in parts}
         used = [name for name in parts[0].used if all(name in part.used for part in parts)]
+        counters = [name for name in parts[0].counters if all(name in part.counters for part in parts)]
         success = [
             np.full(part.n_runs, UNKNOWN) if labelled and part.success_by != LABEL else part.success for part in parts
         ]
@@ -247,7 +249,7 @@ class Ledger:
             np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.first) for part in parts])))),
             **{**same, "success": np.concatenate(success)},
             used={name: np.concatenate([p.used[name] for p in parts]) for name in used},
-            counters={name: np.concatenate([part.counters[name] for part in parts]) for name in parts[0].counters},
+            counters={name: np.concatenate([part.counters[name] for part in parts]) for name in counters},
             success_by=LABEL if labelled else PROXY,
             starts={
                 row + before: starts
@@ -300,6 +302,11 @@ _RUN_ARRAYS: Final = ("ended", "terminated", "success", "reason")
 def response_counter(counter: str) -> str:
     """The name of a detector's counter at each response, as if all its calls had been executed."""
     return f"{counter} at the response"
+
+
+def bound_counter(counter: str) -> str:
+    """The name of the largest value that a counter may have where it is unknown; where it is known, its value."""
+    return f"{counter} at most"
 
 
 def spanned(ledger: Ledger) -> Ledger:
@@ -357,7 +364,8 @@ def assemble(
     counters = {name: running_sum(values, starts, lengths) for name, values in amounts.items()}
     counters["elapsed"] = _elapsed(raw, starts, lengths, new_run)
     for detector in detectors:
-        counters[detector.name] = raw[detector.name]
+        names = (detector.name, bound_counter(detector.name))
+        counters |= {name: raw[name] for name in names if name in raw}
     labelled = bool((ends.labels >= 0).any()) if labelled is None else labelled
     boundary = raw["boundary"].astype(bool)
     complete = boundary.copy()
