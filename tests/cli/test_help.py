@@ -187,8 +187,13 @@ def words(example: str) -> list[str]:
     return [found for word in given for found in (sorted(glob.glob(word)) or [os.path.expanduser(word)])]  # noqa: PTH111, PTH207 - as a shell
 
 
+@pytest.fixture(scope="module")
+def shipped() -> list[bl.Run]:
+    return bl.load_runs(data_path("datasets") / "runs")[:3]
+
+
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped: list[bl.Run]) -> Path:
     """A folder with all that the examples speak of, in a home with logs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -203,10 +208,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(samples / "inspect" / "stocktake.eval", tmp_path / "logs")
     (tmp_path / "runs").mkdir()
     write_log(tmp_path / "runs" / "one.json", [2, 3, 9], rewards=[1.0, 1.0, 0.0])
-    made = bl.load_runs(data_path("datasets") / "runs")[:3]
-    bl.save_runs(made, tmp_path / "runs.jsonl")
-    (tmp_path / "labels.csv").write_text("run_id,success\n" + "".join(f"{run.run_id},true\n" for run in made))
-    (tmp_path / "stops.csv").write_text("run_id,stop_step\n" + "".join(f"{run.run_id},\n" for run in made))
+    bl.save_runs(shipped, tmp_path / "runs.jsonl")
+    (tmp_path / "labels.csv").write_text("run_id,success\n" + "".join(f"{run.run_id},true\n" for run in shipped))
+    (tmp_path / "stops.csv").write_text("run_id,stop_step\n" + "".join(f"{run.run_id},\n" for run in shipped))
     (tmp_path / "rules.yaml").write_text("rules: [{doom_loop: 3}, {max_steps: 40}]\n")
     (tmp_path / "my_rules.py").write_text("def stop_late(prefix):\n    return len(prefix.steps) >= 20\n")
     (tmp_path / "my_agent.md").write_text("---\nname: mine\n---\nYou look.\n")

@@ -6,16 +6,17 @@ import pytest
 
 import boolab as bl
 from boolab.core.types import Run
+from tests.support.samples import atlas
 
 
 @pytest.fixture(scope="module")
 def verified() -> list[Run]:
-    return bl.load_dataset("atlas/swebench-verified")
+    return atlas("swebench-verified")
 
 
 @pytest.fixture(scope="module")
 def airline() -> list[Run]:
-    return bl.load_dataset("atlas/tau-airline")
+    return atlas("tau-airline")
 
 
 def test_the_facts_are_those_that_were_counted_by_others(verified: list[Run], airline: list[Run]) -> None:

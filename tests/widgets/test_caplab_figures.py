@@ -24,6 +24,7 @@ from boolab.widgets.caplab.stops import chosen_columns
 from boolab.widgets.caplab.ticks import HARNESSES, ticks_of
 from tests.support.caplab_cases import several
 from tests.support.cases import cases
+from tests.support.samples import atlas
 
 LABELS = st.sampled_from([True, False, None])
 
@@ -45,7 +46,7 @@ def test_what_is_saved_of_all_tasks_is_what_is_saved(
 
 @pytest.mark.slow
 def test_the_bound_of_what_is_saved_is_that_of_a_share_in_clusters() -> None:
-    runs = bl.load_dataset("atlas/swebench-verified")
+    runs = atlas("swebench-verified")
     lab = bl.CapLab(runs)
     lab.setting = {"max_steps": 68}
     parts = [max(0, run.n_steps - 68) for run in runs]
@@ -55,9 +56,9 @@ def test_the_bound_of_what_is_saved_is_that_of_a_share_in_clusters() -> None:
     assert 0 < lab.answer["saved_least"] < expected.value
 
 
-@pytest.mark.parametrize("name", ["atlas/swebench-verified", "atlas/tau-airline", "atlas/intercode-bash"])
+@pytest.mark.parametrize("name", ["swebench-verified", "tau-airline", "intercode-bash"])
 def test_the_titles_are_true_of_the_caps_in_the_figures(name: str) -> None:
-    runs = bl.load_dataset(name)
+    runs = atlas(name)
     lab = bl.CapLab(runs, objective="steps")
     curve, caps = lab.answer["curve"], lab._tables.at(Setting(**lab.setting)).options["max_steps"]
     largest = max(cap or 0 for cap in caps)
@@ -90,7 +91,7 @@ def test_caps_that_stop_nothing_are_not_judged() -> None:
 
 
 def test_points_of_doom_loop_thresholds_are_those_of_counterfactual() -> None:
-    runs = bl.load_dataset("atlas/swebench-verified")
+    runs = atlas("swebench-verified")
     points = bl.CapLab(runs, objective="steps").answer["curve"]["doom_loops"]
     assert points
     table = bl.counterfactual(runs, grid={"doom_loop": [p["value"] for p in points]}, aggregate=True, progress=False)
@@ -111,7 +112,7 @@ def test_ticks_are_the_defaults_of_presets() -> None:
 
 
 def test_an_agent_is_named_with_its_data_set() -> None:
-    runs = [*bl.load_dataset("atlas/swebench-verified"), *bl.load_dataset("atlas/tau2-retail")]
+    runs = [*atlas("swebench-verified"), *atlas("tau2-retail")]
     assert [one.detail for one in groups_of(runs, families=False)] == [
         "swebench-verified, 499 runs", "tau2-retail, 194 runs", "2 data sets, 693 runs",
     ]  # fmt: skip
@@ -119,7 +120,7 @@ def test_an_agent_is_named_with_its_data_set() -> None:
 
 def test_the_data_sets_of_an_agent_are_kept_apart_and_pooled_only_where_it_is_asked_for() -> None:
     names = ("intercode-ctf", "intercode-python", "tau-airline")
-    sets = {name: list(bl.load_dataset(f"atlas/{name}")) for name in names}
+    sets = {name: list(atlas(name)) for name in names}
     tables = CapTables([run for runs in sets.values() for run in runs], Question())
     assert [*tables.groups] == ["intercode, intercode-python", "", "intercode, intercode-ctf", "intercode", "all"]
     assert tables.groups[""].title == "no name"  # its runs name no agent

@@ -8,13 +8,14 @@ from scipy.stats import beta  # type: ignore[import-untyped] # no stubs are requ
 import boolab as bl
 from boolab.stats.trade import Trade
 from boolab.widgets.caplab.verdict import bounds_of
+from tests.support.samples import atlas
 
-SETS = {"atlas/swebench-verified": 68, "atlas/tau-airline": 19, "atlas/intercode-bash": 4}
+SETS = {"swebench-verified": 68, "tau-airline": 19, "intercode-bash": 4}
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_the_verdict_and_the_number_beside_it_are_those_of_counterfactual(name: str) -> None:
-    runs = bl.load_dataset(name)
+    runs = atlas(name)
     lab = bl.CapLab(runs)
     lab.setting = {"max_steps": SETS[name]}
     answer = lab.answer
@@ -45,13 +46,13 @@ def test_all_successes_are_no_more_than_all_that_are_independent(successes: int,
 
 
 def test_without_a_limit_nothing_is_kept_saved_or_traded() -> None:
-    lab = bl.CapLab(bl.load_dataset("atlas/tau-airline"))
+    lab = bl.CapLab(atlas("tau-airline"))
     lab.setting = {"max_steps": None}
     assert lab.answer["verdict"] == ["No limit is set: nothing is stopped, and nothing is saved.", ""]
 
 
 def test_a_setting_that_keeps_too_little_is_named_so_before_its_trade() -> None:
-    lab = bl.CapLab(bl.load_dataset("atlas/swebench-verified"))
+    lab = bl.CapLab(atlas("swebench-verified"))
     lab.setting = {"max_steps": 47}
     first, trade = lab.answer["verdict"]
     assert first.startswith("A step cap of 47 keeps 148 of 168 successes, 88.0%, less than the 95% to keep, and saves ")
@@ -61,7 +62,7 @@ def test_a_setting_that_keeps_too_little_is_named_so_before_its_trade() -> None:
 
 
 def test_several_limits_are_named_together() -> None:
-    lab = bl.CapLab(bl.load_dataset("atlas/tau-airline"))
+    lab = bl.CapLab(atlas("tau-airline"))
     lab.setting = {"max_steps": 19, "doom_loop": 2}
     (first, _) = lab.answer["verdict"]
     assert re.match(r"A step cap of 19 and a doom-loop threshold of 2 keep \d+ of 84 successes", first)

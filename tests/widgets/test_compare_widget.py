@@ -24,6 +24,7 @@ from boolab.widgets.compare.widget import Compare
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, steps
 from tests.support.packed import unpacked
+from tests.support.samples import atlas
 
 STUCK = [{"tool_calls": [{"name": "grep"}], "repeat": "forever"}]
 LETTERS = st.lists(st.sampled_from("ABC"), max_size=12)
@@ -282,13 +283,13 @@ def test_a_difference_is_that_of_the_numbers_beside_it(a: int, b: int, shown: tu
 
 @pytest.mark.slow
 def test_runs_of_the_same_agent_are_named_by_their_tasks() -> None:
-    a, b = (run for run in bl.load_dataset("atlas/swebench-verified")[:2])
+    a, b = (run for run in atlas("swebench-verified")[:2])
     names = [run.task.rpartition("/")[2] for run in (a, b)]
     assert all(name in repr(bl.Compare(a, b)) for name in names)
 
 
 def test_runs_of_one_task_are_named_by_whole_ids_and_their_missing_texts_by_size() -> None:
-    tries = [run for run in bl.load_dataset("atlas/tau-airline") if run.task == "tau-airline/3"][:2]
+    tries = [run for run in atlas("tau-airline") if run.task == "tau-airline/3"][:2]
     compare = bl.Compare(*tries)
     data = data_of(compare)
     assert [side["name"] for side in data["sides"]] == [run.run_id for run in tries]

@@ -7,6 +7,7 @@ import pytest
 import boolab as bl
 from boolab.errors import SettingError
 from boolab.stats.compare_rules.length_ratios import rank_correlation
+from tests.support.samples import atlas
 
 LOOKS = [{"tool_calls": [{"name": "ls", "arguments": {"page": n}}]} for n in range(40)]
 
@@ -46,7 +47,7 @@ def test_the_ends_are_named_and_few_groups_have_no_correlation() -> None:
 
 def test_what_a_cap_saves_on_the_atlas_follows_the_ratio() -> None:
     runs = [one for name in ("swebench-verified", "tau2-retail", "intercode-python", "intercode-ctf", "tau-airline")
-            for one in bl.load_dataset(f"atlas/{name}")]  # fmt: skip
+            for one in atlas(name)]  # fmt: skip
     found = bl.stats.length_ratio(runs, "set").frame.set_index("set")
     assert found.loc["swebench-verified", "rule"] == "max_steps(68)"
     assert found.loc["swebench-verified", "saved_steps"] == 351
