@@ -22,10 +22,11 @@ test slow browser properties: export OPENBLAS_NUM_THREADS := 1
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
+# Python compiles what it imports; to compile all that is installed takes three times as long.
 $(INSTALLED): pyproject.toml constraints.txt .ci/bootstrap
 	.ci/bootstrap $(VENV) $(PYTHON)
 	@echo "Installing boolab and what it needs into $(VENV): some minutes, once."
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --no-compile --editable .
 	@touch $(INSTALLED)
 
 $(READY): pyproject.toml constraints.txt .ci/bootstrap

@@ -46,7 +46,7 @@ class Fit:
     Example:
         >>> import boolab as bl
         >>> coder = bl.models.Profile.of({"name": "tiny", "tools": {"look": {}}, "finish": {"hazard": 0.25}})
-        >>> fit = bl.fit_profile(play(coder, 40, ["Look."], 20))
+        >>> fit = bl.fit_profile(play(coder, 40, ["Look."], 20), simulated=20)
         >>> fit.estimate("finish.hazard.0.probability").n > 40
         True
     """
