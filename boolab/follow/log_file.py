@@ -20,7 +20,7 @@ from boolab.core.types import Run
 from boolab.errors import RunFormatError
 from boolab.io.encodings import encoding_of
 from boolab.io.files import no_file, open_file
-from boolab.io.json_input import MAX_LINE, Damage, parse
+from boolab.io.json_input import MAX_LINE, Damage, line_values, parse
 from boolab.logs.line_log import LineLog, follow_of
 from boolab.logs.load import HEAD, Reader, reader_for
 
@@ -238,22 +238,22 @@ class _Lines:
     def _end_line(self, line: bytes, log: LineLog) -> None:
         self._number += 1
         log.damage.line = self._number
-        if self._too_long or self._taken:
-            self._too_long = self._taken = False
+        taken, too_long = self._taken, self._too_long
+        self._taken = self._too_long = False
+        if too_long or not line or line.isspace():
             return
-        if self._number == 1:
-            line = line.removeprefix(_BOM)
-        if line and not line.isspace():
-            try:
-                value = parse(line)
-            except ValueError as error:
+        try:
+            values = line_values(line)
+        except ValueError as error:
+            if not taken:
                 log.damage.note(self._number, f"not valid JSON ({error})")
-            else:
-                log.take(self._number, value)
+            return
+        for value in values[taken:]:
+            log.take(self._number, value)
 
     def _take_rest(self, log: LineLog) -> None:
         """Take the line that has no end yet, if it is JSON; else the log is truncated."""
-        rest = self._rest.removeprefix(_BOM) if not self._number else self._rest
+        rest = self._rest.removeprefix(_BOM)
         if self._taken or not rest or rest.isspace():
             return
         log.damage.line = self._number + 1

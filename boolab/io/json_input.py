@@ -26,6 +26,11 @@ MAX_DOCUMENT: Final = 512 * 2**20
 """The largest file that is read as one JSON document, in bytes."""
 MAX_REPORTED: Final = 10
 """How many damaged places of a file are reported, at most."""
+MAX_JOINED: Final = 100
+"""So many objects in one line are read, at most."""
+_SPACE: Final = re.compile(r"\s*")
+_DECODER: Final = json.JSONDecoder()
+_BOM: Final = b"\xef\xbb\xbf"
 _NOTHING: Final = object()
 _NUMBER: Final = (int, float)  # a union would be made anew for each number
 _BLOCK: Final = 2**20
@@ -203,15 +208,56 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
                 while line and not line.endswith(b"\n"):
                     line = _line(file, damage, number, _BLOCK)
                 continue
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
             if line.isspace() or not line:
                 continue
             try:
-                yield number, parse(line)
+                values = line_values(line, parse)
             except ValueError as error:
                 damage.truncated = not line.endswith(b"\n")
                 damage.note(number, _not_json(error, line, cut=damage.truncated))
+                continue
+            for value in values:
+                yield number, value
+
+
+def line_values(line: bytes, parse: Callable[[bytes], Any] = parse) -> list[Any]:
+    r"""The value of a line; several if it holds several objects, none if it is blank. A `ValueError` if it is not JSON.
+
+    Parallel writers may write an object before another one's line end, and a file that was joined to another one may
+    begin with a byte order mark.
+
+    Example:
+        >>> line_values(b'{"a": 1}'), line_values(b'\xef\xbb\xbf{"a": 1} {"a": 2}')
+        ([{'a': 1}], [{'a': 1}, {'a': 2}])
+    """
+    line = line.removeprefix(_BOM)
+    try:
+        return [parse(line)]
+    except ValueError as error:
+        if line.isspace() or not line:
+            return []
+        objects = _objects_in(line) if str(error).startswith("trailing characters") else []
+        if not objects:
+            raise
+    return list(map(parse, objects))
+
+
+def _objects_in(line: bytes) -> list[bytes]:
+    """The JSON objects of a line that holds nothing else: parallel writers may write before each other's line ends."""
+    found: list[bytes] = []
+    try:
+        content = line.decode().rstrip()
+        at = 0
+        while at < len(content):
+            at = _SPACE.match(content, at).end()  # type: ignore[union-attr] # it matches everywhere
+            value, end = _DECODER.raw_decode(content, at)
+            if not isinstance(value, dict) or len(found) == MAX_JOINED:
+                return []
+            found.append(content[at:end].encode())
+            at = end
+    except (ValueError, RecursionError):
+        return []
+    return found
 
 
 def _line(file: BinaryIO, damage: Damage, number: int, most: int = MAX_LINE + 1) -> bytes:

@@ -115,6 +115,7 @@ class _Trajectory:
         self._row = row
         self._meter = Meter()
         self._places: dict[int | str, _Place] = {}
+        self._seen: dict[int, Mapping[str, Any]] = {}
         self._early: dict[int, tuple[Mapping[str, Any], int | None]] = {}
         """The observations of actions that were not written so far, each with its line."""
         self._stack = [_Agent(row.agent, damage)]
@@ -124,10 +125,19 @@ class _Trajectory:
         for item in history:
             place: _Place | None = None
             for event in map(mapping, item if isinstance(item, list) else [item]):  # old files have pairs
+                if self._is_copy(event):
+                    continue
                 if "observation" in event:
                     self._observe(event, place)
                 elif "action" in event or isinstance(item, list):
                     place = self._act(event)
+
+    def _is_copy(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event was there before, under its id."""
+        number = event.get("id")
+        if not isinstance(number, int):
+            return False
+        return self._seen.setdefault(number, event) is not event and self._seen[number] == event
 
     def _act(self, event: Mapping[str, Any]) -> _Place | None:
         """Take an action. Returns the position of its call, if it is one."""

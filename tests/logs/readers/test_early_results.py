@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from boolab.core.types import Run
+from boolab.follow.log_file import LogFile
 from boolab.logs.load import read_file, readers
 from tests.logs.readers.test_unanswering import BY_PLACE, CASES, OWN
 
@@ -230,3 +231,33 @@ def test_a_compaction_parts_an_early_result_from_a_call(tmp_path: Path) -> None:
     (run,), told = read("codex", tmp_path, codex([CODEX[0], CODEX[3], compacted, CODEX[1]]))
     assert run.steps[0].results == (None,)
     assert len(told_of_calls(told)) == 1
+
+
+def test_events_of_openhands_that_are_there_twice_count_once(tmp_path: Path) -> None:
+    wrap = FORMATS["openhands"][1]
+    (plain,), _ = read("openhands", tmp_path, wrap(OPENHANDS))
+    for records in ([row for row in OPENHANDS for _ in (0, 1)], OPENHANDS + OPENHANDS):
+        (run,), _ = read("openhands", tmp_path, wrap(json.loads(json.dumps(records))))
+        assert run.steps == plain.steps
+
+
+def test_lines_that_parallel_writers_ran_together_are_read(tmp_path: Path) -> None:
+    (plain,), _ = read("claude_code", tmp_path, lines(CLAUDE))
+    rows = [json.dumps(row) for row in CLAUDE]
+    for content in (
+        rows[0] + rows[1] + " " + rows[2] + "\n\n" + "\n".join(rows[3:]),
+        "\ufeff" + "\n\ufeff".join(rows),
+    ):
+        (run,), told = read("claude_code", tmp_path, content + "\n")
+        assert (run.steps, told) == (plain.steps, [])
+        path, followed = tmp_path / "followed.jsonl", LogFile(tmp_path / "followed.jsonl")
+        for end in range(0, len(content), 97):
+            path.write_text(content[:end])
+            followed.update()
+        path.write_text(content + "\n")
+        followed.update()
+        assert followed.runs[0].steps == plain.steps
+    (run,), told = read(
+        "claude_code", tmp_path, rows[0] + "\n" + rows[1] + rows[2][:40] + "\n" + "\n".join(rows[3:]) + "\n"
+    )
+    assert len(told) == 2  # the line that is cut, and the result of its call
