@@ -664,7 +664,7 @@ class RunBuilder:
             error=error,
             harness_version=self._harness_version(),
             log_id=log_id,
-            path=None if self._damage is None else str(self._damage.path),
+            path=None if self._checked is None else str(self._checked.path),
             **self._origin,
         )
 

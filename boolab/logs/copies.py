@@ -118,6 +118,12 @@ class _Known:
         pairs = zip(self.facts, other.facts, strict=True)
         return all(mine in (None, "") or theirs in (None, "") or mine == theirs for mine, theirs in pairs)
 
+    def likeness(self) -> object:
+        """What runs have alike that are the same to any other one, but to one with an id of theirs."""
+        if self.marks.texts:  # their files are compared
+            return self.number
+        return self.marks.digest(), self.kind, self.source, self.parent, self.lineage, self.facts, bool(self.log_id)
+
     def original(self) -> _Known:
         """The run that counts: itself, or what it is a copy of."""
         one = self
@@ -149,7 +155,8 @@ class Copies:
 
     def __init__(self, digest: Callable[[str], object]) -> None:
         self._digest = digest
-        self._by_key: dict[int, list[tuple[_Known, int]]] = {}
+        self._by_key: dict[int, dict[object, list[tuple[_Known, int]]]] = {}
+        """By key and by likeness, so that a run is compared with the first of many that are alike."""
         self._numbers = counting()
         self._kin: dict[str, set[str]] = {}
         """For each id of a run the ids of those that it is a copy or a branch of."""
@@ -265,9 +272,12 @@ class Copies:
 
     def _candidates(self, one: _Known) -> list[tuple[_Known, int]]:
         seen: dict[tuple[int, int], tuple[_Known, int]] = {}
-        for key in one.keys:
-            for other, at in self._by_key.get(key, ()):
-                if other.same_as is None:
+        related = one.lineage or self._kin.get(one.parent or "")
+        for key in one.keys if related else (*one.marks.sought(one.keys), hash(("log", one.run_id))):
+            for alike in self._by_key.get(key, {}).values():
+                while alike and alike[0][0].same_as is not None:
+                    alike.pop(0)
+                for other, at in alike[:1]:
                     seen.setdefault((other.number, at), (other, at))
         return list(seen.values())
 
@@ -331,11 +341,13 @@ class Copies:
         self._kin.setdefault(one.run_id, set()).add(other.run_id)
 
     def _add(self, one: _Known) -> None:
+        names = {hash(("run", one.run_id)), hash(("log", one.log_id)), hash(("log", one.lineage))}
+        likeness = one.likeness()
         for key in one.keys:
-            self._by_key.setdefault(key, []).append((one, 0))
+            self._by_key.setdefault(key, {}).setdefault(one.number if key in names else likeness, []).append((one, 0))
         for at in one.anchors:
             for key in one.marks.keys(at):
-                self._by_key.setdefault(key, []).append((one, at))
+                self._by_key.setdefault(key, {}).setdefault((likeness, at), []).append((one, at))
 
 
 def _order(taken: Sequence[_Known]) -> Callable[[_Known], tuple[Any, ...]]:

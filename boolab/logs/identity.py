@@ -72,6 +72,21 @@ class Marks(NamedTuple):
         """Whether two runs began at the same time; None where it is not known."""
         return None if _UNKNOWN in (self.began, other.began) else self.began == other.began
 
+    def sought(self, keys: Sequence[int]) -> list[int]:
+        """The keys by which an origin of the run is sought that no log names.
+
+        Without unique ids a step with the same name and content is the same at the same time only, which has a key of
+        its own, or where one of the two times is not known.
+        """
+        if not self.names or not self.names[0] or self.starts[0] == _UNKNOWN or any(self.ids):
+            return [*keys]
+        name = hash(("name", self.names[0], self.contents[0]))
+        return [_untimed(key) if key == name else key for key in keys]
+
+    def digest(self) -> int:
+        """A digest of all of them."""
+        return hash((*(values.tobytes() for values in self[:5]), *self[5:]))
+
     @property
     def n_steps(self) -> int:
         """How many steps the run has."""
@@ -100,11 +115,18 @@ def first_keys(run: Run) -> list[int]:
     return keys
 
 
+def _untimed(key: int) -> int:
+    return hash(("untimed", key))
+
+
 def _keys(unique: int, name: int, content: int, start: int, end: int) -> Iterator[int]:
     if unique:
         yield hash(("id", unique))
     if name:
-        yield hash(("name", name, content))
+        key = hash(("name", name, content))
+        yield key
+        if start == _UNKNOWN:
+            yield _untimed(key)
     for time in (start, end):
         if time != _UNKNOWN:
             yield hash(("time", content, time))

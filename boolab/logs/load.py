@@ -380,9 +380,12 @@ def _without_copies(
             yield one, row._replace(warnings=(*row.warnings, why)), [*new]
         return
     rest = iter(settled)
+    texts: dict[str, list[str]] = {}
+    for note in notes:
+        texts.setdefault(note.path, []).append(note.text)
     for one, row, new in taken:
         kept = [run for _ in new for run in next(rest)]
-        warned = [_warn(f"{row.path}: {note.text}") for note in notes if note.path == row.path]
+        warned = [_warn(f"{row.path}: {text}") for text in texts.get(row.path, ())]
         yield one, row._replace(runs=len(kept), warnings=(*row.warnings, *warned)), kept
 
 

@@ -18,6 +18,8 @@ _NAMES: Final = frozenset((
 ))  # fmt: skip
 """The keys of ids and times that copies have too."""
 
+_HOLDERS: Final = (dict, list)
+_NUMBER: Final = (int, float)  # a union would be made anew for each value
 _MIN_CHARS: Final = 5
 """Shorter ids are counters."""
 _MAX_OF_NAME: Final = 4
@@ -43,18 +45,18 @@ def _collect(value: Any, depth: int, left: dict[str, int], found: set[int]) -> N
     """Add the digests of the ids and times in a value, as many as are `left` of each name."""
     if isinstance(value, dict):
         for name, item in value.items():
-            if isinstance(item, dict | list):
-                if depth and name not in _NAMES:
+            if name not in left:
+                if depth and isinstance(item, _HOLDERS):
                     _collect(item, depth - 1, left, found)
-            elif left.get(name):
-                key = item if isinstance(item, str) else str(item) if isinstance(item, int | float) else ""
+            elif left[name]:
+                key = item if isinstance(item, str) else str(item) if isinstance(item, _NUMBER) else ""
                 digest = hash(key)
                 if len(key) >= _MIN_CHARS and digest not in found:
                     left[name] -= 1
                     found.add(digest)
     elif depth:
         for item in value:
-            if isinstance(item, dict | list):
+            if isinstance(item, _HOLDERS):
                 _collect(item, depth - 1, left, found)
 
 

@@ -16,8 +16,10 @@ import pytest
 import boolab as bl
 from boolab.errors import ReadWarning
 from boolab.frames.costs import own_cost
+from boolab.logs import copies
 from boolab.logs.copies import SESSIONS
 from boolab.logs.fingerprint import fingerprint
+from boolab.logs.identity import Shared, shared_steps
 from boolab.logs.load import readers
 from tests.support.cases import first
 from tests.support.samples import OWN, own
@@ -349,6 +351,27 @@ def test_equal_runs_without_ids_and_times_stay_with_a_note(tmp_path: Path) -> No
     (tmp_path / "airline-b.json").write_text(json.dumps(json.loads(path.read_text())))
     with pytest.warns(ReadWarning, match=r"b\.json: 3 runs have the texts of a run in .*a\.json, and no ids or times"):
         assert len(bl.load_runs(tmp_path)) == 6
+
+
+@pytest.mark.parametrize("days", [0, 1])
+def test_many_equal_sessions_are_each_compared_with_few(
+    days: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = own("claude_code/3a3a3a3a-1111-4222-8333-555555555555.jsonl").read_text()
+    n_files = 24
+    for number in range(1, n_files + 1):
+        day = f"2026-03-{1 + days * number:02d}T"
+        session = text.replace("3a3a3a3a", f"{number:08x}").replace("2026-02-01T", day)
+        (tmp_path / f"{number}.jsonl").write_text(session)
+    compared: list[int] = []
+
+    def counting(*args: Any, **options: Any) -> Shared:
+        compared.append(1)
+        return shared_steps(*args, **options)
+
+    monkeypatch.setattr(copies, "shared_steps", counting)
+    assert len(runs_in(tmp_path)) == n_files
+    assert len(compared) < 2 * n_files
 
 
 def test_a_retried_evaluation_counts_its_samples_once(tmp_path: Path) -> None:

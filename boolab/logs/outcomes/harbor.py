@@ -56,7 +56,7 @@ def trial_of(path: Path) -> Trial | None:
     homes = [parent.parent for parent in place.parents if parent.name == _AGENT] if _AGENT in place.parts else []
     outer = [home.parent.parent for home in homes if home.parent.name == _STEPS]  # of a trial in several steps
     for folder in (*homes, *outer, place.parent):
-        result = mapping(sidecar(folder / _RESULT))
+        result = mapping(sidecar(f"{folder}/{_RESULT}"))
         if not _is_trial(result) and folder not in homes:
             continue
         found = Trial(folder, result if _is_trial(result) else {}, *_rewards(folder, result))

@@ -206,7 +206,8 @@ def follow_chats(path: Path, damage: Damage, source: str) -> LineLog:
             run.run_id or (stem_of(path) if len(found) == 1 else f"{stem_of(path)}/{n}")
             for n, run in enumerate(found, 1)
         ]
-        return [replace(run, run_id=unique(run_id, seen)) for run, run_id in zip(found, ids, strict=True)]
+        ids = [unique(run_id, seen) for run_id in ids]
+        return [run if run.run_id == name else replace(run, run_id=name) for run, name in zip(found, ids, strict=True)]
 
     return LineLog(damage, take, runs)
 
