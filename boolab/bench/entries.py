@@ -15,9 +15,10 @@ import numpy as np
 from boolab.bench.first_stops import NEVER, RuleTables, Scoped, Setting, Stops
 from boolab.bench.recordings import Floats, Recordings
 from boolab.bench.tracks import Part, Track
-from boolab.core.types import Run, Step
+from boolab.core.types import Run
 from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.errors import SettingError
+from boolab.rules.function_rule import Prefix, StopFunction
 from boolab.rules.stop import StopRule, Threshold
 
 Kind: TypeAlias = Literal["rules", "function", "csv", "scale"]
@@ -212,26 +213,6 @@ class _Listed:
 
 
 # --- Functions --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Prefix:
-    """The beginning of a run: all that a function sees when it is asked whether to stop.
-
-    Attributes:
-        agent: The agent's name.
-        model: The model's name.
-        steps: Steps 1 to k, complete, with the results of their calls.
-    """
-
-    agent: str
-    model: str
-    steps: tuple[Step, ...]
-
-
-StopFunction: TypeAlias = Callable[[Prefix], bool | float]
-"""Called after each step but the last one of a run, with a prefix that grows by one step. True stops the run there, and
-it is not called for the run again. A number is a score: the threshold on it is chosen on training runs."""
 
 
 class Learner(Protocol):

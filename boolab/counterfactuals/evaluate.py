@@ -39,7 +39,7 @@ from boolab.frames.data_set import of_set
 from boolab.harness.policy import Policy
 from boolab.harness.presets import identity_under
 from boolab.parallel.executors import Executor, in_order, open_pool
-from boolab.rules.stop import StopRule
+from boolab.rules.function_rule import AnyRule
 from boolab.store.connection import begins_as_sqlite
 
 MAX_ROWS: Final = 5_000_000
@@ -50,7 +50,7 @@ def counterfactual(
     recorded: Recorded,
     grid: Grid | None = None,
     *,
-    rules: Sequence[StopRule] | StopRule | None = None,
+    rules: Sequence[AnyRule] | AnyRule | None = None,
     scope: Scope = "auto",
     own_limits: OwnLimits = "kept",
     policy: str | Policy | Sequence[str | Policy] | None = None,
@@ -67,7 +67,7 @@ def counterfactual(
     recorded: Recorded,
     grid: Grid | None = None,
     *,
-    rules: Sequence[StopRule] | StopRule | None = None,
+    rules: Sequence[AnyRule] | AnyRule | None = None,
     scope: Scope = "auto",
     own_limits: OwnLimits = "kept",
     policy: str | Policy | None = None,
@@ -81,7 +81,7 @@ def counterfactual(
     recorded: Recorded,
     grid: Grid | None = None,
     *,
-    rules: Sequence[StopRule] | StopRule | None = None,
+    rules: Sequence[AnyRule] | AnyRule | None = None,
     scope: Scope = "auto",
     own_limits: OwnLimits = "kept",
     policy: str | Policy | Sequence[str | Policy] | None = None,
@@ -106,7 +106,8 @@ def counterfactual(
             limits each run on its own counters, a subagent's too. `max_steps@scout` replaces `max_steps` for the runs
             of the agent `scout`. `max_steps=0` leaves one answer in text, which is on no record (`not_identified`); the
             rule `max_steps(0)` stops before the first request (`truncated`).
-        rules: Stop rules, each a setting of its own beside those of the grid.
+        rules: Stop rules, each a setting of its own beside those of the grid. Of runs also functions, as `boolab bench`
+            takes them: of `prefix.steps`, the steps since the counters started, to True (stop) or False.
         scope: Where counters start again. `turn`: at each user message, as the limits of interactive harnesses do; each
             turn is limited by itself. `run`: never, as those of benchmarks. `auto`: as the harness of each run's source
             counts (see `boolab.logs.sources`); where both occur, no row mixes them.

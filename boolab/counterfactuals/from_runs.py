@@ -242,6 +242,6 @@ def _folded(run: Run, scope: str, detectors: Sequence[Detector], *, responses: b
             watch.compacted(None if compacted is None else compacted.get(step.index, 0))
             ahead = {**counts, **watch.after(step.response)} if responses else {}
             if step.counted:
-                watch.complete(step.response, step.results, counts)
+                watch.complete(step.response, step.results, counts, step)
             values = (*(counts[name] for name in names), *(ahead[name] for name in names if responses))
             yield [UNKNOWN if value is None else value for value in values]

@@ -14,7 +14,8 @@ from boolab.errors import SettingError, nearest
 from boolab.frames.runs import by_columns, taken_name
 from boolab.harness.policy import Policy
 from boolab.rules.detector import Detector
-from boolab.rules.stop import NO_RULE, StopRule
+from boolab.rules.function_rule import AnyRule, as_rules
+from boolab.rules.stop import StopRule
 
 _MAX_NAMED: Final = 12  # agents in a message
 _RESULT_COLUMNS: Final = {
@@ -89,7 +90,7 @@ class Question:
 
 
 def question_of(
-    rules: Sequence[StopRule] | StopRule | None,
+    rules: Sequence[AnyRule] | AnyRule | None,
     grid: Grid | None,
     scope: Scope,
     policy: str | Policy | None,
@@ -116,13 +117,8 @@ def question_of(
     return question
 
 
-def listed_rules(rules: Iterable[StopRule] | StopRule | None) -> list[StopRule]:
-    """A rule, or rules, as a list; `SettingError` if one is not a rule."""
-    single = isinstance(rules, StopRule | str) or callable(rules)
-    listed: list[Any] = [rules] if single else list(rules) if isinstance(rules, Iterable) else []
-    for rule in listed:
-        if not isinstance(rule, StopRule):
-            hint = f"; {NO_RULE}" if callable(rule) else ""
-            msg = f"rules: {rule!r} is not a stop rule: expected such as bl.max_steps(20) | bl.tool_budget(50){hint}"
-            raise SettingError(msg)
-    return listed
+def listed_rules(rules: Iterable[AnyRule] | AnyRule | None) -> list[StopRule]:
+    """A rule or a function of the run so far, or several, as a list of rules; `SettingError` if one is neither."""
+    single = isinstance(rules, StopRule | str) or not isinstance(rules, Iterable)
+    listed: list[Any] = [] if rules is None else [rules] if single else list(rules)  # type: ignore[arg-type]
+    return as_rules(listed, "rules")

@@ -19,7 +19,8 @@ from boolab.harness.compaction import Compaction
 from boolab.harness.policy import Policy
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.models.base import Model
-from boolab.rules.stop import NO_RULE, StopRule
+from boolab.rules.function_rule import AnyRule, as_rules, is_function
+from boolab.rules.stop import StopRule
 from boolab.tools.tool import ToolSpec, as_tool, as_tools, open_tool
 from boolab.tools.workspace import BUILT_IN, pause_tools, workspace_tools
 from boolab.worlds.protocol import World
@@ -59,14 +60,14 @@ class BranchOptions(TypedDict, total=False):
     tools: Tools | None
     root: str | Path | None
     policy: Policy | str | None
-    stop: StopRule | None
+    stop: AnyRule | None
     score: Score | None
     synthesis: Synthesis | None
     abort: Abort | None
     on_event: OnEvent | None
     clock: Clock | None
     seed: int | None
-    shadow: Sequence[StopRule]
+    shadow: Sequence[AnyRule]
     ask: Ask | None
     inbox: Inbox | None
     compaction: Compaction | None
@@ -87,14 +88,14 @@ class Setup(NamedTuple):
     tools: Sequence[ToolSpec | Callable[..., Any]] = ()
     root: str | Path | None = None
     policy: Policy | str | None = None
-    stop: StopRule | None = None
+    stop: AnyRule | None = None
     score: Score | None = None
     synthesis: Synthesis | None = None
     abort: Abort | None = None
     on_event: OnEvent | None = None
     clock: Clock | None = None
     seed: int | None = None
-    shadow: Sequence[StopRule] = ()
+    shadow: Sequence[AnyRule] = ()
     ask: Ask | None = None
     inbox: Inbox | None = None
     compaction: Compaction | None = None
@@ -111,7 +112,11 @@ class Setup(NamedTuple):
 
 def _is_rules(value: object) -> bool:
     rules = value if isinstance(value, Sequence) and not isinstance(value, str) else (None,)
-    return all(isinstance(rule, StopRule) for rule in rules)
+    return all(map(_is_rule, rules))
+
+
+def _is_rule(value: object) -> bool:
+    return isinstance(value, StopRule) or is_function(value)
 
 
 def _is_seed(value: object) -> bool:
@@ -125,7 +130,7 @@ def _is_plain_function(value: object) -> bool:
 _ACCEPTED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "agent": (lambda value: isinstance(value, Agent), "a bl.Agent, such as load_agents(path)['explorer']"),
     "abort": (lambda value: isinstance(value, Abort), "a bl.Abort"),
-    "stop": (lambda value: isinstance(value, StopRule), f"a stop rule, such as bl.max_steps(20) ({NO_RULE})"),
+    "stop": (_is_rule, "a stop rule, such as bl.max_steps(20), or a function of the run so far"),
     "shadow": (_is_rules, "a list of stop rules, such as [bl.max_steps(20)]"),
     "inbox": (lambda value: isinstance(value, Inbox), "a bl.Inbox"),
     "compaction": (lambda value: isinstance(value, Compaction), "a bl.Compaction"),
@@ -161,6 +166,13 @@ def check_setup(setup: Setup) -> None:
     if setup.world is not None and setup.root is not None:
         msg = "root= and world= both name the folder that the tools work in: leave root out"
         raise SettingError(msg)
+
+
+def rules_of(setup: Setup) -> tuple[StopRule | None, list[StopRule]]:
+    """The rule that stops the run, and those in shadow, also of functions; `SettingError` if two have one name."""
+    stop = [] if setup.stop is None else [setup.stop]
+    rules = as_rules([*stop, *setup.shadow], "stop and shadow")
+    return (rules[0] if stop else None), rules[len(stop) :]
 
 
 def model_of(setup: Setup, agent: Agent) -> Model:

@@ -13,7 +13,7 @@ from boolab.agents.agent import NO_AGENT, Agent, policy_of
 from boolab.core.types import Stop
 from boolab.engine.abort import Abort
 from boolab.engine.inbox import Inbox
-from boolab.engine.options import Setup, check_setup, model_of, offered_tools
+from boolab.engine.options import Setup, check_setup, model_of, offered_tools, rules_of
 from boolab.harness.compaction import Compaction
 from boolab.harness.policy import Policy
 from boolab.models.base import Model
@@ -156,6 +156,7 @@ def plan_of(options: Setup) -> TurnPlan:
         ('max_steps(5) | doom_loop(3, ordered) | tool_budget(50)', False)
     """
     check_setup(options)
+    stop, in_shadow = rules_of(options)
     agent = options.agent if options.agent is not None else NO_AGENT
     model, policy = model_of(options, agent), policy_of(agent, options.policy)
     tools = offered_tools(options)
@@ -166,8 +167,8 @@ def plan_of(options: Setup) -> TurnPlan:
     if own and not text_only:
         limits, guards = _policy_limits(policy, settings), policy.detectors.guards
     else:
-        limits, guards = _limits({}, options.stop, None, None), ()
-    shadow = (*options.shadow, *(g.at(at) for g in guards for at, action in g.ladder if action == "shadow"))
+        limits, guards = _limits({}, stop, None, None), ()
+    shadow = (*in_shadow, *(g.at(at) for g in guards for at, action in g.ladder if action == "shadow"))
     call_guards = tuple(guard for guard in guards if guard.check == "call")
     response_guards = tuple(guard for guard in guards if guard.check == "response")
     boundary_guards = tuple(guard for guard in guards if guard.check == "boundary" and guard.intervenes)

@@ -44,7 +44,7 @@ from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
 from boolab.models.base import Model
 from boolab.rules.counters import Progress
-from boolab.rules.stop import StopRule
+from boolab.rules.function_rule import AnyRule
 from boolab.worlds.protocol import World
 
 BLOCKED_S: Final = 1.0
@@ -71,14 +71,14 @@ async def run(
     tools: Tools | None = None,
     root: str | Path | None = None,
     policy: Policy | str | None = None,
-    stop: StopRule | None = None,
+    stop: AnyRule | None = None,
     score: Score | None = None,
     synthesis: Synthesis | None = None,
     abort: Abort | None = None,
     on_event: OnEvent | None = None,
     clock: Clock | None = None,
     seed: int | None = None,
-    shadow: Sequence[StopRule] = (),
+    shadow: Sequence[AnyRule] = (),
     ask: Ask | None = None,
     inbox: Inbox | None = None,
     compaction: Compaction | None = None,
@@ -93,7 +93,8 @@ async def run(
         tools: Tools, or plain functions, that the agent's tool names may mean; an agent that lists none gets them all.
         root: The folder of the built-in read-only tools `list_files`, `read_file` and `search_text`.
         policy: A policy or the name of a preset; wins over the agent's own.
-        stop: A stop rule in place of the policy's cap, budget, detector and ceiling.
+        stop: A stop rule in place of the policy's cap, budget, detector and ceiling; or a function, as `boolab bench`
+            takes it: of `prefix.steps`, the steps of the turn, to True (stop) or False.
         score: Called with the record; what it returns becomes `success`.
         synthesis: Called with the calls and results of each step; a text that it returns ends the turn.
         abort: A switch to stop the run from outside.

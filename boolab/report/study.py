@@ -43,6 +43,7 @@ MAX_GROUPS: Final = 6
 UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
 """By what is to be saved, what it is called."""
 _STOPPED: Final = ("truncated", "not_identified")
+_AMOUNTS: Final = ("tokens", "cost_usd")
 
 
 MAX_COMBINATIONS: Final = 20_000
@@ -612,7 +613,7 @@ def _aggregate(
         some = _with_settings(runs, question.by, every)
         table = counterfactual(some, grid=grid, by=question.groups, aggregate=True, **question.how)
         by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
-        parts.append(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY)))
+        parts.append(_known_amounts(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))))
     if len(parts) == 1:
         return parts[0]
     table = pd.concat(parts, ignore_index=True)
@@ -622,6 +623,13 @@ def _aggregate(
     order = {key: place for place, key in enumerate(dict.fromkeys(_keys(every, question.by)))}
     places = np.argsort([order.get(key, len(order)) for key in keys], kind="stable")
     return table.iloc[places].reset_index(drop=True)
+
+
+def _known_amounts(table: pd.DataFrame) -> pd.DataFrame:
+    """The sums, without tokens and costs where no step is on record: what such runs took is not known."""
+    none = table["steps"] + table["saved_steps"] == 0
+    names = [str(name) for name in table if str(name).removeprefix("saved_").startswith(_AMOUNTS)]
+    return table.assign(**{name: table[name].mask(none) for name in names}) if none.any() else table
 
 
 def _known(value: SupportsInt) -> int | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeAlias, get_args
 
-from boolab.core.types import Response, StopReason
+from boolab.core.types import Response, Step, StopReason
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
 from boolab.rules.call_identity import ObservedCall
@@ -117,6 +117,7 @@ def check_detector(detector: object) -> None:
 Fold: TypeAlias = Callable[[State, ObservedCall], tuple[State, int | None]]
 Close: TypeAlias = Callable[[State, Response], tuple[State, int | None]]
 Compact: TypeAlias = Callable[[State, int | None], State]
+Extend: TypeAlias = Callable[[State, Step], tuple[State, int]]
 
 
 def closing(detector: Detector) -> Close | None:
@@ -127,6 +128,11 @@ def closing(detector: Detector) -> Close | None:
 def compacting(detector: Detector) -> Compact | None:
     """The `compact` of a detector; None if compactions of the history do not matter to it."""
     return getattr(detector, "compact", None)
+
+
+def extending(detector: Detector) -> Extend | None:
+    """The `extend` of a detector, which is given whole steps; None if it has none."""
+    return getattr(detector, "extend", None)
 
 
 def named_tools(detectors: Iterable[object]) -> dict[str, str | None]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 
-from boolab.core.types import Response, ToolCall, ToolResult
+from boolab.core.types import Response, Step, ToolCall, ToolResult
 from boolab.rules.call_identity import ObservedCall
-from boolab.rules.detector import Close, Compact, Detector, Fold, closing, compacting
+from boolab.rules.detector import Close, Compact, Detector, Extend, Fold, closing, compacting, extending
 
 
 class Watch:
@@ -26,12 +26,13 @@ class Watch:
         {'repeat_streak:canonical': 2}
     """
 
-    __slots__ = ("_closes", "_compacts", "_folds", "_of_steps", "_states", "_step")
+    __slots__ = ("_closes", "_compacts", "_extends", "_folds", "_of_steps", "_states", "_step")
 
     def __init__(self, detectors: Sequence[Detector] = ()) -> None:
         self._folds: list[tuple[int, str, Fold]] = []
         self._closes: list[tuple[int, str, Close]] = []
         self._compacts: list[tuple[int, Compact]] = []
+        self._extends: list[tuple[int, str, Extend]] = []
         self._of_steps: list[tuple[int, str, Close]] = []
         self._states = [detector.start for detector in detectors]
         self._step = 0
@@ -40,6 +41,8 @@ class Watch:
             self._folds.append((i, name, detector.fold))
             if (compact := compacting(detector)) is not None:
                 self._compacts.append((i, compact))
+            if (extend := extending(detector)) is not None:
+                self._extends.append((i, name, extend))
             if close is not None:
                 self._closes.append((i, name, close))
                 if getattr(detector, "of_steps", False):
@@ -59,7 +62,11 @@ class Watch:
             self._states[i] = compact(self._states[i], times)
 
     def complete(
-        self, response: Response, results: Sequence[ToolResult | None], counts: MutableMapping[str, int | None]
+        self,
+        response: Response,
+        results: Sequence[ToolResult | None],
+        counts: MutableMapping[str, int | None],
+        step: Step | None = None,
     ) -> int:
         """Count one completed step. A call without a result was dropped and counts nowhere.
 
@@ -67,6 +74,7 @@ class Watch:
             response: The response of the model.
             results: The results of its calls, in order.
             counts: Takes each detector's count, by its name.
+            step: The step on record, for detectors that read it whole.
 
         Returns:
             How many calls have a result.
@@ -84,6 +92,9 @@ class Watch:
                         states[i], counts[name] = fold(states[i], observed)
             for i, name, close in self._closes:
                 states[i], counts[name] = close(states[i], response)
+            for i, name, extend in self._extends:
+                whole = step or Step(self._step, 1, None, None, None, response, tuple(results))
+                states[i], counts[name] = extend(states[i], whole)
         return len(results) - results.count(None)
 
     def after(self, response: Response) -> dict[str, int | None]:

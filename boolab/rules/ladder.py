@@ -150,7 +150,7 @@ class LadderState:
         counters, opened = self.counters, self.opened_ms
         counters["steps"] += 1  # type: ignore[operator] # always known
         counters["elapsed"] = None if start is None or took is None or opened is None else start + took - opened
-        counters.charge(response.usage, self._bank.complete(response, results, counters))
+        counters.charge(response.usage, self._bank.complete(response, results, counters, step))
         if self._at_call:
             self._last_tool = response.tool_calls[-1].name if response.tool_calls else None
         for guard, name in self._at_boundary:

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from boolab.core.types import Stop, StopReason
 from boolab.errors import SettingError, UnknownCounter
@@ -53,13 +53,6 @@ OnUnknown: TypeAlias = Literal["error", "ignore"]
 
 MAX_DEPTH = 100
 """How deep `|` and `&` may be nested in one another."""
-
-
-NO_RULE: Final = (
-    "a function of a run's beginning can be judged by boolab bench, and becomes a rule as a detector: see "
-    "docs/howto/write_a_detector.md"
-)
-"""What to do with a function in the place of a rule."""
 
 
 class StopRule:

@@ -160,6 +160,20 @@ def test_a_setting_of_groups_may_be_missing_without_labels(logs: list[str]) -> N
             assert found["n_positive"].notna().all()
 
 
+@pytest.mark.parametrize("success", [True, None])
+def test_costs_of_runs_without_steps_are_unknown(
+    success: bool | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = replace(bl.run_sync(None, "Hi", model=bl.ScriptedModel(["Hi."])), steps=(), success=success)
+    bl.save_runs(run, tmp_path / "log.jsonl")
+    assert main(["whatif", str(tmp_path / "log.jsonl")]) == 0
+    assert "$0.00" not in capsys.readouterr().out
+    assert main(["whatif", str(tmp_path / "log.jsonl"), "--json"]) == 0
+    assert not re.search(r'(cost_usd|tokens)\w*": [0-9]', capsys.readouterr().out)
+    study = study_of([str(tmp_path / "log.jsonl")], Question())
+    assert "$0.00" not in page_of(study)
+
+
 def test_a_group_without_steps_is_left_out_beside_labels() -> None:
     run = bl.run_sync(None, "Hi", model=bl.ScriptedModel(["Hi."]))
     runs = [replace(run, agent="a", success=True), replace(run, agent="b", run_id="b", steps=())]

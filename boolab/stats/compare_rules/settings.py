@@ -10,12 +10,14 @@ from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.rule_matrix import Rule
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
+from boolab.rules.function_rule import AnyRule, as_rules, is_function
 from boolab.rules.stop import StopRule
 
 Rules: TypeAlias = (
-    StopRule | Iterable[Rule] | Mapping[str, Iterable[Any]] | Mapping[Callable[..., StopRule], Iterable[Any]]
+    AnyRule | Iterable[AnyRule | None] | Mapping[str, Iterable[Any]] | Mapping[Callable[..., StopRule], Iterable[Any]]
 )
-"""Rules; or values by axis, of which all combinations are settings; or thresholds by the function of a rule."""
+"""Rules, or functions of the run so far; or values by axis, of which all combinations are settings; or thresholds by
+the function of a rule."""
 Choice: TypeAlias = StopRule | Mapping[str, Any] | None
 """A rule; or a value by axis, such as {"max_steps": 20}; or None for no limit."""
 
@@ -35,10 +37,12 @@ def listed_settings(given: Rules, name: str = "rules") -> Settings:
     if isinstance(given, Mapping):
         made = _of_mapping(given, name)
     else:
-        rules: object = [given] if isinstance(given, StopRule) else given
+        rules: object = [given] if isinstance(given, StopRule) or is_function(given) else given
         if isinstance(rules, str) or not isinstance(rules, Iterable):
             raise _not_known(name, given)
-        made = Settings(tuple(rules))
+        listed = [*rules]
+        of_functions = iter(as_rules(filter(is_function, listed), name))
+        made = Settings(tuple(next(of_functions) if is_function(one) else one for one in listed))
     for rule in made.rules:
         if rule is not None and not isinstance(rule, StopRule):
             raise _not_known(name, rule)

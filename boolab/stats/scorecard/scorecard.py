@@ -22,9 +22,10 @@ from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
+from boolab.rules.function_rule import AnyRule
 from boolab.rules.learned.models import BILLION
 from boolab.rules.learned.rule import LearnedRule
-from boolab.rules.stop import StopRule, Threshold
+from boolab.rules.stop import Threshold
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.scorecard.alarms import NOT_REPORTED, watches_repeats
@@ -77,7 +78,7 @@ _DETECTED: Final = ("doom_loop", "error_streak", "stuck")
 
 def scorecard(
     runs: Recorded,
-    rules: StopRule | Iterable[StopRule],
+    rules: AnyRule | Iterable[AnyRule],
     *,
     positive: Positive | None = None,
     by: str | Sequence[str] | None = None,
@@ -99,7 +100,7 @@ def scorecard(
     Args:
         runs: A run, or runs; or a table with a row for each step, as `recording_df` makes it, or the path of one
             (`.parquet`, `.jsonl`, or a folder of them), or of a store.
-        rules: Stop rules, a row for each.
+        rules: Stop rules, or functions of `prefix.steps` (see `counterfactual`), a row for each.
         positive: What is to be found, if not failure: the name of a setting that holds it (an entry of `Run.settings`),
             a mapping or Series from run ids, or a callable that takes a run. True, False, or None for unknown; runs
             that a mapping does not name, or that lack the setting, are unknown. Of a table, a column or a mapping.

@@ -12,11 +12,12 @@ import traitlets
 
 from boolab.core.text import NO_NAME, count, shorten
 from boolab.core.types import Run
+from boolab.counterfactuals.question import listed_rules
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs, one_run
 from boolab.harness.policy import Policy
 from boolab.io.checks import is_whole
-from boolab.rules.stop import StopRule
+from boolab.rules.function_rule import AnyRule
 from boolab.store.connection import begins_as_sqlite
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import View
@@ -38,7 +39,7 @@ class Replay(View, module="replay"):
         step: The step that is shown first, from 1.
         policies: Policies, or names of presets, whose stops are marked beside the run's own; by default those of
             `boolab.widgets.replay.what_if_marks.DEFAULT_POLICIES`.
-        rules: Stop rules whose stops are marked, such as `bl.doom_loop(3)`.
+        rules: Stop rules, or functions of the run so far, whose stops are marked, such as `bl.doom_loop(3)`.
         runs: Runs among which there are subagents of this one that it does not hold itself, as those of logs, which are
             linked by their `parent_run_id`. The run itself may be among them.
 
@@ -74,12 +75,12 @@ class Replay(View, module="replay"):
         *,
         step: int = 1,
         policies: Sequence[str | Policy] | None = None,
-        rules: Sequence[StopRule] | StopRule = (),
+        rules: Sequence[AnyRule] | AnyRule = (),
         runs: Runs = (),
     ) -> None:
         self._run = one_run(run, "Replay")
         _check_step(self._run, step)
-        marked = [rules] if isinstance(rules, StopRule) else list(rules)
+        marked = listed_rules(rules)
         self._replayed = replay_data(self._run, policies, marked, as_runs(runs))
         if isinstance(run, str | Path) and begins_as_sqlite(run):
             self._replayed["code"] = code_of(self._run, run)
