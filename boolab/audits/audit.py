@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import pandas as pd
 
@@ -145,7 +145,8 @@ def audit(
         >>> print(found.sentences[0])
         1 of 1 run went beyond a limit that was set: the largest count is 5 model responses under max_steps 3.
     """
-    listed: Any = logs if isinstance(logs, str | Path | Run) else list(logs)
+    several = isinstance(logs, Iterable) and not isinstance(logs, str | Path | Mapping)
+    listed: Any = logs if not several or hasattr(logs, "columns") else [*cast("Iterable[Any]", logs)]
     named = isinstance(listed, str | Path) or (
         isinstance(listed, list) and listed and isinstance(listed[0], str | Path)
     )

@@ -74,7 +74,7 @@ def ledger_of_frame(
     """
     check_scope(scope)
     watched = tuple(dict.fromkeys(detectors))
-    _check_columns(frame)
+    check_columns(frame)
     codes, ids = pd.factorize(frame["run_id"])
     starts = np.flatnonzero(np.diff(codes, prepend=-1)) if len(codes) else np.zeros(0, dtype=np.int64)
     if len(starts) != len(ids):
@@ -165,7 +165,7 @@ def _answered(frame: pd.DataFrame, final: Ints, first: Ints, cut: Flags) -> Ints
     return answered
 
 
-def _check_columns(frame: pd.DataFrame) -> None:
+def check_columns(frame: pd.DataFrame) -> None:
     """Raise `SettingError` if a frame lacks a required column, or a value in one."""
     if "run_id" in frame and "step" not in frame and frame["run_id"].is_unique:
         msg = (

@@ -31,12 +31,7 @@ def as_runs(runs: Runs) -> list[Run]:
         StoreError: if a store cannot be read.
         RunFormatError: if there are no logs at a path.
     """
-    listed = list(each_run(runs))
-    unchecked: list[object] = [*listed]
-    for run in unchecked:
-        if not isinstance(run, Run):
-            raise _no_run(run)
-    return listed
+    return list(each_run(runs))
 
 
 _APART: Final = frozenset({"success", "scores", "subagents", "log_id", "path", "continuation"})
@@ -108,21 +103,41 @@ def with_subagents(runs: Runs) -> list[Run]:
     return list(each_with_subagents(run for run in given if run.run_id not in below))
 
 
-def one_run(runs: Runs, what: str) -> Run:
+def one_run(runs: Runs, what: str, how: str = "bl.{}(bl.load_runs(path)[0])") -> Run:
     """The one run that there is; a `SettingError`, which names several, if there is not one. `what` takes it."""
     listed = as_runs(runs)
     if len(listed) != 1:
-        ids = f": {first_of([repr(run.run_id) for run in listed], _NAMED)}" if listed else ""
-        raise SettingError(
-            f"{what} takes one run, not {len(listed):,}{ids}; choose one, as in bl.{what}(bl.load_runs(path)[0])"
-        )
+        raise SettingError(f"{what} takes one run, not {_shown(listed)}; choose one, as in {how.format(what)}")
     return listed[0]
+
+
+def two_runs(runs: Runs, what: str) -> tuple[Run, Run]:
+    """The two runs that there are; a `SettingError`, which names them, if there are not two. `what` takes them."""
+    listed = as_runs(runs)
+    if len(listed) != 2:  # noqa: PLR2004
+        raise SettingError(
+            f"{what} takes two runs, not {_shown(listed)}; choose two, as in bl.{what}(runs[0], runs[1])"
+        )
+    return listed[0], listed[1]
+
+
+def _shown(listed: Sequence[Run]) -> str:
+    """How many runs there are, and the ids of the first."""
+    ids = f": {first_of([repr(run.run_id) for run in listed], _NAMED)}" if listed else ""
+    return f"{len(listed):,}{ids}"
+
+
+_OF_TABLES: Final = (
+    ": a table lacks the calls of its steps. Pass the runs that it was made of, or make runs of a table that has them: "
+    "bl.runs_from_table(table, run=..., step=..., tool=..., arguments=..., success=..., tokens=...), each the name of "
+    "a column"
+)
 
 
 def _no_run(value: object) -> TypeError:
     hint = forgot_await(value)
     if hasattr(value, "columns"):
-        hint = ": bl.runs_from_table makes runs of a table with a row for each step"
+        hint = _OF_TABLES
     elif isinstance(value, str | Path | dict | list):
         hint = ": bl.load_runs reads paths, and messages in memory"
     return TypeError(f"expected a Run or runs, not {type(value).__name__}{hint}")
@@ -142,7 +157,13 @@ def each_run(runs: Runs) -> Iterable[Run]:
         return _runs_at(runs)
     if isinstance(runs, Coroutine | Mapping) or hasattr(runs, "columns") or not isinstance(runs, Iterable):
         raise _no_run(runs)
-    return runs
+    return map(_checked, runs)
+
+
+def _checked(run: object) -> Run:
+    if not isinstance(run, Run):
+        raise _no_run(run)
+    return run
 
 
 def taken_name(key: str, what: str = "result") -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SOURCE: Final = "table"
+TURN: Final = "turn"
+"""The argument whose column has to be named."""
 TABLES: Final = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 """The ends of the names of tables in text."""
 SUFFIXES: Final = (*TABLES, ".parquet")
@@ -43,6 +45,7 @@ def runs_from_table(
     *,
     run: str = "run_id",
     step: str | None = None,
+    turn: str | None = None,
     tool: str | None = None,
     arguments: str | None = None,
     result: str | None = None,
@@ -64,13 +67,16 @@ def runs_from_table(
     """Make runs of a table with a row for each step, or for each call.
 
     Each argument names a column. Where it is left out, it is the column of the argument's own name, if there is one; of
-    `cost` also `cost_usd`. What has no column, or no value, is unknown.
+    `cost` also `cost_usd`; `turn` has to be named. What has no column, or no value, is unknown.
 
     Args:
         table: A DataFrame, or the path of a CSV, TSV or Parquet file.
         run: The run's id. The rows of a run need not stand together.
         step: The number of the step within its run, from 0 or 1. Rows with one number are the calls of one step, and
             stand together. Without such a column, each row is a step, in the order of the rows.
+        turn: The number of the step's turn, from 0 or 1, where a run is a session with several messages of the user:
+            each new number opens one. It has to be named, as many tables call their steps turns; where it is not, a run
+            is one turn.
         tool: The name of the tool that is called; missing in a step without a call.
         arguments: The arguments of the call: JSON text, another text, or a mapping.
         result: The text of the call's result.
@@ -113,7 +119,7 @@ def runs_from_table(
         [('a', 3, 2, True), ('b', 1, 1, False)]
     """
     named = {
-        "run": run, "step": step, "tool": tool, "arguments": arguments, "result": result, "error": error,
+        "run": run, "step": step, "turn": turn, "tool": tool, "arguments": arguments, "result": result, "error": error,
         "success": success, "tokens": tokens, "input_tokens": input_tokens, "output_tokens": output_tokens,
         "cost": cost, "time": time, "duration": duration, "text": text, "task": task, "agent": agent, "model": model,
         "censored": censored,
@@ -186,7 +192,9 @@ def _columns(frame: pd.DataFrame, named: Mapping[str, str | None]) -> dict[str, 
     """The columns that are there, by argument."""
     _check_there(frame, {name: column for name, column in named.items() if column is not None})
     own = {name: "cost_usd" if name == "cost" and name not in frame else name for name in named}
-    columns = {name: own[name] if column is None else column for name, column in named.items()}
+    columns = {
+        name: own[name] if column is None else column for name, column in named.items() if column or name != TURN
+    }
     return {name: column for name, column in columns.items() if column in frame}
 
 
@@ -225,7 +233,14 @@ class _TableRun:
         task, agent = (self._text_of(self.rows, name) for name in ("task", "agent"))
         if task:
             builder.add_message("user", task, opens_turn=True)
+        turn: int | None = None
         for rows in self._steps():
+            number: int | None = self._one(rows, "turn", self._turn_number, "a step")
+            if number is not None and turn is not None and number != turn:
+                if number < turn:
+                    raise self._refused(rows[0], "turn", f"{turn} or more, as the step before it has {turn}")
+                builder.open_turn()
+            turn = turn if number is None else number
             self._add_step(builder, rows)
         success = self._one(self.rows, "success", self._flag, "a run")
         censored = self._one(self.rows, "censored", self._flag, "a run")
@@ -261,9 +276,15 @@ class _TableRun:
         return [rows for _, rows in groups]
 
     def _step_number(self, row: Row) -> int:
-        number = self._number(row["step"], row, "step")
+        return self._whole_number(row, "step")
+
+    def _turn_number(self, _: Cell, row: Row, name: str) -> int:
+        return self._whole_number(row, name)
+
+    def _whole_number(self, row: Row, name: str) -> int:
+        number = self._number(row[name], row, name)
         if number is None or not number.is_integer():
-            raise self._refused(row, "step", "a whole number from 0 on")
+            raise self._refused(row, name, "a whole number from 0 on")
         return int(number)
 
     def _add_step(self, builder: RunBuilder, rows: Sequence[Row]) -> None:

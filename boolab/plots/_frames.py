@@ -16,6 +16,7 @@ from boolab.errors import SettingError, near
 from boolab.frames.data_set import SET, set_of
 from boolab.frames.dtypes import NO_LIMIT, Cells, well_formed
 from boolab.frames.runs import Runs
+from boolab.frames.tables import runs_df
 from boolab.io.checks import is_whole, repr_of
 from boolab.plots.palette import STOP_LOOKS, UNKNOWN, Look
 from boolab.stats.finding import Finding
@@ -58,11 +59,26 @@ def table_of(
 ) -> pd.DataFrame:
     """The frame that was given, or the one that `make` makes of runs; checked, and with an index of its own."""
     frame = data if isinstance(data, pd.DataFrame) else make(data)
-    check_columns(frame, needed, f"{make.__name__} makes, or runs")
+    if make is runs_df and is_of_steps(frame):
+        frame = _rows_of_runs(frame)
+    others = "; bl.runs_from_table(frame, run=..., step=..., tool=...) makes runs of other tables"
+    check_columns(frame, needed, f"{make.__name__} makes, or runs{others}")
     for name in by:
         if name not in frame and len(frame):
             raise SettingError(f"by={name!r}: there is no such column{near(name, [*frame.columns], 'columns')}")
     return frame.reset_index(drop=True)
+
+
+def is_of_steps(frame: pd.DataFrame) -> bool:
+    """Whether a frame has a row for each step, as `recording_df` makes it."""
+    return {"run_id", "step"} <= {*frame} and "n_steps" not in frame
+
+
+def _rows_of_runs(steps: pd.DataFrame) -> pd.DataFrame:
+    """A row for each run of a frame with a row for each step: its first, and the number of its steps."""
+    first = steps.drop_duplicates("run_id").drop(columns="step")
+    named = {name: first[name].replace("", pd.NA) for name in ("agent", "model", "task") if name in first}
+    return first.assign(n_steps=first["run_id"].map(steps.groupby("run_id")["step"].count()), **named)
 
 
 def check_columns(frame: pd.DataFrame, needed: Iterable[str], like: str) -> None:

@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 
 from boolab.core.text import all_of, count, shorten, whole_percent
 from boolab.errors import SettingError
-from boolab.frames.runs import Runs
 from boolab.plots import palette, style
-from boolab.plots._frames import Data, after_set, floats, frame_of
+from boolab.plots._frames import Data, after_set, floats, frame_of, is_of_steps
 from boolab.plots._grid import UNITS, by_group
 from boolab.plots._labels import Line, label_lines, stairs
 from boolab.plots._panels import MAX_PANELS, draw_panels
@@ -70,7 +69,8 @@ def plot_survival(
         'Half of 4 runs end within 3 steps'
     """
     columns = [name for kind in _INCIDENCES for name in (kind, f"{kind}_low", f"{kind}_high")]
-    found = data if isinstance(data, pd.DataFrame) or hasattr(data, "frame") else _computed(data)
+    made = isinstance(data, pd.DataFrame) and not is_of_steps(data)
+    found = data if made or hasattr(data, "frame") else _computed(data)
     needed = [*_NEEDED, *(columns if incidence else ["survival", "low", "high"])]
     frame = frame_of(found, lambda other: other, needed, "survival")
     what = "turn" if f" {getattr(found, 'title', '')} ".find(" turn ") >= 0 else "run"  # only a finding has it
@@ -118,7 +118,7 @@ def plot_survival(
     return ax
 
 
-def _computed(runs: Runs) -> Finding:
+def _computed(runs: Data) -> Finding:
     from boolab.stats.survival import survival
 
     return survival(runs)

@@ -75,7 +75,7 @@ def survival(
     """How many steps, tool calls or tokens an agent takes until it ends, and how often that is a success.
 
     Args:
-        runs: Runs, or a frame with a row for each run, as `runs_df` makes it.
+        runs: Runs, or a frame: with a row for each run, as `runs_df` makes it, or for each step, as `recording_df`.
         of: What is counted: "steps", "tool_calls" or "tokens" (input and output, without a wrap-up).
         by: A column of `runs_df`, or several, to compare: an agent, a model, a swept setting, or `success`: how much
             longer failures are. A column that the result has itself is called `by_success` and so on there.

@@ -16,7 +16,8 @@ import pandas as pd
 from boolab.core.endings import terminated
 from boolab.core.run_tree import roots_of
 from boolab.core.text import NO_NAME, shorten
-from boolab.core.types import Run, Scope, Step
+from boolab.core.types import MICRO, Run, Scope, Step
+from boolab.counterfactuals.from_frame import check_columns
 from boolab.counterfactuals.scopes import check_scope, scopes_of
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing
@@ -81,7 +82,11 @@ def units_of(
     check_scope(scope)
     if isinstance(runs, pd.DataFrame):
         table = runs.reset_index(drop=True)
-        units = _units_of_frame(table, scopes_of(sources_of(table), scope))
+        scopes = scopes_of(sources_of(table), scope)
+        if {"run_id", "step"} <= {*table} and "n_steps" not in table:
+            units, table = _units_of_steps(table, scopes)
+        else:
+            units = _units_of_frame(table, scopes)
         units = units.drop(columns=[name for name in MEASURES if name not in measures])
         return _grouped(units, table, by)
     listed = as_runs(runs)
@@ -97,8 +102,12 @@ def units_of_table(table: pd.DataFrame, by: str | Sequence[str] | None = None) -
     """One row for each row of a table of runs of which only names are known: `by`, run_id, task and cluster."""
     task = table["task"] if "task" in table else [""] * len(table)
     units = pd.DataFrame({"run_id": cells(table["run_id"], TEXT), "task": cells(task, TEXT)}).fillna("")
-    named = table.assign(**{name: table[name].replace("", pd.NA) for name in ("agent", "model") if name in table})
-    return _grouped(units, named, by)
+    return _grouped(units, _without_blanks(table), by)
+
+
+def _without_blanks(table: pd.DataFrame) -> pd.DataFrame:
+    """The table, with agents and models that have no name missing, as in `runs_df`."""
+    return table.assign(**{name: table[name].replace("", pd.NA) for name in ("agent", "model") if name in table})
 
 
 def _grouped(units: pd.DataFrame, table: pd.DataFrame, by: str | Sequence[str] | None) -> pd.DataFrame:
@@ -250,7 +259,11 @@ def _units_of_run(run: Run, scope: str, measures: Collection[str]) -> Iterable[d
 def _units_of_frame(table: pd.DataFrame, scopes: Sequence[str]) -> pd.DataFrame:
     for name in ("n_steps", "stop_reason"):
         if name not in table:
-            msg = f"the frame has no column {name!r}: expected one like runs_df makes, or runs"
+            msg = (
+                f"the frame has no column {name!r}: expected runs, or a frame that bl.runs_df(runs) or "
+                "bl.recording_df(runs) makes; bl.runs_from_table(frame, run=..., step=..., tool=...) makes runs of a "
+                "table of steps with other columns"
+            )
             raise SettingError(msg)
     by_turn = np.array([scope == "turn" for scope in scopes], dtype=bool)
     if "n_turns" in table and bool((table["n_turns"] > 1).fillna(value=False)[by_turn].any()):
@@ -277,6 +290,54 @@ def _units_of_frame(table: pd.DataFrame, scopes: Sequence[str]) -> pd.DataFrame:
             "success": column("success", FLAG),
         }
     )
+
+
+def _units_of_steps(table: pd.DataFrame, scopes: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The units of a frame with a row for each step, as `recording_df` makes it, and the first row of each."""
+    check_columns(table)
+    order = np.lexsort((table["step"].fillna(0), table.groupby("run_id", sort=False).ngroup()))
+    table, by_turn = table.iloc[order].reset_index(drop=True), np.array([scope == "turn" for scope in scopes])[order]
+    if by_turn.any() and not {"turn", "final"} <= {*table}:
+        msg = 'the frame lacks the column turn or final, which separate turns: expected them, or scope="run"'
+        raise SettingError(msg)
+
+    def column(name: str, dtype: str, default: object = None) -> pd.Series[Any]:
+        return pd.Series(cells(table[name] if name in table else [default] * len(table), dtype))
+
+    turns = column("turn", INT, 1).fillna(1).where(pd.Series(by_turn), 1)
+    rows = pd.DataFrame({"run_id": column("run_id", TEXT), "turn": turns})
+    is_step = table["step"].notna()
+    tokens = column("input_tokens", INT) + column("output_tokens", INT)
+    for name, values in (("n_tool_calls", column("n_tool_calls", INT)), ("n_tokens", tokens),
+                         ("cost_usd", (column("cost_usd", FLOAT) * MICRO).round())):  # fmt: skip
+        rows[name] = values.where(is_step, 0)
+    groups = rows.groupby(["run_id", "turn"], sort=False, dropna=False)
+    place = groups.ngroup()
+    first, last = place.drop_duplicates().index, place.drop_duplicates(keep="last").sort_values().index
+    units = rows.loc[first, ["run_id", "turn"]].reset_index(drop=True)
+    sums = {name: groups[name].sum().array.copy() for name in ("n_tool_calls", "n_tokens", "cost_usd")}
+    for name, values in sums.items():
+        values[groups[name].count().to_numpy() < groups.size().to_numpy()] = pd.NA
+    sums["cost_usd"] = sums["cost_usd"] / MICRO
+    ends_run = ~units["run_id"].duplicated(keep="last")
+    whole = ~units["run_id"].duplicated(keep=False)
+    named = column("stop_reason", TEXT)[last].reset_index(drop=True)
+    final = column("final", FLAG, False)[last].reset_index(drop=True)  # noqa: FBT003 - a cell
+    ended = (~column("censored", FLAG)[last].reset_index(drop=True)).where(ends_run, final)
+    earlier = pd.Series(cells(np.where(final.fillna(value=False), "finished", INTERRUPTED), TEXT))
+    made = _typed(
+        {
+            "run_id": units["run_id"],
+            "turn": units["turn"],
+            "task": column("task", TEXT, "").fillna("")[first],
+            "n_steps": is_step.groupby(place).sum(),
+            **sums,
+            "ended": ended,
+            "stop_reason": named.where(ends_run, earlier),
+            "success": column("success", FLAG)[first].reset_index(drop=True).where(whole, pd.NA),
+        }
+    )
+    return made, _without_blanks(table.loc[first].reset_index(drop=True))
 
 
 def _typed(values: dict[str, Any]) -> pd.DataFrame:

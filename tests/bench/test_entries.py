@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import boolab as bl
-from boolab.bench.entries import About, Entry, FunctionEntry, Prefix, RuleEntry
+from boolab.bench.entries import About, Entry, FunctionEntry, RuleEntry
 from boolab.bench.first_stops import NEVER, RuleTables, Scoped
 from boolab.bench.judge import held_out_stops, judge
 from boolab.bench.load import entries_of
@@ -20,6 +20,7 @@ from boolab.bench.submission import Submission, as_json
 from boolab.bench.tracks import TRACKS, parts_of
 from boolab.core.types import Run, Step
 from boolab.errors import FileError, SettingError
+from boolab.rules.function_rule import Prefix
 from boolab.rules.stop import StopRule
 from tests.support.bench_cases import run_of, some_recordings
 
@@ -326,19 +327,3 @@ def test_entry_that_fails_does_not_end_the_others() -> None:
     assert [(name, type(error)) for name, error in failed] == [("f", KeyError)]
     with pytest.raises(KeyError):
         list(judge(entries, DATA))
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda rule: bl.scorecard(DATA.runs, [rule]),
-        lambda rule: bl.scorecard(DATA.runs, rule),
-        lambda rule: bl.counterfactual(DATA.runs, rules=[rule]),
-        lambda rule: bl.run_sync(None, "x", model=bl.ScriptedModel(["y"]), stop=rule),
-    ],
-)
-def test_function_in_place_of_a_rule_is_told_what_to_do(use: Any) -> None:
-    with pytest.raises((SettingError, TypeError), match=r"boolab bench, and becomes a rule as a detector: see docs/"):
-        use(lambda prefix: len(prefix.steps) > 3)
-    with pytest.raises((SettingError, TypeError), match="'doom_loop'"):
-        use("doom_loop")

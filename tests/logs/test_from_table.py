@@ -229,3 +229,19 @@ def test_errors_about_tables_name_the_function(tmp_path: Path) -> None:
     for use in uses:
         with pytest.raises((bl.SettingError, RunFormatError, TypeError), match="bl.runs_from_table"):
             use()
+
+
+def test_turns_of_a_table_are_those_of_its_sessions() -> None:
+    frame = steps(turn=[0, 0, None, 2, 2])
+    (run,) = bl.runs_from_table(frame, turn="turn")
+    assert [step.turn for step in run.steps] == [1, 1, 1, 2, 2]
+    assert bl.runs_df(run)["n_turns"].tolist() == [2]
+    caps = bl.counterfactual(run, grid={"max_steps": [2]}, scope="turn")
+    assert caps["saved_steps"].tolist() == [1]
+    (other,) = bl.runs_from_table(frame)  # a table may call its steps turns
+    assert {step.turn for step in other.steps} == {1}
+    for turns, words in (([2, 1], "column 'turn' is 1; expected 2 or more"), ([1, 1.5], "a whole number from 0 on")):
+        with pytest.raises(bl.SettingError, match=words):
+            bl.runs_from_table(steps(turn=turns), turn="turn")
+    with pytest.raises(bl.SettingError, match="is 1 in row 0 and 2 in row 1.*one value for a step"):
+        bl.runs_from_table(steps(step=[1, 1], turn=[1, 2]), turn="turn")

@@ -47,7 +47,7 @@ def test_representations_are_short() -> None:
         (lambda: RULE | 5, "expected stop rules"),  # type: ignore[operator]
         (lambda: 5 & RULE, "expected stop rules"),
         (lambda: (RULE & RULE) & 5, "expected stop rules"),  # type: ignore[operator]
-        (lambda: bl.Compare(RUNS), "Compare.list.: expected two runs"),  # type: ignore[arg-type]
+        (lambda: bl.Compare(RUNS), "Compare takes two runs, not 3"),
         (lambda: bl.Compare("boocode", "claudecode"), "did you mean 'claude_code'"),
         (lambda: bl.step_cap, "did you mean 'max_steps'"),  # type: ignore[attr-defined]
         (lambda: bl.recommend(RUNS, keep=1.0), "without these two"),

@@ -10,6 +10,7 @@ from typing import Literal
 from boolab.core.codec import dumps, run_fields
 from boolab.core.types import Response, Run, ToolCall, ToolResult
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 from boolab.io.files import read_file, user_path
 from boolab.models.base import Emit, LocalModel, Request
 from boolab.models.recorded.format import MAX_BYTES, read_recording
@@ -103,7 +104,7 @@ def _replay_of(recording: object, match: object) -> RunReplay | ReplayByOrder | 
             raise SettingError(msg)
         return RunReplay(recording)
     if not isinstance(recording, str | Path):
-        msg = f"{recording!r} is neither a Run nor the path of a recording"
+        msg = f"{repr_of(recording)} is neither a Run nor the path of a recording"
         raise SettingError(msg)
     read = read_recording(recording)
     return ReplayByOrder(read) if match == "order" else ReplayByRequest(read)

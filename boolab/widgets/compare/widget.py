@@ -12,9 +12,11 @@ from boolab.core.text import count
 from boolab.core.types import Run, Stop
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
+from boolab.frames.runs import Runs, one_run, two_runs
 from boolab.harness.compare import distinct_names
 from boolab.harness.policy import Policy
-from boolab.harness.presets import get_policy
+from boolab.harness.presets import get_policy, policies
+from boolab.logs.shipped import ATLAS
 from boolab.plots.timeline import plot_timeline
 from boolab.sweeps.divergence import Script, both_runs, run_script
 from boolab.tools.tool import ToolSpec
@@ -35,6 +37,8 @@ from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_OF_PATHS: Final = "/\\~*."
+"""Signs of paths and of sets that no name of a policy has."""
 MAX_DRAWN: Final = 1_500  # steps of a picture
 MAX_NAME: Final = 32  # characters of a task or an id that can be a name
 MAX_PART: Final = 12  # characters of an id that is longer: its first ones, or where these are the same its last ones
@@ -52,7 +56,8 @@ class Compare(OpensRuns):
     shows about that policy: the same steps, up to where it would have stopped.
 
     Args:
-        a: A run; a policy, or the name of a preset; or an agent.
+        a: A run, or where one is: a list with it, the path of a store or of logs, the name of a set; a policy, or the
+            name of a preset; or an agent. Without `b`, two runs, or where they are.
         b: The other one.
         script: What two policies or agents run: see `first_divergence`.
         agent: The agent that runs it under two policies; None for a bare model.
@@ -82,8 +87,8 @@ class Compare(OpensRuns):
 
     def __init__(
         self,
-        a: Run | str | Policy | Agent,
-        b: Run | str | Policy | Agent | None = None,
+        a: Runs | Policy | Agent,
+        b: Runs | Policy | Agent | None = None,
         *,
         script: Script | None = None,
         agent: Agent | None = None,
@@ -91,11 +96,7 @@ class Compare(OpensRuns):
         root: str | Path | None = None,
         task: str = "go",
     ) -> None:
-        given: object = a
-        if b is None or not isinstance(given, Run | str | Policy | Agent):
-            kind = "one run" if isinstance(given, Run) else type(given).__name__
-            msg = f"Compare({kind}): expected two runs, such as Compare(runs[0], runs[1]), two policies, or two agents"
-            raise SettingError(msg)
+        a, b = _pair(a, b)
         runs = [one for one in (a, b) if isinstance(one, Run)]
         if runs and script is not None:
             raise SettingError(f"Compare({_shown(a)}, {_shown(b)}): runs are compared as they are: leave script= out")
@@ -149,6 +150,28 @@ class Compare(OpensRuns):
 
     def _runs(self) -> dict[str, Part]:
         return replay_parts(self._by_id.values())
+
+
+def _pair(a: object, b: object) -> tuple[Run | str | Policy | Agent, Run | str | Policy | Agent]:
+    """Both sides: runs from wherever they are, policies and agents as they are given."""
+    if b is not None:
+        return _side(a), _side(b)
+    if isinstance(a, Run | Policy | Agent) or (isinstance(a, str) and not _is_place(a)):
+        kind = "one run" if isinstance(a, Run) else _shown(a)
+        msg = f"Compare({kind}): expected two runs, such as Compare(runs[0], runs[1]), two policies, or two agents"
+        raise SettingError(msg)
+    return two_runs(a, "Compare")  # type: ignore[arg-type] # it is checked there
+
+
+def _side(given: object) -> Run | str | Policy | Agent:
+    if isinstance(given, Run | Policy | Agent) or (isinstance(given, str) and not _is_place(given)):
+        return given
+    return one_run(given, "Compare", "bl.{}(bl.load_runs(path)[0], ...)")  # type: ignore[arg-type]
+
+
+def _is_place(text: str) -> bool:
+    """Whether a text is where runs are, and no name of a policy."""
+    return text not in policies and (text == ATLAS or any(sign in text for sign in _OF_PATHS) or Path(text).exists())
 
 
 def _shown(one: object) -> str:
