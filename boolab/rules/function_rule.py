@@ -42,7 +42,7 @@ it is not called for the run again. A number is a score: the threshold on it is 
 
 
 AnyRule: TypeAlias = StopRule | Callable[[Any], bool]
-"""A stop rule, or a function of the beginning of a run that says whether to stop it."""
+"""A stop rule, or a function of the beginning of a run that decides whether to stop it."""
 
 
 def as_rule(given: object, what: str) -> StopRule:
