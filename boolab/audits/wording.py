@@ -11,7 +11,8 @@ import pandas as pd
 
 from boolab.audits.declared import Declared
 from boolab.audits.verdicts import Row
-from boolab.core.text import clean, count, first_of, money, short_number, shorten
+from boolab.core.run_tree import roots_in
+from boolab.core.text import clean, count, first_of, money, runs_in_words, short_number, shorten
 from boolab.core.types import Run
 
 MAX_NAMES: Final = 5  # names in a sentence
@@ -31,7 +32,10 @@ class Words:
     def sentences(self) -> Iterator[str]:
         """The verdict, what it cost, and which limits matter."""
         if not self.rows:
-            whose = "this run" if len(self.runs) == 1 else f"these {count(len(self.runs), 'run')}"
+            below = roots_in(self.runs)
+            n_subagents = sum(root != place for place, root in enumerate(below))
+            size = runs_in_words(len(self.runs), None, n_subagents)
+            whose = "this run" if len(self.runs) == 1 else f"these {size}"
             yield f"No limit was declared for {whose}."
             yield 'You can name one: --limit max_steps=30, in Python limits={"max_steps": 30}.'
             return

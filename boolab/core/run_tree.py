@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from boolab.core.types import Run
 
@@ -236,6 +236,25 @@ def roots_in(runs: Sequence[Run]) -> list[int]:
     """For each of some runs the place of the run that its family began with: see `roots_of`."""
     ids, parents = [run.run_id for run in runs], [run.parent_run_id for run in runs]
     return roots_of(kin_of(ids, parents, {place: starts_of(run) for place, run in enumerate(runs)}).parent)
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def in_agent_order(keys: Sequence[_Key], is_main: Sequence[bool]) -> list[_Key]:
+    """The groups of runs, each once: main agents before subagents, then by the number of runs, then by name.
+
+    Args:
+        keys: The group of each run, such as its agent.
+        is_main: Whether each run is no subagent's.
+
+    Example:
+        >>> in_agent_order(["scout", "lead", "scout", "clerk", "lead", "boss"], [False, True, False, False, True, True])
+        ['lead', 'boss', 'scout', 'clerk']
+    """
+    mains = {key for key, main in zip(keys, is_main, strict=True) if main}
+    sizes = Counter(keys)
+    return sorted(sizes, key=lambda key: (key not in mains, -sizes[key], str(key)))
 
 
 def in_labelled_groups(groups: Sequence[Hashable], roots: Sequence[int], labelled: Sequence[bool]) -> list[bool]:

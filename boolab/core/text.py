@@ -411,3 +411,14 @@ def size(n: float) -> str:
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
         n /= _KILO
     return f"{n:.1f} GB"
+
+
+def runs_in_words(n_runs: int, n_turns: int | None = None, n_subagents: int = 0) -> str:
+    """How many runs there are, with their turns where these are counted, and how many are of subagents.
+
+    Example:
+        >>> runs_in_words(4, 6, 2)
+        '4 runs (6 turns), 2 of them of subagents'
+    """
+    turns = "" if n_turns is None else f" ({count(n_turns, 'turn')})"
+    return f"{count(n_runs, 'run')}{turns}" + (f", {n_subagents:,} of them of subagents" if n_subagents else "")

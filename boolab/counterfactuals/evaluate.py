@@ -146,7 +146,9 @@ def counterfactual(
         recorded, a run is not identified from the call on whose subagent is stopped, unknown from one whose subagent is
         not on record, and a subagent that would have been called after its parent's stop is truncated at step 0; the
         success of a family is its root's (see `boolab.counterfactuals.family_stops`). scope is "turn" or "run";
-        success_by is what a success is: a label, or, where no run has one, that the run ended by itself.
+        success_by is what a success is: a label, or, where no run has one, that the run ended by itself. It is decided
+        for all runs at once, also with `by` (`recommend` decides it for each group): where only some groups have
+        labels, call this for each group.
 
         With `aggregate`: the axes, n_runs, the number of runs by outcome and by stop reason, successes (the base of
         kept_lower and kept_upper), successes_censored (of them, those that are neither kept nor lost), and the sums of

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from boolab.core.endings import finished_unexecuted
-from boolab.core.text import clean, count, shorten
+from boolab.core.text import clean, count, runs_in_words, shorten
 from boolab.core.types import REDACTED, Step
 from boolab.frames.runs import turns_of
 from boolab.logs.load import FileRow
@@ -83,6 +83,12 @@ class Quality:
             "labelled": sum(run.success is not None for run in runs),
             "labelled_success": sum(run.success is True for run in runs),
         }
+
+    @property
+    def runs_in_words(self) -> str:
+        """How many runs there are, with their turns where these are counted, and how many are of subagents."""
+        turns = len(self.study.units) if any(unit.turn is not None for unit in self.study.units) else None
+        return runs_in_words(len(self.study.runs), turns, self.study.is_root.count(False))
 
     @cached_property
     def cut(self) -> list[int]:

@@ -218,9 +218,10 @@ class _Page:
         groups = sum(row.recommended for row in self.summary)
         if groups > 1 and self.study.group_noun != "agent":
             agents = f"{count(groups, self.study.group_noun)}, {agents}"
-        base = sum(row.successes for row in self.summary if row.recommended)
-        kept = f", {base:,} {self.study.success_noun(base)}" if self.summary else ""
-        what = f"{agents}{count(counts['runs'], 'run')}, {count(counts['steps'], 'step')}{kept}"
+        base, of = self.study.root_successes
+        among = f" of {count(of, self.study.noun)}" if self.study.has_families else ""
+        kept = f", {base:,} {self.study.success_noun(base)}{among}" if self.summary else ""
+        what = f"{agents}{self.quality.runs_in_words}, {count(counts['steps'], 'step')}{kept}"
         return f"{what}. To keep: {level(question.keep)} of future ones, with {level(question.confidence)} confidence"
 
     def _question(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.run_tree import in_labelled_groups, roots_in
+from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
 from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Identities, Run, Scope
 from boolab.counterfactuals.evaluate import counterfactual
@@ -177,14 +177,15 @@ class Study:
 
     @cached_property
     def makers(self) -> list[Maker]:
-        """The agents of these runs, those with most runs first."""
+        """The agents of these runs, in the order of `in_agent_order`."""
         counted: dict[tuple[str, str], list[int]] = {}
         for run in self.runs:
             sums = counted.setdefault((clean(run.source), clean(run.agent)), [0, 0, 0, 0])
             for place, more in enumerate((1, run.n_steps, run.success is True, run.success is not None)):
                 sums[place] += more
-        makers = [Maker(source, agent, *sums) for (source, agent), sums in counted.items()]
-        return sorted(makers, key=lambda maker: -maker.runs)
+        keys = [(clean(run.source), clean(run.agent)) for run in self.runs]
+        main = [run.parent_run_id is None for run in self.runs]
+        return [Maker(*key, *counted[key]) for key in in_agent_order(keys, main)]
 
     @cached_property
     def counted(self) -> list[Counted]:
@@ -250,10 +251,22 @@ class Study:
         """Of each run, the run that its family began with."""
         return roots_in(self.runs)
 
+    @cached_property
+    def is_root(self) -> list[bool]:
+        """Of each run, whether its family began with it."""
+        return [root == place for place, root in enumerate(self._roots)]
+
+    @cached_property
+    def root_successes(self) -> tuple[int, int]:
+        """The successes of the units that families began with, and the number of these units: those that count."""
+        rows = next(iter(self.margins.values()))
+        off = rows[rows[next(iter(self.margins))].isna()]
+        return int(off["successes"].sum()), sum(self.is_root[unit.of] for unit in self.units)
+
     @property
     def has_families(self) -> bool:
         """Whether some of the runs are of subagents that others of them started."""
-        return any(root != place for place, root in enumerate(self._roots))
+        return not all(self.is_root)
 
     @cached_property
     def tasks(self) -> list[str]:
@@ -322,10 +335,15 @@ class Study:
         if not by:
             yield "", frame, {str(k): v for k, v in rows[0].items()} if rows else {}
             return
+        found: dict[str, tuple[pd.DataFrame, Mapping[str, Any]]] = {}
         for values, part in frame.groupby(by, sort=False, dropna=False):
             names = values if isinstance(values, tuple) else (values,)
             mine = next((row for row in rows if all(_alike(row[k], v) for k, v in zip(by, names, strict=True))), {})
-            yield key_of(names), part, {str(k): v for k, v in mine.items()}
+            found[key_of(names)] = part, {str(k): v for k, v in mine.items()}
+        listed = [key_of([row[name] for name in by]) for row in rows]
+        order = {key: place for place, key in enumerate(listed)}
+        for key in sorted(found, key=lambda key: order.get(key, len(order))):
+            yield key, *found[key]
 
     @cached_property
     def run_keys(self) -> list[str]:

@@ -78,12 +78,14 @@ class SummaryRow(NamedTuple):
 def summary_rows(study: Study) -> list[SummaryRow]:
     """A row for each group; if there is one group only, then one for each of its limits by itself too.
 
-    Groups with a good trade come first, those without a recommendation last; of each, those that save most.
+    Main agents come before subagents. Of each, groups with a good trade come first, those without a recommendation
+    last; of each, those that save most, else in the order of `in_agent_order`.
     """
     rows = [_row(study, row) for row in study.found.frame.to_dict("records")]
     if len(rows) == 1:
         return [*rows, *_by_themselves(study, rows[0])]
-    return sorted(rows, key=lambda row: (not row.is_on, row.is_poor, -(row.saved_share or 0)))
+    mains = {key for key, run in zip(study.run_keys, study.runs, strict=True) if run.parent_run_id is None}
+    return sorted(rows, key=lambda row: (row.key not in mains, not row.is_on, row.is_poor, -(row.saved_share or 0)))
 
 
 def axes_of_rows(study: Study, rows: Sequence[SummaryRow]) -> list[str]:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
-import numpy as np
-
 from boolab.core.types import Step, StopReason
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
@@ -177,14 +175,15 @@ class FunctionAnswer:
         steps = (*steps, step)
         beginning: Any = _Beginning(self.label, steps)
         try:
-            answer: object = self.function(beginning)
+            answer: Any = self.function(beginning)
         except SettingError:
             raise
         except Exception as error:
             raise SettingError(f"{self.label} after step {step.index}: {type(error).__name__}: {error}") from error
-        if not isinstance(answer, bool | np.bool_):
+        answer = answer.item() if hasattr(answer, "item") else answer  # of NumPy
+        if not isinstance(answer, bool):
             hint = ""
-            if isinstance(answer, int | float | np.number):
+            if isinstance(answer, int | float):
                 hint = ": a rule needs a threshold on a score, as in lambda prefix: score(prefix) >= 0.9"
             given = f"{self.label}: it gave {answer!r} after step {step.index}"
             raise SettingError(f"{given}: expected True or False{hint}")

@@ -10,7 +10,9 @@ from matplotlib.text import Text
 
 import boolab as bl
 from boolab.cli.main import main
+from boolab.core.text import runs_in_words
 from boolab.plots import plot_heatmap, plot_steps
+from boolab.report.html_page import page_of
 from boolab.report.study import Question, study_of
 from boolab.stats.units import units_of
 from tests.support.report_cases import draw_no_figures, write_sessions
@@ -81,3 +83,20 @@ def test_figures_of_turns_call_them_turns_and_count_how_they_ended_as_the_statis
 def test_only_runs_and_turns_have_steps_to_draw() -> None:
     with pytest.raises(bl.SettingError, match="unit='span': expected 'run' or 'turn'"):
         plot_steps([], unit="span")  # type: ignore[arg-type]
+
+
+def test_runs_of_subagents_are_counted_alike_and_their_agents_last(capsys: pytest.CaptureFixture[str]) -> None:
+    logs = str(Path(__file__).parents[1] / "data" / "claude_code")
+    study = study_of([logs], Question())
+    assert [maker.agent for maker in study.makers] == study.found["agent"].tolist() == ["claude_code", "subagent"]
+    base, of = study.root_successes
+    size = runs_in_words(2, len(study.units), 1)
+    page = " ".join(re.sub(r"<[^>]+>", " ", page_of(study, transcripts=False)).split())
+    assert f"{size}, " in page
+    assert f"{base} {study.success_noun(base)} of {of} turns" in page
+    assert main(["whatif", logs]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert size in shown
+    assert f"{base} of {of} turns" in shown
+    assert main(["audit", logs]) == 0
+    assert "these 2 runs, 1 of them of subagents" in " ".join(capsys.readouterr().out.split())

@@ -47,7 +47,7 @@ def test_without_by_each_agent_gets_a_setting_of_its_own_and_a_note_says_so(runs
     assert found.frame["agent"].tolist() == ["lead", "scout"]
     assert found.frame["successes"].tolist() == [82, 82]
     assert found.frame["tasks"].tolist() == [82, 82]
-    assert any("165 runs of them are of subagents" in note for note in found.notes)
+    assert any("165 of them of subagents" in note for note in found.notes)
     assert any("100 tasks" in note for note in found.notes)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.run_tree import in_labelled_groups, roots_of
+from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_of
 from boolab.core.text import level, span
 from boolab.core.types import MICRO, Identities, Scope
 from boolab.counterfactuals.grid import Grid, settings_of
@@ -26,6 +26,7 @@ from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError, near
 from boolab.exports.values import Export, Limits
 from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, is_missing, well_formed_cell
+from boolab.frames.recording import PARENT
 from boolab.frames.runs import distinct_runs
 from boolab.frames.tables import tools_called
 from boolab.harness.policy import Policy
@@ -41,7 +42,7 @@ from boolab.stats.recommend.show import as_html, as_text
 from boolab.stats.recommend.verdict import trade_of_group, verdict_of
 from boolab.stats.recommend.wording import MOSTLY, Advice, Group, notes_by_kind, noun_of
 from boolab.stats.trade import BETTER_OFF
-from boolab.stats.units import group_name, keys_of, sources_of
+from boolab.stats.units import group_name, group_noun, keys_of, sources_of
 
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
 OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
@@ -465,8 +466,13 @@ def _kinds(runs: Ledger, success: Literal["label", "ended"] | None, keys: Sequen
 
 
 def _in_order(groups: Sequence[Group], runs: Ledger, keys: Sequence[str]) -> list[Group]:
-    """The groups in the order of their first runs."""
-    order = {_name(values): place for place, (values, _) in enumerate(_parts(runs, keys))}
+    """The groups in the order of their first runs; agents in that of `in_agent_order`."""
+    if "agent" in keys and group_noun(keys) == "agent":
+        each = [_name(values) for values in runs.runs[list(keys)].itertuples(index=False, name=None)]
+        main = runs.runs[PARENT].isna().tolist() if PARENT in runs.runs else [True] * runs.n_runs
+        order = {name: place for place, name in enumerate(in_agent_order(each, main))}
+    else:
+        order = {_name(values): place for place, (values, _) in enumerate(_parts(runs, keys))}
     return sorted(groups, key=lambda group: order.get(_name(group.names), len(order)))
 
 

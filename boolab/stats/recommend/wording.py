@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.axes import AXES
-from boolab.core.text import count, first_of, level, percent
+from boolab.core.text import count, first_of, level, percent, runs_in_words
 from boolab.core.types import MICRO
 from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, UNKNOWN_PEAK, Ledger
 from boolab.stats.intervals import runs_needed
@@ -138,9 +138,12 @@ class Advice:
         calls = int(runs.used["tool_calls"].sum())
         tasks = units.runs["task"].replace("", pd.NA).nunique() if "task" in units.runs else 0
         of = f" of {count(tasks, 'task')}" if tasks else ", tasks not named"
-        turns = f" ({count(units.n_runs, 'turn')})" if self.noun == "turn" else ""
+        kin = runs.kin()
+        below = 0 if kin is None or not kin.calls else sum(parent >= 0 for parent in kin.parent)
+        size_of_runs = runs_in_words(runs.n_runs, units.n_runs if self.noun == "turn" else None, below)
+        of = f",{of}" if below and tasks else of
         size = f"{count(runs.n_steps, 'step')}, {count(calls, 'tool call')}"
-        yield f"Data: {count(runs.n_runs, 'run')}{turns}{of}; {size}."
+        yield f"Data: {size_of_runs}{of}; {size}."
         yield self._what_a_success_is()
         yield from self._without_labels(groups)
         yield from self._families(groups)
@@ -178,10 +181,8 @@ class Advice:
             )
         if not kin.calls:
             return
-        started = sum(parent >= 0 for parent in kin.parent)
         yield (
-            f"{count(started, 'run')} of them {'is' if started == 1 else 'are'} of subagents. The success of a "
-            "family is that of its root run; a limit loses it if it stops any run that it applies to."
+            "The success of a family is that of its root run; a limit loses it if it stops any run that it applies to."
         )
         if len(groups) > 1:
             yield (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from boolab.agents.setting import ALL
+from boolab.core.run_tree import in_agent_order
 from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Run
 from boolab.frames.data_set import SET
@@ -35,7 +36,7 @@ class Group(NamedTuple):
 
 
 def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
-    """The groups of some runs: those of an agent on a data set, largest first, then unions of them.
+    """The groups of some runs: those of an agent on a data set, in the order of `in_agent_order`, then unions of them.
 
     Data sets are kept apart where `settings["set"]` of the runs names them. A union is an agent with all of its data
     sets, and all runs, where there are several groups.
@@ -62,8 +63,9 @@ def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
             own.append(_group(key, agent, places, runs))
         if len(sets) > 1 and len(by_agent) > 1:
             unions.append(_group(agent, agent, [place for places in sets.values() for place in places], runs))
-    if not families:  # else the root is first
-        own.sort(key=lambda group: -len(group.runs))
+    keys = {place: group.name for group in own for place in group.runs}
+    order = in_agent_order([*keys.values()], [runs[place].parent_run_id is None for place in keys])
+    own.sort(key=lambda group: order.index(group.name))
     if len(own) > 1 and not families:
         unions.append(_group(ALL, None, range(len(runs)), runs))
     return [*own, *unions]

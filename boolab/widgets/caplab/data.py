@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -13,7 +13,7 @@ import pandas as pd
 
 from boolab.agents.setting import ALL, Setting, identity_words
 from boolab.core.axes import AXES, SETTINGS
-from boolab.core.run_tree import in_labelled_groups, roots_in
+from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Identities, Run
 from boolab.counterfactuals.from_runs import ledger_of
@@ -259,11 +259,12 @@ def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: C
 
 
 def _agents_of_roots(runs: Sequence[Run]) -> list[str]:
-    """The agents of the runs that families began with, if any of these runs is a subagent of another one."""
+    """The agents of the runs that families began with, in order, if any of these runs is a subagent of another one."""
     ids = {run.run_id for run in runs}
     if not any(run.parent_run_id in ids for run in runs):
         return []
-    return [agent for agent, _ in Counter(run.agent for run in runs if run.parent_run_id not in ids).most_common()]
+    roots = [run for run in runs if run.parent_run_id not in ids]
+    return in_agent_order([run.agent for run in roots], [run.parent_run_id is None for run in roots])
 
 
 def _is_about(sentence: str, setting: Setting) -> bool:
