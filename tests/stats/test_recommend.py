@@ -379,8 +379,8 @@ def test_labels_or_the_proxy_are_decided_group_by_group() -> None:
     bare = [replace(run, agent=name, run_id=f"{name}{n}") for name in "bc" for n, run in enumerate(runs)]
     some = [replace(run, agent="d", run_id=f"d{n}", success=True if n else None) for n, run in enumerate(runs)]
     found = recommend([*bare[:3], *labelled, *bare[3:], *some], by="agent")
-    assert found["agent"].tolist() == ["b", "a", "c", "d"]
-    assert found["success_by"].tolist() == [PROXY, LABEL, PROXY, LABEL]
+    assert found["agent"].tolist() == ["a", "b", "c", "d"]
+    assert found["success_by"].tolist() == [LABEL, PROXY, PROXY, LABEL]
     assert found["successes"].tolist() == [3, 3, 3, 2]
     for agent, own in (("b", bare[:3]), ("a", labelled), ("c", bare[3:]), ("d", some)):
         alone = recommend(own, by="agent").frame.iloc[0]
