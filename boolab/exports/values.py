@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -281,7 +282,12 @@ def commented(language: Language, notes: Sequence[str], indent: str = "") -> str
     sign = _COMMENT[language]
     if not sign:
         return ""
-    return "".join(wrapped(note, WIDTH, f"{indent}{sign}", f"{indent}{sign}  ") + "\n" for note in notes)
+    return "".join(_comment(note, f"{indent}{sign}") for note in notes)
+
+
+@lru_cache(maxsize=4096)  # a page of CapLab says most notes of hundreds of settings
+def _comment(note: str, begin: str) -> str:
+    return wrapped(note, WIDTH, begin, f"{begin}  ") + "\n"
 
 
 def name_of(limits: Limits) -> str:
