@@ -285,7 +285,7 @@ def commented(language: Language, notes: Sequence[str], indent: str = "") -> str
     return "".join(_comment(note, f"{indent}{sign}") for note in notes)
 
 
-@lru_cache(maxsize=4096)  # a page of CapLab says most notes of hundreds of settings
+@lru_cache(maxsize=4096)  # most notes of the hundreds of settings of a CapLab page are alike
 def _comment(note: str, begin: str) -> str:
     return wrapped(note, WIDTH, begin, f"{begin}  ") + "\n"
 
