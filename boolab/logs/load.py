@@ -748,7 +748,8 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
         msg = "the file is empty"
         raise _unrecognised(msg, file.path)
     if len(fitting) != 1:
-        named = [reader for reader in fitting or choice if _at_home(file.path, reader)]
+        name = str(file.path.with_name(unpacked_name(file.path.name)).absolute())
+        named = [reader for reader in fitting or choice if _at_home(name, reader)]
         fitting = named if len(named) == 1 and head.data.strip() else fitting
     if len(fitting) == 1:
         return head, fitting[0]
@@ -799,9 +800,9 @@ def _first_bytes(file: BufferedReader, size: int) -> bytes:
     return data
 
 
-def _at_home(path: Path, reader: Reader) -> bool:
-    name = str(path.with_name(unpacked_name(path.name)).absolute())
-    return any(fnmatch(name, os.path.expandvars(place).replace("~", "*", 1)) for place in reader.PLACES)
+def _at_home(name: str, reader: Reader) -> bool:
+    places = (os.path.expandvars(place) if "$" in place else place for place in reader.PLACES)
+    return any(fnmatch(name, place.replace("~", "*", 1)) for place in places)
 
 
 @contextmanager
