@@ -38,7 +38,7 @@ $(READY): pyproject.toml constraints.txt .ci/bootstrap
 demo: $(INSTALLED) ## the answer on recorded public runs; two figures go to out/demo
 	$(BIN)/boolab demo
 
-test: $(READY) ## run the tests, but for those that take long; make test ARGS=tests/rules runs those of one package
+test: $(READY) ## run the tests, but for those that take long; make test ARGS=tests/limits runs those of one package
 	$(if $(ARGS),,.ci/chromium)
 	$(PYTEST) -m "not pages and not slow and not alone" $(ARGS)
 
@@ -46,7 +46,7 @@ slow: $(READY) ## run the tests that take long, and the properties on four times
 	.ci/chromium
 	$(PYTEST) -m slow -o faulthandler_timeout=600 $(ARGS)
 	$(PYTEST) -m "hypothesis and not slow" --hypothesis-profile usual $(ARGS)
-	$(BIN)/python -m pytest --quiet -m alone tests/models/remote/test_many_streams.py tests/store/test_store.py tests/soak/test_soak.py
+	$(BIN)/python -m pytest --quiet -m alone tests/runtime/models/remote/test_many_streams.py tests/store/test_store.py tests/soak/test_soak.py
 
 browser: $(READY) ## run all tests of widgets in a real browser: keyboards, contrast, widths, each widget's page
 	.ci/chromium
@@ -61,8 +61,8 @@ fuzz: $(READY) ## try 20,000 inputs on each of all that reads what strangers wro
 	$(BIN)/python -m tests.fuzz
 
 soak: $(READY) ## 1,000 runs on a server that fails in all ways, cancelling in all ways, 10,000 runs at once, a mixed sweep
-	$(BIN)/python -m pytest --quiet tests/models/remote/test_faults.py --soak 1000
-	$(BIN)/python -m pytest --quiet tests/engine/test_cancel.py --cancel -o faulthandler_timeout=600
+	$(BIN)/python -m pytest --quiet tests/runtime/models/remote/test_faults.py --soak 1000
+	$(BIN)/python -m pytest --quiet tests/runtime/engine/test_cancel.py --cancel -o faulthandler_timeout=600
 	$(BIN)/python -m tests.soak --minutes 10
 
 crash: $(READY) ## kill sweeps 400 times at any moment, and run them again

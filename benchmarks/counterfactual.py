@@ -26,12 +26,12 @@ import numpy as np
 import pandas as pd
 
 from boolab import counterfactual
-from boolab.counterfactuals.aggregate import aggregate_of
-from boolab.counterfactuals.call_streaks import repeats_of
-from boolab.counterfactuals.first_crossing import RANKS, Places, fires_of, first_fires, keys_of
-from boolab.counterfactuals.grid import settings_of
-from boolab.counterfactuals.step_table import PROXY, Ledger, finished_if, running_sum
-from boolab.rules.detectors.streaks import RepeatStreak
+from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.whatif.aggregate import aggregate_of
+from boolab.whatif.call_streaks import repeats_of
+from boolab.whatif.first_crossing import RANKS, Places, fires_of, first_fires, keys_of
+from boolab.whatif.grid import settings_of
+from boolab.whatif.step_table import PROXY, Ledger, finished_if, running_sum
 
 RUNS = 10_000
 GRID: dict[str, list[int]] = {

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from boolab.core.text import aligned
-from boolab.hooks.journal import append, boundary_of, journal_path
-from boolab.hooks.options import Options
-from boolab.hooks.settings import command_of
+from boolab.live.hooks.journal import append, boundary_of, journal_path
+from boolab.live.hooks.options import Options
+from boolab.live.hooks.settings import command_of
 from tests.support.hook_events import Did, Session
 
 OPTIONS: Final = Options({"max_steps": 1000, "doom_loop": 5, "error_streak": 9})

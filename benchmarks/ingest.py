@@ -60,7 +60,7 @@ print(json.dumps([seconds, peak() - before, len(reading.runs), sum(run.n_steps f
 TABLES = """
 import json, sys, time
 import pandas as pd, pyarrow.json, pyarrow.parquet
-from boolab.counterfactuals.step_files import read_steps
+from boolab.whatif.step_files import read_steps
 
 def timed(read):
     start = time.perf_counter()

@@ -14,14 +14,14 @@ from typing import Any, Final
 import numpy as np
 
 import boolab as bl
-from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.errors import SettingError
+from boolab.limits.learned.features import DEFAULT
 from boolab.logs.shipped import atlas_sets
-from boolab.rules.learned.features import DEFAULT
 from boolab.stats.intervals import ClusterBootstrap, clopper_pearson
 from boolab.stats.learn.fit import fit_model
 from boolab.stats.learn.held_out import HeldOut, held_out
 from boolab.stats.learn.table import FeatureTable, feature_table
+from boolab.whatif.step_table import Flags, Ints
 from tests.support.learned_worlds import WORLDS, fits, world
 
 KEEP: Final = 0.95

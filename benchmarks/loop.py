@@ -22,14 +22,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from benchmarks.peers.adapters.bare import bare, plain_add
-from boolab.agents.agent import Agent
 from boolab.core.types import Response, Run, ToolCall, ToolResult, Usage
-from boolab.engine.runner import run, run_sync
-from boolab.harness.policy import Policy
-from boolab.harness.presets import policies
-from boolab.models.base import Emit, Request
-from boolab.models.scripted import ScriptedModel
-from boolab.rules.catalog import (
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import policies
+from boolab.limits.catalog import (
     alternating_actions,
     cycle,
     doom_loop,
@@ -39,10 +35,14 @@ from boolab.rules.catalog import (
     step_repeats,
     tool_window,
 )
-from boolab.rules.detector_bank import Watch
-from boolab.rules.loop_rules import call_window, compaction_thrash, context_growth, similar_calls
-from boolab.rules.stop import StopRule
-from boolab.tools.tool import tool
+from boolab.limits.detector_bank import Watch
+from boolab.limits.loop_rules import call_window, compaction_thrash, context_growth, similar_calls
+from boolab.limits.stop import StopRule
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.engine.runner import run, run_sync
+from boolab.runtime.models.base import Emit, Request
+from boolab.runtime.models.scripted import ScriptedModel
+from boolab.runtime.tools.tool import tool
 
 Work = Callable[[], Awaitable[object]]
 UNBOUNDED = policies["boocode"].vary(cap={"ceiling": None})

@@ -30,10 +30,10 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from boolab import load_runs, recording_df
-from boolab.counterfactuals.from_frame import ledger_of_frame
-from boolab.rules.detectors.streaks import RepeatStreak
+from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.intervals import ClusterBootstrap, expanded, lower_bound, percentiles
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES, OFF, PathResult, accept_values, paths_of
+from boolab.whatif.from_frame import ledger_of_frame
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -26,7 +26,7 @@ from typing import Any
 import boolab as bl
 from boolab import detectors
 from boolab.core.types import Run
-from boolab.rules.stop import StopRule
+from boolab.limits.stop import StopRule
 
 RUNS, STEPS = 22_472, 493_630
 OF_TABLES: list[StopRule] = [

@@ -28,12 +28,12 @@ from httpx_sse import aconnect_sse
 
 from boolab.core.clock import WallClock
 from boolab.core.types import Message, Text
-from boolab.engine.runner import start
-from boolab.models.base import Request
-from boolab.models.remote.model import RemoteModel
-from boolab.models.remote.providers import AnthropicModel, OpenAIModel
-from boolab.rules.catalog import max_steps
-from boolab.tools.tool import tool
+from boolab.limits.catalog import max_steps
+from boolab.runtime.engine.runner import start
+from boolab.runtime.models.base import Request
+from boolab.runtime.models.remote.model import RemoteModel
+from boolab.runtime.models.remote.providers import AnthropicModel, OpenAIModel
+from boolab.runtime.tools.tool import tool
 
 QUESTION = [Message("user", (Text("Go."),))]
 WINDOW = 20

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 import boolab as bl
-from boolab.follow.log_file import LogFile
+from boolab.live.follow.log_file import LogFile
 
 FILES, SECONDS = 200, 15.0
 TURN = 6  # steps; the alert is at the fifth

@@ -31,7 +31,7 @@ from boolab.core.codec import run_fields
 from boolab.core.types import Response, ToolCall, Usage
 from boolab.io.resources import data_path
 from boolab.logs.shipped import atlas_sets
-from boolab.models.base import Emit, Request
+from boolab.runtime.models.base import Emit, Request
 from boolab.widgets._base.widget import Shown, View
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
 from tests.browser.lab import lab_in

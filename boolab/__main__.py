@@ -2,13 +2,13 @@
 
 import sys
 
-from boolab.hooks.entry import is_hook
+from boolab.live.hooks.entry import is_hook
 
 
 def main() -> int:
     """Run the command, and return its exit code. A hook is started at every call, and loads nothing of the others."""
     if is_hook(sys.argv[1:]):
-        from boolab.hooks.entry import main as answer
+        from boolab.live.hooks.entry import main as answer
 
         return answer(sys.argv[3:])
     from boolab.cli.main import main as command

@@ -25,8 +25,8 @@ from benchmarks.conformance.released import DRIVERS, PLAY_S
 from benchmarks.conformance.scenarios import DONE, Turn, call, looks, turn
 from benchmarks.environments import ROOT, Skipped, answer, environment
 from boolab.core.axes import AXES
-from boolab.exports.export import Export, Limits, export, target_of
-from boolab.exports.step_cap import step_cap
+from boolab.harnesses.exports.export import Export, Limits, export, target_of
+from boolab.harnesses.exports.step_cap import step_cap
 
 Verdict: TypeAlias = Literal["agrees", "differs", "known", "outdated"]
 

@@ -10,7 +10,7 @@ import boolab as bl
 from benchmarks.conformance.observation import Observation
 from benchmarks.conformance.scenarios import Scenario, Turn
 from boolab.core.types import Response
-from boolab.models.base import Emit, Request
+from boolab.runtime.models.base import Emit, Request
 
 PRESETS: Final = {
     "pydantic-ai-slim": "pydantic_ai",

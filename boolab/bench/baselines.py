@@ -14,13 +14,13 @@ from boolab.bench.first_stops import NEVER, Scoped, Setting
 from boolab.bench.learned import learned_baselines
 from boolab.bench.recordings import Recordings
 from boolab.bench.tracks import TRACKS, Track
-from boolab.counterfactuals.step_table import Ints
-from boolab.harness.policy import Policy
-from boolab.harness.presets import policies
-from boolab.rules import catalog
-from boolab.rules.detectors.streaks import ToolErrors
-from boolab.rules.guard import Guard
-from boolab.rules.stop import StopRule
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import policies
+from boolab.limits import catalog
+from boolab.limits.detectors.streaks import ToolErrors
+from boolab.limits.guard import Guard
+from boolab.limits.stop import StopRule
+from boolab.whatif.step_table import Ints
 
 AUTHORS: Final = "boolab"
 MAX_CAP: Final = 200

@@ -16,10 +16,10 @@ from boolab.bench.first_stops import NEVER, RuleTables, Scoped, Setting, Stops
 from boolab.bench.recordings import Floats, Recordings
 from boolab.bench.tracks import Part, Track
 from boolab.core.types import Run
-from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.errors import SettingError
-from boolab.rules.function_rule import Prefix, StopFunction
-from boolab.rules.stop import StopRule, Threshold
+from boolab.limits.function_rule import Prefix, StopFunction
+from boolab.limits.stop import StopRule, Threshold
+from boolab.whatif.step_table import Flags, Ints
 
 Kind: TypeAlias = Literal["rules", "function", "csv", "scale"]
 PERCENTILES: Final = (75.0, 25.0, 40.0, 50.0, 60.0, 85.0, 95.0, 99.0)

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from boolab.core.types import Run
-from boolab.counterfactuals.first_crossing import Places
-from boolab.counterfactuals.from_runs import ledger_of
-from boolab.counterfactuals.rule_matrix import stops_of_rules
-from boolab.counterfactuals.step_table import Ledger
-from boolab.rules.detector import Detector
-from boolab.rules.stop import AllOf, AnyOf, StopRule, Threshold
+from boolab.limits.detector import Detector
+from boolab.limits.stop import AllOf, AnyOf, StopRule, Threshold
+from boolab.whatif.first_crossing import Places
+from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.rule_matrix import stops_of_rules
+from boolab.whatif.step_table import Ledger
 
 Stops: TypeAlias = npt.NDArray[np.int32]
 RuleScope: TypeAlias = Literal["turn", "run"]

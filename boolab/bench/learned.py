@@ -16,15 +16,15 @@ from boolab.bench.entries import About, Kind, Prepared, Scores, thresholds_of
 from boolab.bench.first_stops import NEVER, RuleTables, Setting, Stops
 from boolab.bench.recordings import Floats, Recordings
 from boolab.bench.tracks import Part, Track
-from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.errors import SettingError
-from boolab.rules.learned.features import DEFAULT
-from boolab.rules.learned.models import Model, score_of
+from boolab.limits.learned.features import DEFAULT
+from boolab.limits.learned.models import Model, score_of
 from boolab.stats.learn.fit import fit_model
 from boolab.stats.learn.learn_stop import Question, calibration_runs, question_of
 from boolab.stats.learn.predict import log_odds_of
 from boolab.stats.learn.table import FeatureTable, feature_table
 from boolab.stats.learn.thresholds import bound_of
+from boolab.whatif.step_table import Flags, Ints
 
 CALIBRATION: Final = 0.7
 """The share of the tasks that set the threshold: the default of `learn_stop`."""

@@ -26,8 +26,8 @@ from boolab.core.types import Run
 from boolab.errors import SettingError, near
 from boolab.frames.labels import label, labels_of
 from boolab.io.files import user_path
+from boolab.limits.stop import StopRule
 from boolab.logs.load import each_log
-from boolab.rules.stop import StopRule
 
 BASELINES: Final = "baselines"
 MAX_NAME: Final = 80

@@ -31,8 +31,8 @@ import numpy.typing as npt
 
 from boolab.bench.first_stops import NEVER, Stops
 from boolab.bench.recordings import Floats, Recordings
-from boolab.counterfactuals.step_table import Ints
 from boolab.stats.intervals import ClusterBootstrap, percentiles
+from boolab.whatif.step_table import Ints
 
 FIGURES: Final = ("score", "saved_steps", "saved_cost", "kept", "area")
 AREA_FROM: Final = 0.8

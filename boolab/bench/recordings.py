@@ -16,9 +16,9 @@ import numpy.typing as npt
 from boolab.bench.splits import Splits, splits
 from boolab.core.text import count
 from boolab.core.types import Run
-from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.errors import SettingError
 from boolab.io.files import open_file
+from boolab.whatif.step_table import Flags, Ints
 
 Floats = npt.NDArray[np.float64]
 

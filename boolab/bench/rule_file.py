@@ -11,7 +11,7 @@ An example:
           - error_streak: {n: 2, on_unknown: ignore}
           - tool_budget: "20:100:20"    # 20, 40, 60, 80 or 100
 
-A rule is the name of a function of `boolab.rules.catalog` or `boolab.rules.loop_rules` with its first argument, or with
+A rule is the name of a function of `boolab.limits.catalog` or `boolab.limits.loop_rules` with its first argument, or with
 a mapping of arguments. A list or a range in place of a number is a choice. `learned: rule.yaml` is a rule that
 `bl.stats.save_rule` wrote, beside the file. Further keys: `description`, `url`, and `scope`: `run` (the default), where
 counters count through the whole run, or `turn`, where they start again with each message of the user.
@@ -34,9 +34,9 @@ from boolab.bench.first_stops import RuleScope, Scoped
 from boolab.errors import FileError, SettingError, near
 from boolab.io.files import read_file
 from boolab.io.yaml_loader import Document, DocumentError, read_yaml
-from boolab.rules import catalog, loop_rules
-from boolab.rules.learned.rule_file import load_rule
-from boolab.rules.stop import StopRule
+from boolab.limits import catalog, loop_rules
+from boolab.limits.learned.rule_file import load_rule
+from boolab.limits.stop import StopRule
 
 MAX_BYTES: Final = 200_000
 MAX_SETTINGS: Final = 5_000

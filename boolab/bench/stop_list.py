@@ -19,10 +19,10 @@ from boolab.bench.first_stops import NEVER
 from boolab.bench.recordings import Recordings
 from boolab.bench.tracks import TRACKS, Track
 from boolab.core.text import count
-from boolab.counterfactuals.step_table import Ints
 from boolab.errors import FileError
 from boolab.io.checks import repr_of
 from boolab.io.files import read_file
+from boolab.whatif.step_table import Ints
 
 MAX_BYTES: Final = 256 * 2**20
 _COLUMNS: Final = ("run_id", "stop_step")

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from boolab.bench.recordings import Recordings
-from boolab.counterfactuals.step_table import Flags
+from boolab.whatif.step_table import Flags
 
 Track: TypeAlias = Literal["within", "model", "set", "none"]
 

@@ -355,7 +355,7 @@ def study_from(args: argparse.Namespace) -> Study:
 
 
 def _question(args: argparse.Namespace) -> Question:
-    from boolab.harness.presets import identity_under
+    from boolab.harnesses.presets import identity_under
     from boolab.report.study import Question
 
     grid = {axis: values for axis in AXES if (values := getattr(args, axis)) is not None}

@@ -13,7 +13,7 @@ from boolab.cli.help import Command
 from boolab.errors import ReadWarning
 
 if TYPE_CHECKING:
-    from boolab.audits.audit import Audit
+    from boolab.live.audits.audit import Audit
     from boolab.logs.load import FileRow
 
 SCHEMA: Final = 1
@@ -104,7 +104,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the audit; the exit code shows whether a limit was exceeded."""
-    from boolab.audits.audit import audit_files, log_files
+    from boolab.live.audits.audit import audit_files, log_files
     from boolab.logs.problems import problems_of
 
     given: dict[str, Any] = {}

@@ -37,7 +37,7 @@ def _formats(**_: Any) -> Iterable[str]:  # noqa: ANN401
 
 
 def _policies(**_: Any) -> Iterable[str]:  # noqa: ANN401
-    from boolab.harness.presets import policies
+    from boolab.harnesses.presets import policies
 
     return sorted(policies)
 

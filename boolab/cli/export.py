@@ -13,7 +13,7 @@ from boolab.cli.program import runnable
 from boolab.core.axes import AXES
 from boolab.core.text import printable, wrapped, wrapped_if_long
 from boolab.errors import SettingError
-from boolab.exports.export import TARGETS, Export, Limits, export
+from boolab.harnesses.exports.export import TARGETS, Export, Limits, export
 
 INDENT: Final = " " * 6
 MORE: Final = f"""
@@ -88,7 +88,7 @@ def _made(args: argparse.Namespace) -> Export:
     if not any(value is not None for value in values.values()):
         msg = "there is nothing to export: give a limit such as --max-steps 56, or LOGS to recommend one from"
         raise SettingError(msg)
-    from boolab.harness.presets import get_policy
+    from boolab.harnesses.presets import get_policy
 
     policy = None if args.policy is None else get_policy(args.policy)
     own = "canonical" if policy is None else policy.detectors.identity

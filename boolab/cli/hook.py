@@ -1,4 +1,4 @@
-"""The command `boolab hook`: a stop rule in the hooks of Claude Code. The hook itself is `boolab.hooks.entry`."""
+"""The command `boolab hook`: a stop rule in the hooks of Claude Code. The hook itself is `boolab.live.hooks.entry`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from boolab.core.text import aligned, count, flat, printable, shorten
 from boolab.errors import ConfigFileError, SettingError
 
 if TYPE_CHECKING:
-    from boolab.hooks.options import Options
-    from boolab.hooks.settings import Place
     from boolab.io.file_edit import UserFile
+    from boolab.live.hooks.options import Options
+    from boolab.live.hooks.settings import Place
 
 MORE: Final = """
     Claude Code starts the command without --install, --remove and --log at its
@@ -126,9 +126,9 @@ def run(args: argparse.Namespace) -> int:
         return _log()
     if not args.install and not args.remove:
         args.parser.error("expected --install, --remove or --log; Claude Code itself starts it without them")
-    from boolab.hooks.settings import command_of, settings_path, with_hook, without_hook
     from boolab.io.file_edit import read_user_file
     from boolab.io.files import user_path
+    from boolab.live.hooks.settings import command_of, settings_path, with_hook, without_hook
 
     path = user_path(args.settings) if args.settings else settings_path(cast("Place", args.place))
     file = read_user_file(path, user_path("~") if args.place == "user" and not args.settings else None)
@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _point_out_others(text: str, path: Path) -> None:
     """Name the commands that contain the hook and are not it."""
-    from boolab.hooks.settings import mentions_in
+    from boolab.live.hooks.settings import mentions_in
 
     for event, command in mentions_in(text):
         msg = f"{path}: {event} has a command that is not the hook alone, so it stays as it is"
@@ -170,14 +170,14 @@ def _point_out_others(text: str, path: Path) -> None:
 
 def _is_ours_alone(file: UserFile, new: str) -> bool:
     """Whether a file is to be deleted: the installation made it, and it holds nothing but the hook."""
-    from boolab.hooks.made_settings import is_made
+    from boolab.live.hooks.made_settings import is_made
 
     return new.strip() == "{}" and not file.is_link and is_made(file)
 
 
 def _options(args: argparse.Namespace) -> Options:
-    from boolab.hooks.options import NUMBERS, Options
-    from boolab.hooks.replay import monitor_for
+    from boolab.live.hooks.options import NUMBERS, Options
+    from boolab.live.hooks.replay import monitor_for
 
     limits = {name: getattr(args, name) for name in NUMBERS if getattr(args, name) is not None}
     options = Options(limits, args.action, args.identity, tuple(args.exempt), args.scope)
@@ -187,9 +187,9 @@ def _options(args: argparse.Namespace) -> Options:
 
 def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     """Show a change of the settings, and write it if the user agrees."""
-    from boolab.exports.write import File, as_diff
-    from boolab.hooks.made_settings import forget, note_installed
+    from boolab.harnesses.exports.write import File, as_diff
     from boolab.io.file_edit import edit_file
+    from boolab.live.hooks.made_settings import forget, note_installed
 
     name = printable(file.title)
     if file.text() == new:
@@ -213,8 +213,8 @@ def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
 
 def _delete(file: UserFile, *, yes: bool) -> int:
     """Delete settings that hold the hook alone, if the user agrees."""
-    from boolab.hooks.made_settings import forget
     from boolab.io.file_edit import edit_file
+    from boolab.live.hooks.made_settings import forget
 
     name = printable(str(file.path))
     if not (yes or _agreed(f"Remove {name}, which holds nothing but this hook?")):
@@ -236,7 +236,7 @@ def _agreed(question: str) -> bool:
 
 def _check_version() -> None:
     """Refuse a Claude Code that lacks an event: some of those reject all settings for one that they do not know."""
-    from boolab.hooks.claude_code import FIRST_VERSION
+    from boolab.live.hooks.claude_code import FIRST_VERSION
 
     program = shutil.which("claude")
     if program is None:
@@ -265,8 +265,8 @@ _DID: Final = {
 
 
 def _log() -> int:
-    from boolab.hooks.journal import records
-    from boolab.hooks.log import log_path
+    from boolab.live.hooks.journal import records
+    from boolab.live.hooks.log import log_path
 
     path = Path(log_path())
     lines = records(path.read_bytes())[-_SHOWN:] if path.exists() else []

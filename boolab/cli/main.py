@@ -20,8 +20,8 @@ from boolab.cli.next_step import show_next
 from boolab.cli.program import runnable
 from boolab.core.text import printable, with_short_words, wrapped_if_long
 from boolab.errors import BoolabError
-from boolab.hooks.entry import is_hook
-from boolab.hooks.entry import main as answer
+from boolab.live.hooks.entry import is_hook
+from boolab.live.hooks.entry import main as answer
 
 COMMANDS: Final = {
     "doctor": ("doctor", "find the agent logs on this machine, and show which of them boolab reads"),

@@ -72,7 +72,7 @@ def _question(args: argparse.Namespace, given: Words) -> list[str]:
 
 def usual_folders() -> list[str]:
     """The folders in which harnesses keep their logs here: those that `boolab watch` follows where none is named."""
-    from boolab.follow.places import usual_places
+    from boolab.live.follow.places import usual_places
 
     try:
         return list(dict.fromkeys(place.root for place in usual_places()))

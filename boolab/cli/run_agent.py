@@ -23,21 +23,21 @@ from types import FrameType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from boolab.agents.agent import Agent, AgentFileWarning, load_agents
 from boolab.cli.run_view import Guarded, Opening, View, view_of
 from boolab.cli.terminal import ERASE_BELOW, is_terminal
 from boolab.core.axes import SETTINGS
 from boolab.core.text import flat
 from boolab.core.types import Run
-from boolab.engine.abort import Abort
-from boolab.engine.runner import Live, start
 from boolab.errors import AgentFileError, BoolabError, SettingError, near
-from boolab.harness.presets import get_policy
+from boolab.harnesses.presets import get_policy
 from boolab.io.files import user_path
 from boolab.io.resources import data_path
 from boolab.logs.save import check_suffix, save_runs
-from boolab.models.base import Model
-from boolab.tools.workspace import workspace_tools
+from boolab.runtime.agents.agent import Agent, AgentFileWarning, load_agents
+from boolab.runtime.engine.abort import Abort
+from boolab.runtime.engine.runner import Live, start
+from boolab.runtime.models.base import Model
+from boolab.runtime.tools.workspace import workspace_tools
 
 FINISHED: Final = 0
 FAILED: Final = 1
@@ -65,7 +65,7 @@ def run_agent(args: Namespace) -> int:
         sys.stderr.write(f"boolab: {flat(str(warning.message))}\n")
     model, where = model_of(args, agent)
     if args.record is not None:
-        from boolab.models.recorded.recorder import record
+        from boolab.runtime.models.recorded.recorder import record
 
         model = record(model, args.record)
     view = view_of(sys.stdout, sys.stderr, quiet=args.quiet, as_json=args.json)
@@ -243,10 +243,10 @@ def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
         raise SettingError(msg)
     path = user_path(name)
     if suffix == ".jsonl":
-        from boolab.models.recorded.model import RecordedModel
+        from boolab.runtime.models.recorded.model import RecordedModel
 
         return RecordedModel(path), f"recording {name}"
-    from boolab.models.scripted import ScriptedModel
+    from boolab.runtime.models.scripted import ScriptedModel
 
     return ScriptedModel.load(path, realtime=True), f"script {name}"
 
@@ -268,7 +268,7 @@ def _remote(args: Namespace, name: str) -> tuple[Model, str]:
         key = os.environ.get(args.key_env)
         if not key:
             raise SettingError(f"--key-env {args.key_env}: there is no such environment variable, or it is empty")
-    from boolab.models.remote.providers import AnthropicModel, OpenAIModel
+    from boolab.runtime.models.remote.providers import AnthropicModel, OpenAIModel
 
     protocol = args.protocol or protocol_of(name, args.base_url)
     kind = AnthropicModel if protocol == "anthropic" else OpenAIModel

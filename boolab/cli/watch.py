@@ -25,8 +25,8 @@ from boolab.core.text import WIDTH, count, duration, first_of, printable, wrappe
 from boolab.errors import SettingError
 
 if TYPE_CHECKING:
-    from boolab.follow.fleet import Change, Fleet
-    from boolab.rules.stop import StopRule
+    from boolab.limits.stop import StopRule
+    from boolab.live.follow.fleet import Change, Fleet
 
 MORE: Final = """
     examples:
@@ -177,7 +177,7 @@ def _limit_of(axis: Axis) -> Callable[[str], float]:
 
 def rule_from(args: argparse.Namespace) -> StopRule | None:
     """The rule of the options, in the order of precedence of `counterfactual`; None without any limit."""
-    from boolab.rules.limits import rule_of
+    from boolab.limits.rule_of import rule_of
 
     values = {name: value for name in AXES if (value := getattr(args, name)) is not None}
     return rule_of(values, args.identity, args.exempt) if values else None
@@ -185,9 +185,9 @@ def rule_from(args: argparse.Namespace) -> StopRule | None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the agents as their logs change, until Ctrl-C."""
-    from boolab.follow.fleet import Fleet
-    from boolab.follow.places import places_of, usual_places
-    from boolab.follow.watch import watch
+    from boolab.live.follow.fleet import Fleet
+    from boolab.live.follow.places import places_of, usual_places
+    from boolab.live.follow.watch import watch
 
     rule = rule_from(args)
     if args.command is not None and rule is None:
@@ -235,7 +235,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _once(fleet: Fleet, *, as_json: bool) -> int:
-    from boolab.follow.row_text import data_of, table, turn_note
+    from boolab.live.follow.row_text import data_of, table, turn_note
 
     changes = fleet.look()
     for fault in fleet.take_faults():
@@ -267,7 +267,7 @@ class Output:
 
     def show(self, changes: list[Change], fleet: Fleet) -> None:  # noqa: ARG002 - others draw the fleet
         """Write what happened."""
-        from boolab.follow.row_text import alert_line, line_of
+        from boolab.live.follow.row_text import alert_line, line_of
 
         def text(change: Change) -> str:
             if change.kind in ("fires", "withdrawn"):
@@ -302,7 +302,7 @@ class JsonLines(Output):
     """One JSON object for each change."""
 
     def show(self, changes: list[Change], fleet: Fleet) -> None:  # noqa: ARG002 - as above
-        from boolab.follow.row_text import data_of
+        from boolab.live.follow.row_text import data_of
 
         def text(change: Change) -> str:
             return json.dumps({"time": round(time.time(), 3), **data_of(change)})
@@ -328,7 +328,7 @@ class Board(Output):
         self._drawn = 0.0
 
     def show(self, changes: list[Change], fleet: Fleet) -> None:
-        from boolab.follow.row_text import alert_line
+        from boolab.live.follow.row_text import alert_line
 
         alerts = [change for change in changes if change.kind in ("fires", "withdrawn")]
         if not alerts and not self._said and time.monotonic() - self._drawn < REDRAW_S:
@@ -361,7 +361,7 @@ class Board(Output):
 
     @staticmethod
     def _table(fleet: Fleet, most: int, width: int) -> list[str]:
-        from boolab.follow.row_text import table
+        from boolab.live.follow.row_text import table
 
         rows = fleet.rows(running=fleet.since is None)
         if not rows:
@@ -437,7 +437,7 @@ class Commands:
                 self._say(f"the command of --exec cannot be started for {_agent_of(change)}: {why}")
 
     def _start(self, change: Change) -> _Running:
-        from boolab.follow.row_text import environment_of
+        from boolab.live.follow.row_text import environment_of
 
         process = subprocess.Popen(  # noqa: S602 - the user's own command; facts are in the environment
             self._command,
@@ -495,7 +495,7 @@ class Commands:
 
 
 def _agent_of(change: Change) -> str:
-    from boolab.follow.row_text import name_of
+    from boolab.live.follow.row_text import name_of
 
     return name_of(change.row)
 
@@ -517,7 +517,7 @@ class Summary:
 
     def text(self, fleet: Fleet) -> str:
         """One sentence."""
-        from boolab.follow.row_text import reason_of
+        from boolab.live.follow.row_text import reason_of
 
         found = [f"{reason_of(reason)} {n:,}" for reason, n in self._alerts.most_common() if n > 0]
         alerts = f"{count(sum(n for n in self._alerts.values() if n > 0), 'alert')}" if fleet.rule is not None else ""

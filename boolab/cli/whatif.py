@@ -69,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_table(study: Study, out: Path) -> None:
-    from boolab.counterfactuals.step_files import check_pyarrow
     from boolab.io.csv_export import write_csv
+    from boolab.whatif.step_files import check_pyarrow
 
     if out.suffix == ".parquet":
         check_pyarrow()

@@ -20,9 +20,9 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
         The two functions. The first also gives `__all__`.
 
     Example:
-        >>> __getattr__, __dir__ = lazy_names("boolab.models")
+        >>> __getattr__, __dir__ = lazy_names("boolab.runtime.models")
         >>> __getattr__("Retry").__module__, "Retry" in __dir__()
-        ('boolab.models.remote.retry', True)
+        ('boolab.runtime.models.remote.retry', True)
     """
 
     def get(name: str) -> object:

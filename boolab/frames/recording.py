@@ -18,8 +18,8 @@ from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, well_formed
 from boolab.frames.runs import Runs, as_runs, has_boundary
 from boolab.frames.tables import Column, dollars, setting_columns
 from boolab.frames.unknown_arguments import with_equal_arguments
-from boolab.rules.call_identity import check_tools, exempting
-from boolab.rules.detectors.streaks import RepeatStreak
+from boolab.limits.call_identity import check_tools, exempting
+from boolab.limits.detectors.streaks import RepeatStreak
 
 PARENT: Final = "parent_run_id"
 RUN_FIELDS = ("agent", "model", "policy", "task", "source", "harness_version", "effort", PARENT)

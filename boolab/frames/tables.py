@@ -21,13 +21,13 @@ from boolab.core.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Cells, cells, well_formed
 from boolab.frames.runs import Runs, as_runs, each_run, has_boundary, known_sum, turns_of, used_at_least, used_by
 from boolab.frames.unknown_arguments import handles_unknown_arguments, with_equal_arguments
-from boolab.rules.call_identity import arguments_hash
-from boolab.rules.counters import COUNTERS
-from boolab.rules.detector import Detector
-from boolab.rules.detectors.cycles import cycle_period
-from boolab.rules.detectors.streaks import ErrorStreak, RepeatStreak
-from boolab.rules.ladder import LadderState
-from boolab.rules.stop import StopRule
+from boolab.limits.call_identity import arguments_hash
+from boolab.limits.counters import COUNTERS
+from boolab.limits.detector import Detector
+from boolab.limits.detectors.cycles import cycle_period
+from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
+from boolab.limits.ladder import LadderState
+from boolab.limits.stop import StopRule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,7 +156,7 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
         rule: A stop rule whose detectors' counters are added as columns.
 
     Returns:
-        run_id, turn, boundary, and an `Int64` column for each counter, named as in `boolab.rules.stop`.
+        run_id, turn, boundary, and an `Int64` column for each counter, named as in `boolab.limits.stop`.
 
     Example:
         >>> import boolab as bl

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 
 from boolab.integrations.monitored_run import MonitoredRun, Options, imported
-from boolab.rules.monitor import Action, Verdict
-from boolab.rules.stop import StopRule
+from boolab.limits.monitor import Action, Verdict
+from boolab.limits.stop import StopRule
 
 
 def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack[Options]) -> Any:

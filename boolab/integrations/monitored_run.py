@@ -9,9 +9,9 @@ from typing import Any, TypedDict
 
 from boolab.core.types import Scope, Stop
 from boolab.errors import BoolabError
-from boolab.rules.monitor import Action, Monitor, Verdict, reason_of
-from boolab.rules.monitor_input import GivenCall, GivenResult, GivenUsage
-from boolab.rules.stop import StopRule
+from boolab.limits.monitor import Action, Monitor, Verdict, reason_of
+from boolab.limits.monitor_input import GivenCall, GivenResult, GivenUsage
+from boolab.limits.stop import StopRule
 
 
 class Options(TypedDict, total=False):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final, Unpack
 
 from boolab.integrations.monitored_run import MonitoredRun, Options, imported
-from boolab.rules.monitor import Action, Verdict
-from boolab.rules.stop import StopRule
+from boolab.limits.monitor import Action, Verdict
+from boolab.limits.stop import StopRule
 
 _FAILED: Final = "An error occurred while running the tool"
 """How the result of a tool that raised begins (`default_tool_error_function` in agents/tool.py). Nothing else marks it.

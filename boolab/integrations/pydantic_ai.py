@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from boolab.integrations.monitored_run import MonitoredRun, Options, imported
-from boolab.rules.monitor import Action, Verdict
-from boolab.rules.stop import StopRule
+from boolab.limits.monitor import Action, Verdict
+from boolab.limits.stop import StopRule
 
 
 def capability(rule: StopRule | None, action: Action = "stop", **options: Unpack[Options]) -> Any:

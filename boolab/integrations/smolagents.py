@@ -6,8 +6,8 @@ from typing import Any, Unpack
 
 from boolab.errors import SettingError
 from boolab.integrations.monitored_run import MonitoredRun, Options, imported
-from boolab.rules.monitor import Action, Monitor
-from boolab.rules.stop import StopRule
+from boolab.limits.monitor import Action, Monitor
+from boolab.limits.stop import StopRule
 
 
 def callback(rule: StopRule, action: Action = "stop", **options: Unpack[Options]) -> Any:

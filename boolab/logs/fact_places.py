@@ -33,7 +33,7 @@ from boolab.core.types import (
     Usage,
     WrapUp,
 )
-from boolab.rules.counters import COUNTERS, RESPONSE_COUNTERS
+from boolab.limits.counters import COUNTERS, RESPONSE_COUNTERS
 
 RULES: Final[Mapping[str, str]] = {
     "agent": "a name of letters, digits, `_` and `-`, or such a name and a number; else a placeholder",

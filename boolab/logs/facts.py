@@ -20,9 +20,9 @@ from boolab.core.redacted import TIMED_OUT, RedactedArguments, beginning_of, cha
 from boolab.core.run_tree import rebuilt
 from boolab.core.types import REDACTED, Event, Run, StepStart, Usage
 from boolab.frames.runs import Runs, each_run
+from boolab.limits.call_identity import normalised
 from boolab.logs.fact_places import EVENTS, FIELDS, PLACES, SETTINGS, TASK_SOURCES, field_names, stays
 from boolab.logs.fingerprint import prints_of
-from boolab.rules.call_identity import normalised
 
 _ALL_NUMBERS: Final = (Usage, StepStart)
 """Records that hold no text: they are facts as they are."""
@@ -215,7 +215,7 @@ def _rules_of(kind: type[Hashable]) -> list[tuple[str, str]]:
 @cache
 def _texts_of_policies() -> frozenset[str]:
     """What the shipped policies send to a model in between: it is in boolab itself, and decides whether they did."""
-    from boolab.harness.presets import policies
+    from boolab.harnesses.presets import policies
 
     texts = {policy.finish.idle_prompt for policy in policies.values()}
     return frozenset(texts | {guard.nudge for policy in policies.values() for guard in policy.detectors.guards})

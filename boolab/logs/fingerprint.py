@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from boolab.core.types import Message, Run, Text, ToolCall
-from boolab.rules.call_identity import normalised
+from boolab.limits.call_identity import normalised
 
 _BYTES: Final = 10
 _PRINT: Final = re.compile(r"[0-9a-f]{20}|")

@@ -18,13 +18,13 @@ from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError
 from boolab.frames.runs import as_runs
 from boolab.frames.tables import boundaries_df, calls_df, steps_df
+from boolab.limits.catalog import doom_loop
+from boolab.limits.counters import COUNTERS
 from boolab.plots import style
 from boolab.plots._frames import missing
 from boolab.plots.palette import CALL_LOOKS, STOP_LOOKS, UNKNOWN, Ink
 from boolab.plots.stop_reasons import ends
 from boolab.plots.tools import outcomes_of
-from boolab.rules.catalog import doom_loop
-from boolab.rules.counters import COUNTERS
 
 _TEXT, _REPEATS, _OTHERS = "model text", "same call", "other tools"
 MAX_NAME: Final = 24

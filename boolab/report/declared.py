@@ -1,4 +1,4 @@
-"""The limits that were set for the runs of a study, as a part of its page: see `boolab.audits.audit`."""
+"""The limits that were set for the runs of a study, as a part of its page: see `boolab.live.audits.audit`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from boolab.audits.audit import audit_files
-from boolab.audits.wording import figure
 from boolab.core.text import count
 from boolab.frames.dtypes import is_missing
+from boolab.live.audits.audit import audit_files
+from boolab.live.audits.wording import figure
 from boolab.report.html import Table
 from boolab.report.study import Study
 

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from boolab.core.axes import AXES
 from boolab.core.text import clean, count, shorten, wrapped
-from boolab.exports.command import TARGET, as_command
-from boolab.exports.export import TARGETS, export, target_of
-from boolab.exports.values import Export, Limits, Target
+from boolab.harnesses.exports.command import TARGET, as_command
+from boolab.harnesses.exports.export import TARGETS, export, target_of
+from boolab.harnesses.exports.values import Export, Limits, Target
 from boolab.report.study import MAX_GROUPS, Study
 from boolab.report.summary import summary_rows
 from boolab.stats.trade import BETTER_OFF

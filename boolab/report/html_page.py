@@ -23,13 +23,14 @@ from boolab.core.axes import AXES
 from boolab.core.colours import DARK, LIGHT
 from boolab.core.commands import with_program
 from boolab.core.text import count, first_of, level, percents
-from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
-from boolab.exports.command import as_command
-from boolab.exports.export import TARGETS, target_of
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.frames.tables import calls_df, runs_df
+from boolab.harnesses.exports.command import as_command
+from boolab.harnesses.exports.export import TARGETS, target_of
 from boolab.io.csv_export import as_csv
+from boolab.limits.catalog import doom_loop, error_streak
+from boolab.limits.stop import StopRule
 from boolab.plots import (
     plot_caps,
     plot_heatmap,
@@ -63,13 +64,12 @@ from boolab.report.summary import (
     trade_words,
 )
 from boolab.report.text import MAKER_HEAD, explained, kept_name, maker_rows, saved, which_one
-from boolab.rules.catalog import doom_loop, error_streak
-from boolab.rules.stop import StopRule
 from boolab.stats.finding import Finding
 from boolab.stats.recommend.wording import notes_by_kind
 from boolab.stats.scorecard.scorecard import scorecard
 from boolab.stats.survival import survival
 from boolab.stats.trade import BETTER_OFF
+from boolab.whatif.evaluate import counterfactual
 
 _SCRIPT: Final = (files("boolab.report") / "templates" / "page.js").read_text("utf-8")
 _FULL_BAR: Final = 0.4

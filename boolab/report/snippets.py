@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from boolab.agents.setting import Setting, as_front_matter, identity_arguments
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.commands import with_program
-from boolab.counterfactuals.scopes import scopes_of
 from boolab.frames.dtypes import is_missing
+from boolab.harnesses.setting import Setting, as_front_matter, identity_arguments
 from boolab.report.study import Study
+from boolab.whatif.scopes import scopes_of
 
 MIN_RANGE: Final = 3  # fewer values are written one by one
 

@@ -17,24 +17,24 @@ from boolab.core.axes import AXES
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
 from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Identities, Run, Scope
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.counterfactuals.from_runs import ledger_of
-from boolab.counterfactuals.grid import settings_of
-from boolab.counterfactuals.scopes import scopes_of
-from boolab.counterfactuals.step_table import PROXY, TURN_PROXY
 from boolab.errors import ReadWarning, SettingError, near
 from boolab.frames.dtypes import is_missing, well_formed_cell
 from boolab.frames.labels import label, labels_of
 from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df, tools_called
-from boolab.harness.presets import get_policy
+from boolab.harnesses.presets import get_policy
+from boolab.limits.call_identity import check_tools
 from boolab.logs.load import Reading, path_names, read_logs, why_no_log
 from boolab.report.limit_rows import Row, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.units import Unit, turns_as_units
-from boolab.rules.call_identity import check_tools
 from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, axes_of, recommend
 from boolab.stats.units import INTERRUPTED, SET, group_noun
+from boolab.whatif.evaluate import counterfactual
+from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.grid import settings_of
+from boolab.whatif.scopes import scopes_of
+from boolab.whatif.step_table import PROXY, TURN_PROXY
 
 MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless values are given
 MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value

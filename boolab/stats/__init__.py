@@ -1,6 +1,6 @@
 """Statistics: what recorded runs show about future runs, with intervals.
 
-It imports `boolab.counterfactuals`, `boolab.engine` and what is below them. Read `finding` first: what each function
+It imports `boolab.whatif`, `boolab.runtime.engine` and what is below them. Read `finding` first: what each function
 returns, a frame with its sentences and the quality of its data. `survival`, `recommend`, `scorecard` and `profile_fit`
 are the questions, `intervals` and `units` the methods.
 """

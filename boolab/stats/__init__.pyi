@@ -1,8 +1,8 @@
 # The public names of `bl.stats`. See boolab/core/lazy_names.py.
 
-from boolab.rules.learned.rule import LearnedRule as LearnedRule
-from boolab.rules.learned.rule_file import load_rule as load_rule
-from boolab.rules.learned.rule_file import save_rule as save_rule
+from boolab.limits.learned.rule import LearnedRule as LearnedRule
+from boolab.limits.learned.rule_file import load_rule as load_rule
+from boolab.limits.learned.rule_file import save_rule as save_rule
 from boolab.stats.compare_rules.choosers import best_rule as best_rule
 from boolab.stats.compare_rules.choosers import percentile_cap as percentile_cap
 from boolab.stats.compare_rules.choosers import smallest_cap as smallest_cap

@@ -17,13 +17,13 @@ from boolab.core.endings import terminated
 from boolab.core.run_tree import roots_of
 from boolab.core.text import NO_NAME, shorten
 from boolab.core.types import MICRO, Run, Scope, Step
-from boolab.counterfactuals.from_frame import check_columns
-from boolab.counterfactuals.scopes import check_scope, scopes_of
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing
 from boolab.frames.recording import is_final
 from boolab.frames.runs import Runs, as_runs, by_columns, known_sum, taken_name, turns_of
 from boolab.frames.tables import columns_of_runs, dollars
+from boolab.whatif.from_frame import check_columns
+from boolab.whatif.scopes import check_scope, scopes_of
 
 Data: TypeAlias = Runs | pd.DataFrame
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from boolab.agents.agent import Agent
 from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
 from boolab.errors import SettingError, near
-from boolab.harness.policy import DEFAULT, Policy
-from boolab.harness.presets import get_policy
+from boolab.harnesses.policy import DEFAULT, Policy
+from boolab.harnesses.presets import get_policy
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
-from boolab.models.base import Model
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.models.base import Model
 from boolab.sweeps.fingerprints import digest, fingerprint
 
 MAX_CELLS: Final = 20_000_000

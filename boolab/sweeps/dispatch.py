@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from boolab.core.parallel.executors import Pool
 from boolab.core.types import Run
 from boolab.errors import WorkerDied
-from boolab.parallel.executors import Pool
 from boolab.sweeps.cells import Task
 from boolab.sweeps.progress import CellResult, result_of
 from boolab.sweeps.task import Job, lost, packed, work

@@ -20,17 +20,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from boolab.agents.agent import Agent
 from boolab.core.context import Context
 from boolab.core.types import History, Message, Response, Run, StepStart, Text, ToolCall, ToolResult
-from boolab.engine.runner import run_sync
 from boolab.errors import ScriptError
-from boolab.harness import presets
-from boolab.harness.compare import distinct_names
-from boolab.harness.policy import Policy
-from boolab.models.base import Emit, Model, Request
-from boolab.models.scripted import Item, ScriptedModel
-from boolab.tools.tool import ToolContext, ToolSpec
+from boolab.harnesses import presets
+from boolab.harnesses.compare import distinct_names
+from boolab.harnesses.policy import Policy
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.engine.runner import run_sync
+from boolab.runtime.models.base import Emit, Model, Request
+from boolab.runtime.models.scripted import Item, ScriptedModel
+from boolab.runtime.tools.tool import ToolContext, ToolSpec
 
 Script: TypeAlias = Model | str | Path | Sequence[Any] | Callable[[Sequence[Message]], Item | None]
 """A list of items, the path of a script, a function from the messages to the next item, or a model."""

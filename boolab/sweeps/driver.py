@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, get_args, overload
 
 from boolab.core.caller import warn
+from boolab.core.parallel.executors import Executor, open_pool
 from boolab.core.types import Run, StopReason
-from boolab.engine.loop import YIELD_EVERY_S
-from boolab.engine.options import Score, check_event_loop
-from boolab.engine.record import run_of
-from boolab.engine.runner import turn_of
-from boolab.engine.turn import Turn
 from boolab.errors import SchedulerLost, SettingError, SweepWarning
 from boolab.frames.runs import with_subagents
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
-from boolab.parallel.executors import Executor, open_pool
+from boolab.runtime.engine.loop import YIELD_EVERY_S
+from boolab.runtime.engine.options import Score, check_event_loop
+from boolab.runtime.engine.record import run_of
+from boolab.runtime.engine.runner import turn_of
+from boolab.runtime.engine.turn import Turn
+from boolab.runtime.tools.tool import ToolSpec, as_tools
 from boolab.sweeps.cells import Agents, Cell, Identities, Models, Plan, Planned, Task, is_made, model_of_cell
 from boolab.sweeps.dispatch import Dispatcher
 from boolab.sweeps.fingerprints import fingerprint
 from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, kept_in, result_of
 from boolab.sweeps.reuse import groups
 from boolab.sweeps.task import NOT_RETURNED, SENT, Done, Job, run_task
-from boolab.tools.tool import ToolSpec, as_tools
 
 if TYPE_CHECKING:
     from boolab.store.rows import Record

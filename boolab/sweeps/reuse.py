@@ -18,17 +18,17 @@ from typing import Any, Final
 
 from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
-from boolab.engine.options import Setup
-from boolab.engine.plan import TurnPlan, plan_of
-from boolab.engine.record import as_success, identity_on_record, limits_on_record
-from boolab.engine.resume import cut_short
-from boolab.engine.turn import Turn
 from boolab.errors import BoolabError, UnknownCounter
-from boolab.harness.policy import Policy
-from boolab.rules.counters import Progress
-from boolab.rules.detector import Detector
-from boolab.rules.ladder import LadderState
-from boolab.rules.stop import Threshold
+from boolab.harnesses.policy import Policy
+from boolab.limits.counters import Progress
+from boolab.limits.detector import Detector
+from boolab.limits.ladder import LadderState
+from boolab.limits.stop import Threshold
+from boolab.runtime.engine.options import Setup
+from boolab.runtime.engine.plan import TurnPlan, plan_of
+from boolab.runtime.engine.record import as_success, identity_on_record, limits_on_record
+from boolab.runtime.engine.resume import cut_short
+from boolab.runtime.engine.turn import Turn
 from boolab.sweeps.cells import Cell, Planned
 
 _RUN_EVENTS: Final = frozenset({"retry", "throttled"})

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 import cloudpickle
 
 from boolab.core.types import Run
-from boolab.engine.options import Score, Setup
-from boolab.engine.record import close
-from boolab.engine.runner import drive, turn_of
-from boolab.engine.turn import Turn
 from boolab.errors import BoolabError, SettingError, WorldError, describe
-from boolab.models.base import Model
+from boolab.runtime.engine.options import Score, Setup
+from boolab.runtime.engine.record import close
+from boolab.runtime.engine.runner import drive, turn_of
+from boolab.runtime.engine.turn import Turn
+from boolab.runtime.models.base import Model
+from boolab.runtime.tools.tool import ToolSpec
 from boolab.sweeps.cells import Cell, Models, Planned, Task, model_of_cell
 from boolab.sweeps.progress import CellResult, result_of
 from boolab.sweeps.reuse import derived
-from boolab.tools.tool import ToolSpec
 
 if TYPE_CHECKING:
     from boolab.store.rows import Record

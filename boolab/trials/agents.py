@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from boolab.agents.agent import Agent
 from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError, near
-from boolab.harness.policy import DEFAULT
-from boolab.harness.presets import get_policy, policies
+from boolab.harnesses.policy import DEFAULT
+from boolab.harnesses.presets import get_policy, policies
+from boolab.runtime.agents.agent import Agent
 from boolab.trials.change import Change
 
 UNNAMED_POLICY: Final = "boocode"

@@ -8,19 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
-from boolab.agents.agent import Agent
+from boolab.core.parallel.executors import Executor
 from boolab.core.text import first_of
 from boolab.core.types import MICRO, Run
-from boolab.engine.branch import branch_turn, turn_in_folder
-from boolab.engine.keep import kept_after
-from boolab.engine.options import Setup
-from boolab.engine.turn import Turn
 from boolab.errors import SettingError, StoreError
-from boolab.git.scratch import remove_leftovers, scratch_folder
-from boolab.harness.presets import get_policy
-from boolab.models.base import Model
-from boolab.parallel.executors import Executor
-from boolab.rules.catalog import max_cost
+from boolab.harnesses.presets import get_policy
+from boolab.io.git.scratch import remove_leftovers, scratch_folder
+from boolab.limits.catalog import max_cost
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.engine.branch import branch_turn, turn_in_folder
+from boolab.runtime.engine.keep import kept_after
+from boolab.runtime.engine.options import Setup
+from boolab.runtime.engine.turn import Turn
+from boolab.runtime.models.base import Model
+from boolab.runtime.worlds.protocol import World
 from boolab.store.connection import path_of
 from boolab.sweeps.cells import Planned, Task
 from boolab.sweeps.driver import Work, run_work
@@ -30,7 +31,6 @@ from boolab.trials.cells import BranchCell, cost_before
 from boolab.trials.replayed_tools import ReplayedTools
 from boolab.trials.scores import FirstLabel, check_labels, mark, scored
 from boolab.trials.spending import Spending
-from boolab.worlds.protocol import World
 
 if TYPE_CHECKING:
     from boolab.store.writer import Store

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from boolab.agents.agent import Agent
 from boolab.core.types import Run
 from boolab.frames.costs import micro_cost
-from boolab.harness.presets import get_policy
-from boolab.rules.stop import StopRule, Threshold
+from boolab.harnesses.presets import get_policy
+from boolab.limits.stop import StopRule, Threshold
+from boolab.runtime.agents.agent import Agent
 from boolab.sweeps.fingerprints import digest
 
 

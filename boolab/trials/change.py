@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from boolab.agents.agent import Agent
 from boolab.core.axes import AXES, AXIS_OF_REASON, SETTINGS
 from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
-from boolab.harness.policy import DEFAULT, Policy
-from boolab.harness.presets import get_policy
+from boolab.harnesses.policy import DEFAULT, Policy
+from boolab.harnesses.presets import get_policy
 from boolab.io.checks import is_whole, repr_of
-from boolab.rules.stop import StopRule
+from boolab.limits.stop import StopRule
+from boolab.runtime.agents.agent import Agent
 
 Given: TypeAlias = Mapping[str, Any] | Policy | str | StopRule
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from boolab.agents.agent import Agent
 from boolab.core.types import Run
-from boolab.engine.branch import TurnEndedError, branch_turn
 from boolab.errors import SettingError, near
 from boolab.frames.tables import columns_of_runs
-from boolab.models.scripted import ScriptedModel
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.engine.branch import TurnEndedError, branch_turn
+from boolab.runtime.models.scripted import ScriptedModel
 from boolab.stats.intervals import Interval
 from boolab.trials.agents import agent_on_record
 from boolab.trials.branches import BranchJob

@@ -11,19 +11,19 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from boolab.agents.agent import Agent
 from boolab.core.endings import proxy_success
 from boolab.core.types import Run, StopReason
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.counterfactuals.policy_thresholds import check_identified
-from boolab.engine.branch import what_is_missing
 from boolab.errors import SettingError
 from boolab.frames.dtypes import is_missing
 from boolab.frames.runs import with_subagents
-from boolab.harness.policy import DEFAULT, Policy
-from boolab.harness.presets import get_policy, policies
+from boolab.harnesses.policy import DEFAULT, Policy
+from boolab.harnesses.presets import get_policy, policies
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.engine.branch import what_is_missing
 from boolab.trials.agents import is_as_before
 from boolab.trials.change import REASONS, Change
+from boolab.whatif.evaluate import counterfactual
+from boolab.whatif.policy_thresholds import check_identified
 
 Outcome: TypeAlias = Literal["unchanged", "truncated", "open", "unknown"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("unchanged", "truncated", "open", "unknown")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from boolab.core.types import Response, Run, ToolCall, ToolResult
-from boolab.models.base import Emit, LocalModel, Model, Request
-from boolab.rules.call_identity import arguments_hash
-from boolab.tools.tool import ToolContext
+from boolab.limits.call_identity import arguments_hash
+from boolab.runtime.models.base import Emit, LocalModel, Model, Request
+from boolab.runtime.tools.tool import ToolContext
 
 
 class Diverged(Exception):

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from boolab.core.types import Run
-from boolab.engine.record import SCORE_FAILED, as_success
-from boolab.engine.turn import Turn
 from boolab.errors import SettingError, describe
+from boolab.runtime.engine.record import SCORE_FAILED, as_success
+from boolab.runtime.engine.turn import Turn
 from boolab.sweeps.fingerprints import fingerprint
 from boolab.sweeps.progress import Begun, CellResult, Watcher
 from boolab.trials.estimates import BROKEN

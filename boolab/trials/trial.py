@@ -11,19 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from boolab.agents.agent import Agent
+from boolab.core.parallel.executors import Executor
 from boolab.core.text import count
 from boolab.core.types import Run
-from boolab.engine.options import Score
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.io.checks import is_whole, repr_of
-from boolab.parallel.executors import Executor
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.engine.options import Score
+from boolab.runtime.tools.tool import ToolSpec, as_tools
+from boolab.runtime.worlds.protocol import World
 from boolab.stats.intervals import check_confidence
 from boolab.store.connection import path_of
 from boolab.sweeps.driver import check_concurrency
 from boolab.sweeps.progress import Watcher, check_watcher
-from boolab.tools.tool import ToolSpec, as_tools
 from boolab.trials.agents import agents_by_name
 from boolab.trials.branches import BranchJob, BranchModel, branch_ids, check_model, is_simulated, run_branches
 from boolab.trials.change import Change, Given, change_of
@@ -32,7 +33,6 @@ from boolab.trials.forecast import Forecast
 from boolab.trials.result import WIDTH, TrialResult, check_width
 from boolab.trials.spending import Spending
 from boolab.trials.summary import summary_of
-from boolab.worlds.protocol import World
 
 
 def trial(

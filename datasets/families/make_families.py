@@ -18,7 +18,7 @@ from typing import Any
 
 from boolab import Agent, Run, ScriptedModel, run_sync, save_runs, task_tool, tool, with_subagents
 from boolab.core.types import Message
-from boolab.harness.policy import Policy
+from boolab.harnesses.policy import Policy
 
 SEED = 11
 MONDAY = datetime(2026, 11, 2, 8, tzinfo=UTC)

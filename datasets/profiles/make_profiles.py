@@ -21,7 +21,7 @@ import yaml
 from boolab import fit_profile, load_runs
 from boolab.core.types import Run, Step, ToolCall, ToolResult
 from boolab.frames.tables import runs_df
-from boolab.models import Profile
+from boolab.runtime.models import Profile
 from boolab.stats.profile_fit.result import play
 
 HERE: Final = Path(__file__).parent

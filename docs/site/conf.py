@@ -21,7 +21,7 @@ include_patterns = [
     "notebooks/*.ipynb",
     "datasets/atlas/*.md",
     "datasets/runs/README.md",
-    "tests/models/remote/sse/README.md",
+    "tests/runtime/models/remote/sse/README.md",
 ]
 exclude_patterns = ["**/.*", "**/.ipynb_checkpoints", "out", "build", "dist", "runs"]
 

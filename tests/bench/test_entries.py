@@ -20,8 +20,8 @@ from boolab.bench.submission import Submission, as_json
 from boolab.bench.tracks import TRACKS, parts_of
 from boolab.core.types import Run, Step
 from boolab.errors import FileError, SettingError
-from boolab.rules.function_rule import Prefix
-from boolab.rules.stop import StopRule
+from boolab.limits.function_rule import Prefix
+from boolab.limits.stop import StopRule
 from tests.support.bench_cases import run_of, some_recordings
 
 DATA = some_recordings(5, tasks=20)

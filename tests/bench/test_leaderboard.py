@@ -14,7 +14,7 @@ from boolab.bench.rule_file import parse_rules
 from boolab.bench.submission import Submission, as_json, read_submission
 from boolab.bench.terminal import headline
 from boolab.errors import FileError
-from boolab.harness.presets import policies
+from boolab.harnesses.presets import policies
 from tests.support.bench_cases import some_recordings
 from tests.support.project import ROOT
 

@@ -7,9 +7,9 @@ import pytest
 import boolab as bl
 from boolab.bench.rule_file import RULES, parse_rules, read_rules
 from boolab.errors import FileError
-from boolab.rules.learned.models import LinearModel
-from boolab.rules.learned.risk import LearnedRisk
-from boolab.rules.learned.rule import LearnedFrom, Promise, learned_rule
+from boolab.limits.learned.models import LinearModel
+from boolab.limits.learned.risk import LearnedRisk
+from boolab.limits.learned.rule import LearnedFrom, Promise, learned_rule
 
 
 def settings(text: str) -> list[str]:

@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from boolab.agents.agent import Agent
 from boolab.core.types import Run
+from boolab.runtime.agents.agent import Agent
 from boolab.widgets.compare.widget import Compare
 from tests.browser.conftest import PageOf
 from tests.widgets.test_compare_widget import LS, OPEN, STUCK, long_run, run_of, talking

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import expect
 
-from boolab.counterfactuals.evaluate import counterfactual
+from boolab.whatif.evaluate import counterfactual
 from boolab.widgets._base.standalone_html import page
 from boolab.widgets.heatmap.widget import Heatmap
 from boolab.widgets.replay.drilldown import replay_parts

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
-from boolab.audits.verdicts import VERDICTS
 from boolab.cli.audit import MORE, limit
 from boolab.cli.main import help_pages, main
+from boolab.live.audits.verdicts import VERDICTS
 from boolab.logs.load import readers
 from boolab.report.data_quality import Quality
 from boolab.report.study import Question, study_of

@@ -20,7 +20,7 @@ from boolab.cli.demo.demo import (
 from boolab.core.text import MAX_WIDTH
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
-from boolab.models.scripted import ScriptedModel
+from boolab.runtime.models.scripted import ScriptedModel
 from tests.support.helpers import call, play, steps
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from boolab.cli.main import main
-from boolab.hooks.log import append
-from boolab.hooks.settings import commands_in
+from boolab.live.hooks.log import append
+from boolab.live.hooks.settings import commands_in
 from tests.support.hook_events import Did, Session
 
 INSTALL = ["hook", "claude-code", "--install", "--max-steps", "3", "--doom-loop", "2"]

@@ -18,8 +18,8 @@ from boolab.cli.terminal import Sheet, clipped, is_terminal
 from boolab.core.events import run_events
 from boolab.core.text import columns_of
 from boolab.core.types import Event, Response, Run
-from boolab.engine.runner import start
-from boolab.models.base import Emit, Request
+from boolab.runtime.engine.runner import start
+from boolab.runtime.models.base import Emit, Request
 from tests.support.helpers import TOOLS, call, play
 from tests.support.screen import Screen
 

@@ -16,10 +16,10 @@ import pytest
 import boolab as bl
 from boolab.cli.main import main
 from boolab.cli.watch import Board, Commands, JsonLines, Output, Summary, seconds_of
-from boolab.follow import row_text
-from boolab.follow.fleet import Change, Fleet
-from boolab.follow.places import places_of
-from boolab.follow.row_text import table
+from boolab.live.follow import row_text
+from boolab.live.follow.fleet import Change, Fleet
+from boolab.live.follow.places import places_of
+from boolab.live.follow.row_text import table
 from tests.support.growing import claude_lines, encoded
 from tests.support.pages import blocks_of, pages
 from tests.support.screen import Screen

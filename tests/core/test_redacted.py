@@ -15,7 +15,7 @@ from boolab.core.redacted import (
     redacted_text,
 )
 from boolab.core.types import REDACTED, ToolCall, ToolResult
-from boolab.rules.call_identity import ObservedCall, call_key
+from boolab.limits.call_identity import ObservedCall, call_key
 from tests.support.cases import cases
 
 numbers = st.integers(1, 10**12)

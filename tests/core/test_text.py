@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.agents.agent import Agent
 from boolab.cli.main import main
 from boolab.core.surrogates import whole_message, whole_response, whole_text
 from boolab.core.types import Message, Reasoning, Response, Run, Text, ToolCall, ToolResult
-from boolab.engine.runner import run_sync
+from boolab.limits.catalog import max_steps
 from boolab.logs.save import save_runs
-from boolab.models.scripted import ScriptedModel
-from boolab.rules.catalog import max_steps
-from boolab.tools.tool import tool
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.engine.runner import run_sync
+from boolab.runtime.models.scripted import ScriptedModel
+from boolab.runtime.tools.tool import tool
 
 HALF, WHOLE = "a\ud83d", "a\ufffd"
 

@@ -25,7 +25,7 @@ from boolab.core.types import (
     Usage,
 )
 from boolab.logs.load import load_runs
-from boolab.models.scripted import ScriptedModel
+from boolab.runtime.models.scripted import ScriptedModel
 from tests.support.claude_logs import Session, usage
 from tests.support.claude_logs import call as asks
 from tests.support.claude_logs import text as says

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from boolab.core.axes import AXES
-from boolab.exports.export import TARGETS, target_of
+from boolab.harnesses.exports.export import TARGETS, target_of
 from tests.support.project import ROOT
 
 PAGE: Final = ROOT / "docs" / "howto" / "set_it_in_my_harness.md"

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import boolab as bl
-from boolab.harness.describe import HEAD, NOT_APPLICABLE, axes
-from boolab.harness.policy import Policy
+from boolab.harnesses.describe import HEAD, NOT_APPLICABLE, axes
+from boolab.harnesses.policy import Policy
 from tests.support.project import ROOT
 
 PAGE: Final = ROOT / "docs" / "harnesses.md"

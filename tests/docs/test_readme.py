@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.exports.export import TARGETS, export, target_of
-from boolab.exports.values import Limits
+from boolab.harnesses.exports.export import TARGETS, export, target_of
+from boolab.harnesses.exports.values import Limits
 from tests.support.pages import blocks_of, run_cell
 from tests.support.project import ROOT
 

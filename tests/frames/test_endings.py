@@ -6,7 +6,7 @@ import pytest
 
 from boolab.core.endings import finished_unexecuted, proxy_success, terminated, turn_proxy_success
 from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult
-from boolab.rules.catalog import max_steps
+from boolab.limits.catalog import max_steps
 from tests.support.helpers import call, play, steps
 
 CALLS = {"tool_calls": [call("look", what="A")]}

@@ -14,9 +14,9 @@ from boolab.core.events import run_events
 from boolab.core.types import Response, Step, ToolCall, ToolResult, Usage
 from boolab.frames.runs import as_runs
 from boolab.frames.tables import CALL_COLUMNS, EVENT_COLUMNS, FINISH_COLUMNS, RUN_COLUMNS, STEP_COLUMNS, boundaries_df
-from boolab.models.scripted import ScriptedModel
-from boolab.rules.call_identity import arguments_hash
-from boolab.rules.catalog import doom_loop, max_steps
+from boolab.limits.call_identity import arguments_hash
+from boolab.limits.catalog import doom_loop, max_steps
+from boolab.runtime.models.scripted import ScriptedModel
 from tests.support.helpers import call, distinct, letter, play, steps
 
 DESIGNED = {

@@ -10,7 +10,7 @@ from typing import Final
 import boolab as bl
 from boolab.errors import BoolabError
 from boolab.io.resources import data_path
-from boolab.models.base import Model
+from boolab.runtime.models.base import Model
 from tests.fuzz.contract import BrokenError
 from tests.fuzz.mutation import YAML_WORDS, agents_text, json_or_lines, yaml_value
 from tests.fuzz.target import Act, Target

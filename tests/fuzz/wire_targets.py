@@ -10,12 +10,12 @@ from typing import Final
 import boolab as bl
 from boolab.core.clock import VirtualClock
 from boolab.core.types import Message, Response, Text, response_message
-from boolab.models.base import Request, validate_response
-from boolab.models.remote.anthropic_request import Messages
-from boolab.models.remote.model import RemoteModel
-from boolab.models.remote.openai_request import ChatCompletions
-from boolab.models.remote.protocol import Fault, Wire
-from boolab.models.remote.transport import _read_events
+from boolab.runtime.models.base import Request, validate_response
+from boolab.runtime.models.remote.anthropic_request import Messages
+from boolab.runtime.models.remote.model import RemoteModel
+from boolab.runtime.models.remote.openai_request import ChatCompletions
+from boolab.runtime.models.remote.protocol import Fault, Wire
+from boolab.runtime.models.remote.transport import _read_events
 from tests.fuzz.contract import BrokenError
 from tests.fuzz.mutation import events, http_answer
 from tests.fuzz.target import Act, Target

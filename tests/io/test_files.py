@@ -14,9 +14,9 @@ import pytest
 import boolab as bl
 from boolab.cli.main import main
 from boolab.errors import BoolabError
-from boolab.follow.log_file import LogFile
 from boolab.io import files
 from boolab.io.files import open_file, read_file
+from boolab.live.follow.log_file import LogFile
 from boolab.logs.load import readers
 from tests.support.project import PACKAGE
 

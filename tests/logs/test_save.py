@@ -38,14 +38,14 @@ from boolab.core.types import (
     Usage,
     WrapUp,
 )
-from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.frames.recording import recording_df
 from boolab.io.resources import data_path
 from boolab.logs.atif_format import run_of_trajectory, trajectory
 from boolab.logs.load import load_runs, read_file, readers
 from boolab.logs.save import save_runs
-from boolab.models.scripted import ScriptedModel
+from boolab.runtime.models.scripted import ScriptedModel
+from boolab.whatif.evaluate import counterfactual
 from tests.support.cases import cases
 from tests.support.helpers import call, distinct, play, steps
 

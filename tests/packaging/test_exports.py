@@ -15,7 +15,7 @@ import boolab
 from boolab.core.lazy_names import homes_of, public_names
 from tests.support.project import ROOT
 
-LAZY = ("boolab", "boolab.models", "boolab.plots", "boolab.rules.detectors", "boolab.stats")
+LAZY = ("boolab", "boolab.runtime.models", "boolab.plots", "boolab.limits.detectors", "boolab.stats")
 PACKAGES = [found.name for found in pkgutil.walk_packages(boolab.__path__, "boolab.") if found.ispkg]
 
 

@@ -7,10 +7,10 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.counterfactuals import grid
 from boolab.errors import SettingError
 from boolab.report import study
 from boolab.report.study import Question, study_of
+from boolab.whatif import grid
 from tests.support.labelled_runs import made_run
 
 CALLS = [("look", str(number)) for number in range(12)]

@@ -15,10 +15,10 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.core.axes import AXES
 from boolab.core.types import IDENTITIES
-from boolab.exports.command import as_command
-from boolab.exports.export import TARGETS, export, target_of
-from boolab.exports.values import Limits
-from boolab.harness.presets import policies
+from boolab.harnesses.exports.command import as_command
+from boolab.harnesses.exports.export import TARGETS, export, target_of
+from boolab.harnesses.exports.values import Limits
+from boolab.harnesses.presets import policies
 from boolab.report.how_to_set import OF_SOURCE, how_to_set
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, shell

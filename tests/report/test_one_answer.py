@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.agents.agent import policy_of
-from boolab.agents.setting import Setting, as_code, as_front_matter
 from boolab.cli.main import main
 from boolab.core.axes import SETTINGS as LIMITS
+from boolab.harnesses.setting import Setting, as_code, as_front_matter
 from boolab.io.resources import data_path
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, front_matter, python, shell
 from boolab.report.study import Question, Study, study_of
 from boolab.report.units import turns_as_units
+from boolab.runtime.agents.agent import policy_of
 from tests.support.caplab_cases import Told, runs_of
 from tests.support.cases import first
 from tests.support.packed import unpacked

@@ -11,8 +11,8 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.core.run_tree import descendants, rebuilt
 from boolab.core.types import Event
-from boolab.follow.fleet import Fleet
-from boolab.follow.places import places_of
+from boolab.live.follow.fleet import Fleet
+from boolab.live.follow.places import places_of
 from tests.support.helpers import call
 
 LENGTH: Final = 1_200

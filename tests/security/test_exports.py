@@ -24,9 +24,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.agents.setting import Setting, as_code
 from boolab.cli.main import main
 from boolab.core.codec import dumps
+from boolab.harnesses.setting import Setting, as_code
 from boolab.io.csv_export import inert, write_csv
 from boolab.logs.atif_format import trajectory
 from boolab.widgets._base.standalone_html import page

@@ -14,7 +14,7 @@ import boolab as bl
 from boolab.errors import AgentFileError, RunFormatError, ToolError
 from boolab.io.files import replacing
 from boolab.logs.readers._archives import Archive
-from boolab.tools.workspace import _entries, _read
+from boolab.runtime.tools.workspace import _entries, _read
 from tests.support.project import PACKAGE
 
 posix = pytest.mark.skipif(os.name != "posix", reason="rights and links are otherwise there")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
+from boolab.core.parallel.process_pool import ProcessPool
 from boolab.errors import BoolabError, StoreError
-from boolab.parallel.process_pool import ProcessPool
 from boolab.store.delete import Unwanted
 from boolab.store.rows import records_of
 from tests.support.helpers import play

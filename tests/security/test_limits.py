@@ -30,9 +30,9 @@ from boolab.frames.labels import labels_of
 from boolab.io import packed, yaml_loader
 from boolab.io.json_input import MAX_LINE
 from boolab.logs.load import read_file, readers
-from boolab.models.remote.transport import Endpoint
-from boolab.tools import tool as tools
-from boolab.tools import workspace
+from boolab.runtime.models.remote.transport import Endpoint
+from boolab.runtime.tools import tool as tools
+from boolab.runtime.tools import workspace
 from tests.support.helpers import call, play
 from tests.support.limits import MB, run_limited
 

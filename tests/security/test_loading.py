@@ -173,7 +173,7 @@ def test_a_store_that_computes_what_it_holds_is_refused(kind: str, store: Path) 
 
 
 def test_a_frame_of_a_worker_says_its_length_first_and_a_cut_one_is_no_answer(tmp_path: Path) -> None:
-    from boolab.parallel.worker import get_frame
+    from boolab.core.parallel.worker import get_frame
 
     victim = tmp_path / "victim"
     bomb = pickle.dumps(Bomb(victim))

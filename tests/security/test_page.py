@@ -42,7 +42,7 @@ def test_every_file_of_tests_of_security_is_in_the_table() -> None:
 
 def test_the_page_says_that_the_bash_tool_is_no_sandbox() -> None:
     """What somebody must know before she gives it to an agent stands where she looks for it, and in its own words."""
-    from boolab.tools.bash import bash_tool
+    from boolab.runtime.tools.bash import bash_tool
 
     for text in (PAGE, bash_tool.__doc__ or ""):
         assert "It is no sandbox" in text

@@ -15,15 +15,15 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.git import command
-from boolab.git.command import find_git
-from boolab.git.objects import Entry, ObjectWriter, tree_bytes
-from boolab.git.reading import reading
-from boolab.git.repository import find_repository
 from boolab.io.files import open_file
 from boolab.io.folders import folder_handle
-from boolab.worlds import checkout, scan
-from boolab.worlds.checkout import check_out
+from boolab.io.git import command
+from boolab.io.git.command import find_git
+from boolab.io.git.objects import Entry, ObjectWriter, tree_bytes
+from boolab.io.git.reading import reading
+from boolab.io.git.repository import find_repository
+from boolab.runtime.worlds import checkout, scan
+from boolab.runtime.worlds.checkout import check_out
 from tests.support.git_worlds import (
     Edit,
     Files,

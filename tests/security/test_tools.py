@@ -10,8 +10,8 @@ import pytest
 import boolab as bl
 from boolab.cli.main import main
 from boolab.io.resources import data_path
-from boolab.tools.bash import bash_tool
-from boolab.tools.workspace import BUILT_IN, pause_tools, workspace_tools
+from boolab.runtime.tools.bash import bash_tool
+from boolab.runtime.tools.workspace import BUILT_IN, pause_tools, workspace_tools
 from tests.support.project import ROOT
 
 HARMLESS = {"list_files", "read_file", "search_text", "ask_user_input", "request_read_access"}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import boolab as bl
-from boolab.models.scripted import ScriptedModel
+from boolab.runtime.models.scripted import ScriptedModel
 from tests.soak.vitals import Vitals, settled, vitals
 from tests.support.helpers import QUIET, call, distinct, look
 

@@ -12,14 +12,14 @@ import boolab as bl
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.recording import recording_df
-from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens, tool_budget
-from boolab.rules.stop import StopRule, Threshold
+from boolab.limits.catalog import doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens, tool_budget
+from boolab.limits.stop import StopRule, Threshold
 from boolab.stats.scorecard.precision_recall import precision_recall_df
 from boolab.stats.scorecard.scorecard import scorecard
-from tests.counterfactuals.test_evaluate import sessions
 from tests.stats.test_scorecard import numbered, run_of
 from tests.stats.test_scorecard_trade import clustered
 from tests.support.cases import cases
+from tests.whatif.test_evaluate import sessions
 
 RULES: list[StopRule] = [
     doom_loop(3),

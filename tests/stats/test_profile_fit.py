@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 from boolab import fit_profile, load_dataset
 from boolab.core.types import UNKNOWN_USAGE, Run, Step, Stop
-from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
-from boolab.models.scripted import ScriptedModel
-from boolab.models.simulated.model import SimulatedModel
-from boolab.models.simulated.profile import Distribution, Profile, normalised, shipped_profiles
+from boolab.limits.catalog import max_steps
 from boolab.plots import plot_fit
-from boolab.rules.catalog import max_steps
+from boolab.runtime.engine.runner import run_sync
+from boolab.runtime.models.scripted import ScriptedModel
+from boolab.runtime.models.simulated.model import SimulatedModel
+from boolab.runtime.models.simulated.profile import Distribution, Profile, normalised, shipped_profiles
 from boolab.stats.estimates import Estimated, mean, share, spread
 from boolab.stats.profile_fit.goodness_of_fit import compared, going_on, success_within
 from boolab.stats.profile_fit.hazards import Chances, hazards, pieces

@@ -12,14 +12,14 @@ from scipy.stats import binom  # type: ignore[import-untyped] # scipy has no typ
 
 import boolab as bl
 from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult, Usage
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.counterfactuals.from_runs import ledger_of
-from boolab.counterfactuals.step_table import LABEL
-from boolab.counterfactuals.step_table import TURN_PROXY as PROXY
 from boolab.errors import SettingError
-from boolab.rules.detectors.streaks import RepeatStreak
+from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.recommend.candidates import FOLDS, Candidates, Question, sums_of
 from boolab.stats.recommend.recommend import ORDER, recommend, units_of_ledger
+from boolab.whatif.evaluate import counterfactual
+from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.step_table import LABEL
+from boolab.whatif.step_table import TURN_PROXY as PROXY
 from tests.support.cases import first
 
 

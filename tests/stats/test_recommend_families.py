@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import boolab as bl
-from boolab.agents.setting import Setting
 from boolab.core.types import Run
 from boolab.errors import SettingError
+from boolab.harnesses.setting import Setting
 from boolab.io.resources import data_path
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.question import Question

@@ -15,19 +15,19 @@ import boolab as bl
 from boolab.core.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.errors import SettingError
 from boolab.frames.recording import recording_df
+from boolab.limits.catalog import doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget
+from boolab.limits.stop import StopRule
 from boolab.plots.scorecard import plot_scorecard
-from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget
-from boolab.rules.stop import StopRule
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import clopper_pearson
 from boolab.stats.scorecard.metrics import FAILED, NOT_ENDED
 from boolab.stats.scorecard.scorecard import scorecard
 from boolab.store.writer import Store
-from tests.counterfactuals.test_evaluate import LIMITS, MAKE, sessions
 from tests.support.cases import cases
 from tests.support.labelled_runs import labelled_runs
 from tests.support.project import ROOT
 from tests.support.walk import walk
+from tests.whatif.test_evaluate import LIMITS, MAKE, sessions
 
 MANY = cases(40, suppress_health_check=list(HealthCheck))
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core.types import Run
 from boolab.frames.recording import recording_df
-from boolab.rules.catalog import doom_loop, error_streak, max_steps, max_tokens, tool_budget
+from boolab.limits.catalog import doom_loop, error_streak, max_steps, max_tokens, tool_budget
 from boolab.stats.intervals import ClusterBootstrap, expanded
 from boolab.stats.scorecard.scorecard import scorecard
-from tests.counterfactuals.test_evaluate import LIMITS, MAKE, sessions
 from tests.stats.test_scorecard import numbered, only, run_of
 from tests.support.cases import cases
 from tests.support.walk import walk
+from tests.whatif.test_evaluate import LIMITS, MAKE, sessions
 
 NEW = (
     *("base_rate", "lift", "lift_low", "lift_high", "same_kept_cap", "same_kept_cap_saved_steps"),

@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core import types
 from boolab.core.types import Message, Response, Run, Step, ToolCall, ToolResult, Usage
-from boolab.counterfactuals import recordings
 from boolab.errors import RunFormatError, SettingError, StoreError
 from boolab.store import connection as connection_module
 from boolab.store import schema, writer
@@ -34,6 +33,7 @@ from boolab.store.rows import records_of, run_of_record
 from boolab.store.select import INTERRUPTED
 from boolab.store.stored_runs import stored_runs
 from boolab.store.writer import Store
+from boolab.whatif import recordings
 from tests.logs.test_save import assert_same, live, runs
 from tests.support.cases import cases
 from tests.support.helpers import distinct, play

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from boolab.rules.detectors.context import CompactionThrash, ContextGrowth
-from boolab.rules.detectors.cycles import Cycle
-from boolab.rules.detectors.openhands import ActionStreak
-from boolab.rules.detectors.similar import SimilarStreak
-from boolab.rules.detectors.streaks import (
+from boolab.limits.detectors.context import CompactionThrash, ContextGrowth
+from boolab.limits.detectors.cycles import Cycle
+from boolab.limits.detectors.openhands import ActionStreak
+from boolab.limits.detectors.similar import SimilarStreak
+from boolab.limits.detectors.streaks import (
     ErrorStreak,
     FinishStreak,
     IdleStreak,
@@ -16,9 +16,9 @@ from boolab.rules.detectors.streaks import (
     TimeoutStreak,
     ToolErrors,
 )
-from boolab.rules.detectors.text import RepeatedText
-from boolab.rules.detectors.windows import CallWindow, StepRepeats, ToolWindow
-from boolab.rules.detectors.wrappers import Detections
+from boolab.limits.detectors.text import RepeatedText
+from boolab.limits.detectors.windows import CallWindow, StepRepeats, ToolWindow
+from boolab.limits.detectors.wrappers import Detections
 
 DETECTORS: Final[tuple[Any, ...]] = (
     RepeatStreak("ordered"),
@@ -39,7 +39,7 @@ DETECTORS: Final[tuple[Any, ...]] = (
     ToolWindow(3),
     RepeatedText(),
 )
-"""The detectors of `tests.engine.test_same_records`: one more changes all of its cases."""
+"""The detectors of `tests.runtime.engine.test_same_records`: one more changes all of its cases."""
 
 EVERY_DETECTOR: Final[tuple[Any, ...]] = (
     *DETECTORS,

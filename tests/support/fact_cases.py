@@ -23,9 +23,9 @@ from boolab.core.types import (
     ToolResult,
     Usage,
 )
-from boolab.rules.call_identity import ObservedCall
-from boolab.rules.learned.features import FEATURES, Reader
-from boolab.rules.stop import AnyOf
+from boolab.limits.call_identity import ObservedCall
+from boolab.limits.learned.features import FEATURES, Reader
+from boolab.limits.stop import AnyOf
 
 ARGUMENTS: Final = (
     '{"a": 1, "b": [2]}', '{"a":1,"b":[2]}', '{"b":[2],"a":1}', '{"a":true,"b":[2]}', '{"a":1.0,"b":[2]}', "{}", "[]",

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import boolab as bl
-from boolab.models.base import Emit
-from boolab.tools.tool import ToolSpec
+from boolab.runtime.models.base import Emit
+from boolab.runtime.tools.tool import ToolSpec
 from tests.support.helpers import grouped
 
 TOKENS_PER_CALL = 100

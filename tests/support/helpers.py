@@ -6,7 +6,7 @@ from typing import Any
 
 import boolab as bl
 from boolab.core.types import Message
-from boolab.models.base import Emit
+from boolab.runtime.models.base import Emit
 
 
 def grouped(values: Mapping[str, Any]) -> Any:

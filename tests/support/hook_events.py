@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boolab.hooks import entry
-from boolab.hooks.claude_code import respond
-from boolab.hooks.options import Options
+from boolab.live.hooks import entry
+from boolab.live.hooks.claude_code import respond
+from boolab.live.hooks.options import Options
 
 
 class Did(NamedTuple):

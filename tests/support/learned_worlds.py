@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 import boolab as bl
-from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.errors import SettingError
-from boolab.rules.learned.features import DEFAULT
+from boolab.limits.learned.features import DEFAULT
 from boolab.stats.learn.learn_stop import learn_from, question_of
 from boolab.stats.learn.table import FeatureTable, feature_table
+from boolab.whatif.step_table import Flags, Ints
 from tests.support.labelled_runs import labelled_runs, made_run
 
 TASKS: Final = 600

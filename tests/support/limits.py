@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 MB: Final = 2**20
-_PRELOADED: Final = ("boolab", "boolab.logs.load", "boolab.store", "boolab.counterfactuals.step_files")
+_PRELOADED: Final = ("boolab", "boolab.logs.load", "boolab.store", "boolab.whatif.step_files")
 
 
 class Ended(NamedTuple):

@@ -13,7 +13,7 @@ import pytest
 
 import boolab as bl
 from boolab.core.types import Run
-from boolab.models.base import Model
+from boolab.runtime.models.base import Model
 from tests.support.helpers import QUIET, TOOLS
 from tests.support.model_server import PATIENCE_S, Asked
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import httpx
 from httpx_sse import EventSource
 
-from boolab.models.remote.protocol import Decoder
+from boolab.runtime.models.remote.protocol import Decoder
 from tests.support.project import ROOT
 
 BODIES = ROOT / "tests" / "models" / "remote" / "sse"
@@ -15,7 +15,7 @@ D = TypeVar("D", bound=Decoder)
 
 
 def body(name: str) -> bytes:
-    """A body of tests/models/remote/sse, byte for byte."""
+    """A body of tests/runtime/models/remote/sse, byte for byte."""
     return (BODIES / name).read_bytes()
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 import boolab as bl
-from boolab.models.base import Emit
+from boolab.runtime.models.base import Emit
 from tests.support.helpers import QUIET, TOOLS, call
 
 forks = multiprocessing.get_context("forkserver")

@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.engine.options import Setup
-from boolab.engine.runner import drive, turn_of
-from boolab.engine.turn import Turn
-from boolab.models.base import Emit
+from boolab.runtime.engine.options import Setup
+from boolab.runtime.engine.runner import drive, turn_of
+from boolab.runtime.engine.turn import Turn
+from boolab.runtime.models.base import Emit
 from boolab.store.stored_runs import State
 from tests.support.helpers import QUIET, TOOLS, call, distinct
 from tests.support.suspensions import Blow, cancel, cancel_until_it_ends, everywhere, pause, strike, told

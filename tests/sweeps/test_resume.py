@@ -110,7 +110,7 @@ def test_another_process_with_other_hashes_finds_the_same_cells_finished(lab: La
 
 
 TOOL = '''
-from boolab.tools.tool import ToolContext, tool
+from boolab.runtime.tools.tool import ToolContext, tool
 from tests.support.sweeping import write_down
 
 LIMIT = 3
@@ -128,7 +128,7 @@ def score(run):
     return run.text == "done"
 
 def model(cell):
-    from boolab.models.scripted import ScriptedModel
+    from boolab.runtime.models.scripted import ScriptedModel
     return ScriptedModel([{"tool_calls": [{"name": "note", "arguments": {"book": BOOK, "what": "a"}}]}, "done"])
 '''
 

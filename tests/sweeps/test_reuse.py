@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import boolab as bl
-from boolab.rules.detectors.streaks import RepeatStreak
-from boolab.rules.guard import Guard
+from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.limits.guard import Guard
 from boolab.sweeps.cells import Plan, Planned, Task
 from boolab.sweeps.driver import sweep
 from boolab.sweeps.reuse import groups, is_plain

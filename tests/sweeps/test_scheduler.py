@@ -15,10 +15,10 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
+from boolab.core.parallel import executors
+from boolab.core.parallel.executors import open_pool
 from boolab.errors import SchedulerLost
-from boolab.models.scripted import ScriptedModel
-from boolab.parallel import executors
-from boolab.parallel.executors import open_pool
+from boolab.runtime.models.scripted import ScriptedModel
 from boolab.sweeps.progress import Begun, CellResult
 from tests.support.helpers import QUIET, TOOLS, distinct
 from tests.support.sweeping import assert_equal, frames, swept

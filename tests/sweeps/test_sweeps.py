@@ -13,7 +13,7 @@ import pytest
 
 import boolab as bl
 from boolab import policies, runs_df
-from boolab.harness.policy import DEFAULT
+from boolab.harnesses.policy import DEFAULT
 from boolab.sweeps.cells import Cell, Plan
 from tests.support.helpers import TOOLS, Listening, call, distinct, steps
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from boolab.agents.agent import Agent
 from boolab.errors import BoolabError
 from boolab.frames.tables import runs_df
-from boolab.models.scripted import ScriptedModel
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.models.scripted import ScriptedModel
 from tests.support.cases import first
 from tests.support.helpers import QUIET, TOOLS, call, distinct
 from tests.support.sweeping import Frames, assert_equal, die, die_always, frames, swept

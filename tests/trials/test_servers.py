@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from tests.models.remote.test_llmock import llmock
+from tests.runtime.models.remote.test_llmock import llmock
 from tests.support.served_trials import ByTask, child, facts, go, looked, plan_of, recorded, script
 from tests.support.sweeping import die_at, entries, size
 

@@ -14,7 +14,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import SettingError
-from boolab.git.scratch import scratch_folder
+from boolab.io.git.scratch import scratch_folder
 from boolab.trials.branches import branch_ids
 from boolab.trials.trial import Trial
 from tests.support.git_worlds import edit_tool, editor, files_of, repository, write

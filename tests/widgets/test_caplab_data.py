@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.agents.agent import policy_of
-from boolab.agents.setting import Setting, as_code, as_front_matter
 from boolab.core.axes import SETTINGS
 from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError
-from boolab.harness.presets import policies
+from boolab.harnesses.presets import policies
+from boolab.harnesses.setting import Setting, as_code, as_front_matter
+from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.report.units import Unit, turns_as_units
-from boolab.rules.detectors.streaks import RepeatStreak
+from boolab.runtime.agents.agent import policy_of
 from boolab.store.rows import records_of
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.page_settings import sampled, settings_in_page

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.agents.setting import Setting
 from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
-from boolab.harness.presets import policies
+from boolab.harnesses.presets import policies
+from boolab.harnesses.setting import Setting
 from boolab.stats.estimates import share
 from boolab.widgets.caplab.agents import groups_of
 from boolab.widgets.caplab.curve import Curve, frontier_title

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 import boolab as bl
-from boolab.agents.setting import Setting
+from boolab.harnesses.setting import Setting
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.replay.drilldown import replay_parts

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.agents.agent import Agent
 from boolab.core.types import Input, Message, Response, Run, Step, Text, ToolCall, ToolResult
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
-from boolab.harness.compare import compare_policies
-from boolab.models.scripted import ScriptedModel
+from boolab.harnesses.compare import compare_policies
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.engine.runner import run_sync
+from boolab.runtime.models.scripted import ScriptedModel
 from boolab.sweeps.divergence import first_divergence
+from boolab.whatif.evaluate import counterfactual
 from boolab.widgets.compare.alignment import align
 from boolab.widgets.compare.widget import Compare
 from tests.support.cases import cases

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import boolab as bl
-from boolab.counterfactuals.tables import summed
 from boolab.plots import plot_heatmap
+from boolab.whatif.tables import summed
 from boolab.widgets.heatmap.layers import ink_on, luminance_of
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, steps

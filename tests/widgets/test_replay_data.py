@@ -22,19 +22,19 @@ from boolab.core.types import (
     Text,
     ToolResult,
 )
+from boolab.limits.counters import COUNTERS
 from boolab.logs.facts import facts_of
-from boolab.rules.counters import COUNTERS
 from boolab.widgets._base.call_labels import _parsed, label_of
 from boolab.widgets._base.compress import packed
 from boolab.widgets.replay.data import replay_data
 from boolab.widgets.replay.subagents import children_of
 from boolab.widgets.replay.what_if_marks import DEFAULT_POLICIES, marks_of_each, stop_boundary
-from tests.counterfactuals.test_presets import scripts
 from tests.logs.readers.given import samples
 from tests.logs.test_save import runs as any_runs
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, call, distinct, play, steps
 from tests.support.packed import unpacked
+from tests.whatif.test_presets import scripts
 
 
 def gauge(data: dict[str, Any], key: str) -> dict[str, Any]:

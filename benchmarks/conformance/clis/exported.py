@@ -24,7 +24,7 @@ from benchmarks.conformance.clis.run import Outcome, play
 from benchmarks.conformance.clis.scripts import Loop, script_named
 from benchmarks.environments import Skipped
 from boolab.core.text import count
-from boolab.exports.export import Export, Limits, export, target_of
+from boolab.harnesses.exports.export import Export, Limits, export, target_of
 
 AGENT: Final = "appender"
 """The subagent of the harnesses."""

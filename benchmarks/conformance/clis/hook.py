@@ -21,9 +21,9 @@ from benchmarks.conformance.clis.run import Outcome, play
 from benchmarks.conformance.clis.scripts import Loop
 from benchmarks.environments import ROOT, Skipped
 from boolab.core.text import aligned
-from boolab.hooks.options import Options
-from boolab.hooks.replay import monitor_for
-from boolab.hooks.settings import command_of, with_hook
+from boolab.live.hooks.options import Options
+from boolab.live.hooks.replay import monitor_for
+from boolab.live.hooks.settings import command_of, with_hook
 
 
 class Scenario(NamedTuple):

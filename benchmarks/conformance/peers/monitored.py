@@ -35,8 +35,8 @@ class Case:
     """
 
     def __init__(self, given: dict[str, Any]) -> None:
-        from boolab.rules import catalog
-        from boolab.rules.stop import Threshold
+        from boolab.limits import catalog
+        from boolab.limits.stop import Threshold
 
         def leaf(name: str, *arguments: Any) -> Any:  # noqa: ANN401
             if name == "max_tool_steps":
@@ -122,7 +122,7 @@ def serve(package: str, play: Callable[[Case], None], names: Callable[[], dict[s
 
 def _timed(given: dict[str, Any], play: Callable[[Case], None]) -> list[tuple[float, float]]:
     """Seconds in the monitor and in all, of each of five runs of a case."""
-    from boolab.rules.monitor import Monitor
+    from boolab.limits.monitor import Monitor
 
     inside = [0.0]
 

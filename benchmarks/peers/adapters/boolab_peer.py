@@ -9,8 +9,8 @@ from work import End, Turns
 
 import boolab as bl
 from boolab.core.types import Response, ToolCall
-from boolab.engine.runner import run
-from boolab.models.base import Emit, Request
+from boolab.runtime.engine.runner import run
+from boolab.runtime.models.base import Emit, Request
 
 VARIANTS = ("limits", "no limits", "boocode", "scripted", "frame")
 DONE = Response("done", (), "stop")

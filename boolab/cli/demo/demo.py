@@ -20,25 +20,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
 
 import pandas as pd
 
-from boolab.agents.agent import Agent, load_agents
 from boolab.cli.demo.layout import align, paragraphs, wrap
 from boolab.cli.demo.recordings import Findings, findings_of, recordings
 from boolab.core.axes import SETTINGS
 from boolab.core.types import MICRO, Run, Stop, StopReason
-from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df, steps_df
-from boolab.harness.presets import policies as presets
+from boolab.harnesses.presets import policies as presets
 from boolab.io.csv_export import write_csv
 from boolab.io.files import user_path
 from boolab.io.resources import checkout, data_path
-from boolab.models.scripted import ScriptedModel
-from boolab.models.simulated.model import SimulatedModel
-from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_time, max_tokens, tool_budget
-from boolab.rules.stop import StopRule
+from boolab.limits.catalog import doom_loop, error_streak, max_cost, max_time, max_tokens, tool_budget
+from boolab.limits.stop import StopRule
+from boolab.runtime.agents.agent import Agent, load_agents
+from boolab.runtime.engine.runner import run_sync
+from boolab.runtime.models.scripted import ScriptedModel
+from boolab.runtime.models.simulated.model import SimulatedModel
+from boolab.runtime.tools.tool import ToolSpec
+from boolab.runtime.tools.workspace import workspace_tools
 from boolab.sweeps.driver import sweep
-from boolab.tools.tool import ToolSpec
-from boolab.tools.workspace import workspace_tools
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import trial
 

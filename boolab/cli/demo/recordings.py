@@ -14,13 +14,13 @@ import pandas as pd
 from boolab.cli.demo.layout import align, wrap
 from boolab.core.axes import AXES
 from boolab.core.types import Identities, Run, Scope
-from boolab.counterfactuals.evaluate import counterfactual
 from boolab.frames.tables import runs_df
 from boolab.io.resources import data_path
 from boolab.logs.datasets import load_dataset
 from boolab.logs.load import load_runs
 from boolab.stats.recommend.recommend import Recommendation, recommend
 from boolab.stats.survival import survival
+from boolab.whatif.evaluate import counterfactual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

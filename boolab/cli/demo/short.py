@@ -8,7 +8,7 @@ from typing import Final
 from boolab.cli.demo.demo import folder_of
 from boolab.cli.demo.recordings import figures_of, public_recording
 from boolab.core.text import count, wrapped
-from boolab.exports.command import as_command
+from boolab.harnesses.exports.command import as_command
 from boolab.stats.trade import BETTER_OFF
 
 FIGURES: Final = ("caps.png", "heatmap.png")

@@ -10,12 +10,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from boolab.core.types import Scope
-from boolab.counterfactuals.recordings import Recorded
-from boolab.counterfactuals.rule_matrix import Rule
-from boolab.rules.catalog import max_steps
+from boolab.limits.catalog import max_steps
 from boolab.stats.compare_rules.judged import Judged, judged_of, recorded_once
 from boolab.stats.compare_rules.settings import Choice, Rules, listed_settings
 from boolab.stats.intervals import check_confidence
+from boolab.whatif.recordings import Recorded
+from boolab.whatif.rule_matrix import Rule
 
 Chooser: TypeAlias = Callable[[Any], Choice]
 """A function that takes recorded runs, as they were given (runs, or a frame), and returns a rule or a setting."""

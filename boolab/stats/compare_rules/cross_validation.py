@@ -11,9 +11,6 @@ from tqdm.auto import tqdm
 
 from boolab.core.text import count, level, percent
 from boolab.core.types import Scope
-from boolab.counterfactuals.recordings import Recorded
-from boolab.counterfactuals.rule_matrix import Rule
-from boolab.counterfactuals.step_table import Ints, Ledger
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
 from boolab.stats.compare_rules.choosers import Chooser, ReadyChooser
 from boolab.stats.compare_rules.folds import MIN_FOLDS, Choices, Places, candidates_of, check_folds, folds_of
@@ -32,6 +29,9 @@ from boolab.stats.compare_rules.wording import data_notes, holds, promise
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.units import cluster_notes, clusters_of, group_name, grouped, keys_of
+from boolab.whatif.recordings import Recorded
+from boolab.whatif.rule_matrix import Rule
+from boolab.whatif.step_table import Ints, Ledger
 
 POOLED, SAME_TASKS = "held out", "same tasks"
 """The parts over all folds: judged on held-out tasks, and on the tasks that the rule was chosen by."""

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from boolab.counterfactuals.recordings import Recorded
-from boolab.counterfactuals.rule_matrix import Rule
-from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
 from boolab.stats.compare_rules.choosers import Chooser, ReadyChooser
 from boolab.stats.compare_rules.judged import Judged, runs_at
 from boolab.stats.compare_rules.settings import rule_of
+from boolab.whatif.recordings import Recorded
+from boolab.whatif.rule_matrix import Rule
+from boolab.whatif.step_table import Ints
 
 MIN_FOLDS = 2
 

@@ -13,7 +13,6 @@ from tqdm.auto import tqdm
 from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent
 from boolab.core.types import Scope
-from boolab.counterfactuals.recordings import Recorded
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
 from boolab.frames.runs import distinct_runs
@@ -24,6 +23,7 @@ from boolab.stats.compare_rules.wording import data_notes
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.units import cluster_notes, group_name, grouped, keys_of
+from boolab.whatif.recordings import Recorded
 
 LEVELS: Final = 201
 """At how many levels of what is saved, evenly apart, the band is given, beside those of the settings on the front."""

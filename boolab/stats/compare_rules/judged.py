@@ -15,17 +15,17 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.types import Scope
-from boolab.counterfactuals.recordings import Recorded, as_recorded, ledgers_of
-from boolab.counterfactuals.rule_matrix import Floats, Rule, RuleMatrix, rule_matrix, run_costs
-from boolab.counterfactuals.scopes import check_scope
-from boolab.counterfactuals.step_files import is_step_table, read_steps
-from boolab.counterfactuals.step_table import LABEL, Ints, Ledger
 from boolab.frames.dtypes import FLOAT, INT
 from boolab.frames.runs import Runs, as_runs
-from boolab.rules.detector import Detector
+from boolab.limits.detector import Detector
 from boolab.stats.intervals import ClusterBootstrap, Estimate
 from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, units_of_table
+from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
+from boolab.whatif.rule_matrix import Floats, Rule, RuleMatrix, rule_matrix, run_costs
+from boolab.whatif.scopes import check_scope
+from boolab.whatif.step_files import is_step_table, read_steps
+from boolab.whatif.step_table import LABEL, Ints, Ledger
 
 FIGURES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("n_runs", "n_tasks", "successes", "kept_lower", "kept_upper"), INT),

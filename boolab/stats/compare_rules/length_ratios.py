@@ -10,7 +10,6 @@ import pandas as pd
 
 from boolab.core.text import count, level, percent
 from boolab.core.types import Scope
-from boolab.counterfactuals.recordings import Recorded
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.stats.compare_rules.choosers import smallest_cap
 from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, judged_in, ledger_for
@@ -19,6 +18,7 @@ from boolab.stats.compare_rules.wording import data_notes
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.units import cluster_notes, group_name, grouped, keys_of
+from boolab.whatif.recordings import Recorded
 
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,

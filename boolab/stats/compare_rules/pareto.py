@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from boolab.counterfactuals.rule_matrix import Floats
-from boolab.counterfactuals.step_table import Flags
 from boolab.stats.intervals import ClusterBootstrap, expanded, percentiles
+from boolab.whatif.rule_matrix import Floats
+from boolab.whatif.step_table import Flags
 
 
 class Band(NamedTuple):

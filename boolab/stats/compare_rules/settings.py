@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from boolab.counterfactuals.grid import settings_of
-from boolab.counterfactuals.rule_matrix import Rule
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
-from boolab.rules.function_rule import AnyRule, as_rules, is_function
-from boolab.rules.stop import StopRule
+from boolab.limits.function_rule import AnyRule, as_rules, is_function
+from boolab.limits.stop import StopRule
+from boolab.whatif.grid import settings_of
+from boolab.whatif.rule_matrix import Rule
 
 Rules: TypeAlias = (
     AnyRule | Iterable[AnyRule | None] | Mapping[str, Iterable[Any]] | Mapping[Callable[..., StopRule], Iterable[Any]]

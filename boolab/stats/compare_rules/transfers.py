@@ -10,7 +10,6 @@ from tqdm.auto import tqdm
 
 from boolab.core.text import count, level, percent, shorten
 from boolab.core.types import Scope
-from boolab.counterfactuals.recordings import Recorded
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
 from boolab.stats.compare_rules.choosers import Chooser, ReadyChooser, smallest_cap
@@ -22,6 +21,7 @@ from boolab.stats.compare_rules.wording import data_notes, holds
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.units import cluster_notes, group_name, keys_of
+from boolab.whatif.recordings import Recorded
 
 _COLUMNS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("chosen_on", "judged_on", "rule"), TEXT),

@@ -12,12 +12,12 @@ from functools import singledispatch
 
 import numpy as np
 
-from boolab.counterfactuals.step_table import Flags, Ints
-from boolab.rules.learned.models import LinearModel, Model, Tree, TreeModel
+from boolab.limits.learned.models import LinearModel, Model, Tree, TreeModel
 from boolab.stats.learn.logistic import FOLDS, Array, calibration_of, fit_logistic, penalty_of
 from boolab.stats.learn.predict import log_odds_of
 from boolab.stats.learn.table import FeatureTable
 from boolab.stats.learn.trees import fit_trees
+from boolab.whatif.step_table import Flags, Ints
 
 _DIGITS = 6
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.stats.learn.table import FeatureTable
+from boolab.whatif.step_table import Flags, Ints
 
 
 class HeldOut(NamedTuple):

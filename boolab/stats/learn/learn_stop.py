@@ -11,16 +11,14 @@ from tqdm.auto import tqdm
 
 from boolab.core.text import count
 from boolab.core.types import Run, Scope
-from boolab.counterfactuals.scopes import check_scope
-from boolab.counterfactuals.step_table import Flags
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs, distinct_runs
 from boolab.io.checks import check_name, whole
-from boolab.rules.detector import Detector, check_detector
-from boolab.rules.learned.features import DEFAULT, check_features
-from boolab.rules.learned.models import BILLION, Model
-from boolab.rules.learned.risk import LearnedRisk
-from boolab.rules.learned.rule import LearnedFrom, LearnedRule, Promise, learned_rule
+from boolab.limits.detector import Detector, check_detector
+from boolab.limits.learned.features import DEFAULT, check_features
+from boolab.limits.learned.models import BILLION, Model
+from boolab.limits.learned.risk import LearnedRisk
+from boolab.limits.learned.rule import LearnedFrom, LearnedRule, Promise, learned_rule
 from boolab.stats.intervals import check_confidence
 from boolab.stats.learn.fit import fit_model
 from boolab.stats.learn.held_out import HeldOut, held_out
@@ -28,6 +26,8 @@ from boolab.stats.learn.report import report_of
 from boolab.stats.learn.table import FeatureTable, feature_table
 from boolab.stats.learn.thresholds import bound_of, tasks_needed
 from boolab.stats.learn.trees import check_trees
+from boolab.whatif.scopes import check_scope
+from boolab.whatif.step_table import Flags
 
 Estimator: TypeAlias = Literal["logistic", "trees"]
 

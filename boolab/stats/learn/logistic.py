@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from boolab.rules.learned.models import LinearModel
+from boolab.limits.learned.models import LinearModel
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from functools import singledispatch
 import numpy as np
 import numpy.typing as npt
 
-from boolab.rules.learned.models import LinearModel, Model, Tree, TreeModel
+from boolab.limits.learned.models import LinearModel, Model, Tree, TreeModel
 
 Array = npt.NDArray[np.float64]
 

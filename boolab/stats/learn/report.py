@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.text import count, percent
-from boolab.rules.learned.features import DEFAULT, FEATURES
-from boolab.rules.learned.models import BILLION, LinearModel, Model, Tree, TreeModel
-from boolab.rules.learned.rule import Promise
+from boolab.limits.learned.features import DEFAULT, FEATURES
+from boolab.limits.learned.models import BILLION, LinearModel, Model, Tree, TreeModel
+from boolab.limits.learned.rule import Promise
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import ClusterBootstrap
 from boolab.stats.learn.held_out import Judged

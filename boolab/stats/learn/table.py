@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from boolab.core.gc_pause import without_collection
 from boolab.core.types import Run, Scope
-from boolab.counterfactuals.from_runs import ledger_of
-from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.errors import SettingError, near
 from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df
-from boolab.rules.call_identity import ObservedCall
-from boolab.rules.detector import Detector
-from boolab.rules.learned.features import Reader
-from boolab.rules.learned.models import Model, score_of
+from boolab.limits.call_identity import ObservedCall
+from boolab.limits.detector import Detector
+from boolab.limits.learned.features import Reader
+from boolab.limits.learned.models import Model, score_of
 from boolab.stats.learn.predict import log_odds_of
 from boolab.stats.units import units_of
+from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.step_table import Flags, Ints
 
 Array = npt.NDArray[np.float64]
 

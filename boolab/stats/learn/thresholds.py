@@ -25,8 +25,8 @@ from typing import Final
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.counterfactuals.step_table import Ints
 from boolab.stats.intervals import runs_needed
+from boolab.whatif.step_table import Ints
 
 _ROUNDING: Final = 1e-12
 

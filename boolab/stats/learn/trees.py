@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boolab.errors import SettingError
-from boolab.rules.learned.models import Tree, TreeModel
+from boolab.limits.learned.models import Tree, TreeModel
 from boolab.stats.learn.logistic import moments
 
 Array = npt.NDArray[np.float64]

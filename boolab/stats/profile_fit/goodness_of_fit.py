@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.frames.dtypes import FLAG, FLOAT, TEXT
 from boolab.stats.intervals import Array
 from boolab.stats.profile_fit.step_kinds import Turn
+from boolab.whatif.step_table import Flags, Ints
 
 STEPS: Final = "steps"
 SUCCESS: Final = "success_steps"

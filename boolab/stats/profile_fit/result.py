@@ -10,14 +10,14 @@ import pandas as pd
 
 from boolab.core.text import count
 from boolab.core.types import Run
-from boolab.engine.abort import Abort
-from boolab.engine.runner import run, wait_for
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
-from boolab.models.simulated.model import SimulatedModel
-from boolab.models.simulated.profile import Profile
-from boolab.rules.catalog import max_steps
+from boolab.limits.catalog import max_steps
+from boolab.runtime.engine.abort import Abort
+from boolab.runtime.engine.runner import run, wait_for
+from boolab.runtime.models.simulated.model import SimulatedModel
+from boolab.runtime.models.simulated.profile import Profile
 from boolab.stats.estimates import Estimated
 from boolab.stats.finding import Finding
 from boolab.stats.profile_fit.goodness_of_fit import compared

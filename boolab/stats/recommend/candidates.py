@@ -15,12 +15,7 @@ import pandas as pd
 
 from boolab.core.axes import AXES
 from boolab.core.types import MICRO, Identities
-from boolab.counterfactuals.aggregate import SPENT, aggregate_of
-from boolab.counterfactuals.first_crossing import Places
-from boolab.counterfactuals.grid import Grid, GridAxis, Settings, settings_of
-from boolab.counterfactuals.outcomes import grid_stops, outcome_columns, stops_of_spans
-from boolab.counterfactuals.step_table import UNKNOWN_PEAK, Flags, Ints, Ledger
-from boolab.harness.policy import Policy
+from boolab.harnesses.policy import Policy
 from boolab.stats.intervals import Labels
 from boolab.stats.recommend.family_units import is_root
 from boolab.stats.recommend.fixed_sequence import (
@@ -34,6 +29,11 @@ from boolab.stats.recommend.fixed_sequence import (
     missing,
     paths_of,
 )
+from boolab.whatif.aggregate import SPENT, aggregate_of
+from boolab.whatif.first_crossing import Places
+from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of
+from boolab.whatif.outcomes import grid_stops, outcome_columns, stops_of_spans
+from boolab.whatif.step_table import UNKNOWN_PEAK, Flags, Ints, Ledger
 
 FOLDS: Final = 5
 

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from boolab.core.run_tree import Kin, roots_of
-from boolab.counterfactuals.step_table import UNKNOWN, Flags, Ints, Ledger
 from boolab.frames.recording import PARENT
+from boolab.whatif.step_table import UNKNOWN, Flags, Ints, Ledger
 
 _HOME: Final = "\0home"
 """A column that no run has: the row of the root's run or turn."""

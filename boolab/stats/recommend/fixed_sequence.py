@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.counterfactuals.step_table import Ints
+from boolab.whatif.step_table import Ints
 
 Dependence: TypeAlias = Literal["auto", "worst", "same_tasks"]
 DEPENDENCE: Final = ("auto", "worst", "same_tasks")

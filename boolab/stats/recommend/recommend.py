@@ -18,21 +18,16 @@ from boolab.core.axes import AXES
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_of
 from boolab.core.text import level, span
 from boolab.core.types import MICRO, Identities, Scope
-from boolab.counterfactuals.grid import Grid, settings_of
-from boolab.counterfactuals.policy_thresholds import AXIS_OF, LIMIT_OF
-from boolab.counterfactuals.recordings import Recorded, as_recorded, ledgers_of
-from boolab.counterfactuals.scopes import one_scope, scopes_of
-from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError, near
-from boolab.exports.values import Export, Limits
 from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, is_missing, well_formed_cell
 from boolab.frames.recording import PARENT
 from boolab.frames.runs import distinct_runs
 from boolab.frames.tables import tools_called
-from boolab.harness.policy import Policy
-from boolab.harness.presets import get_policy, identity_under
+from boolab.harnesses.exports.values import Export, Limits
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import get_policy, identity_under
+from boolab.limits.call_identity import uncalled_note
 from boolab.logs.list_prices import price_notes
-from boolab.rules.call_identity import uncalled_note
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import check_confidence, runs_needed
 from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
@@ -43,6 +38,11 @@ from boolab.stats.recommend.verdict import trade_of_group, verdict_of
 from boolab.stats.recommend.wording import MOSTLY, Advice, Group, notes_by_kind, noun_of
 from boolab.stats.trade import BETTER_OFF
 from boolab.stats.units import group_name, group_noun, keys_of, sources_of
+from boolab.whatif.grid import Grid, settings_of
+from boolab.whatif.policy_thresholds import AXIS_OF, LIMIT_OF
+from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
+from boolab.whatif.scopes import one_scope, scopes_of
+from boolab.whatif.step_table import LABEL, PROXY, Ledger
 
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
 OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
@@ -165,7 +165,7 @@ class Recommendation(Finding):
         """The recommended setting as the settings of a harness: what to paste where.
 
         Args:
-            target: The harness, such as "claude-code": one of `boolab.exports.export.TARGETS`.
+            target: The harness, such as "claude-code": one of `boolab.harnesses.exports.export.TARGETS`.
             agent: Which agent's, where each has a setting of its own; else the name of the agent that it is for.
 
         Returns:
@@ -180,7 +180,7 @@ class Recommendation(Finding):
             >>> found.export("boolab", agent="coder").parts[0].path
             'agents/coder.md'
         """
-        from boolab.exports.export import export
+        from boolab.harnesses.exports.export import export
 
         made = export(target, self.limits(agent))
         place = self._place(agent)
@@ -235,7 +235,7 @@ class Recommendation(Finding):
             less = next((share for share in smaller if runs_needed(share, confidence) <= worst["successes"]), None)
         keep = "" if less is None else f"keep less (keep={less}, in a terminal --keep {less}), "
         return (
-            f"You can {keep}add runs, or export limits of your own (boolab.exports.export.export(target, "
+            f"You can {keep}add runs, or export limits of your own (boolab.harnesses.exports.export.export(target, "
             "Limits(max_steps=56)), in a terminal --max-steps 56)."
         )
 

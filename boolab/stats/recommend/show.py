@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from boolab.core.text import NO_MATH, wrapped
-from boolab.exports.command import as_command
-from boolab.exports.values import Limits
+from boolab.harnesses.exports.command import as_command
+from boolab.harnesses.exports.values import Limits
 from boolab.stats.finding import Finding, escaped
 from boolab.stats.recommend.verdict import MAX_GROUPS
 from boolab.stats.trade import BETTER_OFF

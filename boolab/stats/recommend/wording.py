@@ -12,12 +12,12 @@ import pandas as pd
 from boolab.core.axes import AXES
 from boolab.core.text import count, first_of, level, percent, runs_in_words
 from boolab.core.types import MICRO
-from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, UNKNOWN_PEAK, Ledger
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import FOLDS, Choice, Found, Question, base_of
 from boolab.stats.recommend.family_units import is_root
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.units import group_name
+from boolab.whatif.step_table import LABEL, TURN_PROXY, UNKNOWN_PEAK, Ledger
 
 _EXAMPLE: Final = 20
 """A value by which it is shown how a policy counts a limit."""

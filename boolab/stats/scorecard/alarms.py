@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from boolab.core.types import Run, Step, ToolCall, ToolResult
-from boolab.counterfactuals.first_crossing import Places
-from boolab.counterfactuals.outcomes import running_total
-from boolab.counterfactuals.rule_matrix import stops_of_rules
-from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
-from boolab.rules.call_identity import ObservedCall
-from boolab.rules.detectors.streaks import RepeatStreak
-from boolab.rules.stop import StopRule, Threshold
+from boolab.limits.call_identity import ObservedCall
+from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.limits.stop import StopRule, Threshold
+from boolab.whatif.first_crossing import Places
+from boolab.whatif.outcomes import running_total
+from boolab.whatif.rule_matrix import stops_of_rules
+from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
 
 SAVED: Final = ("steps", "tool_calls", "tokens", "cost")
 """What a stop saves; `cost` in micro-dollars."""

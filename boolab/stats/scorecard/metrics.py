@@ -16,23 +16,23 @@ import numpy.typing as npt
 import pandas as pd
 
 from boolab.core.types import MICRO, Run, Scope
-from boolab.counterfactuals.first_crossing import Places
-from boolab.counterfactuals.from_runs import ledger_of
-from boolab.counterfactuals.recordings import Recorded, as_recorded, ledgers_of
-from boolab.counterfactuals.rule_matrix import Floats, run_costs
-from boolab.counterfactuals.step_table import LABEL, Flags, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.frames.labels import check_keys, flag_of, label, mapping_of
 from boolab.frames.runs import as_runs, distinct_runs
 from boolab.frames.tables import runs_df, tools_called
-from boolab.rules.call_identity import uncalled_note
-from boolab.rules.detector import named_tools
-from boolab.rules.stop import StopRule
+from boolab.limits.call_identity import uncalled_note
+from boolab.limits.detector import named_tools
+from boolab.limits.stop import StopRule
 from boolab.stats.intervals import Array, ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
 from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, Reach, alarms_of, reach_of
 from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, group_name, units_of_table
 from boolab.store.connection import begins_as_sqlite
+from boolab.whatif.first_crossing import Places
+from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
+from boolab.whatif.rule_matrix import Floats, run_costs
+from boolab.whatif.step_table import LABEL, Flags, Ints, Ledger
 
 Positive: TypeAlias = "str | Mapping[str, Any] | pd.Series[Any] | Callable[[Run], bool | None]"
 """Which runs are positive: the name of a setting, labels by run id, or a callable; None is unknown."""

@@ -10,18 +10,11 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.types import MICRO, Scope
-from boolab.counterfactuals.first_crossing import Places
-from boolab.counterfactuals.grid import settings_of
-from boolab.counterfactuals.question import listed_rules
-from boolab.counterfactuals.recordings import Recorded
-from boolab.counterfactuals.rule_matrix import MAX_CELLS, stops_of_rules
-from boolab.counterfactuals.scopes import check_scope
-from boolab.counterfactuals.step_table import LABEL, Flags, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.io.checks import whole
-from boolab.rules.stop import StopRule, Threshold
+from boolab.limits.stop import StopRule, Threshold
 from boolab.stats.finding import frame_of
 from boolab.stats.intervals import ClusterBootstrap, check_confidence
 from boolab.stats.scorecard.alarms import saved_after
@@ -38,6 +31,13 @@ from boolab.stats.scorecard.metrics import (
     units_in,
 )
 from boolab.stats.units import clusters_of, grouped, keys_of
+from boolab.whatif.first_crossing import Places
+from boolab.whatif.grid import settings_of
+from boolab.whatif.question import listed_rules
+from boolab.whatif.recordings import Recorded
+from boolab.whatif.rule_matrix import MAX_CELLS, stops_of_rules
+from boolab.whatif.scopes import check_scope
+from boolab.whatif.step_table import LABEL, Flags, Ints, Ledger
 
 Swept: TypeAlias = "StopRule | Iterable[StopRule] | Mapping[Any, Sequence[float]]"
 """Rules whose thresholds are varied, or the thresholds by the name of an axis or by rule."""

@@ -15,17 +15,13 @@ import pandas as pd
 
 from boolab.core.text import all_of, count, level, percent, shorten
 from boolab.core.types import Scope
-from boolab.counterfactuals.question import listed_rules
-from boolab.counterfactuals.recordings import Recorded
-from boolab.counterfactuals.scopes import check_scope
-from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
-from boolab.rules.function_rule import AnyRule
-from boolab.rules.learned.models import BILLION
-from boolab.rules.learned.rule import LearnedRule
-from boolab.rules.stop import Threshold
+from boolab.limits.function_rule import AnyRule
+from boolab.limits.learned.models import BILLION
+from boolab.limits.learned.rule import LearnedRule
+from boolab.limits.stop import Threshold
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.scorecard.alarms import NOT_REPORTED, watches_repeats
@@ -51,6 +47,10 @@ from boolab.stats.scorecard.metrics import (
 )
 from boolab.stats.trade import TRADE, Trade
 from boolab.stats.units import cluster_notes, grouped, keys_of
+from boolab.whatif.question import listed_rules
+from boolab.whatif.recordings import Recorded
+from boolab.whatif.scopes import check_scope
+from boolab.whatif.step_table import Ints
 
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,

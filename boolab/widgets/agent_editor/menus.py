@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from boolab.agents.edit import AgentText
 from boolab.core.types import IDENTITIES
-from boolab.harness.presets import policies
-from boolab.tools.workspace import BUILT_IN
+from boolab.harnesses.agent_edit import AgentText
+from boolab.harnesses.presets import policies
+from boolab.runtime.tools.workspace import BUILT_IN
 
 LISTS: Final = ("tools", "exempt")
 """The fields that hold several names."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from boolab.agents.edit import FIELDS, AgentText, agents_in
 from boolab.core.axes import AXES
 from boolab.core.text import clean, count, shorten
+from boolab.harnesses.agent_edit import FIELDS, AgentText, agents_in
 
 MAX_NAMED = 3
 """How many changed fields are named; of more, only how many there are."""

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import ipywidgets
 
-from boolab.agents.agent import Agent, AgentFileWarning, agents_of, policy_of
-from boolab.agents.edit import FIELDS, Value, agents_in, with_field, with_prompt, without_field
-from boolab.agents.effective_limits import limits_of
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean
 from boolab.errors import AgentFileError, ConfigFileError, SettingError
+from boolab.harnesses.agent_edit import FIELDS, Value, agents_in, with_field, with_prompt, without_field
 from boolab.io.file_edit import UserFile, edit_file, read_user_file
 from boolab.io.files import user_path
+from boolab.runtime.agents.agent import Agent, AgentFileWarning, agents_of, policy_of
+from boolab.runtime.agents.effective_limits import limits_of
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
 from boolab.widgets.agent_editor.menus import LISTS, menus_of, names_in
@@ -72,7 +72,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     other agents and unknown keys stay as they are, byte for byte.
 
     Args:
-        path: A Markdown file with one agent or several (see `boolab.agents.agent`).
+        path: A Markdown file with one agent or several (see `boolab.runtime.agents.agent`).
         models: Names of models for the menu, beside those in the file. Every field accepts other names too.
         tools: Names of tools for the menus, beside those in the file and boolab's own.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from boolab.agents.setting import ALL
 from boolab.core.run_tree import in_agent_order
 from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Run
 from boolab.frames.data_set import SET
+from boolab.harnesses.setting import ALL
 
 
 class Group(NamedTuple):

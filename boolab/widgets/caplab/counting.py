@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from boolab.agents.setting import SAME_CALL, Setting
 from boolab.core.text import clean
 from boolab.core.types import Run
 from boolab.errors import SettingError, near
-from boolab.rules.call_identity import exempting, identity_of
+from boolab.harnesses.setting import SAME_CALL, Setting
+from boolab.limits.call_identity import exempting, identity_of
 
 MAX_TOOLS: Final = 40
 """How many tools a control lists."""

@@ -11,20 +11,20 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pandas as pd
 
-from boolab.agents.setting import ALL, Setting, identity_words
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Identities, Run
-from boolab.counterfactuals.from_runs import ledger_of
-from boolab.counterfactuals.grid import settings_of
-from boolab.counterfactuals.scopes import check_scope
-from boolab.counterfactuals.step_table import LABEL, PROXY, TURN_PROXY, Ledger
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
+from boolab.harnesses.setting import ALL, Setting, identity_words
 from boolab.io.checks import is_whole
 from boolab.stats.recommend.recommend import recommend
+from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.grid import settings_of
+from boolab.whatif.scopes import check_scope
+from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ledger
 from boolab.widgets.caplab.agents import Group, groups_of
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import CapTable

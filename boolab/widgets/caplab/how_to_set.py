@@ -8,11 +8,11 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, Literal
 
-from boolab.agents.setting import ALL, Setting, as_code, as_front_matter
 from boolab.core.axes import SETTINGS
-from boolab.exports.export import TARGETS, export, target_of
-from boolab.exports.values import Limits, Part
-from boolab.harness.policy import Policy
+from boolab.harnesses.exports.export import TARGETS, export, target_of
+from boolab.harnesses.exports.values import Limits, Part
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.setting import ALL, Setting, as_code, as_front_matter
 
 SHORT: Final = {"max_steps": "cap", "tool_budget": "budget", "doom_loop": "doom loop"}
 """What limits are called where there is little room."""

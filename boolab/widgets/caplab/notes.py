@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from boolab.core.axes import AXES
 from boolab.core.text import count
-from boolab.counterfactuals.step_table import LABEL, Ledger
+from boolab.whatif.step_table import LABEL, Ledger
 
 MEASURES: Mapping[str, str] = {"cost": "cost", "tokens": "tokens", "tool_calls": "tool calls", "steps": "steps"}
 

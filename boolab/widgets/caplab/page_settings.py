@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from boolab.agents.setting import Limits, Setting
 from boolab.core.axes import AXES
 from boolab.core.text import count
+from boolab.harnesses.setting import Limits, Setting
 from boolab.widgets.caplab.table import CapTable
 
 SAMPLED: Final = {"max_steps": 8, "tool_budget": 5, "doom_loop": 4}

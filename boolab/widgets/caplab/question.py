@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from boolab.core.axes import SETTINGS
-from boolab.counterfactuals.grid import settings_of
 from boolab.errors import SettingError
-from boolab.harness.policy import Policy
-from boolab.harness.presets import get_policy
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import get_policy
 from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.recommend import OBJECTIVES, Objective
+from boolab.whatif.grid import settings_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.agents.setting import Limits, Setting, counted_by
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.types import MICRO
-from boolab.counterfactuals.aggregate import Sums, aggregate_of
-from boolab.counterfactuals.first_crossing import RANKS, UNDECIDED, Places
-from boolab.counterfactuals.grid import Settings, settings_of
-from boolab.counterfactuals.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger
 from boolab.errors import SettingError
+from boolab.harnesses.setting import Limits, Setting, counted_by
 from boolab.stats.intervals import Array
 from boolab.stats.recommend.recommend import measure_of
+from boolab.whatif.aggregate import Sums, aggregate_of
+from boolab.whatif.first_crossing import RANKS, UNDECIDED, Places
+from boolab.whatif.grid import Settings, settings_of
+from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger
 from boolab.widgets.caplab.curve import Curve, frontier_title, note_of, tightest, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import how_to_set, short_of
 from boolab.widgets.caplab.notes import MEASURES, notes_of, skipped_values

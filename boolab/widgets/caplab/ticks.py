@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from boolab.harness.presets import policies
+from boolab.harnesses.presets import policies
 
 HARNESSES: Final[Mapping[str, str]] = {
     "openai_agents": "OpenAI Agents",

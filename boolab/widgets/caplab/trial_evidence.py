@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pandas as pd
 
-from boolab.agents.setting import ALL
 from boolab.core.text import count, percent
 from boolab.core.types import Run
 from boolab.errors import SettingError
+from boolab.harnesses.setting import ALL
 from boolab.trials.result import Estimate, TrialResult
 from boolab.trials.trial import Trial
 from boolab.widgets.caplab.agents import Group

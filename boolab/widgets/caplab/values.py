@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from boolab.core.axes import AXES
-from boolab.counterfactuals.step_table import Ints
+from boolab.whatif.step_table import Ints
 
 _MAX_VALUES: Final = {"max_steps": 120, "tool_budget": 120, "doom_loop": 16}
 """How many values an axis has at most: with all three, 250,000 settings, 50 MB."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from boolab.agents.setting import Setting
 from boolab.core.axes import AXES
 from boolab.core.text import level, percent, rounded_down
-from boolab.counterfactuals.step_table import Ledger
+from boolab.harnesses.setting import Setting
 from boolab.stats.intervals import Array, lower_bound
 from boolab.stats.trade import BETTER_OFF, Trade
+from boolab.whatif.step_table import Ledger
 
 
 def independent_successes(ledger: Ledger) -> int:

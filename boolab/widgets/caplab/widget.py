@@ -10,20 +10,20 @@ from typing import Any, Final, Literal, cast, overload
 
 import traitlets
 
-from boolab.agents.setting import ALL, Setting, in_words, kept_in_words, saved_in_words
 from boolab.core.axes import SETTINGS
 from boolab.core.text import count, level
 from boolab.core.types import Identities, Scope
-from boolab.counterfactuals.scopes import one_scope
 from boolab.errors import SettingError, near
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
-from boolab.harness.policy import Policy
-from boolab.harness.presets import get_policy, identity_under
-from boolab.rules.call_identity import check_tools
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import get_policy, identity_under
+from boolab.harnesses.setting import ALL, Setting, in_words, kept_in_words, saved_in_words
+from boolab.limits.call_identity import check_tools
 from boolab.stats.recommend.recommend import Objective
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
+from boolab.whatif.scopes import one_scope
 from boolab.widgets._base.compress import packed
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import page_or_path, png_of

@@ -11,7 +11,7 @@ from boolab.core.redacted import chars_of, is_redacted
 from boolab.core.text import aligned, clean, clip, count, first_of
 from boolab.core.tool_kinds import Kind, kind_of
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
-from boolab.rules.call_identity import arguments_hash
+from boolab.limits.call_identity import arguments_hash
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.compare.alignment import Stretch, align

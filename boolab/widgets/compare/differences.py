@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from boolab.agents.agent import Agent, policy_of
-from boolab.agents.effective_limits import limits_of
 from boolab.core.text import clean
-from boolab.harness.compare import compare_policies
-from boolab.harness.describe import NOT_APPLICABLE
-from boolab.harness.policy import Policy
-from boolab.tools.tool import as_tool
+from boolab.harnesses.compare import compare_policies
+from boolab.harnesses.describe import NOT_APPLICABLE
+from boolab.harnesses.policy import Policy
+from boolab.runtime.agents.agent import Agent, policy_of
+from boolab.runtime.agents.effective_limits import limits_of
+from boolab.runtime.tools.tool import as_tool
 from boolab.widgets.replay.line_diff import diff_of
 
 

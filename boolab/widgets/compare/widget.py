@@ -7,19 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from boolab.agents.agent import Agent
 from boolab.core.text import count
 from boolab.core.types import Run, Stop
-from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, one_run, two_runs
-from boolab.harness.compare import distinct_names
-from boolab.harness.policy import Policy
-from boolab.harness.presets import get_policy, policies
+from boolab.harnesses.compare import distinct_names
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import get_policy, policies
 from boolab.logs.shipped import ATLAS
 from boolab.plots.timeline import plot_timeline
+from boolab.runtime.agents.agent import Agent
+from boolab.runtime.tools.tool import ToolSpec
 from boolab.sweeps.divergence import Script, both_runs, run_script
-from boolab.tools.tool import ToolSpec
+from boolab.whatif.evaluate import counterfactual
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.compare.data import (

@@ -15,15 +15,15 @@ import pandas as pd
 from boolab.core.axes import AXES
 from boolab.core.endings import proxy_success
 from boolab.core.types import MICRO, Identities, Run, Scope
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.counterfactuals.step_table import LABEL, PROXY
-from boolab.counterfactuals.tables import summed
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, axis_dtype, is_missing
 from boolab.frames.runs import known_sum, used_by
-from boolab.harness.policy import Policy
+from boolab.harnesses.policy import Policy
 from boolab.plots._grid import setting
 from boolab.plots._grid_cells import Square
+from boolab.whatif.evaluate import counterfactual
+from boolab.whatif.step_table import LABEL, PROXY
+from boolab.whatif.tables import summed
 
 CUT, MAY_BE_KEPT, STOPPED, NOT_STOPPED = range(4)
 """The ranks of the runs of a cell, in which they are listed: lost successes come first."""

@@ -12,8 +12,8 @@ from boolab.core.axes import AXES
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
-from boolab.harness.policy import Policy
-from boolab.harness.presets import identity_under
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import identity_under
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import square_of
 from boolab.plots.heatmap import plot_heatmap

@@ -10,7 +10,7 @@ from typing import Any, Final
 from boolab.core.redacted import is_redacted
 from boolab.core.text import clean, clip
 from boolab.core.types import REDACTED
-from boolab.engine.decide import BLOCKED, DENIED
+from boolab.runtime.engine.decide import BLOCKED, DENIED
 from boolab.widgets.replay.diffs import diff_rows
 from boolab.widgets.replay.edits import Edit, edits_of
 

@@ -17,10 +17,10 @@ from boolab.core.tool_kinds import KINDS
 from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult
 from boolab.frames.runs import known_sum
-from boolab.harness.policy import Policy
-from boolab.rules.call_identity import ObservedCall
-from boolab.rules.detectors.streaks import RepeatStreak
-from boolab.rules.stop import StopRule
+from boolab.harnesses.policy import Policy
+from boolab.limits.call_identity import ObservedCall
+from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.limits.stop import StopRule
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.replay.between import rows_between

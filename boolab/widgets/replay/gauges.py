@@ -8,10 +8,10 @@ from itertools import accumulate, chain, groupby
 from typing import Any, Final
 
 from boolab.core.types import MICRO, Run
-from boolab.counterfactuals.from_runs import ledger_of
-from boolab.counterfactuals.step_table import Ledger
+from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.logs.sources import scope_of
-from boolab.rules.detectors.streaks import ErrorStreak, RepeatStreak
+from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.step_table import Ledger
 
 _GAUGES: Final = (  # key, label, unit
     ("repeat_streak", "repeat streak", "count"),

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from boolab.core.transcript import limit_in_words
 from boolab.core.types import Run
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.counterfactuals.grid import settings_of_policy
 from boolab.frames.runs import turns_of
-from boolab.harness.policy import Policy
-from boolab.harness.presets import get_policy
-from boolab.rules.stop import StopRule, Threshold
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import get_policy
+from boolab.limits.stop import StopRule, Threshold
+from boolab.whatif.evaluate import counterfactual
+from boolab.whatif.grid import settings_of_policy
 from boolab.widgets.replay.gauges import nameless
 
 DEFAULT_POLICIES: Final = ("boocode", "opencode_v1", "opencode_v2", "claude_code", "gemini_cli", "openhands")

@@ -12,13 +12,13 @@ import traitlets
 
 from boolab.core.text import NO_NAME, count, shorten
 from boolab.core.types import Run
-from boolab.counterfactuals.question import listed_rules
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs, one_run
-from boolab.harness.policy import Policy
+from boolab.harnesses.policy import Policy
 from boolab.io.checks import is_whole
-from boolab.rules.function_rule import AnyRule
+from boolab.limits.function_rule import AnyRule
 from boolab.store.connection import begins_as_sqlite
+from boolab.whatif.question import listed_rules
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import View
 from boolab.widgets.replay.code import code_of

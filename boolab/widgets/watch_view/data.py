@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from boolab.core.text import clean, shorten
-from boolab.follow.fleet import AgentRow, Change, Fleet
-from boolab.follow.row_text import alert_line, limit_text, name_of, row_data, state_of
+from boolab.live.follow.fleet import AgentRow, Change, Fleet
+from boolab.live.follow.row_text import alert_line, limit_text, name_of, row_data, state_of
 
 MAX_ROWS: Final = 200
 """How many agents are shown at most."""

@@ -14,11 +14,11 @@ import traitlets
 
 from boolab.core.text import count
 from boolab.core.types import Run, Scope
-from boolab.follow.fleet import Change, Fleet
-from boolab.follow.places import places_of, usual_places
-from boolab.follow.watch import watch as watch_fleet
+from boolab.limits.stop import StopRule
+from boolab.live.follow.fleet import Change, Fleet
+from boolab.live.follow.places import places_of, usual_places
+from boolab.live.follow.watch import watch as watch_fleet
 from boolab.logs.load import Reader
-from boolab.rules.stop import StopRule
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
@@ -142,7 +142,7 @@ class WatchView(OpensRuns):
         return f"watch: {count(data['n_rows'], 'agent')}{rule}"
 
     def _text(self) -> str:
-        from boolab.follow.row_text import table
+        from boolab.live.follow.row_text import table
 
         rows = self._fleet.rows(running=self._fleet.since is None)
         lines = table(rows) if rows else ["no agent is running"]

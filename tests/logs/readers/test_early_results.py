@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from boolab.core.types import Run
-from boolab.follow.log_file import LogFile
+from boolab.live.follow.log_file import LogFile
 from boolab.logs.load import read_file, readers
 from tests.logs.readers.test_unanswering import BY_PLACE, CASES, OWN
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import optimize  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.rules.learned.models import TreeModel
+from boolab.limits.learned.models import TreeModel
 from boolab.stats.learn.fit import fit_model
 from boolab.stats.learn.logistic import PENALTIES, Array, calibration_of, fit_logistic, moments, penalty_of
 from boolab.stats.learn.predict import log_odds_of
 from boolab.stats.learn.table import feature_table
 from boolab.stats.learn.trees import fit_trees
-from tests.rules.learned.test_risk import LINEAR, TREES
+from tests.limits.learned.test_risk import LINEAR, TREES
 from tests.support.labelled_runs import labelled_runs
 
 RNG = np.random.default_rng(5)

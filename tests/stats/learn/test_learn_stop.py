@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.types import Stop
-from boolab.counterfactuals.from_runs import ledger_of
-from boolab.rules.learned.features import DEFAULT, FEATURES
-from boolab.rules.learned.models import LinearModel
-from boolab.rules.learned.risk import LearnedRisk
+from boolab.limits.learned.features import DEFAULT, FEATURES
+from boolab.limits.learned.models import LinearModel
+from boolab.limits.learned.risk import LearnedRisk
 from boolab.stats.learn.table import feature_table
-from tests.rules.learned.test_risk import LINEAR, TREES
-from tests.rules.test_detector_folds import STEPS, Steps
+from boolab.whatif.from_runs import ledger_of
+from tests.limits.learned.test_risk import LINEAR, TREES
+from tests.limits.test_detector_folds import STEPS, Steps
 from tests.support.cases import cases
 from tests.support.labelled_runs import labelled_runs, made_run
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boolab.counterfactuals.step_table import Ints
 from boolab.stats.learn.thresholds import bound_of, rank_of, tasks_needed
+from boolab.whatif.step_table import Ints
 from tests.support.cases import cases
 
 

@@ -1,0 +1,229 @@
+"""Policies side by side: a table of the axes in which they differ."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final, NamedTuple
+
+import pandas as pd
+
+from boolab.core.text import NO_MATH, aligned, clean, count
+from boolab.harnesses.describe import HEAD, NOT_APPLICABLE, axes
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import get_policy
+from boolab.harnesses.presets import policies as presets
+
+WIDTH: Final = 100
+"""Columns of plain text."""
+_NAMES: Final = 26  # columns for the names of axes
+_MIN_WIDTH: Final = 16  # with narrower columns a table is hard to read
+_MAX_COLUMNS: Final = 6  # with more policies, an HTML table lists them by value on each axis
+
+_CELL: Final = "text-align:left;vertical-align:top;padding:.25em .7em;white-space:normal;color:inherit"
+_LINE: Final = "border-bottom:1px solid rgba(128,128,128,.35)"
+
+
+class Row(NamedTuple):
+    """One axis: its group, field and name, and each policy's value."""
+
+    group: str
+    field: str
+    name: str
+    cells: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the policies differ."""
+        return len(set(self.cells)) > 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """The result of `compare_policies`: a table in a notebook, the same as text with `print`.
+
+    Attributes:
+        names: The policies.
+        rows: The axes that are shown.
+        equal: The number of axes that are not shown because all policies are equal there.
+        by_policy: Whether the table has a row for each policy instead of each axis.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[Row, ...]
+    equal: int = 0
+    by_policy: bool = False
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The same as a DataFrame: a row for each axis, named as the field of `Policy`; a column for each policy."""
+        index = pd.Index([row.field for row in self.rows], name="axis")
+        return pd.DataFrame([row.cells for row in self.rows], index=index, columns=[*self.names], dtype="string")
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {count(len(self.names), 'policy', 'policies')}: {count(len(self.rows), 'row')}>"
+
+    def __str__(self) -> str:
+        """Plain text, wrapped to 100 columns."""
+        return "\n".join(line.rstrip() for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.by_policy:
+            yield from _table(["harness", *(row.name for row in self.rows)], self._by_policy(), [20, 26, 24, 24])
+            return
+        wide = (WIDTH - _NAMES) // max(1, len(self.names)) - 2
+        if wide >= _MIN_WIDTH:
+            yield from _table(["", *self.names], [], [_NAMES, *[wide] * len(self.names)])
+        for group, rows in self._groups():
+            yield ""
+            yield group.upper()
+            if wide >= _MIN_WIDTH:
+                yield from _table([], [[row.name, *row.cells] for row in rows], [_NAMES, *[wide] * len(self.names)])
+            else:
+                for row in rows:
+                    yield from _listed(row, self.names)
+        if self._note:
+            yield ""
+            yield from textwrap.wrap(self._note, WIDTH)
+
+    def _repr_html_(self) -> str:
+        """A fragment of HTML without scripts or external resources, in the notebook's own colours."""
+        head: list[str] = []
+        body: list[str] = []
+        if self.by_policy:
+            head = ["harness", *(row.name for row in self.rows)]
+            body = [_html_row(cells) for cells in self._by_policy()]
+        elif len(self.names) <= _MAX_COLUMNS:
+            head = ["", *self.names]
+            for group, rows in self._groups():
+                body += [_html_group(group, len(head)), *(_html_row([r.name, *r.cells], r.field) for r in rows)]
+        else:
+            for group, rows in self._groups():
+                body += [_html_group(group, 3), *(line for row in rows for line in _html_list(row, self.names))]
+        top = "".join(f'<th scope="col" style="{_CELL};{_LINE}">{_escaped(name)}</th>' for name in head)
+        header = f"<thead><tr>{top}</tr></thead>" if head else ""
+        note = f'<p style="opacity:.75;margin:.5em 0">{_escaped(self._note)}</p>' if self._note else ""
+        table = f'<table style="border-collapse:collapse;color:inherit">{header}<tbody>{"".join(body)}</tbody></table>'
+        return f'<div class="{NO_MATH}" style="overflow-x:auto;color:inherit">{table}{note}</div>'
+
+    @property
+    def _note(self) -> str:
+        notes = []
+        if any(NOT_APPLICABLE in row.cells for row in self.rows):
+            notes.append(f"{NOT_APPLICABLE} means that the axis has no effect under that policy.")
+        if self.equal:
+            are = "axis is" if self.equal == 1 else "axes are"
+            notes.append(f"{self.equal} more {are} the same in all of them; all_axes=True shows them too.")
+        return " ".join(notes)
+
+    def _by_policy(self) -> list[list[str]]:
+        return [[name, *(row.cells[place] for row in self.rows)] for place, name in enumerate(self.names)]
+
+    def _groups(self) -> Iterator[tuple[str, list[Row]]]:
+        for group in dict.fromkeys(row.group for row in self.rows):
+            yield group, [row for row in self.rows if row.group == group]
+
+
+def compare_policies(*policies: str | Policy, all_axes: bool = False) -> Comparison:
+    """Policies side by side: loop style, finish guard and weakness first, then the axes in which they differ.
+
+    Source: the comparison of harnesses in the study of opencode's runLoop, whose three columns come first.
+
+    Args:
+        *policies: Policies, or names of presets. Without any: all presets, with the first three columns only.
+        all_axes: Whether to show the axes in which they are equal too.
+
+    Returns:
+        A table for a notebook and for `print`; its `frame` has a row for each axis and a column for each policy.
+
+    Raises:
+        SettingError: if there is no preset with that name.
+
+    Example:
+        >>> import boolab as bl
+        >>> compared = bl.compare_policies("boocode", "naive")
+        >>> compared.frame.loc["detectors.doom_loop"].tolist()
+        ['3', '-']
+        >>> compared
+        <Comparison of 2 policies: 20 rows>
+    """
+    overview = not policies
+    compared = [get_policy(policy) for policy in policies or presets.values()]
+    names = distinct_names(clean(policy.name) for policy in compared)
+    rows = [Row(a.group, a.field, a.name, tuple(clean(a.of(p)) for p in compared)) for a in axes()]
+    if overview and not all_axes:
+        return Comparison(names, tuple(row for row in rows if row.field in HEAD), by_policy=True)
+    everything = all_axes or len(compared) == 1
+    shown = [row for row in rows if everything or row.differs or row.group == "in short"]
+    return Comparison(names, tuple(shown), len(rows) - len(shown))
+
+
+def distinct_names(given: Iterable[str]) -> tuple[str, ...]:
+    """The names of policies, made distinct (`cline`, `cline (2)`): a variant may have the name of its original."""
+    seen: dict[str, int] = {}
+    names = []
+    for name in given:
+        seen[name] = seen.get(name, 0) + 1
+        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return tuple(names)
+
+
+# --- Plain text -------------------------------------------------------------------------------------------------------
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
+    """Cells wrapped in columns."""
+    if header:
+        yield from _wrapped(header, widths)
+        yield "  ".join("-" * width for width in widths)
+    for row in rows:
+        yield from _wrapped(row, widths)
+
+
+def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    columns = [textwrap.wrap(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    yield from aligned(zip_longest(*columns, fillvalue=""), left=range(len(widths)), widths=widths)
+
+
+def _listed(row: Row, names: Sequence[str]) -> Iterator[str]:
+    """The policies by value, for a comparison with too many for columns."""
+    yield f"  {row.name}"
+    for cell, who in _by_value(row, names):
+        yield from textwrap.wrap(f"{who}: {cell}", WIDTH, initial_indent="    ", subsequent_indent="      ")
+
+
+def _by_value(row: Row, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each value with its policies, the most frequent first."""
+    found: dict[str, list[str]] = {}
+    for name, cell in zip(names, row.cells, strict=True):
+        found.setdefault(cell, []).append(name)
+    for cell, who in sorted(found.items(), key=lambda pair: -len(pair[1])):
+        yield cell, "all" if len(found) == 1 else ", ".join(who)
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
+def _escaped(text: str) -> str:
+    return html.escape(clean(text))
+
+
+def _html_group(group: str, columns: int) -> str:
+    style = f"{_CELL};{_LINE};padding-top:.9em;font-weight:600;opacity:.75"
+    cell = f'<th colspan="{columns}" scope="rowgroup" style="{style}">{_escaped(group)}</th>'
+    return f'<tr style="background:none">{cell}</tr>'
+
+
+def _html_row(cells: Sequence[str], field: str = "") -> str:
+    title = f' title="{_escaped(field)}"' if field else ""
+    first = f'<th scope="row"{title} style="{_CELL};{_LINE};font-weight:600">{_escaped(cells[0])}</th>'
+    rest = "".join(f'<td style="{_CELL};{_LINE};min-width:9em">{_escaped(cell)}</td>' for cell in cells[1:])
+    return f'<tr style="background:none">{first}{rest}</tr>'
+
+
+def _html_list(row: Row, names: Sequence[str]) -> Iterator[str]:
+    for place, (cell, who) in enumerate(_by_value(row, names)):
+        yield _html_row(["" if place else row.name, who, cell], "" if place else row.field)

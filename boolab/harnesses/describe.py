@@ -1,0 +1,397 @@
+"""A policy in words: its axes under headings, each with a name, and its values.
+
+The axes are the fields of `Policy`. The table gives each field a name, and its values words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from boolab.core.types import Identities
+from boolab.harnesses.policy import PATHS, Policy
+from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.limits.guard import Guard
+
+HEAD: Final = ("about.loop_style", "about.finish_guard", "about.weakness")
+"""The first columns of a comparison."""
+
+NOT_APPLICABLE: Final = "-"
+"""Shown for an axis without an effect under a policy, because of the policy's other values."""
+
+
+class Axis(NamedTuple):
+    """One axis of a policy.
+
+    Attributes:
+        field: The path of the field of `Policy`, such as `cap.counts`.
+        group: Its heading.
+        name: Its name.
+        values: Its values in words.
+        matters: Whether it has an effect under a policy.
+        form: Formats a value that is not in `values`.
+    """
+
+    field: str
+    group: str
+    name: str
+    values: Mapping[object, str]
+    matters: Callable[[Policy], bool]
+    form: Callable[[Any], str]
+
+    def of(self, policy: Policy) -> str:
+        """The policy's value on this axis, in words."""
+        if not self.matters(policy):
+            return NOT_APPLICABLE
+        value = policy.value(self.field)
+        hashable = not isinstance(value, Mapping)
+        return self.values[value] if hashable and value in self.values else self.form(value)
+
+
+def axes() -> tuple[Axis, ...]:
+    """All axes of a policy, by heading and then in the order of its fields."""
+    headings = {path: GROUPS.get(path) or GROUPS[path.partition(".")[0]] for path in PATHS if path != "name"}
+    found = [Axis(path, heading, *_TABLE[path]) for path, heading in headings.items()]
+    order = list(dict.fromkeys(GROUPS.values()))
+    first = {field: place for place, field in enumerate(HEAD)}
+    return tuple(sorted(found, key=lambda axis: (order.index(axis.group), first.get(axis.field, len(first)))))
+
+
+# --- How values are written -------------------------------------------------------------------------------------------
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _names(values: tuple[str, ...]) -> str:
+    return ", ".join(values) or "none"
+
+
+def _identity(identity: Identities) -> str:
+    return RepeatStreak.of(identity).identities.replace(",", ", ")
+
+
+def _in_order(values: tuple[str, ...]) -> str:
+    return ", then ".join(value.replace("_", " ") for value in values) or "none"
+
+
+def _conditions(values: tuple[str, ...]) -> str:
+    return " and ".join(CONDITIONS.get(value, value) for value in values) or "never"
+
+
+def _pairs(values: tuple[tuple[str, str], ...]) -> str:
+    return "; ".join(f"{reason}: {word}" for reason, word in values) or "none"
+
+
+def _guards(guards: tuple[Guard, ...]) -> str:
+    return "; ".join(map(guard_words, guards)) or "none"
+
+
+def guard_words(guard: Guard) -> str:
+    """What a guard detects and does, in words.
+
+    Example:
+        >>> import boolab as bl
+        >>> guard_words(bl.policies["crush"].detectors.guards[0])
+        'the same step in a window (10): stop at 6'
+    """
+    name = guard.detector.name
+    kind = re.split(r"[(:]", name, maxsplit=1)[0]
+    more = name.removeprefix(kind).strip(":()")
+    what = DETECTORS.get(kind, kind.replace("_", " ")) + (f" ({more})" if more else "")
+    return what + str(guard).removeprefix(name)
+
+
+CONDITIONS: Final[Mapping[str, str]] = {
+    "no_calls": "it calls no tool",
+    "has_text": "it has text",
+    "reason_given": "there is a finish reason",
+    "reason_not_tool_calls": "the reason is not tool_calls",
+    "reason_stop": "the reason is stop",
+    "no_new_input": "no message of the user waits",
+}
+"""The conditions of a finish guard."""
+
+DETECTORS: Final[Mapping[str, str]] = {
+    "repeat_streak": "identical calls in a row",
+    "error_streak": "failed calls in a row",
+    "idle_streak": "responses without a call in a row",
+    "finish_streak": "finish reasons in a row",
+    "tool_errors": "steps in which the same tool failed",
+    "timeout_streak": "timeouts in a row",
+    "same_error": "the same error in a row",
+    "round_streak": "identical rounds in a row",
+    "actions": "actions and their results",
+    "cycle": "cycles of calls",
+    "detections": "how often a cycle of calls was found",
+    "repeated_text": "the same text again and again",
+    "step_repeats": "the same step in a window",
+    "tool_window": "the same tool in a window",
+    "call_window": "the same call in a window",
+    "similar_streak": "similar calls in a row",
+    "compaction_thrash": "compactions in a row with few steps in between",
+    "context_growth": "tokens by which the context grew without a new call",
+}
+"""What a detector detects, by the first part of its name."""
+
+# --- The table --------------------------------------------------------------------------------------------------------
+
+
+def _always(_: Policy) -> bool:
+    return True
+
+
+def _has(setting: str) -> Callable[[Policy], bool]:
+    return lambda policy: setting in policy.order
+
+
+_capped = _has("max_steps")
+
+
+def _closes(policy: Policy) -> bool:
+    return policy.last_step.action in ("tool_choice_none", "no_tools")
+
+
+def _continues(policy: Policy) -> bool:
+    return policy.continues.times != 0
+
+
+def _extends(policy: Policy) -> bool:
+    return _continues(policy) and policy.continues.by == "loop"
+
+
+def _spends(policy: Policy) -> bool:
+    return policy.budgets.tokens is not None or policy.budgets.cost is not None
+
+
+def _may_idle(policy: Policy) -> bool:
+    return policy.finish.conditions != ("no_calls",)
+
+
+class _Row(NamedTuple):
+    """A row of the table; see `Axis`."""
+
+    name: str
+    values: Mapping[object, str] = {}
+    matters: Callable[[Policy], bool] = _always
+    form: Callable[[Any], str] = _plain
+
+
+GROUPS: Final[Mapping[str, str]] = {
+    "about": "in short",
+    "order": "cap",
+    "cap": "cap",
+    "last_step": "last step",
+    "budgets": "budgets",
+    "detectors": "detectors",
+    "finish": "finish",
+    "execution": "execution",
+    "continues": "what happens after",
+    "wrap_up": "what happens after",
+    "about.own_words": "what happens after",
+    "inputs": "the user's messages",
+    "compaction": "compaction",
+}
+"""The heading of each group of fields, or of a field, in display order."""
+
+_TABLE: Final[Mapping[str, _Row]] = {
+    "about.loop_style": _Row("loop style"),
+    "about.finish_guard": _Row("finish guard"),
+    "about.weakness": _Row("weakness"),
+    "about.source": _Row("source"),
+    "order": _Row("limits, by precedence", form=_in_order),
+    "cap.max_steps": _Row("default cap", {None: "none"}, _capped),
+    "cap.kind": _Row(
+        "at the cap", {"hard": "the turn ends", "soft": "the model gets a message, and the turn continues"}, _capped
+    ),
+    "cap.counts": _Row(
+        "what it counts",
+        {
+            "steps": "steps",
+            "actions": "executed calls",
+            "tool_steps": "steps with calls",
+            "supersteps": "supersteps: a response is one, its calls are another",
+        },
+        _capped,
+    ),
+    "cap.check": _Row(
+        "where it is evaluated",
+        {"boundary": "before a request", "response": "after a response; the one beyond it is paid for and dropped"},
+        _capped,
+    ),
+    "cap.zero": _Row(
+        "what steps: 0 means",
+        {
+            "text_only": "one response without tools",
+            "plain": "a cap like any other: no request",
+            "unlimited": "no cap",
+            "default": "the default cap",
+            "invalid": "an error",
+        },
+        _capped,
+    ),
+    "cap.ceiling": _Row("bound on every agent's steps"),
+    "last_step.action": _Row(
+        "the last step under a cap",
+        {
+            "tools": "is like any other",
+            "prompt": "the model gets a message, and keeps its tools",
+            "tool_choice_none": "the model gets a message; tools are sent, but may not be called",
+            "no_tools": "the model gets a message; no tools are sent",
+            "grace": "one more request after it, in which only a finishing tool counts",
+        },
+        _capped,
+    ),
+    "last_step.in_cap": _Row(
+        "is that step in the cap", {True: "yes, the last under it", False: "no, one beyond it"}, _closes
+    ),
+    "last_step.text_finishes": _Row("a text there is", {True: "a finish", False: "an end by the cap"}, _closes),
+    "last_step.prompt": _Row("the message to the model", {}, lambda policy: policy.last_step.action != "tools"),
+    "last_step.refusal": _Row(
+        "the result of a call there", {}, lambda policy: policy.last_step.action not in ("tools", "prompt")
+    ),
+    "last_step.reminder": _Row(
+        "what each request ends with",
+        {"none": "nothing more", "turns_left": "how many turns are left"},
+        _capped,
+    ),
+    "budgets.read_only": _Row("tool calls of a reading agent", {None: "no limit"}, _has("tool_budget")),
+    "budgets.writing": _Row("tool calls of a writing agent", {None: "no limit"}, _has("tool_budget")),
+    "budgets.no_agent": _Row("tool calls without an agent", {None: "no limit"}, _has("tool_budget")),
+    "budgets.batch": _Row(
+        "a batch that crosses it",
+        {
+            "overshoot": "is executed, and the next boundary stops",
+            "reject": "is dropped whole",
+            "cut": "is executed as far as it fits, the rest dropped",
+        },
+        _has("tool_budget"),
+    ),
+    "budgets.tokens": _Row("tokens", {None: "no limit"}),
+    "budgets.cost": _Row("cost", {None: "no limit"}, form=lambda dollars: f"${dollars:,.2f}"),
+    "budgets.seconds": _Row("time", {None: "no limit"}, form=lambda seconds: f"{seconds:,.0f} s"),
+    "budgets.before": _Row(
+        "tokens and cost stop a request",
+        {"reached": "once they reach the limit", "exceeded": "once they exceed the limit", "unchecked": "never"},
+        _spends,
+    ),
+    "budgets.after": _Row(
+        "tokens and cost drop a response",
+        {"exceeded": "once they exceed the limit", "unchecked": "never"},
+        _spends,
+    ),
+    "budgets.on_unknown": _Row(
+        "unknown tokens and costs", {"error": "are an error", "ignore": "never reach a limit"}, _spends
+    ),
+    "detectors.doom_loop": _Row("doom-loop threshold", {None: "off"}, _has("doom_loop")),
+    "detectors.identity": _Row("equal calls: which", {}, _has("doom_loop"), _identity),
+    "detectors.guards": _Row("what else is watched", form=_guards),
+    "finish.conditions": _Row("a response ends the turn if", form=_conditions),
+    "finish.tools": _Row("tools that end the turn", form=_names),
+    "finish.batch": _Row(
+        "calls beside such a tool",
+        {
+            "all": "are executed",
+            "until": "before it are executed, after it dropped",
+            "alone": "keep it from ending the turn",
+        },
+        lambda policy: bool(policy.finish.tools),
+    ),
+    "finish.final_reasons": _Row("finish reasons that always end it", form=_names),
+    "finish.asks_again": _Row(
+        "after calls a request is made",
+        {"always": "always", "after_errors": "only if a call failed"},
+    ),
+    "finish.fatal_reasons": _Row("finish reasons that are errors", form=_names),
+    "finish.fatal_if": _Row(
+        "they are, in a response",
+        {"no_calls": "without calls", "empty": "without calls and text"},
+        lambda policy: bool(policy.finish.fatal_reasons),
+    ),
+    "finish.idle": _Row(
+        "after a text that is no finish",
+        {
+            "prompt": "the model gets a message to continue",
+            "again": "the same request is made again",
+            "grace": "the model gets one last request",
+        },
+        _may_idle,
+    ),
+    "finish.idle_prompt": _Row("that message", {}, lambda policy: _may_idle(policy) and policy.finish.idle == "prompt"),
+    "execution.calls": _Row(
+        "the calls of a step are executed",
+        {
+            "parallel": "together",
+            "sequence": "one after the other",
+            "one_per_message": "only the first; the others are refused",
+            "exactly_one": "only if there is one; several count as none",
+        },
+    ),
+    "execution.unknown_tools": _Row(
+        "a call of an unknown tool",
+        {
+            "reported": "gets an error result",
+            "fatal": "ends the run with an error",
+            "rejected": "makes the response one without calls",
+        },
+    ),
+    "execution.tool_failures": _Row(
+        "an exception in a tool",
+        {
+            "reported": "becomes an error result",
+            "unexpected_fatal": "ends the run with an error, unless it is a ToolError",
+            "fatal": "ends the run with an error",
+        },
+    ),
+    "continues.times": _Row(
+        "a turn may continue after its cap",
+        {0: "never", 1: "once", 2: "twice", None: "whenever the user wants"},
+        _capped,
+        lambda times: f"{times} times",
+    ),
+    "continues.by": _Row(
+        "who lets the turn continue",
+        {"user": "the user, afterwards", "ask": "the user, asked immediately", "loop": "the loop itself"},
+        _continues,
+    ),
+    "continues.adds": _Row(
+        "by how many steps the cap grows",
+        {None: "by as many as it had"},
+        lambda policy: _continues(policy) and policy.continues.counters == "kept",
+    ),
+    "continues.message": _Row("the model gets a message when it continues", {}, _extends),
+    "continues.unless": _Row("the cap does not grow where this is true", {None: "nothing"}, _extends, str),
+    "continues.counters": _Row(
+        "counters after it continues", {"kept": "are kept", "fresh": "start at zero"}, _continues
+    ),
+    "wrap_up.sentinel": _Row("a limit leaves a visible message"),
+    "wrap_up.limit_status": _Row(
+        "a limit after anything but a text",
+        {"none": "is like any other", "without_text": "leaves a visible message"},
+    ),
+    "wrap_up.summary": _Row(
+        "a summary after a limit",
+        {"model": "by the model, in one more request", "static": "a fixed text", "none": "none"},
+    ),
+    "wrap_up.static_summary": _Row("text left in the run", {}, lambda policy: policy.wrap_up.summary != "none"),
+    "execution.broken_retries": _Row(
+        "a response that broke off is requested again", {0: "never"}, form=lambda n: f"{n} times in a row"
+    ),
+    "about.own_words": _Row("its own words for an end", form=_pairs),
+    "inputs.queued": _Row(
+        "those that arrive during a turn",
+        {
+            "kept": "wait for the next turn",
+            "plain": "come before the next step",
+            "reminder": "come before the next step, wrapped as a reminder",
+        },
+    ),
+    "inputs.reset_cap": _Row("they reset the cap", {}, lambda policy: policy.inputs.queued != "kept"),
+    "compaction": _Row("the history is summarised", {None: "never"}),
+}

@@ -1,0 +1,106 @@
+"""Limits as the settings of a harness, by the name of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Final
+
+from boolab.core.axes import AXES
+from boolab.errors import SettingError, near
+from boolab.harnesses.exports.command import as_command
+from boolab.harnesses.exports.values import Change, Export, Limits, Part, Sets, Target
+
+__all__ = ["TARGETS", "Change", "Export", "Limits", "Part", "Sets", "Target", "export", "target_of"]
+
+TARGETS: Final[Mapping[str, str]] = {
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "opencode": "opencode",
+    "gemini-cli": "gemini_cli",
+    "boolab": "boolab",
+    "inspect": "inspect_ai",
+    "langchain": "langchain",
+    "langgraph": "langgraph",
+    "mini-swe-agent": "mini_swe_agent",
+    "openai-agents": "openai_agents",
+    "pydantic-ai": "pydantic_ai",
+    "smolagents": "smolagents",
+}
+"""By name, the module of `boolab.harnesses.exports.targets`, which has a `TARGET`."""
+
+
+def target_of(name: str) -> Target:
+    """A target by its name.
+
+    Raises:
+        SettingError: if there is none of that name.
+
+    Example:
+        >>> target_of("boolab").title
+        'a boolab agent file'
+    """
+    if name not in TARGETS:
+        msg = f"there is no export target {name!r}{near(name, sorted(TARGETS), 'targets')}"
+        raise SettingError(msg)
+    found: Target = import_module(f"boolab.harnesses.exports.targets.{TARGETS[name]}").TARGET
+    return found
+
+
+def export(target: str, limits: Limits) -> Export:
+    """The settings of a harness that enforce these limits, ready to paste.
+
+    Args:
+        target: One of `TARGETS`.
+        limits: The limits. Those that the harness cannot express are named in the notes.
+
+    Returns:
+        What to paste where; `write` sets it in files.
+
+    Raises:
+        SettingError: if there is no such target, or no limit is on.
+
+    Example:
+        >>> export("boolab", Limits(max_steps=56, max_cost=2.5)).notes[0].partition(";")[0]
+        'A cost budget of $2.5 is not set. An agent file has none'
+    """
+    chosen = target_of(target)
+    if not limits.given:
+        msg = f"there is nothing to export: no limit is on; expected one of {', '.join(AXES)}"
+        raise SettingError(msg)
+    missing = tuple(
+        f"{_capital(AXES[name].with_value(value))} is not set. {chosen.lacks[name]}"
+        for name, value in limits.given.items()
+        if name in chosen.lacks
+    )
+    parts, notes = chosen.build(limits, missing)
+    return Export(
+        target=target,
+        title=f"{_capital(limits.in_words())} for {chosen.title}",
+        parts=parts,
+        notes=(*notes, *missing),
+        source=chosen.source,
+        no_file="" if any(part.path for part in parts) else _no_file(limits, chosen, parts),
+    )
+
+
+def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
+    """What to type where no part of an export is a file."""
+    commands = [line for part in parts for line in part.text.splitlines() if line and not line.startswith("#")]
+    if not commands:
+        has = dict.fromkeys(f"--{row.limit.replace('_', '-')}" for row in target.sets)
+        return f"{target.title} has none of these limits; it has {', '.join(has)}"
+    own = as_command(limits, target.name)
+    if parts[0].language != "shell":
+        return f"these are lines for your own program or command; to print them, type: {own}"
+    ways = [f"for all sessions, type: {line}" for line in commands if line.startswith("boolab ")]
+    named = replace(limits, agent="coder")
+    if limits.agent is None and any(part.path for part in target.build(named, ())[0]):
+        ways.append(f"for a subagent, such as coder, type: {as_command(named, target.name)} --write")
+    ways += [f"for one start, type: {line}" for line in commands if not line.startswith("boolab ")]
+    return "; ".join(ways)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

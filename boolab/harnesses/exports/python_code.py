@@ -1,0 +1,126 @@
+"""What exports as Python have in common: a rule as code, and sentences that follow from a preset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from boolab.core.axes import AXES
+from boolab.harnesses.exports.values import Limits, Sets
+from boolab.harnesses.presets import get_policy
+
+
+def rule_lines(limits: Limits, names: Sequence[str]) -> list[str]:
+    """The stop rule of some of the limits, as lines of Python that set `rule`; none if none of them is on.
+
+    Args:
+        limits: The limits.
+        names: Which of them the rule holds.
+
+    Example:
+        >>> rule_lines(Limits(max_steps=9, doom_loop=5, exempt=("poll",)), ["doom_loop"])
+        ['rule = bl.doom_loop(5, exempt=["poll"])', '']
+    """
+    rules = [_rule(limits, name, value) for name, value in limits.given.items() if name in names]
+    if not rules:
+        return []
+    first, *others = rules
+    if not others:
+        return [f"rule = {first}", ""]
+    return ["rule = (", f"    {first}", *(f"    | {rule}" for rule in others), ")", ""]
+
+
+def _rule(limits: Limits, name: str, value: float) -> str:
+    arguments = [repr(value)]
+    if name == "doom_loop":
+        arguments += [] if limits.identity == "canonical" else [_literal(limits.identity)]
+        arguments += [f"exempt={_literal(limits.exempt)}"] if limits.exempt else []
+    return f"bl.{name}({', '.join(arguments)})"
+
+
+def _literal(value: object) -> str:
+    """A name, names, or a mapping of names as Python; all but ASCII is escaped."""
+    if isinstance(value, str):
+        text = ascii(value)
+        return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_literal(key)}: {_literal(one)}' for key, one in value.items())}}}"
+    return "None" if value is None else f"[{', '.join(map(_literal, value))}]"  # type: ignore[call-overload]
+
+
+def options_code(limits: Limits) -> str:
+    """The options of an adapter after its rule, as Python."""
+    return ', scope="run"' if limits.scope == "run" else ""
+
+
+def monitored(limits: Limits, names: Sequence[str], package: str) -> tuple[str, ...]:
+    """A note that names the limits that boolab's monitor sets; none if it sets none.
+
+    Example:
+        >>> monitored(Limits(doom_loop=5), ["doom_loop"], "LangChain")[0].partition(":")[0]
+        'LangChain has no doom-loop threshold of its own'
+    """
+    on = [AXES[name].label for name in limits.given if name in names]
+    if not on:
+        return ()
+    lacks = " or ".join([", ".join(on[:-1]), on[-1]] if len(on) > 1 else on)
+    note = (
+        f"{package} has no {lacks} of its own: boolab's monitor counts the steps beside it, and stops where the rule "
+        "that was scored does."
+    )
+    return (note,)
+
+
+def monitor_rows(names: Sequence[str], code: str) -> tuple[Sets, ...]:
+    """The rows of the limits that boolab's monitor sets, for the table of a target."""
+    return tuple(
+        Sets(
+            name,
+            f"`{code.format(f'bl.{name}(N)')}`",
+            AXES[name].meaning,
+            "the adapter stops at the step of the rule: make conformance, docs/exports.md",
+        )
+        for name in names
+    )
+
+
+def spending_notes(
+    limits: Limits, preset: str, names: Sequence[str] = ("tool_budget", "max_tokens", "max_cost")
+) -> Iterator[str]:
+    """What a preset does otherwise than boolab's rules at a budget of calls, tokens or dollars.
+
+    Args:
+        limits: The limits.
+        preset: The preset.
+        names: The limits that the harness itself has.
+
+    Example:
+        >>> limits = Limits(max_tokens=9)
+        >>> [len([*spending_notes(limits, preset)]) for preset in ("mini_swe_agent", "pydantic_ai")]
+        [0, 1]
+    """
+    policy = get_policy(preset)
+    given = [name for name in limits.given if name in names]
+    if "tool_budget" in given and policy.budgets.batch == "reject":
+        yield (
+            "A batch of calls that would exceed the tool budget is not run, and the run stops there; boolab's rule "
+            "runs the whole batch that reaches the budget, then stops. A run may answer after its last allowed call."
+        )
+    if {"max_tokens", "max_cost"} & {*given} and policy.budgets.after == "exceeded":
+        budgets = " and ".join(AXES[name].label for name in ("max_tokens", "max_cost") if name in given)
+        yield (
+            f"The response that exceeds the {budgets} is paid for, and its calls are not run: the run may end one step "
+            "earlier than under boolab's rule."
+        )
+
+
+def default_note(limits: Limits, preset: str, lifted: str) -> tuple[str, ...]:
+    """That the harness's own default cap stays in force where no step cap is exported.
+
+    Example:
+        >>> default_note(Limits(doom_loop=5), "openai_agents", "max_turns=None lifts it")
+        ('Its default cap of 10 stays in force: max_turns=None lifts it.',)
+    """
+    cap = get_policy(preset).cap.max_steps
+    if limits.max_steps is not None or cap is None:
+        return ()
+    return (f"Its default cap of {cap:,} stays in force: {lifted}.",)

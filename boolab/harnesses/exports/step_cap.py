@@ -1,0 +1,96 @@
+"""A step cap in the unit of a harness.
+
+What a cap keeps is fixed by the longest run that still finishes under it: one with n responses, the last of them its
+answer. Two caps in different units are the same cap if that n is the same, so a cap is translated by way of n. Where a
+harness evaluates its cap at the response, it may pay for one response more or drop the calls of the last one; it stops
+the same runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from boolab.core.text import count
+from boolab.harnesses.groups import Cap
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import get_policy
+
+
+class StepCap(NamedTuple):
+    """A step cap in a harness's own unit, and a sentence on how it was translated; "" where it is the same number."""
+
+    value: int
+    note: str
+
+
+def longest_finish(cap: Cap, value: int) -> int:
+    """How many responses the longest run has that finishes under a cap of this value; the last is its answer.
+
+    Example:
+        >>> longest_finish(Cap(), 20), longest_finish(Cap(counts="tool_steps"), 20)
+        (20, 21)
+        >>> longest_finish(Cap(counts="supersteps"), 40), longest_finish(Cap(counts="supersteps"), 41)
+        (20, 20)
+    """
+    if cap.counts == "supersteps":
+        return value // 2  # a response, its calls; the end needs one more: n responses and n-1 rounds of calls, plus 1
+    return value + 1 if cap.counts in ("tool_steps", "actions") else value
+
+
+def cap_of(cap: Cap, longest: int) -> int:
+    """The value of a cap under which no longer run finishes than one of so many responses; see `longest_finish`.
+
+    Supersteps that are evaluated at the response need one more: with an even number, the calls of the last of these
+    responses are dropped; with the odd one they are run, and the same runs finish.
+
+    Example:
+        >>> cap_of(Cap(counts="tool_steps"), 20), cap_of(Cap(counts="supersteps"), 20)
+        (19, 40)
+        >>> cap_of(Cap(counts="supersteps", check="response"), 20)
+        41
+    """
+    if cap.counts == "supersteps":
+        return 2 * longest + (cap.check == "response")
+    return longest - 1 if cap.counts in ("tool_steps", "actions") else longest
+
+
+def step_cap(value: int, harness: str | Policy, counted: str | Policy | None = None, unit: str = "") -> StepCap:
+    """A step cap in the unit of a harness.
+
+    Args:
+        value: The cap.
+        harness: The preset of the harness, or its name.
+        counted: The preset in whose unit `value` is; None: steps, evaluated after each step.
+        unit: What the harness calls its unit, in the plural.
+
+    Example:
+        >>> step_cap(20, "pydantic_ai")
+        StepCap(value=20, note='')
+        >>> step_cap(20, "langchain_agent").value, step_cap(20, "langgraph_react").value
+        (40, 41)
+        >>> step_cap(40, "langgraph_react", counted="langgraph_react").value
+        40
+    """
+    cap = get_policy(harness).cap
+    own = None if counted is None else get_policy(counted).cap
+    if own is not None and (own.counts, own.check) == (cap.counts, cap.check):
+        return StepCap(value, "")
+    longest = value if own is None else longest_finish(own, value)
+    wanted = cap_of(cap, longest)
+    number = max(1, wanted)  # 0 is off, or refused, in most harnesses
+    what = unit or {"tool_steps": "rounds of tool calls", "actions": "actions"}.get(cap.counts, cap.counts)
+    if number == value and cap.check == "boundary":
+        return StepCap(number, "")
+    begin = (
+        f"A step cap of {value} is {number} here, counted in {what}: the longest run that finishes has "
+        f"{count(longest, 'response')}, the last without calls."
+    )
+    if number != wanted:
+        begin = (
+            f"A step cap of {value} cannot be set exactly: {number}, counted in {what}, is the smallest, and lets a "
+            f"run finish with {count(longest_finish(cap, number), 'response')}."
+        )
+    elif number == value:
+        begin = f"A step cap of {value} is {number} here too."
+    end = " The response that breaks the cap is paid for, and its calls are not run." if cap.check == "response" else ""
+    return StepCap(number, begin + end)

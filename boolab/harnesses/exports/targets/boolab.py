@@ -1,0 +1,64 @@
+"""boolab's own agent file, which `load_agents` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.core.axes import SETTINGS
+from boolab.core.text import wrapped
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, name_of
+from boolab.harnesses.setting import ALL, Setting, as_front_matter
+from boolab.limits.call_identity import exempting, identity_of
+
+_RUN: Final = "boolab itself: the live loop and the offline evaluation stop at the same step (tests/whatif)"
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The front matter of an agent file."""
+    identity = exempting(limits.identity, limits.exempt) if limits.exempt else limits.identity
+    setting = Setting(
+        **{name: getattr(limits, name) for name in SETTINGS},
+        identity=identity,
+        scope=limits.scope,
+        agent=limits.agent or ALL,
+    )
+    same, by_tool = identity_of(identity)
+    exempt = [tool for tool, one in by_tool if one is None]
+    changes = [Change((name,), value) for name in SETTINGS if (value := getattr(limits, name)) is not None]
+    if limits.doom_loop is not None and len(exempt) == len(by_tool):
+        changes.append(Change(("identity",), same))
+        changes += [Change(("exempt",), exempt)] if exempt else []
+    lines = [line for note in notes for line in wrapped(note, rest="  ").splitlines()]
+    part = Part(
+        path=f"agents/{name_of(limits)}.md",
+        language="markdown",
+        text=as_front_matter(setting, limits.policy, lines),
+        how="an agent file; the prompt goes below it, and bl.load_agents reads it.",
+        changes=tuple(changes),
+    )
+    return (part,), ()
+
+
+def _rule(rule: str) -> str:
+    return f"An agent file has none; bl.{rule} as part of stop= of bl.run has it."
+
+
+TARGET: Final = Target(
+    name="boolab",
+    title="a boolab agent file",
+    preset="",
+    source="boolab/runtime/agents/agent.py of this version",
+    sets=(
+        Sets("max_steps", "`max_steps` in an agent file", "steps, evaluated after each; a final answer counts", _RUN),
+        Sets("tool_budget", "`tool_budget` in an agent file", "executed calls, evaluated after each step", _RUN),
+        Sets("doom_loop", "`doom_loop`, `identity`, `exempt` in an agent file", "identical calls in a row", _RUN),
+    ),
+    lacks={
+        "error_streak": _rule("error_streak(N)"),
+        "max_tokens": _rule("max_tokens(N)"),
+        "max_cost": _rule("max_cost(DOLLARS)"),
+        "max_time": _rule("max_time(SECONDS)"),
+    },
+    build=build,
+)

@@ -1,0 +1,129 @@
+"""Claude Code: flags of `claude -p`, the file of a subagent, and boolab's hook for what neither has."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, yaml_text
+from boolab.limits.call_identity import exempting, identity_of
+
+PRESET: Final = "claude_code"
+VERSION: Final = "2.1.330"
+HOOK_LIMITS: Final = ("tool_budget", "doom_loop", "error_streak", "max_time")
+"""Those that only the hook has; it has the step cap too."""
+HOOK_IDENTITIES: Final = ("canonical", "ordered", "call+result", "tool")
+
+_RUN: Final = f"run, {VERSION}, a scripted model"
+_HOOK: Final = "counted at Claude Code's hooks, for each agent; the model gets a sentence and one more response"
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """Flags for the main loop or the file of a subagent, and the hook."""
+    cap = None if limits.max_steps is None else step_cap(limits.max_steps, PRESET, limits.policy)
+    hooked = [name for name in HOOK_LIMITS if name in limits.given]
+    all_hooked = ["max_steps", *hooked] if cap is not None and limits.agent is None else hooked
+    own = [*([cap.note] if cap is not None and cap.note else []), *_own_notes(limits, hooked)]
+    comments = [*own, *notes]
+    parts: list[Part] = []
+    if cap is not None and limits.agent is not None:
+        parts.append(_agent_file(limits, cap.value, comments))
+    flags = [] if cap is None or limits.agent is not None else ["--max-turns", str(cap.value)]
+    flags += [] if limits.max_cost is None else ["--max-budget-usd", f"{limits.max_cost:.12g}"]
+    if flags:
+        line = shlex.join(["claude", "-p", *flags, "PROMPT"])
+        how = "flags of claude -p; --max-turns holds for the main loop, not for its subagents."
+        parts.append(_command(line, how, () if parts else comments))
+    if all_hooked:
+        how = (
+            "a hook, which holds in all sessions, with and without -p, for each agent by itself; it shows the change "
+            "of the settings first, and --shadow only logs what it would stop."
+        )
+        values = {**limits.given, **({} if cap is None else {"max_steps": cap.value})}
+        line = _hook(limits, {name: values[name] for name in all_hooked})
+        parts.append(_command(line, how, () if parts else comments))
+    if not parts:
+        parts.append(Part(language="shell", text=commented("shell", comments), how="nothing of this can be set."))
+    return tuple(parts), tuple(own)
+
+
+def _own_notes(limits: Limits, hooked: Sequence[str]) -> Iterator[str]:
+    """How the numbers are counted here, and for whom they hold."""
+    if limits.agent is not None and limits.max_steps is not None:
+        yield (
+            f"Claude Code {VERSION} holds maxTurns for subagents only: with --agent {name_of(limits)} the main loop "
+            "does not stop there, and needs --max-turns."
+        )
+    if limits.scope == "run" and (limits.max_steps is not None or limits.max_cost is not None):
+        yield "The numbers count through a whole session; each start of Claude Code counts anew here."
+    if limits.agent is not None and limits.max_cost is not None:
+        yield "The cost budget is one for the whole of `claude -p`; no agent has one of its own."
+    if limits.agent is not None and hooked:
+        yield f"The hook limits every agent, not {name_of(limits)} alone."
+    same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
+    if limits.doom_loop is not None and (same not in HOOK_IDENTITIES or any(one is not None for _, one in by_tool)):
+        yield "The hook cannot compare calls by this identity; it takes canonical."
+
+
+def _command(line: str, how: str, notes: Sequence[str]) -> Part:
+    return Part(language="shell", text=f"{commented('shell', notes)}{line}\n", how=how)
+
+
+def _agent_file(limits: Limits, turns: int, notes: Sequence[str]) -> Part:
+    name = name_of(limits)
+    lines = [
+        f"name: {yaml_text(name)}",
+        "description: Say here when it is to be used.",
+        f"maxTurns: {turns}",
+    ]
+    return Part(
+        path=f".claude/agents/{name}.md",
+        language="markdown",
+        text="---\n" + "".join(f"{line}\n" for line in lines) + commented("markdown", notes) + "---\n",
+        how="the file of a subagent; its prompt goes below the second ---.",
+        changes=(Change(("maxTurns",), turns),),
+    )
+
+
+def _hook(limits: Limits, values: Mapping[str, float]) -> str:
+    words = ["boolab", "hook", "claude-code", "--install"]
+    for name, value in values.items():
+        words += [f"--{name.replace('_', '-')}", f"{value:.12g}"]
+    if limits.doom_loop is not None:
+        same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
+        words += ["--identity", same] if same in HOOK_IDENTITIES and same != "canonical" else []
+        words += [word for tool, one in by_tool if one is None for word in _option("--exempt", tool)]
+    words += ["--scope", "run"] if limits.scope == "run" else []
+    return shlex.join(words)
+
+
+def _option(name: str, value: str) -> list[str]:
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+
+
+TARGET: Final = Target(
+    name="claude-code",
+    title="Claude Code",
+    preset=PRESET,
+    source=f"@anthropic-ai/claude-code {VERSION} from npm, run with a scripted model (November 2026)",
+    sets=(
+        Sets("max_steps", "`claude -p --max-turns N`", "responses; after the N-th no request is sent", _RUN),
+        Sets(
+            "max_steps",
+            "`maxTurns: N` in `.claude/agents/NAME.md`",
+            "responses of the subagent; not held with `--agent NAME` in the main loop",
+            _RUN,
+        ),
+        Sets("max_cost", "`claude -p --max-budget-usd X`", "dollars; the response that exceeds it is paid for", _RUN),
+        *(
+            Sets(name, f"`boolab hook claude-code --install --{name.replace('_', '-')} N`", _HOOK, "tests/live/hooks")
+            for name in ("max_steps", *HOOK_LIMITS)
+        ),
+    ),
+    lacks={
+        "max_tokens": "Claude Code has no limit on tokens, and its hooks carry none; --max-budget-usd is the nearest.",
+    },
+    build=build,
+)

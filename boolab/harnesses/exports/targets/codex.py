@@ -1,0 +1,85 @@
+"""Codex: config.toml, whose only limit on a run is a budget of tokens, under development."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, commented
+
+VERSION: Final = "0.169.0"
+TABLE: Final = ("features", "rollout_budget")
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """config.toml with the rollout budget."""
+    own: list[str] = []
+    changes: tuple[Change, ...] = ()
+    if limits.max_tokens is not None:
+        own += [
+            f"rollout_budget is under development in Codex {VERSION}, and off unless it is enabled.",
+            (
+                "It counts output and input that was not cached, each with its weight, for the session and its "
+                "subagents; cached input is free, so it stops later than a token budget here. The response that "
+                "exceeds it is paid for."
+            ),
+        ]
+        values: dict[str, JSONValue] = {
+            "enabled": True,
+            "limit_tokens": limits.max_tokens,
+            "reminder_at_remaining_tokens": [],
+            "sampling_token_weight": 1.0,
+            "prefill_token_weight": 1.0,
+        }
+        changes = tuple(Change((*TABLE, key), value) for key, value in values.items())
+        if limits.scope == "turn":
+            own.append("The number counts from each message of the user; rollout_budget counts through the session.")
+    if limits.agent is not None:
+        own.append("Codex has one set of limits for all agents.")
+    text = commented("toml", [*own, *notes])
+    if changes:
+        text += f"[{'.'.join(TABLE)}]\n" + "".join(f"{at[-1]} = {_toml(value)}\n" for at, value in changes)
+    part = Part(
+        path=".codex/config.toml" if changes else None,
+        language="toml",
+        text=text,
+        how="the settings of the project, if Codex trusts it; those of the user are in ~/.codex/config.toml."
+        if changes
+        else "nothing of this can be set.",
+        changes=changes,
+    )
+    return (part,), tuple(own)
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _none(what: str) -> str:
+    return f"Codex {VERSION} has no limit on {what} that we know of: `codex exec --help` has none."
+
+
+TARGET: Final = Target(
+    name="codex",
+    title="Codex",
+    preset="",
+    source=f"@openai/codex {VERSION} from npm: `codex exec --help`, `codex features list`, the settings that it "
+    "accepts, and runs with a scripted model (November 2026); for subagents: openai/codex pull request 28746",
+    sets=(
+        Sets(
+            "max_tokens",
+            "`[features.rollout_budget]`, `limit_tokens = N` in config.toml",
+            "output and uncached input, by weight; under development",
+            f"run, {VERSION}, a scripted model; a text, a fraction, 0 and -1 are refused",
+        ),
+    ),
+    lacks={
+        "max_steps": _none("steps"),
+        "tool_budget": _none("tool calls"),
+        "doom_loop": _none("repeated calls"),
+        "error_streak": _none("failed calls"),
+        "max_cost": _none("costs"),
+        "max_time": _none("the time of a run"),
+    },
+    build=build,
+)

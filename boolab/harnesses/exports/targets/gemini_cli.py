@@ -1,0 +1,144 @@
+"""Gemini CLI: settings.json for the session, and the file of a subagent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, nested, yaml_text
+from boolab.harnesses.presets import get_policy
+
+PRESET: Final = "gemini_cli"
+SUBAGENT_PRESET: Final = "gemini_subagent"
+VERSION: Final = "0.61.0"
+REPEATS: Final = 5
+"""Identical calls in a row at which Gemini CLI's own detector first fires; it cannot be changed."""
+
+_RUN: Final = f"run, {VERSION}, a scripted model"
+_READ: Final = f"read in the package, {VERSION}"
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The settings of the session; of an agent, its file."""
+    own: list[str] = []
+    if limits.agent is not None:
+        return _subagent(limits, notes, own)
+    changes: list[Change] = []
+    if limits.max_steps is not None:
+        cap = step_cap(limits.max_steps, PRESET, limits.policy)
+        own += [cap.note] if cap.note else []
+        changes.append(Change(("model", "maxSessionTurns"), cap.value))
+        if limits.scope == "turn":
+            own.append(
+                "maxSessionTurns counts requests through the whole session, not from each message of the user: with "
+                "`gemini -p` the two are the same."
+            )
+    if limits.doom_loop is not None:
+        changes.append(Change(("model", "disableLoopDetection"), value=False))
+    if limits.max_time is not None:
+        own.append("No time budget of a session can be set; the file of a subagent has timeout_mins.")
+    comments = [*own, *notes]
+    text = json.dumps(nested(changes), indent=2)
+    text = "{\n" + commented("jsonc", comments, "  ") + (text.removeprefix("{\n") if changes else "}") + "\n"
+    part = Part(
+        path=".gemini/settings.json" if changes else None,
+        language="jsonc",
+        text=text,
+        how="the settings of the project." if changes else "nothing of this can be set.",
+        changes=tuple(changes),
+    )
+    return (part,), tuple(own)
+
+
+def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    name = name_of(limits).lower()
+    changes: list[Change] = []
+    if limits.max_steps is not None:
+        turns = _max_turns(limits.max_steps, limits)
+        changes.append(Change(("max_turns",), turns))
+        own.append(
+            f"A step cap of {limits.max_steps} is max_turns {turns} here: after max_turns responses the subagent gets "
+            f"one more request, to report what it has, and calls in that response run too. So {turns + 1} responses "
+            f"can run ({VERSION}, run: 4 under max_turns 3)."
+        )
+        own.append(
+            f"A run of `gemini -p` {VERSION} in a new home, its folder trusted by GEMINI_CLI_TRUST_WORKSPACE=true, did "
+            "not find an agent of the project; one in ~/.gemini/agents was found."
+        )
+    if limits.max_time is not None:
+        minutes = max(1, math.ceil(limits.max_time / 60))
+        changes.append(Change(("timeout_mins",), minutes))
+        if minutes * 60 != limits.max_time:
+            own.append(f"timeout_mins is in whole minutes: {limits.max_time:g} s are {minutes} here.")
+    comments = [*own, *notes]
+    lines = [f"name: {yaml_text(name)}", "description: Say here when it is to be used."]
+    lines += [f"{key}: {value}" for (key,), value in changes]
+    part = Part(
+        path=f".gemini/agents/{name}.md" if changes else None,
+        language="markdown",
+        text="---\n" + "".join(f"{line}\n" for line in lines) + commented("markdown", comments) + "---\n",
+        how="the file of a subagent; its prompt goes below the second ---."
+        if changes
+        else "nothing of this can be set.",
+        changes=tuple(changes),
+    )
+    return (part,), tuple(own)
+
+
+def _max_turns(cap: int, limits: Limits) -> int:
+    """max_turns for a step cap: one less, for the request that comes after it; the same if it was counted so."""
+    if limits.policy is not None and get_policy(limits.policy).last_step.action == "grace":
+        return cap
+    return max(1, step_cap(cap, SUBAGENT_PRESET, limits.policy).value - 1)
+
+
+def _none(what: str) -> str:
+    return f"Gemini CLI {VERSION} has no limit on {what}."
+
+
+TARGET: Final = Target(
+    name="gemini-cli",
+    title="Gemini CLI",
+    preset=PRESET,
+    source=f"@google/gemini-cli {VERSION} from npm: its settings schema, docs/reference/configuration.md "
+    "and docs/core/subagents.md; run with a scripted model (November 2026)",
+    sets=(
+        Sets(
+            "max_steps",
+            '`"model": {"maxSessionTurns": N}` in .gemini/settings.json',
+            "requests of the session; before request N+1 it ends",
+            _RUN,
+        ),
+        Sets(
+            "max_steps",
+            "`max_turns: N-1` in `.gemini/agents/NAME.md`",
+            "responses of the subagent; one more follows, to report, and its calls run too; a cap of 1 lets 2 run",
+            _RUN,
+        ),
+        Sets(
+            "max_time",
+            "`timeout_mins: M` in `.gemini/agents/NAME.md`",
+            "whole minutes, rounded up; subagents only",
+            _READ,
+        ),
+        Sets(
+            "doom_loop",
+            '`"model": {"disableLoopDetection": false}` in .gemini/settings.json',
+            f"{REPEATS} identical calls in a row, fixed",
+            _READ,
+        ),
+    ),
+    lacks={
+        "doom_loop": f"Gemini CLI {VERSION} has a detector of its own, which cannot be changed: it fires at {REPEATS} "
+        "identical calls in a row, first with a message to the model, and then stops; disableLoopDetection: true turns "
+        "it off.",
+        "tool_budget": _none("tool calls"),
+        "error_streak": _none("failed calls"),
+        "max_tokens": _none("the tokens of a run"),
+        "max_cost": _none("costs"),
+    },
+    build=build,
+)

@@ -1,0 +1,76 @@
+"""Inspect: the limits of a sample, in Python and on the command line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.harnesses.exports.python_code import spending_notes
+from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+
+_PRESET: Final = "inspect_react"
+_NONE: Final = "Inspect has none; bl.Monitor in a solver of your own has it."
+_RUN: Final = "run with inspect-ai 0.3.285"
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The arguments of `eval`, and the options of `inspect eval`."""
+    own: list[str] = []
+    values: dict[str, int | float] = {}
+    if limits.max_steps is not None:
+        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "turns")
+        own += [cap.note] if cap.note else []
+        values["turn_limit"] = cap.value
+    if limits.max_tokens is not None:
+        values["token_limit"] = limits.max_tokens
+    if limits.max_cost is not None:
+        values["cost_limit"] = limits.max_cost
+        own.append("A cost limit needs the prices of the model: see set_model_info.")
+    if limits.max_time is not None:
+        values["time_limit"] = math.ceil(limits.max_time)
+        own.append("The time limit is in whole seconds, and interrupts a sample at once, also during a call.")
+    own += spending_notes(limits, _PRESET, ("max_tokens", "max_cost"))
+    if not values:
+        text = commented("python", notes)
+        return (Part(text=text, language="python", how="Inspect has no such limit."),), ()
+    arguments = "".join(f"    {name}={value},\n" for name, value in values.items())
+    options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
+    parts = (
+        Part(
+            text=f"{commented('python', (*own, *notes))}import inspect_ai\n\n"
+            f"logs = inspect_ai.eval(\n    task,\n    model=model,\n{arguments})\n",
+            language="python",
+            how="where the task is evaluated; `task` and `model` are yours.",
+        ),
+        Part(text=f"inspect eval task.py {options}\n", language="shell", how="the same on the command line."),
+    )
+    return parts, tuple(own)
+
+
+TARGET: Final = Target(
+    name="inspect",
+    title="Inspect",
+    preset=_PRESET,
+    source="inspect-ai 0.3.285, the released package, run (docs/exports.md); "
+    "https://inspect.aisi.org.uk/setting-limits.html",
+    sets=(
+        Sets(
+            "max_steps",
+            "`turn_limit` of `eval`, `--turn-limit`",
+            "responses, evaluated after each: the one beyond it is paid for and dropped",
+            _RUN,
+        ),
+        Sets("max_tokens", "`token_limit`, `--token-limit`", "tokens; a response above it is dropped", _RUN),
+        Sets("max_cost", "`cost_limit`, `--cost-limit`", "dollars; a response above it is dropped", _RUN),
+        Sets(
+            "max_time",
+            "`time_limit`, `--time-limit`",
+            "whole seconds; the sample is interrupted",
+            "inspect eval --help of 0.3.285",
+        ),
+    ),
+    lacks=dict.fromkeys(("tool_budget", "doom_loop", "error_streak"), _NONE),
+    build=build,
+)

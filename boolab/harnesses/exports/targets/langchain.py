@@ -1,0 +1,87 @@
+"""LangChain: middleware of `create_agent` that limits calls, and boolab's for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.harnesses.exports.python_code import monitor_rows, monitored, options_code, rule_lines, spending_notes
+from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+
+_MONITORED: Final = ("doom_loop", "error_streak", "max_tokens", "max_time")
+_PRESET: Final = "langchain_middleware"
+_RUN: Final = "run with langchain 1.4.7"
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """An agent with its middleware."""
+    rule = rule_lines(limits, _MONITORED)
+    per = "thread_limit" if limits.scope == "run" else "run_limit"
+    own: list[str] = []
+    classes, entries = [], []
+    if limits.max_steps is not None:
+        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "model calls")
+        own += [cap.note] if cap.note else []
+        classes.append("ModelCallLimitMiddleware")
+        entries.append(f'ModelCallLimitMiddleware({per}={cap.value}, exit_behavior="end")')
+    if limits.tool_budget is not None:
+        classes.append("ToolCallLimitMiddleware")
+        entries.append(f'ToolCallLimitMiddleware({per}={limits.tool_budget}, exit_behavior="end")')
+    if classes:
+        own.append(
+            'At a limit the agent returns, and its last message names the limit; exit_behavior="error" raises an '
+            "exception at the same step instead."
+        )
+    own += spending_notes(limits, _PRESET)
+    if limits.scope == "run" and classes:
+        own.append("A thread_limit counts over several messages of the user; it needs a checkpointer.")
+    own += monitored(limits, _MONITORED, "LangChain")
+    if rule:
+        entries.append(f"middleware(rule{options_code(limits)})")
+    lines = [
+        *(["import boolab as bl", "from boolab.integrations.langchain import middleware"] if rule else []),
+        "from langchain.agents import create_agent",
+        *([f"from langchain.agents.middleware import {', '.join(classes)}"] if classes else []),
+        "",
+        *rule,
+        "agent = create_agent(",
+        "    model,",
+        "    tools,",
+        "    middleware=[",
+        *(f"        {entry}," for entry in entries),
+        "    ],",
+        ")",
+    ]
+    part = Part(
+        text=commented("python", (*own, *notes)) + "\n".join(lines) + "\n",
+        language="python",
+        how="where the agent is made; `model` and `tools` are yours.",
+    )
+    return (part,), tuple(own)
+
+
+TARGET: Final = Target(
+    name="langchain",
+    title="LangChain",
+    preset=_PRESET,
+    source="langchain 1.4.7, the released package, run (docs/exports.md); "
+    "https://docs.langchain.com/oss/python/langchain/middleware/built-in",
+    sets=(
+        Sets(
+            "max_steps",
+            "`ModelCallLimitMiddleware(run_limit=N)`",
+            "model calls, evaluated before each; a final answer counts",
+            _RUN,
+        ),
+        Sets(
+            "tool_budget",
+            "`ToolCallLimitMiddleware(run_limit=N)`",
+            "tool calls, evaluated at the response; a batch that would exceed it is not run",
+            _RUN,
+        ),
+        *monitor_rows(_MONITORED, "boolab.integrations.langchain.middleware({})"),
+    ),
+    lacks={"max_cost": "LangChain reports no costs; a token budget comes nearest."},
+    build=build,
+)

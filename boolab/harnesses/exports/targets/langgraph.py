@@ -1,0 +1,64 @@
+"""LangGraph: `recursion_limit`, for `create_agent` and for the older `create_react_agent`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+
+_MIDDLEWARE: Final = "LangGraph has none; the export target langchain has it, as middleware of create_agent."
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The limit of an agent without middleware, and that of one made by `create_react_agent`."""
+    if limits.max_steps is None:
+        return (Part(text=commented("python", notes), language="python", how="LangGraph has no such limit."),), ()
+    agent, react = (
+        step_cap(limits.max_steps, preset, limits.policy, "supersteps")
+        for preset in ("langchain_agent", "langgraph_react")
+    )
+    own = (
+        "Each middleware node is a superstep more in every round: with middleware, use the export target langchain.",
+    )
+    parts = (
+        Part(
+            text=commented("python", (agent.note, *own, *notes)) + _call(agent.value),
+            language="python",
+            how="an agent made by langchain.agents.create_agent, without middleware; `agent` and `prompt` are yours.",
+        ),
+        Part(
+            text=commented("python", (react.note,)) + _call(react.value),
+            language="python",
+            how="instead, an agent made by the older langgraph.prebuilt.create_react_agent.",
+        ),
+    )
+    return parts, (agent.note, react.note, *own)
+
+
+def _call(limit: int) -> str:
+    return f'result = agent.invoke({{"messages": [("user", prompt)]}}, {{"recursion_limit": {limit}}})\n'
+
+
+TARGET: Final = Target(
+    name="langgraph",
+    title="LangGraph",
+    preset="langchain_agent",
+    source="langgraph 1.2.22 and langchain 1.4.7, the released packages, run (docs/exports.md); "
+    "https://docs.langchain.com/oss/python/langgraph/graph-api",
+    sets=(
+        Sets(
+            "max_steps",
+            "`recursion_limit` of `invoke`",
+            "supersteps: twice the steps for `create_agent`, twice and one for `create_react_agent`",
+            "run with langgraph 1.2.22 and langchain 1.4.7",
+        ),
+    ),
+    lacks=dict.fromkeys(
+        ("tool_budget", "doom_loop", "error_streak", "max_tokens", "max_time"),
+        _MIDDLEWARE,
+    )
+    | {"max_cost": "LangGraph reports no costs; a token budget of the export target langchain comes nearest."},
+    build=build,
+)

@@ -1,0 +1,63 @@
+"""OpenAI Agents SDK: `max_turns` of a run, and boolab's hooks for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.harnesses.exports.python_code import default_note, monitor_rows, monitored, options_code, rule_lines
+from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+
+_MONITORED: Final = ("tool_budget", "doom_loop", "error_streak", "max_tokens", "max_time")
+_PRESET: Final = "openai_agents"
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The call that runs an agent."""
+    rule = rule_lines(limits, _MONITORED)
+    own = [*default_note(limits, _PRESET, "max_turns=None lifts it")]
+    arguments = ["agent", "prompt"]
+    if limits.max_steps is not None:
+        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "turns")
+        own += [cap.note] if cap.note else []
+        arguments.append(f"max_turns={cap.value}")
+    if rule:
+        arguments.append(f"hooks=hooks(rule{options_code(limits)})")
+    own += monitored(limits, _MONITORED, "The SDK")
+    lines = [
+        *(["import boolab as bl"] if rule else []),
+        "from agents import Runner",
+        *(["from boolab.integrations.openai_agents import hooks"] if rule else []),
+        "",
+        *rule,
+        "result = Runner.run_sync(",
+        *(f"    {one}," for one in arguments),
+        ")",
+    ]
+    part = Part(
+        text=commented("python", (*own, *notes)) + "\n".join(lines) + "\n",
+        language="python",
+        how="where the agent is run; `agent` and `prompt` are yours, and `await Runner.run` takes the same.",
+    )
+    return (part,), tuple(own)
+
+
+TARGET: Final = Target(
+    name="openai-agents",
+    title="the OpenAI Agents SDK",
+    preset=_PRESET,
+    source="openai-agents 0.24.0, src/agents/run.py, and run (docs/exports.md); "
+    "https://openai.github.io/openai-agents-python/running_agents/",
+    sets=(
+        Sets(
+            "max_steps",
+            "`Runner.run(..., max_turns=N)`",
+            "responses, evaluated before each request; 10 by default",
+            "run with openai-agents 0.24.0",
+        ),
+        *monitor_rows(_MONITORED, "boolab.integrations.openai_agents.hooks({})"),
+    ),
+    lacks={"max_cost": "The SDK reports no costs; a token budget comes nearest."},
+    build=build,
+)

@@ -1,0 +1,81 @@
+"""Pydantic AI: `UsageLimits` of a run, and boolab's capability for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.harnesses.exports.python_code import (
+    default_note,
+    monitor_rows,
+    monitored,
+    rule_lines,
+    spending_notes,
+)
+from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+
+_MONITORED: Final = ("doom_loop", "error_streak", "max_time")
+_PRESET: Final = "pydantic_ai"
+_RUN: Final = "run with pydantic-ai-slim 2.68.0"
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The limits of a run, and the agent where boolab's capability is added."""
+    rule = rule_lines(limits, _MONITORED)
+    own: list[str] = []
+    arguments = []
+    if limits.max_steps is not None:
+        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "requests")
+        own += [cap.note] if cap.note else []
+        arguments.append(f"request_limit={cap.value}")
+    if limits.tool_budget is not None:
+        arguments.append(f"tool_calls_limit={limits.tool_budget}")
+        own.append("Only successful calls count towards tool_calls_limit: not those that raise ModelRetry.")
+    if limits.max_tokens is not None:
+        arguments.append(f"total_tokens_limit={limits.max_tokens}")
+    if limits.max_cost is not None:
+        arguments.append(f'cost_limit=Decimal("{limits.max_cost}")')
+    own += default_note(limits, _PRESET, "UsageLimits(request_limit=None) lifts it")
+    own += spending_notes(limits, _PRESET)
+    own += monitored(limits, _MONITORED, "Pydantic AI")
+    imports = [
+        *(["from decimal import Decimal", ""] if limits.max_cost is not None else []),
+        *(["import boolab as bl", "from boolab.integrations.pydantic_ai import capability"] if rule else []),
+        *([f"from pydantic_ai import {'Agent, ' if rule else ''}UsageLimits"] if arguments else []),
+        *(["from pydantic_ai import Agent"] if rule and not arguments else []),
+    ]
+    code = [*rule, "agent = Agent(model, tools=tools, capabilities=[capability(rule)])"] if rule else []
+    if arguments:
+        code += ["limits = UsageLimits(", *(f"    {one}," for one in arguments), ")"]
+    code.append(f"result = agent.run_sync(prompt{', usage_limits=limits' if arguments else ''})")
+    names = "`model`, `tools` and `prompt`" if rule else "`agent` and `prompt`"
+    part = Part(
+        text=commented("python", (*own, *notes)) + "\n".join([*imports, "", *code]) + "\n",
+        language="python",
+        how=f"where the agent is run; {names} are yours, and `await agent.run` takes the same.",
+    )
+    return (part,), tuple(own)
+
+
+TARGET: Final = Target(
+    name="pydantic-ai",
+    title="Pydantic AI",
+    preset=_PRESET,
+    source="pydantic-ai-slim 2.68.0, pydantic_ai/usage.py, and run (docs/exports.md); "
+    "https://ai.pydantic.dev/agents/#usage-limits",
+    sets=(
+        Sets("max_steps", "`UsageLimits(request_limit=N)`", "requests, evaluated before each; 50 by default", _RUN),
+        Sets(
+            "tool_budget",
+            "`UsageLimits(tool_calls_limit=N)`",
+            "successful calls, evaluated at the response; a batch that would exceed it is not run",
+            _RUN,
+        ),
+        Sets("max_tokens", "`UsageLimits(total_tokens_limit=N)`", "tokens; a response above it is dropped", _RUN),
+        Sets("max_cost", "`UsageLimits(cost_limit=Decimal(N))`", "dollars; a response above it is dropped", _RUN),
+        *monitor_rows(_MONITORED, "boolab.integrations.pydantic_ai.capability({})"),
+    ),
+    lacks={},
+    build=build,
+)

@@ -1,0 +1,63 @@
+"""smolagents: `max_steps` of an agent, and boolab's step callback for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.harnesses.exports.python_code import default_note, monitor_rows, monitored, options_code, rule_lines
+from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+
+_MONITORED: Final = ("tool_budget", "doom_loop", "error_streak", "max_tokens", "max_time")
+_PRESET: Final = "smolagents"
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The agent."""
+    rule = rule_lines(limits, _MONITORED)
+    own = [*default_note(limits, _PRESET, "a larger max_steps raises it")]
+    arguments = ["tools=tools", "model=model"]
+    if limits.max_steps is not None:
+        cap = step_cap(limits.max_steps, _PRESET, limits.policy, "steps")
+        own += [cap.note] if cap.note else []
+        own.append("After the cap one more request asks for a summary, without tools, and its text is the answer.")
+        arguments.append(f"max_steps={cap.value}")
+    if rule:
+        arguments.append(f"step_callbacks=[callback(rule{options_code(limits)})]")
+    own += monitored(limits, _MONITORED, "smolagents")
+    lines = [
+        *(["import boolab as bl", "from boolab.integrations.smolagents import callback"] if rule else []),
+        "from smolagents import ToolCallingAgent",
+        "",
+        *rule,
+        "agent = ToolCallingAgent(",
+        *(f"    {one}," for one in arguments),
+        ")",
+    ]
+    part = Part(
+        text=commented("python", (*own, *notes)) + "\n".join(lines) + "\n",
+        language="python",
+        how="where the agent is made; `tools` and `model` are yours, and a CodeAgent takes the same.",
+    )
+    return (part,), tuple(own)
+
+
+TARGET: Final = Target(
+    name="smolagents",
+    title="smolagents",
+    preset=_PRESET,
+    source="smolagents 1.26.0, src/smolagents/agents.py, and run (docs/exports.md); "
+    "https://huggingface.co/docs/smolagents/reference/agents",
+    sets=(
+        Sets(
+            "max_steps",
+            "`ToolCallingAgent(..., max_steps=N)`",
+            "steps, evaluated before each; 20 by default, then a summary",
+            "run with smolagents 1.26.0",
+        ),
+        *monitor_rows(_MONITORED, "boolab.integrations.smolagents.callback({})"),
+    ),
+    lacks={"max_cost": "smolagents reports no costs; a token budget comes nearest."},
+    build=build,
+)

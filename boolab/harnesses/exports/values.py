@@ -1,0 +1,339 @@
+"""What is exported: limits, and the text that sets them in a harness."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from boolab.core.axes import AXES
+from boolab.core.text import NO_MATH, WIDTH, clean, wrapped
+from boolab.core.types import IDENTITIES, Identities
+from boolab.errors import SettingError, near
+from boolab.harnesses.exports.agent_name import agent_name
+from boolab.harnesses.policy import Policy
+from boolab.io.checks import is_whole, repr_of
+from boolab.limits.call_identity import identity_of
+
+Language: TypeAlias = Literal["json", "jsonc", "markdown", "python", "shell", "toml", "yaml"]
+JSONValue: TypeAlias = "str | int | float | bool | Sequence[JSONValue] | Mapping[str, JSONValue] | None"
+
+_COMMENT: Final[Mapping[Language, str]] = {
+    "json": "",
+    "jsonc": "// ",
+    "markdown": "# ",
+    "python": "# ",
+    "shell": "# ",
+    "toml": "# ",
+    "yaml": "# ",
+}
+"""How a line of comment begins. JSON has none; in Markdown it stands in the front matter, which is YAML."""
+_YAML_WORDS: Final = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits to set, and how they are counted. None is off.
+
+    Attributes:
+        max_steps: The step cap, in steps.
+        tool_budget: The tool budget, in tool calls.
+        doom_loop: How many identical calls in a row stop a run, 2 or more.
+        error_streak: How many failed calls in a row stop a run.
+        max_tokens: The token budget, input and output together.
+        max_cost: The cost budget, in dollars.
+        max_time: The time budget, in seconds.
+        identity: What makes two calls identical: see `boolab.limits.call_identity`.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+        scope: "turn": counters start at zero with each message of the user. "run": they continue through the session.
+        agent: The agent that is limited; None: all.
+        policy: The policy in whose unit `max_steps` is counted, or the name of a preset; None: steps, evaluated after
+            each step.
+
+    Raises:
+        SettingError: if a value is not accepted.
+
+    Example:
+        >>> Limits(max_steps=56, doom_loop=5).given
+        {'max_steps': 56, 'doom_loop': 5}
+    """
+
+    max_steps: int | None = None
+    tool_budget: int | None = None
+    doom_loop: int | None = None
+    error_streak: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_time: float | None = None
+    identity: Identities = "canonical"
+    exempt: tuple[str, ...] = ()
+    scope: Literal["turn", "run"] = "turn"
+    agent: str | None = None
+    policy: Policy | str | None = None
+
+    def __post_init__(self) -> None:
+        for name, axis in AXES.items():
+            value = getattr(self, name)
+            least = axis.min_useful
+            right = value is None or (
+                not isinstance(value, bool) and isinstance(value, int | float) and 0 < value < float("inf")
+                if axis.fractions
+                else is_whole(value) and value >= least
+            )
+            if not right:
+                kind = "a number above 0" if axis.fractions else f"a whole number, {least} or more"
+                msg = f"{name}={repr_of(value)}: expected {kind}, or None for no limit"
+                raise SettingError(msg)
+            if axis.fractions and value == int(value or 0):
+                object.__setattr__(self, name, int(value))  # 40.0 is written as 40
+        if isinstance(self.identity, str) and self.identity not in IDENTITIES:
+            msg = f"identity={self.identity!r}{near(self.identity, IDENTITIES, 'accepted')}"
+            raise SettingError(msg)
+        if not isinstance(self.identity, str):
+            same, by_tool = identity_of(self.identity)
+            if all(one is None for _, one in by_tool):  # written in one way, whichever way it was given
+                exempt = dict.fromkeys([*self.exempt, *(tool for tool, _ in by_tool)])
+                object.__setattr__(self, "identity", same)
+                object.__setattr__(self, "exempt", tuple(exempt))
+        if self.scope not in ("turn", "run"):
+            msg = f"scope={self.scope!r}: expected 'turn' or 'run'"
+            raise SettingError(msg)
+
+    @property
+    def given(self) -> dict[str, int | float]:
+        """The limits that are on, by the names of `boolab.core.axes.AXES`."""
+        return {name: value for name in AXES if (value := getattr(self, name)) is not None}
+
+    def in_words(self) -> str:
+        """The limits that are on, as a sentence has them.
+
+        Example:
+            >>> Limits(max_steps=56, max_cost=0.5).in_words()
+            'a step cap of 56 and a cost budget of $0.5'
+        """
+        parts = [AXES[name].with_value(value) for name, value in self.given.items()]
+        return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "no limit"
+
+
+class Change(NamedTuple):
+    """One value in a file: the keys that lead to it, and what is set there."""
+
+    at: tuple[str, ...]
+    value: JSONValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One text of an export: a file, commands or code.
+
+    Attributes:
+        text: The text, ready to paste; in a language that has comments it holds the notes of the export.
+        language: The language of the text.
+        how: Where it belongs and how it is used, in a sentence.
+        path: The file, relative to the folder of the project; None: it is pasted elsewhere.
+        changes: What `write` sets in a file that is there already, and what it has a place for. Without changes
+            nothing is written into a file that exists.
+    """
+
+    text: str
+    language: Language
+    how: str
+    path: str | None = None
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Export:
+    """Limits as the settings of a harness. `print` gives what to paste where; a notebook shows the same.
+
+    Attributes:
+        target: The name of the target.
+        title: What is set in which harness.
+        parts: What to paste where.
+        notes: How numbers were translated, and what the harness cannot express.
+        source: Where the facts are from.
+        no_file: If no part is a file, what to type in place of `write`.
+
+    Example:
+        >>> from boolab.harnesses.exports.export import export
+        >>> made = export("boolab", Limits(max_steps=56, doom_loop=5, agent="coder"))
+        >>> made.parts[0].path
+        'agents/coder.md'
+    """
+
+    target: str
+    title: str
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    no_file: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Export to {self.target}: {clean(self.title)}>"
+
+    def __str__(self) -> str:
+        """All parts; what is not part of a text begins with `#`."""
+        blocks = [_hashed(self.title)]
+        blocks += [f"{_hashed(_heading(part))}\n{part.text.rstrip()}" for part in self.parts]
+        if not any(_COMMENT[part.language] for part in self.parts):
+            blocks += ["\n".join(_hashed(note) for note in self.notes)] if self.notes else []
+        blocks += [_hashed(f"Source: {self.source}")] if self.source else []
+        return "\n\n".join(blocks)
+
+    def _repr_html_(self) -> str:
+        """The same as a fragment of HTML: no script, nothing from elsewhere."""
+        parts = [f"<p><strong>{_escaped(self.title)}</strong></p>"]
+        for part in self.parts:
+            path = f"<code>{_escaped(part.path)}</code>: " if part.path else ""
+            parts.append(f'<p style="margin:.4em 0">{path}{_escaped(part.how)}</p><pre>{html.escape(part.text)}</pre>')
+        if self.notes:
+            parts.append(f"<ul>{''.join(f'<li>{_escaped(note)}</li>' for note in self.notes)}</ul>")
+        parts += [f'<p style="opacity:.8">Source: {_escaped(self.source)}</p>'] if self.source else []
+        return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{"".join(parts)}</div>'
+
+    def diff(self, path: str | Path | None = None, root: str | Path = ".") -> str:
+        """What `write` would change, as a unified diff; "" if nothing.
+
+        Args:
+            path: Instead of a part's own path: a file for the one part that it fits, or a folder in place of `root`.
+            root: The folder of the project.
+
+        Returns:
+            The diff.
+
+        Raises:
+            FileError: if a file cannot be changed without changing more than these values: path, line, and why.
+        """
+        from boolab.harnesses.exports.write import as_diff, planned
+
+        return as_diff(planned(self, path, root))
+
+    def write(self, path: str | Path | None = None, root: str | Path = ".") -> str:
+        """Set the limits in the files of the harness; their format, comments and other values stay.
+
+        Args:
+            path: Instead of a part's own path: a file for the one part that it fits, or a folder in place of `root`.
+            root: The folder of the project.
+
+        Returns:
+            What was changed, as a unified diff; "" if the limits were set already.
+
+        Raises:
+            FileError: if a file cannot be changed without changing more than these values: path, line, and why. No
+                file has been changed then.
+        """
+        from boolab.harnesses.exports.write import as_diff, planned, replace_files
+
+        files = planned(self, path, root)
+        replace_files(files)
+        return as_diff(files)
+
+
+class Sets(NamedTuple):
+    """One limit of a harness.
+
+    Attributes:
+        limit: Which of `boolab.core.axes.AXES` it sets.
+        where: The setting, as documentation has it.
+        meaning: How the harness counts it and what happens there.
+        verified: How that was checked, with the version.
+    """
+
+    limit: str
+    where: str
+    meaning: str
+    verified: str
+
+
+class Target(NamedTuple):
+    """A harness that limits can be exported to.
+
+    Attributes:
+        name: What is typed.
+        title: What it is called.
+        preset: The preset whose semantics the numbers are translated by; "" for none.
+        source: Where the facts are from, with date or version.
+        sets: The limits that it has, a row for each.
+        lacks: By limit, why it cannot be set and what comes nearest: a sentence.
+        build: The parts, and the notes on this translation, from limits.
+    """
+
+    name: str
+    title: str
+    preset: str
+    source: str
+    sets: tuple[Sets, ...]
+    lacks: Mapping[str, str]
+    build: Callable[[Limits, Sequence[str]], tuple[tuple[Part, ...], tuple[str, ...]]]
+
+
+def commented(language: Language, notes: Sequence[str], indent: str = "") -> str:
+    r"""Notes as lines of comment, each with its line end; "" in a language without comments.
+
+    Example:
+        >>> commented("toml", ["It has no tool budget."])
+        '# It has no tool budget.\n'
+    """
+    sign = _COMMENT[language]
+    if not sign:
+        return ""
+    return "".join(_comment(note, f"{indent}{sign}") for note in notes)
+
+
+@lru_cache(maxsize=4096)  # most notes of the hundreds of settings of a CapLab page are alike
+def _comment(note: str, begin: str) -> str:
+    return wrapped(note, WIDTH, begin, f"{begin}  ") + "\n"
+
+
+def name_of(limits: Limits) -> str:
+    """The agent's name as the name of a file: what a path could misread is left out.
+
+    Example:
+        >>> name_of(Limits(agent="../code reviewer")), name_of(Limits())
+        ('code-reviewer', 'agent')
+    """
+    return agent_name(limits.agent or "")
+
+
+def _heading(part: Part) -> str:
+    return f"{part.path}: {part.how}" if part.path else part.how
+
+
+def nested(changes: Sequence[Change]) -> dict[str, JSONValue]:
+    """Values at their places, as one object.
+
+    Example:
+        >>> nested([Change(("a", "b"), 1), Change(("a", "c"), 2)])
+        {'a': {'b': 1, 'c': 2}}
+    """
+    made: dict[str, Any] = {}
+    for at, value in changes:
+        inner = made
+        for key in at[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[at[-1]] = value
+    return made
+
+
+def yaml_text(text: str) -> str:
+    """A text as YAML reads it back: plain where that is safe, else quoted.
+
+    Example:
+        >>> yaml_text("coder"), yaml_text("no"), yaml_text("7")
+        ('coder', '"no"', '"7"')
+    """
+    plain = re.fullmatch(r"[A-Za-z][A-Za-z_-]*", text) and text.lower() not in _YAML_WORDS
+    return text if plain else json.dumps(text)
+
+
+def _hashed(text: str) -> str:
+    return wrapped(text, WIDTH, "# ", "# ")
+
+
+def _escaped(text: object) -> str:
+    return html.escape(clean(text))

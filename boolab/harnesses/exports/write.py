@@ -1,0 +1,195 @@
+"""The files of an export: what is set in them, as a diff and on the disk.
+
+A new file gets the text of the part. In a file that is there, only the values of the part's changes are set, by editors
+that keep the format: comments, the order of keys, indentation, line ends and a byte-order mark. What they do not
+understand is refused, and all files stay as they were.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from boolab.core.text import printable
+from boolab.errors import ConfigFileError, FileError, SettingError
+from boolab.harnesses.agent_edit import AgentText, agents_in, with_field
+from boolab.harnesses.exports.agent_name import agent_name
+from boolab.io.file_edit import MAX_FILE_BYTES, UserFile, edit_files, read_user_file
+from boolab.io.files import read_file, user_path
+from boolab.io.json_edit import with_json
+from boolab.io.toml_edit import with_toml
+from boolab.runtime.agents.agent import ALIASES
+
+if TYPE_CHECKING:
+    from boolab.harnesses.exports.values import Change, Export, Part
+
+
+class File(NamedTuple):
+    """A file before and after: as it was read, and its new text."""
+
+    read: UserFile
+    new: str
+
+
+def planned(export: Export, path: str | Path | None = None, root: str | Path = ".") -> list[File]:
+    """The files of an export, as they are and as they would be; nothing is written.
+
+    Args:
+        export: The export.
+        path: A file for the one part that it fits, or a folder in place of `root`.
+        root: The folder of the project. No link in it may lead out of it.
+
+    Raises:
+        SettingError: if no part is a file, or the file of `path` fits none or several.
+        FileError: if a file cannot be read, or cannot be changed without changing more.
+    """
+    parts = [part for part in export.parts if part.path is not None]
+    if not parts:
+        msg = f"export to {export.target}: no file has these settings: {export.no_file}"
+        raise SettingError(msg)
+    where = user_path(root)
+    given = None if path is None else user_path(path)
+    if given is not None and (_is_folder(given) or (not given.suffix and not _exists(given))):
+        where, given = given, None
+    if given is not None:
+        fits = [part for part in parts if given.suffix in _suffixes(part)]
+        if len(fits) != 1:
+            names = ", ".join(str(part.path) for part in parts)
+            msg = f"{given}: expected a folder, or a file in place of one of {names}, with the same ending"
+            raise SettingError(msg)
+        return [_file(fits[0], read_user_file(given))]
+    return [_file(part, read_user_file(_place(part, where), where)) for part in parts]
+
+
+def as_diff(files: Sequence[File]) -> str:
+    """The changes as a unified diff, safe for a terminal; "" if there are none. It names the target of a link."""
+    lines: list[str] = []
+    for read, new in files:
+        old = read.text()
+        before = "/dev/null" if old is None else read.title
+        was, now = (printable(text).splitlines() for text in (old or "", new))
+        lines += difflib.unified_diff(was, now, before, read.title, lineterm="")
+    return "\n".join(map(printable, lines))
+
+
+def replace_files(files: Sequence[File]) -> None:
+    """Write the files that change, all or none, if each still is what was read.
+
+    Raises:
+        ConfigFileError: if one cannot be written, or has changed since.
+    """
+    edit_files([(read, new.encode("utf-8")) for read, new in files])
+
+
+def _suffixes(part: Part) -> tuple[str, ...]:
+    """The endings of a file that may take a part."""
+    return (".json", ".jsonc") if part.language in ("json", "jsonc") else (Path(part.path or "").suffix,)
+
+
+def _place(part: Part, root: Path) -> Path:
+    """The file of a part in a project: the usual one, or what the project has in its place.
+
+    opencode reads opencode.jsonc too (opencode.ai/docs/config). An agent is known by the name in its file, whatever the
+    file is called (code.claude.com/docs/en/sub-agents).
+
+    Raises:
+        ConfigFileError: if the usual file holds another agent.
+    """
+    path = root / str(part.path)
+    if part.path == "opencode.json" and not _exists(path) and _exists(path.with_suffix(".jsonc")):
+        return path.with_suffix(".jsonc")
+    if part.language != "markdown":
+        return path
+    names = _names(path)
+    if any(_is_meant(name, part) for name in names):
+        return path
+    for other in sorted(path.parent.rglob("*.md")):
+        if any(name is not None and _is_meant(name, part) for name in _names(other)):
+            return other
+    if not names:
+        return path
+    found = ", ".join(map(str, names))
+    raise ConfigFileError(f"holds the agent {found}, and none is named {path.stem!r}: expected that name", path=path)
+
+
+def _names(path: Path) -> list[object]:
+    """The names of the agents in a file, None for one without; nothing if it cannot be read."""
+    try:
+        return [agent.data.get("name") for agent in agents_in(read_file(path, MAX_FILE_BYTES).decode("utf-8"))]
+    except (OSError, UnicodeDecodeError, FileError):
+        return []
+
+
+def _is_meant(name: object, part: Part) -> bool:
+    """Whether an agent of this name, or of none, is that of the part."""
+    return name is None or agent_name(str(name)) == Path(part.path or "").stem
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # it may not be looked at, or its name is too long: reading it gives the reason
+        return False
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is something of this name; a link that leads nowhere is something."""
+    return os.path.lexists(path)
+
+
+def _file(part: Part, read: UserFile) -> File:
+    old, path = read.text(), read.path
+    if old is None:
+        return File(read, part.text)
+    edit = _EDITORS.get(part.language)
+    if edit is None or not part.changes:
+        msg = f"is there already, and boolab does not change {part.language} in place: paste what is printed"
+        raise ConfigFileError(msg, path=path)
+    try:
+        return File(read, edit(old, part.changes, part))
+    except FileError as error:
+        raise type(error)(error.message, path=path, line=error.line) from error
+
+
+def _markdown(text: str, changes: Sequence[Change], part: Part) -> str:
+    place = _agent(agents_in(text), part)
+    for (key, *_), value in changes:
+        field = ALIASES.get(key, key)
+        written: Any = "none" if value is None else value
+        text = with_field(text, place, field, written, key=key if key != field else None)
+    return text
+
+
+def _agent(agents: Sequence[AgentText], part: Part) -> int:
+    """The agent of a file that is meant: the one of that name, or the only one."""
+    if len(agents) == 1:
+        return 0
+    wanted = Path(part.path or "").stem
+    for place, agent in enumerate(agents):
+        if _is_meant(agent.data.get("name", ""), part):
+            return place
+    names = ", ".join(str(agent.data.get("name")) for agent in agents)
+    raise ConfigFileError(f"holds {len(agents)} agents ({names}), and none is named {wanted!r}: expected one of them")
+
+
+def _json(text: str, changes: Sequence[Change], _: Part) -> str:
+    for at, value in changes:
+        text = with_json(text, at, value)
+    return text
+
+
+def _toml(text: str, changes: Sequence[Change], _: Part) -> str:
+    for at, value in changes:
+        text = with_toml(text, at, value)
+    return text
+
+
+_EDITORS: Final[Mapping[str, Callable[[str, Sequence[Change], Part], str]]] = {
+    "json": _json,
+    "jsonc": _json,
+    "markdown": _markdown,
+    "toml": _toml,
+}

@@ -1,0 +1,86 @@
+"""Which limits of a policy can never fire, because another one always fires first.
+
+Only what follows from the policy's own rules is found, for any model and any task. The main case: where a turn
+continues only after a response with calls, each step makes at least one call, so a tool budget of b is used up after b
+steps at the latest, and a larger step cap never fires. The opposite is not so: one step may make any number of calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from boolab.harnesses.policy import Policy
+
+
+class FiresFirst(NamedTuple):
+    """The limit that fires before another one, and why, in words."""
+
+    limit: str
+    why: str
+
+
+def never_fires(policy: Policy, settings: Mapping[str, int | None]) -> dict[str, FiresFirst]:
+    """The limits that can never fire.
+
+    Args:
+        policy: The policy.
+        settings: The effective settings.
+
+    Returns:
+        By limit, the one that fires first.
+    """
+    cap, budget, doom = (settings.get(name) for name in ("max_steps", "tool_budget", "doom_loop"))
+    found: dict[str, FiresFirst] = {}
+    hard = cap if "max_steps" in policy.order and policy.cap.kind == "hard" else None
+    ceiling = policy.cap.ceiling
+    plain = policy.cap.counts == "steps" and policy.cap.check == "boundary"
+    if hard is not None and ceiling is not None and plain and hard > ceiling:
+        found["max_steps"] = FiresFirst("ceiling", f"the policy's ceiling of {ceiling:,} steps comes before {hard:,}")
+    if hard == 0:
+        for name, value in (("tool_budget", budget), ("doom_loop", doom)):
+            if value:
+                found[name] = FiresFirst("max_steps", "with a step cap of 0 no tool is called")
+        return found
+    if budget is None or policy.budgets.batch == "cut":
+        return found
+    if doom is not None and (budget == 0 or (policy.budgets.batch == "reject" and doom > budget)):
+        why = f"a tool budget of {budget:,} lets fewer than {doom:,} calls through"
+        found["doom_loop"] = FiresFirst("tool_budget", why)
+    name = "max_steps" if hard is not None and "max_steps" not in found else "ceiling"
+    limit = hard if name == "max_steps" else ceiling
+    if limit is not None and _each_step_calls(policy) and _comes_first(policy, budget, limit, name):
+        what = f"a step cap of {limit:,}" if name == "max_steps" else f"the policy's ceiling of {limit:,} steps"
+        why = f"each step makes at least one call, so a tool budget of {budget:,} is used up before {what} is reached"
+        found["max_steps"] = FiresFirst("tool_budget", why)
+    return found
+
+
+def _each_step_calls(policy: Policy) -> bool:
+    """Whether each step that another one follows has made a call that got a result."""
+    execution = policy.execution
+    return (
+        policy.finish.conditions == ("no_calls",)
+        and execution.calls != "exactly_one"
+        and execution.unknown_tools != "rejected"
+        and execution.broken_retries == 0
+    )
+
+
+def _comes_first(policy: Policy, budget: int, limit: int, name: str) -> bool:
+    """Whether the tool budget fires before the cap, where each step makes one call: more calls use it up earlier.
+
+    Places are numbered in the order of the loop: boundary k is 2k, the response of step k is 2k - 1.
+    """
+    cap = policy.cap
+    before = policy.precedence.index("tool_budget") < policy.precedence.index("max_steps")
+    if name == "max_steps" and cap.counts == "actions":
+        return policy.budgets.batch == "overshoot" and cap.check == "boundary" and budget <= limit and before
+    fires = 2 * limit
+    if name == "max_steps" and cap.counts == "supersteps":
+        fires = limit if cap.check == "boundary" else 2 * -(-limit // 2) - 1
+    elif name == "max_steps" and (cap.check == "response" or cap.counts == "tool_steps"):
+        fires = 2 * limit + 1
+    spent = 2 * budget if policy.budgets.batch == "overshoot" else 2 * budget + 1
+    return spent < fires or (spent == fires and before)

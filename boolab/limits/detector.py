@@ -1,0 +1,152 @@
+"""The interface of a detector, which counts repetition in the calls of a turn.
+
+A detector is one *fold*: `start` is its first state, `fold(state, call)` gives the next state and a count after each
+call that got a result. Detectors of whole steps or of text also have `close(state, response)`, which gives both at the
+end of each step; one that watches the history has `compact(state, times)`. The live loop and the offline tables use the
+same fold in the same order (see `boolab.limits.detector_bank`), so they agree. States are plain tuples. A detector
+itself is a frozen value without memory, so any number of runs can share it.
+
+A call comes as `ObservedCall`: the call and its result. A detector that compares calls keeps the earlier ones in its
+state, and compares by `call.same_as(earlier, identity)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeAlias, get_args
+
+from boolab.core.types import Response, Step, StopReason
+from boolab.errors import SettingError
+from boolab.io.checks import repr_of
+from boolab.limits.call_identity import ObservedCall
+
+State: TypeAlias = Any
+"""The state of a detector between two calls: each detector has a type of its own."""
+
+
+class Detector(Protocol):
+    """One fold over calls and their results.
+
+    A detector of whole steps also has `close(state, response)`, which gives the state and the count at the end of the
+    step that began with this response. One of compactions has `compact(state, times)`, which gives the state when the
+    history was compacted that often before the next step; `times` is None where the record does not report that.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.core.types import ToolResult
+        >>> streak = bl.detectors.RepeatStreak("canonical")
+        >>> call = bl.detectors.ObservedCall(bl.models.ToolCall("1", "ls", "{}"), ToolResult("1", "x"))
+        >>> state, _ = streak.fold(streak.start, call)
+        >>> streak.name, streak.fold(state, call)[1]
+        ('repeat_streak:canonical', 2)
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of its counter, unique to the detector and its parameters."""
+        ...
+
+    @property
+    def reason(self) -> StopReason:
+        """The stop reason of rules on it."""
+        ...
+
+    @property
+    def least(self) -> int:
+        """The smallest threshold that makes sense."""
+        ...
+
+    @property
+    def start(self) -> State:
+        """The state at the start of a turn."""
+        ...
+
+    def fold(self, state: State, call: ObservedCall) -> tuple[State, int | None]:
+        """The state after this call, and the count; None where it is not known.
+
+        Args:
+            state: The state after the previous call; `start` for the first.
+            call: The call and its result.
+
+        Returns:
+            The next state, and the count.
+        """
+        ...
+
+
+_ATTRIBUTES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "name": (lambda value: isinstance(value, str) and value != "", "the name of its counter, such as 'looks'"),
+    "reason": (
+        lambda value: value in get_args(StopReason),
+        f"one of {', '.join(get_args(StopReason))} (`stuck` for a detector of your own; stop_rule distinguishes rules)",
+    ),
+    "least": (lambda value: type(value) is int, "the smallest threshold that makes sense, such as 1"),
+    "start": (lambda _: True, "its state at the start of a turn, such as 0"),
+    "fold": (callable, "a function of a state and a call that gives the next state and the count"),
+}
+"""The attributes of a detector, each with a check and what is expected."""
+
+
+def check_detector(detector: object) -> None:
+    """Raise `SettingError` unless this has all attributes of a detector; it names what is missing or not accepted.
+
+    Example:
+        >>> check_detector("AAA")
+        Traceback (most recent call last):
+        boolab.errors.SettingError: detector 'AAA' has no attribute `name`: expected the name of its counter...
+    """
+    shown = f"detector {detector!r}"
+    if isinstance(detector, type):
+        msg = f"{shown} is a class: expected one of its instances, such as {detector.__name__}()"
+        raise SettingError(msg)
+    for name, (accepted, expected) in _ATTRIBUTES.items():
+        if not hasattr(detector, name):
+            msg = f"{shown} has no attribute `{name}`: expected {expected}"
+            raise SettingError(msg)
+        value = getattr(detector, name)
+        if not accepted(value):
+            msg = f"{shown}: {name}={repr_of(value)} is not accepted: expected {expected}"
+            raise SettingError(msg)
+    try:
+        hash(detector)
+    except TypeError as error:
+        msg = f"{shown} cannot be hashed: make it a frozen dataclass"
+        raise SettingError(msg) from error
+
+
+Fold: TypeAlias = Callable[[State, ObservedCall], tuple[State, int | None]]
+Close: TypeAlias = Callable[[State, Response], tuple[State, int | None]]
+Compact: TypeAlias = Callable[[State, int | None], State]
+Extend: TypeAlias = Callable[[State, Step], tuple[State, int]]
+
+
+def closing(detector: Detector) -> Close | None:
+    """The `close` of a detector; None if it has none, because it needs calls alone."""
+    return getattr(detector, "close", None)
+
+
+def compacting(detector: Detector) -> Compact | None:
+    """The `compact` of a detector; None if compactions of the history do not matter to it."""
+    return getattr(detector, "compact", None)
+
+
+def extending(detector: Detector) -> Extend | None:
+    """The `extend` of a detector, which is given whole steps; None if it has none."""
+    return getattr(detector, "extend", None)
+
+
+def named_tools(detectors: Iterable[object]) -> dict[str, str | None]:
+    """The tools that detectors name in their identities: what `check_tools` takes.
+
+    Example:
+        >>> import boolab as bl
+        >>> named_tools([bl.detectors.RepeatStreak.of({"*": "ordered", "poll": None})])
+        {'poll': None}
+    """
+    named: dict[str, str | None] = {}
+    for detector in detectors:
+        inner: object = detector
+        while (within := getattr(inner, "detector", None)) is not None:
+            inner = within
+        named |= dict(getattr(inner, "by_tool", ()))
+    return named

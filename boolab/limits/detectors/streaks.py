@@ -1,0 +1,318 @@
+"""Streaks: the same call, round, error or finish reason several times in a row, or no call at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from boolab.core.finish_reasons import FINISH_REASONS
+from boolab.core.redacted import TIMED_OUT, beginning_of, is_redacted
+from boolab.core.types import Identities, Response, StopReason, ToolCall, ToolResult
+from boolab.limits.call_identity import ObservedCall, call_key, check_identity, identity_of
+
+
+@dataclass(frozen=True, slots=True)
+class ByIdentity:
+    """A detector that compares calls, by one identity or by one for each tool."""
+
+    identity: str = "canonical"
+    by_tool: tuple[tuple[str, str | None], ...] = ()
+    _by_tool: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
+    identities: str = field(init=False, repr=False, compare=False)
+    """The identity in one line, with the tools that have another one."""
+
+    def __post_init__(self) -> None:
+        for identity in (self.identity, *(identity for _, identity in self.by_tool if identity is not None)):
+            check_identity(identity)
+        object.__setattr__(self, "_by_tool", dict(self.by_tool))
+        others = (f"{tool}={identity or 'exempt'}" for tool, identity in self.by_tool)
+        object.__setattr__(self, "identities", ",".join((self.identity, *others)))
+
+    def key(self, call: ToolCall, result: ToolResult | None) -> tuple[str, ...] | None:
+        """The key by which this detector compares the call; None for a call that is never the same as another."""
+        return call_key(call, result, self.identity_for(call.name))
+
+    def identity_for(self, tool: str) -> str | None:
+        """The identity of one tool's calls; None if the tool is exempt."""
+        return self._by_tool.get(tool, self.identity) if self.by_tool else self.identity
+
+
+_Repeats: TypeAlias = tuple[ObservedCall | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatStreak(ByIdentity):
+    """How many calls in a row, up to the latest, were the same: `q := q + 1 if same as the last else 1`.
+
+    It continues across steps and is read only at boundaries. Source: BooCode 1.14, opencode, Cline.
+    """
+
+    reason: ClassVar[StopReason] = "doom_loop"
+    least: ClassVar[int] = 2
+    start: ClassVar[_Repeats] = (None, 0)
+
+    @classmethod
+    def of(cls, identity: Identities) -> RepeatStreak:
+        """The detector for an identity, or for identities by tool.
+
+        Example:
+            >>> import boolab as bl
+            >>> bl.detectors.RepeatStreak.of({"*": "ordered", "poll": None}).name
+            'repeat_streak:ordered,poll=exempt'
+        """
+        return cls(*identity_of(identity))
+
+    @property
+    def name(self) -> str:
+        return f"repeat_streak:{self.identities}"
+
+    def fold(self, state: _Repeats, call: ObservedCall) -> tuple[_Repeats, int]:
+        last, streak = state
+        identity = self._by_tool.get(call.name, self.identity) if self.by_tool else self.identity
+        streak = streak + 1 if call.same_as(last, identity) else 1
+        return (call, streak), streak
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorStreak:
+    """How many calls in a row, up to the latest, failed. Unknown from a result of unknown status to a known success."""
+
+    name: ClassVar[str] = "error_streak"
+    reason: ClassVar[StopReason] = "error_streak"
+    least: ClassVar[int] = 1
+    start: ClassVar[int | None] = 0
+
+    def fold(self, state: int | None, call: ObservedCall) -> tuple[int | None, int | None]:
+        return failures_in_a_row(state, call.is_error)
+
+
+def failures_in_a_row(streak: int | None, failed: bool | None) -> tuple[int | None, int | None]:
+    """The streak after one more call, twice: state and count. Unknown from an unknown status to a known success."""
+    if failed is None:
+        streak = None
+    elif not failed:
+        streak = 0
+    elif streak is not None:
+        streak += 1
+    return streak, streak
+
+
+_Round: TypeAlias = tuple[str, tuple[ObservedCall, ...], int]
+_RoundState: TypeAlias = tuple[tuple[_Round, ...], tuple[ObservedCall, ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStreak(ByIdentity):
+    """How many responses in a row that called a tool made the same calls: the maximum over the tools of the step.
+
+    The calls of one tool in one response are a set: equal calls count once, and their order does not matter. Responses
+    that do not call the tool do not end the streak; one that makes another call of it does.
+    Counted at the end of each step. Source: OpenRouter's agent SDK, "doom-loop detection" (observe at 2, block at 3,
+    stop at 6; openrouter.ai/docs/agent-sdk/call-model/doom-loop-detection), with the sets of its later versions.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.detectors.RoundStreak().name
+        'round_streak:canonical'
+    """
+
+    reason: ClassVar[StopReason] = "doom_loop"
+    least: ClassVar[int] = 2
+    of_steps: ClassVar[bool] = True
+    start: ClassVar[_RoundState] = ((), (), 0)
+
+    @property
+    def name(self) -> str:
+        return f"round_streak:{self.identities}"
+
+    def fold(self, state: _RoundState, call: ObservedCall) -> tuple[_RoundState, int]:
+        rounds, calls, count = state
+        return (rounds, (*calls, call), count), count
+
+    def close(self, state: _RoundState, response: Response) -> tuple[_RoundState, int]:
+        rounds, calls, count = state
+        if not calls:
+            return state, count
+        if rounds and len(calls) == len(rounds[0][1]) == 1 and rounds[0][0] == calls[0].name and not self.by_tool:
+            # The usual step, written out for speed: one call, of the tool that was called last.
+            (name, (before,), streak), *others = rounds
+            streak = streak + 1 if calls[0].same_as(before, self.identity) else 1
+            return (((name, calls, streak), *others), (), streak), streak
+        count = 0
+        for name in dict.fromkeys(call.name for call in calls):
+            rounds, streak = self._extended(rounds, tuple(call for call in calls if call.name == name))
+            count = max(count, streak)
+        return (rounds, (), count), count
+
+    def _extended(self, rounds: tuple[_Round, ...], calls: tuple[ObservedCall, ...]) -> tuple[tuple[_Round, ...], int]:
+        """The rounds with one more of the tool of these calls, and its streak. The latest tool comes first."""
+        name, streak = calls[0].name, 1
+        for place, (tool, before, so_far) in enumerate(rounds):
+            if tool == name:
+                if self._alike(calls, before):
+                    streak = so_far + 1
+                rounds = rounds[:place] + rounds[place + 1 :]
+                break
+        return ((name, calls, streak), *rounds), streak
+
+    def _alike(self, calls: tuple[ObservedCall, ...], others: tuple[ObservedCall, ...]) -> bool:
+        identity = self.identity_for(calls[0].name)
+        return all(any(a.same_as(b, identity) for b in others) for a in calls) and all(
+            any(a.same_as(b, identity) for b in calls) for a in others
+        )
+
+
+_Text: TypeAlias = tuple[str, str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SameError:
+    """How often in a row the tool that was called last failed with the same error: its first 100 characters.
+
+    Other tools in between do not matter. A success of the same tool ends the streak, another error starts a new one.
+    Unknown if it depends on a result of unknown status. Source: goose (REP-002, at 3).
+    """
+
+    name: ClassVar[str] = "same_error"
+    reason: ClassVar[StopReason] = "error_streak"
+    least: ClassVar[int] = 1
+    start: ClassVar[tuple[_Text, ...]] = ()
+
+    def fold(self, state: tuple[_Text, ...], call: ObservedCall) -> tuple[tuple[_Text, ...], int | None]:
+        last: str | None = None
+        so_far: int | None = 0
+        for place, (tool, text, streak) in enumerate(state):
+            if tool == call.name:
+                last, so_far = text, streak
+                state = state[:place] + state[place + 1 :]
+                break
+        if call.is_error is False:
+            return state, 0
+        text = beginning_of(call.content)
+        if call.is_error is None:
+            so_far = None
+        elif text != last:
+            so_far = 1
+        elif so_far is not None:
+            so_far += 1
+        return ((call.name, text, so_far), *state), so_far
+
+
+@dataclass(frozen=True, slots=True)
+class FinishStreak:
+    """How many responses in a row, up to the latest, ended for one reason. Unknown from a response without a reason on.
+
+    Source: Inspect, which ends at 3 of `content_filter`.
+
+    Attributes:
+        finish_reason: The reason, in boolab's vocabulary.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.detectors.FinishStreak("content_filter").name
+        'finish_streak:content_filter'
+    """
+
+    reason: ClassVar[StopReason] = "stuck"
+    least: ClassVar[int] = 1
+    start: ClassVar[int | None] = 0
+
+    finish_reason: str
+
+    @property
+    def name(self) -> str:
+        return f"finish_streak:{self.finish_reason}"
+
+    def fold(self, state: int | None, call: ObservedCall) -> tuple[int | None, int | None]:
+        return state, state
+
+    def close(self, state: int | None, response: Response) -> tuple[int | None, int | None]:
+        same = self.is_reason(response.finish_reason)
+        if not same:
+            state = None if same is None else 0
+        elif state is not None:
+            state += 1
+        return state, state
+
+    def is_reason(self, reason: str | None) -> bool | None:
+        """Whether a response's finish reason is the one that is counted; None where that is unknown.
+
+        Example:
+            >>> FinishStreak("length").is_reason("<redacted text 5: 9 chars>"), FinishStreak("length").is_reason(None)
+            (False, None)
+        """
+        if reason is None or (is_redacted(reason) and self.finish_reason not in FINISH_REASONS):
+            return None
+        return reason == self.finish_reason
+
+
+@dataclass(frozen=True, slots=True)
+class IdleStreak:
+    """How many responses in a row, up to the latest, called no tool, or only such calls as were dropped.
+
+    Source: OpenHands ("monologue", 3), Roo (no-tool replies), Inspect's react loop, which prompts it to continue.
+    """
+
+    name: ClassVar[str] = "idle_streak"
+    reason: ClassVar[StopReason] = "stuck"
+    least: ClassVar[int] = 1
+    start: ClassVar[int] = 0
+
+    def fold(self, state: int, call: ObservedCall) -> tuple[int, int]:
+        return -1, 0
+
+    def close(self, state: int, response: Response) -> tuple[int, int]:
+        state += 1
+        return state, state
+
+
+_Failures: TypeAlias = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolErrors:
+    """In how many steps so far the tool that failed most has failed. Once a status is unknown, it stays unknown.
+
+    Source: pydantic-ai, which lets each tool fail in one step of a run and ends it at the second.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.detectors.ToolErrors().name
+        'tool_errors'
+    """
+
+    name: ClassVar[str] = "tool_errors"
+    reason: ClassVar[StopReason] = "error_streak"
+    least: ClassVar[int] = 1
+    start: ClassVar[_Failures | None] = ()
+
+    def fold(self, state: _Failures | None, call: ObservedCall) -> tuple[_Failures | None, int | None]:
+        if state is None or call.is_error is None:
+            return None, None
+        if call.is_error:
+            n, last = next(((n, last) for name, n, last in state if name == call.name), (0, 0))
+            others = tuple(one for one in state if one[0] != call.name)
+            state = (*others, (call.name, n + (call.step != last), call.step))
+        return state, max((n for _, n, _ in state), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutStreak:
+    """How many calls in a row, up to the latest, exceeded their time limit. Unknown while a status is unknown.
+
+    Source: SWE-agent, which ends after 3 commands in a row that exceeded the limit of 30 s.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.detectors.TimeoutStreak().name
+        'timeout_streak'
+    """
+
+    name: ClassVar[str] = "timeout_streak"
+    reason: ClassVar[StopReason] = "error_streak"
+    least: ClassVar[int] = 1
+    start: ClassVar[int | None] = 0
+
+    def fold(self, state: int | None, call: ObservedCall) -> tuple[int | None, int | None]:
+        return failures_in_a_row(state, call.is_error if TIMED_OUT in call.content else False)

@@ -1,0 +1,137 @@
+"""Detectors of text: text that repeats itself, and text that contains a phrase.
+
+Source of the first: Gemini CLI, packages/core/src/services/loopDetectionService.ts, with the same numbers and resets.
+Gemini CLI reads a stream in pieces, which recordings do not keep; lines take their place here.
+
+Where a recording has a placeholder instead of a text (`boolab.core.redacted`), a count is unknown from then on.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Final, TypeAlias
+
+from boolab.core.redacted import is_redacted
+from boolab.core.types import Response, StopReason
+from boolab.limits.call_identity import ObservedCall
+
+CHUNK: Final = 50
+TIMES: Final = 10
+MEAN_GAP: Final = 250
+PERIODS: Final = 5
+HISTORY: Final = 5000
+
+_FENCE: Final = "```"
+_ELEMENT: Final = re.compile(r"\s*(\|.*\||[|+-]{3,}|[*+]\s|\d+\.\s)|#+\s|>\s")
+"""A line that begins a table, a list item, a heading or a quotation."""
+_DIVIDER: Final = re.compile(r"[+-_*\u2500-\u257f]+")
+"""The range of the source: from + to _, so digits and capitals match too."""
+
+_State: TypeAlias = tuple[str, int, bool, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedText:
+    """In how many responses so far the text began to repeat itself.
+
+    It does when a chunk of 50 characters occurs for the 10th time, the last 10 are at most 250 characters apart on
+    average, and there are at most 5 different texts between them. Only the last 5000 characters count, without code
+    blocks. Tables, lists, headings, quotations, dividers, tool calls and a detection reset it.
+    """
+
+    name: ClassVar[str] = "repeated_text"
+    reason: ClassVar[StopReason] = "stuck"
+    least: ClassVar[int] = 1
+    start: ClassVar[_State] = ("", 0, False, 0)
+
+    def fold(self, state: _State, call: ObservedCall) -> tuple[_State, int | None]:
+        return state, state[3]
+
+    def close(self, state: _State, response: Response) -> tuple[_State, int | None]:
+        history, done, fenced, found = state
+        if found is None or is_redacted(response.text):
+            return ("", 0, False, None), None
+        if response.text:
+            window = _Window(history, done)
+            for line in response.text.splitlines(keepends=True):
+                fences = line.count(_FENCE)
+                divider = _DIVIDER.fullmatch(line.rstrip("\r\n")) is not None
+                if fences or divider or _ELEMENT.match(line):
+                    window = _Window()
+                skipped = fenced or fences % 2 == 1 or divider
+                fenced ^= fences % 2 == 1
+                if not skipped and window.repeats_with(line):
+                    window, found = _Window(), found + 1
+                    break
+            history, done = window.text, window.done
+        if response.tool_calls:
+            history, done = "", 0
+        return (history, done, fenced, found), found
+
+
+class _Window:
+    """The last text, and where each chunk in it begins."""
+
+    def __init__(self, text: str = "", done: int = 0) -> None:
+        self.text = text
+        self.done = done
+        self._places: dict[str, list[int]] = {}
+        for place in range(done):
+            self._places.setdefault(text[place : place + CHUNK], []).append(place)
+
+    def repeats_with(self, line: str) -> bool:
+        """Append a line, and return whether the text repeats itself now."""
+        self.text += line
+        over = len(self.text) - HISTORY
+        if over > 0:
+            self.text = self.text[over:]
+            self.done = max(0, self.done - over)
+            kept = ((chunk, [p - over for p in places if p >= over]) for chunk, places in self._places.items())
+            self._places = {chunk: places for chunk, places in kept if places}
+        for place in range(self.done, len(self.text) - CHUNK + 1):
+            places = self._places.setdefault(self.text[place : place + CHUNK], [])
+            places.append(place)
+            if len(places) >= TIMES and self._repeats(places[-TIMES:]):
+                return True
+        self.done = max(self.done, len(self.text) - CHUNK + 1)
+        return False
+
+    def _repeats(self, places: list[int]) -> bool:
+        if places[-1] - places[0] > MEAN_GAP * (TIMES - 1):
+            return False
+        between = {self.text[a:b] for a, b in pairwise(places)}
+        return len(between) <= PERIODS
+
+
+@dataclass(frozen=True, slots=True)
+class TextContains:
+    """How many responses so far contained a text. The count never falls.
+
+    Attributes:
+        text: The text to look for; upper and lower case are not the same.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.detectors.TextContains("APPROVE").name
+        'text_contains:APPROVE'
+    """
+
+    reason: ClassVar[StopReason] = "finished"
+    least: ClassVar[int] = 1
+    start: ClassVar[int | None] = 0
+
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"text_contains:{self.text}"
+
+    def fold(self, state: int | None, call: ObservedCall) -> tuple[int | None, int | None]:
+        return state, state
+
+    def close(self, state: int | None, response: Response) -> tuple[int | None, int | None]:
+        if state is not None:
+            state = None if is_redacted(response.text) else state + (self.text in response.text)
+        return state, state

@@ -1,0 +1,167 @@
+"""Counts within a window: how often the same step, the same tool, or the same call comes among the latest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from boolab.core.types import REDACTED, Response, StopReason
+from boolab.io.checks import whole
+from boolab.limits.call_identity import ObservedCall
+from boolab.limits.detectors.streaks import ByIdentity
+
+_Signature: TypeAlias = tuple[str | int, ...]
+_StepState: TypeAlias = tuple[tuple[_Signature, ...], _Signature, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRepeats:
+    """How many of the last steps are the same: the largest number of equal ones among `window`, in any order.
+
+    Two steps are the same if all their calls are, in order, by name, argument text and result. Steps without calls are
+    in the window but the same as no other. 0 until there have been `window` steps. Source: crush, which stops when it
+    is more than 5 of 10.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.detectors.StepRepeats().name
+        'step_repeats:10'
+    """
+
+    reason: ClassVar[StopReason] = "stuck"
+    least: ClassVar[int] = 2
+    start: ClassVar[_StepState] = ((), (), 0)
+
+    window: int = 10
+
+    def __post_init__(self) -> None:
+        whole(self.window, "step_repeats: window", 1)
+
+    @property
+    def name(self) -> str:
+        return f"step_repeats:{self.window}"
+
+    def fold(self, state: _StepState, call: ObservedCall) -> tuple[_StepState, int]:
+        steps, calls, most = state
+        arguments = call.step if call.arguments == REDACTED else call.arguments  # as in no other step
+        calls += (arguments, call.content, call.name)
+        return (steps, calls, most), most if len(steps) == self.window else 0
+
+    def close(self, state: _StepState, response: Response) -> tuple[_StepState, int]:
+        steps, calls, most = state
+        dropped = None
+        known = calls in steps
+        if known:  # equal steps are one object, so that their texts are compared but once
+            calls = steps[steps.index(calls)]
+        if len(steps) == self.window:
+            dropped, steps = steps[0], steps[1:]
+        steps += (calls,)
+        most = _most(most, steps, calls, dropped) if known or most > 1 or not calls else 1
+        return (steps, (), most), most if len(steps) == self.window else 0
+
+
+def _most(most: int, latest: tuple[object, ...], added: object, dropped: object) -> int:
+    """The largest number of equal ones, empty steps aside, when one was added and one dropped."""
+    if added == dropped:
+        return most
+    count = latest.count(added) if added != () else 0
+    if count >= most:
+        return count
+    if dropped and latest.count(dropped) + 1 == most:
+        return max(map(latest.count, {*latest} - {()}), default=0)
+    return most
+
+
+_ToolState: TypeAlias = tuple[tuple[str, ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolWindow:
+    """How often a tool was called in the last `window` calls, whatever its arguments.
+
+    Source: opencode issue 32187 (calls whose arguments change slightly are never the same).
+
+    Attributes:
+        window: How many calls are looked at.
+        tool: The tool; None for whichever was called most.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.detectors.ToolWindow(20).name, bl.detectors.ToolWindow(20, "grep").name
+        ('tool_window:20', 'tool_window:20:grep')
+    """
+
+    reason: ClassVar[StopReason] = "stuck"
+    start: ClassVar[_ToolState] = ((), 0)
+
+    window: int
+    tool: str | None = None
+
+    def __post_init__(self) -> None:
+        whole(self.window, "tool_window: window", 1)
+
+    @property
+    def name(self) -> str:
+        return f"tool_window:{self.window}" + ("" if self.tool is None else f":{self.tool}")
+
+    @property
+    def least(self) -> int:
+        return 2 if self.tool is None else 1
+
+    def fold(self, state: _ToolState, call: ObservedCall) -> tuple[_ToolState, int]:
+        names, most = state
+        name = call.name
+        dropped = None
+        if len(names) == self.window:
+            dropped, names = names[0], names[1:]
+        names += (name,)
+        if self.tool is not None:
+            most += (name == self.tool) - (dropped == self.tool)
+        else:
+            most = _most(most, names, name, dropped)
+        return (names, most), most
+
+
+_CallState: TypeAlias = tuple[tuple[bytes | tuple[()], ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class CallWindow(ByIdentity):
+    """How many of the last `window` calls are the same: the largest number of equal ones, in any order.
+
+    Calls of exempt tools, and those whose arguments are kept back, are in the window but never counted. Source:
+    typeclaw pull request 564 (read(a), edit(b), read(a), edit(b): a count of identical calls in a row sees none).
+
+    Attributes:
+        window: How many calls are looked at.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.detectors.CallWindow(window=20).name
+        'call_window:20:canonical'
+    """
+
+    reason: ClassVar[StopReason] = "stuck"
+    least: ClassVar[int] = 2
+    start: ClassVar[_CallState] = ((), 0)
+
+    window: int = 16
+
+    def __post_init__(self) -> None:
+        ByIdentity.__post_init__(self)
+        whole(self.window, "call_window: window", 1)
+
+    @property
+    def name(self) -> str:
+        return f"call_window:{self.window}:{self.identities}"
+
+    def fold(self, state: _CallState, call: ObservedCall) -> tuple[_CallState, int]:
+        calls, most = state
+        identity = self.identity_for(call.name)
+        latest = (None if identity is None else call.digest(identity)) or ()
+        dropped = None
+        if len(calls) == self.window:
+            dropped, calls = calls[0], calls[1:]
+        calls += (latest,)
+        most = _most(most, calls, latest, dropped)
+        return (calls, most), most

@@ -1,0 +1,228 @@
+"""Where a turn stands: its counters, and the level that each guard has reached.
+
+The live loop, a resumed run, and the boundaries and guards of a recording all count steps with `LadderState.apply`. It
+reads the step and nothing else: no clock, no policy, no options. So they cannot count differently. Only the columns of
+`boolab.whatif.step_table` are sums over all runs at once; their detectors are folded by the same `Watch`.
+The history that is compacted between two steps is noted beside them (`compacted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from boolab.core.types import Response, Step
+from boolab.limits.counters import Progress
+from boolab.limits.detector import Detector
+from boolab.limits.detector_bank import Watch
+
+if TYPE_CHECKING:
+    from boolab.limits.guard import Action, Guard
+
+
+class Reached(NamedTuple):
+    """The level of its ladder at which a guard stands.
+
+    Attributes:
+        threshold: The count at which the level begins.
+        action: What happens there.
+        value: The detector's count.
+        nudges: Whether the model gets a message now: the guard has just reached a level that nudges.
+    """
+
+    threshold: int
+    action: Action
+    value: int
+    nudges: bool
+
+
+class LadderState:
+    """The counters of a turn and the levels of its guards, at one place of the turn.
+
+    Args:
+        detectors: The detectors whose counts are kept, each with a name of its own.
+        at_call: The guards that are evaluated at a call.
+        at_boundary: The guards that are evaluated at a boundary.
+        per_turn: Whether everything starts anew with each turn; if not, turns count as one.
+
+    Attributes:
+        counters: The counters by name.
+        turn: The number of the turn, from 1.
+        opened_ms: When the turn began, in ms from the start of the run; None where a log does not record it.
+        messages: The messages of the policy before the next step: the kind of event, and the text.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.core.types import ToolResult
+        >>> guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),), nudge="Try another way.")
+        >>> ladder = LadderState([guard.watch], at_boundary=[guard])
+        >>> call, result = bl.models.ToolCall("1", "ls", "{}"), ToolResult("1", "a.py")
+        >>> for index in (1, 2, 3):
+        ...     ladder.apply(bl.Step(index, 1, 0, 0, 0, bl.models.Response("", (call,)), (result,)))
+        >>> ladder.counters["steps"], ladder.counters[guard.watch.name], ladder.messages
+        (3, 3, [('nudge', 'Try another way.')])
+    """
+
+    __slots__ = (
+        "_at_boundary",
+        "_at_call",
+        "_bank",
+        "_detectors",
+        "_last_tool",
+        "_levels",
+        "_per_turn",
+        "counters",
+        "messages",
+        "opened_ms",
+        "turn",
+    )
+
+    def __init__(
+        self,
+        detectors: Sequence[Detector] = (),
+        at_call: Sequence[Guard] = (),
+        at_boundary: Sequence[Guard] = (),
+        *,
+        per_turn: bool = True,
+    ) -> None:
+        self._detectors = detectors
+        self._at_call = [(guard, guard.watch.name) for guard in at_call]
+        self._at_boundary = [(guard, guard.watch.name) for guard in at_boundary]
+        self._per_turn = per_turn
+        self.messages: list[tuple[str, str]] = []
+        self.open_turn(1, 0)
+
+    def open_turn(self, number: int, start_ms: int | None) -> None:
+        """Count from zero.
+
+        Args:
+            number: The number of the turn that begins.
+            start_ms: When it begins, in ms from the start of the run; None if it is not known.
+        """
+        self.turn = number
+        self.opened_ms = start_ms
+        self.counters = Progress()
+        for detector in self._detectors:
+            self.counters[detector.name] = 0
+        self._bank = Watch(self._detectors)
+        self._levels: dict[Guard, int] = {}
+        self._last_tool: str | None = None
+
+    def enter(self, step: Step) -> None:
+        """Open the turn of a step on record, unless it is open. The first turn begins with the run.
+
+        Args:
+            step: A step that has not been applied yet.
+        """
+        if step.turn != self.turn and self._per_turn:
+            self.open_turn(step.turn, step.start_ms if step.index > 1 else 0)
+
+    def compacted(self, times: int | None = 1) -> None:
+        """Note that the history was compacted before the next step of this turn.
+
+        No counter changes before that step is applied.
+
+        Args:
+            times: How often; None where a record does not report whether it was.
+        """
+        self._bank.compacted(times)
+
+    def compacted_before(self, step: Step, compacted: Mapping[int, int] | None) -> None:
+        """Note how often the history was compacted before a step on record. If that opens a turn, it is opened first.
+
+        Args:
+            step: A step that has not been applied yet.
+            compacted: What `boolab.core.compactions.compactions_of` gives for the run.
+        """
+        if compacted is None or step.index in compacted:
+            self.enter(step)
+            self._bank.compacted(None if compacted is None else compacted[step.index])
+
+    def apply(self, step: Step) -> None:
+        """Count one completed step. A call without a result was dropped and counts nowhere.
+
+        Args:
+            step: The step. If it belongs to another turn, that turn is opened first.
+        """
+        _, turn, start, took, _, response, results, _, _, _ = step
+        if turn != self.turn:
+            self.enter(step)
+        counters, opened = self.counters, self.opened_ms
+        counters["steps"] += 1  # type: ignore[operator] # always known
+        counters["elapsed"] = None if start is None or took is None or opened is None else start + took - opened
+        counters.charge(response.usage, self._bank.complete(response, results, counters, step))
+        if self._at_call:
+            self._last_tool = response.tool_calls[-1].name if response.tool_calls else None
+        for guard, name in self._at_boundary:
+            self.reach(guard, counters[name])
+
+    def reach(self, guard: Guard, count: int | None) -> Reached | None:
+        """Move a guard to the level of a count. If it nudges there, its message is added to `messages`.
+
+        Args:
+            guard: The guard.
+            count: Its detector's count; None where it is not known, which breaks the pattern.
+
+        Returns:
+            The level; None if the count has reached none.
+        """
+        level = guard.level(count)
+        if level is None or count is None:
+            self._levels.pop(guard, None)
+            return None
+        threshold, action = level
+        nudges = action == "nudge" and self._levels.get(guard) != threshold
+        self._levels[guard] = threshold
+        if nudges:
+            self.messages.append(("nudge", guard.nudge))
+        return Reached(threshold, action, count, nudges)
+
+    def at_calls(
+        self, response: Response, places: Sequence[int]
+    ) -> Iterator[tuple[int, Iterator[tuple[Guard, Reached]]]]:
+        """Evaluate the guards at calls, call by call, as if the calls before had been executed.
+
+        Guards move as the iterators are read: those after the last call that is read stay where they are.
+
+        Args:
+            response: The response that makes the calls.
+            places: Which of its calls are evaluated.
+
+        Yields:
+            The place of each call, and each guard that has reached a level there, with that level.
+        """
+        calls = response.tool_calls
+        counts = self._bank.ahead(response, [calls[place] for place in places])
+        for place, ahead in zip(places, counts, strict=True):
+            yield place, self._at_call_of(calls[place].name, ahead)
+
+    def _at_call_of(self, tool: str, ahead: Mapping[str, int | None]) -> Iterator[tuple[Guard, Reached]]:
+        for guard, name in self._at_call:
+            count = ahead[name]
+            if count is None and tool == self._last_tool:
+                count = self.counters[name]  # it depends on what the call gives: then the count before it holds
+            reached = self.reach(guard, count)
+            if reached is not None:
+                yield guard, reached
+
+    def replay_calls(self, response: Response, places: Sequence[int]) -> list[Reached]:
+        """Move the guards at calls as the live loop did it when it evaluated these calls of a response on record.
+
+        Args:
+            response: The response.
+            places: Which of its calls were evaluated.
+
+        Returns:
+            All levels that were reached.
+        """
+        if not self._at_call:
+            return []
+        return [reached for _, levels in self.at_calls(response, places) for _, reached in levels]
+
+    def after(self, response: Response) -> dict[str, int | None]:
+        """The counters as they would be after a response, were its calls executed.
+
+        Args:
+            response: The response. Detectors that depend on what its calls give know no count.
+        """
+        return dict(self.counters) | self._bank.after(response)

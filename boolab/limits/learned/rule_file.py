@@ -1,0 +1,242 @@
+"""A learned rule as a YAML file: short for a logistic regression, so that one can read what it goes by.
+
+```yaml
+boolab_rule: 1
+threshold: 965387112  # of a billion
+promise: {keep: 0.95, confidence: 0.9, calibration_tasks: 118}
+learned_from: {runs: 499, successes: 168, tasks: 499, steps: 16707, sha256: ..., cluster: task}
+model:
+  kind: logistic
+  intercept: -1.25
+  features:
+    log_steps: {weight: 0.257, unknown: 2.5}
+```
+
+`unknown` is what takes the place of a value that is not known. Trees stand under `trees`, each a leaf or a list of a
+feature, a bound, and the trees for values up to the bound and above it; their features have no weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeGuard
+
+from boolab.core.types import JSON
+from boolab.errors import FileError, SettingError
+from boolab.io.files import replacing
+from boolab.limits.detector import Detector
+from boolab.limits.learned.features import FEATURES, check_features
+from boolab.limits.learned.models import BILLION, LinearModel, Model, Tree, TreeModel
+from boolab.limits.learned.risk import LearnedRisk
+from boolab.limits.learned.rule import LearnedFrom, LearnedRule, Promise, learned_rule
+
+VERSION: Final = 1
+_MAX_BYTES: Final = 4_000_000
+_MAX_DEPTH: Final = 30
+
+
+def save_rule(rule: LearnedRule, path: str | Path) -> None:
+    """Write a learned rule to a YAML file, which `load_rule` reads again as an equal rule.
+
+    Args:
+        rule: What `bl.learn_stop` returned. Its report is not written.
+        path: The file; one that is there is replaced.
+
+    Raises:
+        SettingError: if it is no learned rule.
+        OSError: if the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> model = LinearModel(("calls_streak",), (1.5,), -1.0, (0.8,))
+        >>> rule = learned_rule(LearnedRisk(model), 900_000_000, Promise(0.95, 0.9, 60), LearnedFrom(9, 4, 9, 50, "ab"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_rule(rule, Path(folder, "rule.yaml"))
+        ...     load_rule(Path(folder, "rule.yaml")) == rule
+        True
+    """
+    import yaml
+
+    given: object = rule
+    if not isinstance(given, LearnedRule) or rule.promise is None or rule.learned_from is None:
+        msg = f"rule={rule!r:.200}: expected a rule that bl.learn_stop returned"
+        raise SettingError(msg)
+    promise, source = rule.promise, rule.learned_from
+    data = {
+        "boolab_rule": VERSION,
+        "threshold": rule.threshold,
+        "promise": {name: getattr(promise, name) for name in Promise.__dataclass_fields__},
+        "learned_from": {name: getattr(source, name) for name in LearnedFrom.__dataclass_fields__},
+        "model": _model_data(rule.risk.model),
+    }
+    estimate = f"{rule.threshold / BILLION:.6%}"
+    head = f"# A stop rule of boolab: it stops a run whose estimate of failure reaches {estimate}.\n"
+    text = head + f"# {promise}\n" + yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
+    with replacing(Path(path)) as file:
+        file.write(text.encode())
+
+
+def load_rule(path: str | Path, detectors: Iterable[Detector] = ()) -> LearnedRule:
+    """Read a learned rule from a file of `save_rule`.
+
+    It needs neither numpy nor scikit-learn.
+
+    Args:
+        path: The file.
+        detectors: The detectors among its features, if it has any of your own.
+
+    Returns:
+        The rule, without a report.
+
+    Raises:
+        FileError: if the file cannot be read, or holds no such rule; it names what is wrong.
+
+    Example:
+        >>> load_rule("no_such_rule.yaml")
+        Traceback (most recent call last):
+        boolab.errors.FileError: no_such_rule.yaml: cannot be read: No such file or directory
+    """
+    from boolab.io.yaml_loader import read_document
+
+    place = Path(path)
+    document = read_document(place, FileError, _MAX_BYTES)
+    try:
+        return _rule(document.data, tuple(detectors))
+    except _Fault as fault:
+        raise FileError(str(fault), path=place, line=document.line(fault.place)) from None
+    except SettingError as error:
+        raise FileError(str(error), path=place) from error
+
+
+def _model_data(model: Model) -> dict[str, Any]:
+    if isinstance(model, LinearModel):
+        pairs = zip(model.features, model.weights, model.unknown, strict=True)
+        features = {name: {"weight": weight, "unknown": unknown} for name, weight, unknown in pairs}
+        return {"kind": model.kind, "intercept": model.intercept, "features": features}
+    if isinstance(model, TreeModel):
+        pairs_of = zip(model.features, model.unknown, strict=True)
+        features = {name: {"unknown": unknown} for name, unknown in pairs_of}
+        trees = [_tree_data(tree, model.features) for tree in model.trees]
+        return {"kind": model.kind, "intercept": model.intercept, "features": features, "trees": trees}
+    raise SettingError(f"a model of type {type(model).__name__} cannot be written to a file")
+
+
+def _tree_data(tree: Tree, names: tuple[str, ...]) -> object:
+    if not isinstance(tree, tuple):
+        return tree
+    place, bound, low, high = tree
+    return [names[place], bound, _tree_data(low, names), _tree_data(high, names)]
+
+
+class _Fault(Exception):
+    """What is wrong at a place of the file."""
+
+    def __init__(self, message: str, place: tuple[object, ...]) -> None:
+        self.place = place
+        super().__init__(message)
+
+
+def _rule(data: JSON, detectors: tuple[Detector, ...]) -> LearnedRule:
+    whole = _mapping(data, ())
+    if whole.get("boolab_rule") != VERSION:
+        found = whole.get("boolab_rule")
+        raise _Fault(
+            f"boolab_rule is {found!r:.80}: expected {VERSION}, as bl.stats.save_rule writes", ("boolab_rule",)
+        )
+    threshold = _integer(whole, "threshold", (), BILLION + 1)
+    promise = _mapping(whole.get("promise"), ("promise",))
+    source = _mapping(whole.get("learned_from"), ("learned_from",))
+    keep, confidence = _share(promise, "keep"), None
+    if promise.get("confidence") is not None:
+        confidence = _share(promise, "confidence")
+    model = _model(_mapping(whole.get("model"), ("model",)))
+    check_features(model.features, [detector.name for detector in detectors])
+    own = tuple(one for one in detectors if one.name in model.features and one.name not in FEATURES)
+    at = ("learned_from",)
+    counts = {name: _integer(source, name, at) for name in ("runs", "successes", "tasks", "steps")}
+    return learned_rule(
+        LearnedRisk(model, own),
+        threshold,
+        Promise(keep, confidence, _integer(promise, "calibration_tasks", ("promise",))),
+        LearnedFrom(**counts, sha256=_text(source, "sha256", at), cluster=_text(source, "cluster", at)),
+    )
+
+
+def _model(data: Mapping[str, JSON]) -> Model:
+    kind = data.get("kind")
+    if kind not in (LinearModel.kind, TreeModel.kind):
+        msg = f"kind is {kind!r:.80}: expected {LinearModel.kind} or {TreeModel.kind}"
+        raise _Fault(msg, ("model", "kind"))
+    intercept = _number(data, "intercept", ("model",))
+    features = _mapping(data.get("features"), ("model", "features"))
+    each = {name: _mapping(of, ("model", "features", name)) for name, of in features.items()}
+    unknown = tuple(_number(of, "unknown", ("model", "features", name)) for name, of in each.items())
+    if kind == LinearModel.kind:
+        weights = tuple(_number(of, "weight", ("model", "features", name)) for name, of in each.items())
+        return LinearModel(tuple(each), weights, intercept, unknown)
+    trees = data.get("trees")
+    if not isinstance(trees, list):
+        msg = "trees: expected a list of trees"
+        raise _Fault(msg, ("model", "trees"))
+    places = {name: place for place, name in enumerate(each)}
+    found = tuple(_tree(tree, places, ("model", "trees", n), _MAX_DEPTH) for n, tree in enumerate(trees))
+    return TreeModel(tuple(each), found, intercept, unknown)
+
+
+def _tree(data: JSON, places: Mapping[str, int], place: tuple[object, ...], depth: int) -> Tree:
+    if _is_number(data):
+        return float(data)
+    if not isinstance(data, list) or len(data) != 4 or depth == 0:  # noqa: PLR2004 - a feature, a bound, two trees
+        msg = f"a tree is {data!r:.80}: expected a number, or a list of a feature, a bound and two trees"
+        raise _Fault(msg, place)
+    name, bound, low, high = data
+    if name not in places or not _is_number(bound):
+        msg = f"a tree splits {name!r:.80} at {bound!r:.80}: expected one of its features, and a number"
+        raise _Fault(msg, place)
+    return (
+        places[name],
+        float(bound),
+        _tree(low, places, (*place, 2), depth - 1),
+        _tree(high, places, (*place, 3), depth - 1),
+    )
+
+
+def _mapping(data: JSON, place: tuple[object, ...]) -> Mapping[str, JSON]:
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        name = place[-1] if place else "the file"
+        raise _Fault(f"{name}: expected a mapping, as bl.stats.save_rule writes it", place)
+    return data
+
+
+def _is_number(value: JSON) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _number(data: Mapping[str, JSON], name: str, place: tuple[object, ...]) -> float:
+    value: JSON = data.get(name)
+    if not _is_number(value):
+        raise _Fault(f"{name} is {value!r:.80}: expected a number", (*place, name))
+    return float(value)
+
+
+def _share(promise: Mapping[str, JSON], name: str) -> float:
+    value = _number(promise, name, ("promise",))
+    if not 0 < value < 1:
+        raise _Fault(f"{name} is {value!r:.80}: expected a number between 0 and 1", ("promise", name))
+    return value
+
+
+def _integer(data: Mapping[str, JSON], name: str, place: tuple[object, ...], most: int = 2**63 - 1) -> int:
+    value = data.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise _Fault(f"{name} is {value!r:.80}: expected an integer from 1 to {most:,}", (*place, name))
+    return value
+
+
+def _text(data: Mapping[str, JSON], name: str, place: tuple[object, ...]) -> str:
+    value = data.get(name)
+    if not isinstance(value, str):
+        raise _Fault(f"{name} is {value!r:.80}: expected a text", (*place, name))
+    return value

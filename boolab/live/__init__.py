@@ -1,0 +1,1 @@
+"""Limits that are set, held and watched in running agents."""

@@ -1,0 +1,322 @@
+"""Counts a limit in a run as the run's harness counts it, and finds the steps that its rule does not allow.
+
+The rule is that of the harness's preset: what it counts (`Cap.counts`, `Budgets`), where it is evaluated (at the
+boundary, before a request; or at the response, before its calls are executed), and whether one more request follows,
+for a summary. So the normal overshoot of a harness is within its rule:
+
+- at the response: one response beyond the limit is paid for, and its calls are dropped (Inspect's `turn_limit=3` makes
+  4 model calls);
+- with a summary or a grace step: one more response, which executes no calls (smolagents: `max_steps=3` makes 4).
+
+Everything after that is beyond the limit: from the first step that the rule does not allow to the end of the turn, or
+of the run where the limit holds for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias
+
+from boolab.core.axes import AXES
+from boolab.core.endings import FINISHING, terminated
+from boolab.core.types import MICRO, Run, Scope, Step
+from boolab.frames.runs import known_sum, turns_of
+from boolab.harnesses.policy import Policy
+from boolab.limits.catalog import error_streak
+from boolab.limits.counters import Progress
+from boolab.limits.ladder import LadderState
+from boolab.limits.stop import Threshold
+from boolab.live.audits.native import Native
+from boolab.logs.limit_answers import limit_answer
+from boolab.whatif.policy_thresholds import thresholds_of
+
+PLAIN: Final = Policy(name="plain", order=("max_steps", "tool_budget", "doom_loop"))
+"""How limits are counted where the harness is not known: each at the boundary, in model responses."""
+
+_UNITS: Final = {
+    "steps": "model responses",
+    "actions": "executed calls",
+    "tool_steps": "responses with tool calls",
+    "supersteps": "supersteps",
+}
+_PER: Final = {"max_cost": MICRO, "max_time": 1000}
+_OPEN: Final = ("aborted", "error")
+"""The stop reasons of a log that is cut off for any cause, a limit too."""
+_FRESH: Final = ("extension", "continued", "resumed")
+"""The events of boolab's own runs after which a turn may count anew."""
+
+_Reading: TypeAlias = int | float | None
+
+
+class Counted(NamedTuple):
+    """What was counted of one limit in one run.
+
+    Attributes:
+        unit: What is counted.
+        value: The largest count of any turn (of the run, where the limit holds for it), in the declared unit; None if
+            the record does not show it.
+        beyond: The steps that the harness's rule does not allow.
+        at_limit: Whether a turn ended at the limit, with calls in its last response, so that the limit may have ended
+            it: the log does not report another end.
+        own_end: Whether the last turn ended at the limit too, but the log reports another end than by it.
+        over: Whether the rule allowed one response beyond the limit, and there was one.
+        responses: How many responses that turn had.
+        canned: Whether the last text is the harness's own answer at the limit, in place of the model's.
+    """
+
+    unit: str
+    value: float | None
+    beyond: tuple[Step, ...] = ()
+    at_limit: bool = False
+    over: bool = False
+    responses: int = 0
+    canned: bool = False
+    own_end: bool = False
+
+
+def count_limit(run: Run, native: Native, value: float, policy: Policy | None, scope: Scope = "turn") -> Counted:
+    """Count a limit in a run.
+
+    Args:
+        run: The run.
+        native: The limit.
+        value: Its value, in the unit of `native`.
+        policy: The preset by which it is counted; None where the harness is not known.
+        scope: `turn` or `run`: where the harness's counters start at zero.
+
+    Returns:
+        The count, and the steps beyond the limit.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.live.audits.native import STEPS
+        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": "forever"}
+        >>> run = bl.run_sync(None, "go", model=bl.ScriptedModel([look], tools={"ls": "a"}), policy=bl.fixed_turns(4))
+        >>> found = count_limit(run, STEPS, 3, None)
+        >>> found.value, [step.index for step in found.beyond]
+        (4, [4])
+    """
+    if native.axis == "messages":
+        return _messages(run, int(value))
+    if native.axis == "working":
+        return Counted(native.unit, None)
+    harness = PLAIN if policy is None else policy
+    if run.source == "boolab" and harness.cap.counts == "supersteps":  # the record has this limit in steps
+        harness = harness.vary(cap={"counts": "steps", "check": "response"})
+    rule = _rule_of(harness, native, value)
+    last = run.steps[-1].response if run.steps else None
+    answer = None if last is None or last.tool_calls else limit_answer(last.text)
+    if answer is not None and not answer.requested:
+        run = replace(run, steps=run.steps[:-1])
+    parts = [_part(steps, start, rule) for steps, start in _scopes(run, scope)]
+    values = [part.value for part in parts]
+    known = [one for one in values if one is not None]
+    over = next((part for part in parts if part.over), None)
+    own_end = parts[-1].at_limit and _ended_otherwise(run, over=parts[-1].over)
+    return Counted(
+        native.unit or rule.unit,
+        _exact(max(known) / _PER.get(native.axis, 1) / native.factor) if len(known) == len(values) else None,
+        tuple(step for part in parts for step in part.beyond),
+        any(part.at_limit for part in (parts[:-1] if own_end else parts)),
+        over is not None,
+        0 if over is None else over.responses,
+        canned=answer is not None and (answer.reason == "step_cap") == (native.axis == "max_steps"),
+        own_end=own_end,
+    )
+
+
+def _ended_otherwise(run: Run, *, over: bool = False) -> bool:
+    """Whether the log names what ended a run: itself, with its last calls executed (not `over` a limit), or a rule."""
+    by_itself = terminated(run) and not over and not run.steps[-1].dropped
+    return by_itself or run.stop.reason not in ("finished", "synthesis", *_OPEN)
+
+
+def _exact(value: float) -> int | float:
+    return int(value) if float(value).is_integer() else value
+
+
+class _Rule(NamedTuple):
+    """A limit under a policy.
+
+    Attributes:
+        unit: What it counts, in words.
+        counter: The name of its counter.
+        boundary: Its threshold at the boundary; None if it is not evaluated there.
+        response: The same at the response.
+        asks: Whether one more request follows, in which no call is executed.
+        finishing: The tools that end a turn.
+        weights: See `Native`.
+    """
+
+    unit: str
+    counter: str
+    boundary: Threshold | None
+    response: Threshold | None = None
+    asks: bool = False
+    finishing: frozenset[str] = FINISHING
+    weights: tuple[float, float] = (1.0, 1.0)
+
+
+def _rule_of(policy: Policy, native: Native, value: float) -> _Rule:
+    axis, exact = native.axis, _exact(value * native.factor)
+    if axis == "rollout_tokens":
+        rule = Threshold("token_budget", axis, int(exact), axis)
+        return _Rule(native.unit, axis, rule, weights=native.weights)
+    if axis == "error_streak":
+        rule = next(error_streak(int(exact)).leaves())
+        return _Rule(AXES[axis].unit, rule.counter, rule)
+    if axis == "max_steps" and "max_steps" not in policy.order:
+        policy = policy.vary(order=("max_steps", *policy.order))
+    places = thresholds_of(policy, axis, exact)
+    boundary, response = places if places != (None, None) else thresholds_of(PLAIN, axis, exact)
+    counter = next(rule.counter for rule in (response, boundary) if rule is not None)
+    if axis == "max_steps" and policy.cap.counts == "supersteps":
+        counter = "supersteps"
+    last = policy.last_step
+    asks = policy.wrap_up.summary == "model" or last.action == "grace" or policy.finish.idle == "grace"
+    asks = asks or (last.action in ("no_tools", "tool_choice_none") and not last.in_cap)
+    asks = asks or (axis == "max_steps" and exact == 0 and policy.cap.zero == "text_only")
+    hard = axis == "max_steps" and policy.cap.kind == "hard"
+    unit = _UNITS[policy.cap.counts if hard else "steps"] if axis == "max_steps" else AXES[axis].unit
+    return _Rule(unit, counter, boundary, response, asks, FINISHING | {*policy.finish.tools})
+
+
+def _scopes(run: Run, scope: Scope) -> Iterator[tuple[list[Step], int | None]]:
+    """The steps that count together, each list with the time at which counting starts."""
+    groups = [list(run.steps)] if scope == "run" else [part for _, part in turns_of(run)]
+    own = run.source == "boolab"
+    anew = {event.payload.get("after_step") for event in run.events if own and event.kind in _FRESH}
+    found: list[list[Step]] = []
+    for group in groups:
+        found.append([])
+        for step in group:
+            if found[-1] and found[-1][-1].index in anew:
+                found.append([])
+            if step.counted:
+                found[-1].append(step)
+    for steps in found:
+        yield steps, steps[0].start_ms if steps and steps[0].index > 1 else 0
+
+
+class _Part(NamedTuple):
+    """What was counted in one turn, in the counter's own unit."""
+
+    value: _Reading
+    beyond: Sequence[Step] = ()
+    at_limit: bool = False
+    over: bool = False
+    responses: int = 0
+
+
+def _part(steps: Sequence[Step], start: int | None, rule: _Rule) -> _Part:
+    """Count one turn."""
+    boundary, response = _readings(steps, start, rule)
+    value = _value(steps, boundary, rule)
+    stops = _first(boundary[:-1], rule.boundary)
+    drops = _first(response, rule.response)
+    if stops is not None and (drops is None or stops <= drops):
+        rest = steps[stops:]
+        if rule.asks and len(rest) == 1 and not _executed(rest[0], rule, refusals=True):
+            counted = stops if rule.counter == "steps" else value
+            return _Part(counted, at_limit=True, over=True, responses=len(steps))
+        return _Part(value, rest)
+    if drops is not None:
+        if drops < len(steps) - 1 or _executed(steps[drops], rule):
+            return _Part(value, steps[drops:])
+        cut = bool(steps[drops].response.tool_calls)
+        return _Part(value, at_limit=cut, over=True, responses=len(steps))
+    reached = _first(boundary[-1:], rule.boundary) is not None
+    if rule.boundary is None and rule.response is not None and rule.counter in ("responses", "tool_steps"):
+        reached = value == rule.response.threshold - 1
+    return _Part(value, at_limit=reached and bool(steps) and _executed(steps[-1], rule))
+
+
+def _first(readings: Sequence[_Reading], rule: Threshold | None) -> int | None:
+    """The place of the first reading at which a threshold is reached."""
+    if rule is None:
+        return None
+    return next((place for place, one in enumerate(readings) if one is not None and one >= rule.threshold), None)
+
+
+def _executed(step: Step, rule: _Rule, *, refusals: bool = False) -> bool:
+    """Whether a call of a step was executed, other than one that ends the turn; `refusals`: error results are none."""
+    pairs = zip(step.response.tool_calls, step.results, strict=True)
+    return any(
+        result is not None and call.name not in rule.finishing and not (refusals and result.is_error is True)
+        for call, result in pairs
+    )
+
+
+def _readings(steps: Sequence[Step], start: int | None, rule: _Rule) -> tuple[list[_Reading], list[_Reading]]:
+    """The counter before each step and after the last, and at each response, were its calls executed."""
+    watched = rule.boundary.detector if rule.boundary is not None else None
+    ladder = LadderState([] if watched is None else [watched], per_turn=False)
+    ladder.open_turn(1, start)
+    counter = rule.counter if rule.boundary is None else rule.boundary.counter
+    at_response = None if rule.response is None else rule.response.counter
+    spent: _Reading = 0
+    boundary: list[_Reading] = [0]
+    response: list[_Reading] = []
+    called = 0
+    for place, step in enumerate(steps):
+        calls = len(step.response.tool_calls)
+        if at_response is not None:
+            some = calls > 0
+            further = {"responses": place + 1, "tool_steps": called + some, "supersteps": 2 * place + 2 + some}
+            ahead = Progress(**ladder.counters, **further)
+            ahead.charge(step.response.usage, calls)
+            response.append(ahead[at_response])
+        called += calls > 0
+        ladder.apply(step)
+        spent = _charged(spent, step, rule.weights)
+        boundary.append(spent if counter == "rollout_tokens" else ladder.counters.get(counter, place + 1))
+    return boundary, response
+
+
+def _charged(spent: _Reading, step: Step, weights: tuple[float, float]) -> _Reading:
+    """What Codex's budget counts: output and input that is not cached, each with its weight."""
+    usage = step.response.usage
+    if spent is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return spent + weights[0] * usage.output_tokens + weights[1] * (usage.input_tokens - (usage.cached_tokens or 0))
+
+
+def _value(steps: Sequence[Step], boundary: Sequence[_Reading], rule: _Rule) -> _Reading:
+    """What is reported as the count of a turn."""
+    if rule.counter in ("steps", "responses"):
+        return len(steps)
+    if rule.counter == "tool_steps":
+        return sum(bool(step.response.tool_calls) for step in steps)
+    if rule.counter == "supersteps":
+        return sum(1 + any(result is not None for result in step.results) for step in steps)
+    if rule.boundary is not None and rule.boundary.detector is not None:
+        known = [one for one in boundary if one is not None]
+        return max(known) if len(known) == len(boundary) else None
+    if rule.boundary is None and rule.counter == "tool_calls":
+        return sum(result is not None for step in steps for result in step.results)
+    return boundary[-1]
+
+
+def _messages(run: Run, limit: int) -> Counted:
+    """Inspect's limit on the messages of a conversation, which it checks before each request."""
+    before = {one.before: 0 for one in run.inputs}
+    for one in run.inputs:
+        before[one.before] += 1
+    n = len(run.prompt)
+    beyond: list[Step] = []
+    for step in run.steps:
+        n += before.get(step.index, 0)
+        if n >= limit and step.response.tool_calls and any(step.results):
+            beyond.append(step)
+        n += 1 + sum(result is not None for result in step.results)
+    n += sum(amount for at, amount in before.items() if at > len(run.steps))
+    reached = n >= limit and bool(run.steps) and bool(run.steps[-1].response.tool_calls)
+    own_end = reached and _ended_otherwise(run)
+    return Counted("messages", n, tuple(beyond), at_limit=reached and not own_end, own_end=own_end)
+
+
+def tokens_of(steps: Sequence[Step]) -> int | None:
+    """The tokens of steps, input and output; None if one of them is not known."""
+    usages = [step.response.usage for step in steps]
+    return known_sum(amount for usage in usages for amount in (usage.input_tokens, usage.output_tokens))

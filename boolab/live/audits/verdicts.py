@@ -1,0 +1,241 @@
+"""The verdict on one limit in one run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from boolab.core.axes import AXES
+from boolab.core.endings import terminated
+from boolab.core.text import count, number, shorten
+from boolab.core.types import MICRO, Run, Scope
+from boolab.frames.runs import known_sum
+from boolab.harnesses.policy import Policy
+from boolab.live.audits.count import Counted, count_limit, tokens_of
+from boolab.live.audits.declared import THE_LOG, Declared, Limit, limits_of
+from boolab.logs.sources import scope_of
+
+Verdict: TypeAlias = Literal["exceeded", "hit", "at limit", "kept", "never near", "unknown"]
+
+VERDICTS: Final[dict[Verdict, str]] = {
+    "exceeded": "the run continued beyond what the harness's rule allows",
+    "hit": "the log shows that the limit stopped the run, or a turn of it",
+    "at limit": "it ended in the middle at the limit, and the log names no cause",
+    "kept": "the run ended at half of the limit or above, not by it",
+    "never near": "the run ended below half of the limit",
+    "unknown": "the log does not show what the limit counts",
+}
+"""Each verdict, the most serious first, with what it means."""
+
+NEAR: Final = 0.5
+"""The share of a limit from which on a run was near it."""
+
+_REASONS: Final = {
+    "max_steps": "step_cap",
+    "messages": "step_cap",
+    "tool_budget": "tool_budget",
+    "max_tokens": "token_budget",
+    "rollout_tokens": "token_budget",
+    "max_cost": "cost_budget",
+    "max_time": "time_budget",
+    "working": "time_budget",
+    "doom_loop": "doom_loop",
+    "error_streak": "error_streak",
+}
+_UNITS: Final = {
+    "step_cap": "as the harness counts",
+    "tool_budget": "tool calls",
+    "token_budget": "tokens",
+    "cost_budget": "dollars",
+    "time_budget": "seconds",
+}
+"""The units of the limits that a stop may be by, by its reason."""
+_REFUSED: Final = re.compile(r"boolab: Stopped after step \d+ by (\w+)\((\d+)")
+"""How the message of boolab's own hook begins: see `boolab.limits.monitor.reason_of`."""
+_AS_SUCCESS: Final = ("success", "done", "normal response")
+"""The harnesses' own words for an end by a limit that read like a success."""
+
+
+class Row(NamedTuple):
+    """One limit in one run: see `boolab.live.audits.audit.audit`."""
+
+    run_id: str
+    agent: str
+    source: str
+    limit: str
+    declared: float | None
+    where: str
+    unit: str
+    counted: float | None
+    verdict: Verdict
+    first_step_beyond: int | None = None
+    steps_beyond: int | None = None
+    calls_beyond: int | None = None
+    tokens_beyond: int | None = None
+    cost_beyond_usd: float | None = None
+    reported_finished: bool = False
+    note: str = ""
+
+
+def rows_of(
+    run: Run, declared: Iterable[Declared], policy: Policy | str | None, scope: Scope, *, log: bool
+) -> list[Row]:
+    """A row for each limit of a run.
+
+    Args:
+        run: The run.
+        declared: What was declared in files or by hand.
+        policy: The harness, if it is not that of the run's source.
+        scope: Where counters start at zero; `auto` is as the harness does.
+        log: Whether the limits in the run's own record count as declared.
+    """
+    limits = limits_of(run, declared, policy, log=log)
+    rows = [_row(run, limit, limits, scope) for limit in limits]
+    if (
+        log
+        and run.stop.reason in _UNITS
+        and not any(_REASONS[limit.native.axis] == run.stop.reason for limit in limits)
+    ):
+        rows.append(_stopped(run))
+    return rows
+
+
+def _stopped(run: Run) -> Row:
+    """The row of a limit of which the log shows only that it stopped the run."""
+    stop = run.stop
+    per = {"cost_budget": MICRO, "time_budget": 1000}.get(stop.reason, 1)
+    amounts = [None if amount is None else amount / per for amount in (stop.threshold, stop.value)]
+    name = (stop.rule or stop.reason).partition("(")[0]
+    note = "" if stop.threshold is not None else "the log does not show the limit, only that it stopped the run"
+    unit = _UNITS[stop.reason]
+    return Row(run.run_id, run.agent, run.source, name, amounts[0], THE_LOG, unit, amounts[1], "hit", note=note)
+
+
+def _row(run: Run, limit: Limit, limits: list[Limit], scope: Scope) -> Row:
+    native = limit.native
+    holds: Scope = scope if scope != "auto" else native.scope if native.scope != "auto" else scope_of(run.source)
+    found = count_limit(run, native, limit.value, limit.policy, holds)
+    if found.value is None:
+        found = found._replace(value=_total(run, limit))
+    stopped = _stopped_by(run, limit, limits, found.value) or found.canned or _refused_by(run, limit)
+    verdict = _verdict(found, limit.value, stopped=stopped)
+    notes = list(_notes(run, limit, found, stopped=stopped))
+    reported = verdict == "hit" and _looks_finished(run, limit, canned=found.canned)
+    if reported:
+        notes.append("reported as finished")
+    beyond = found.beyond if verdict == "exceeded" else ()
+    cost = known_sum(step.response.usage.cost for step in beyond)
+    return Row(
+        run.run_id,
+        run.agent,
+        run.source,
+        limit.name,
+        limit.value,
+        limit.where,
+        found.unit,
+        found.value,
+        verdict,
+        beyond[0].index if beyond else None,
+        len(beyond) if beyond else None,
+        sum(result is not None for step in beyond for result in step.results) if beyond else None,
+        tokens_of(beyond) if beyond else None,
+        cost / MICRO if beyond and cost is not None else None,
+        reported,
+        "; ".join(notes),
+    )
+
+
+def _verdict(found: Counted, declared: float, *, stopped: bool) -> Verdict:
+    if found.beyond:
+        return "exceeded"
+    if stopped:
+        return "hit"
+    if found.at_limit:
+        return "at limit"
+    if found.value is None:
+        return "unknown"
+    if found.value > declared and not found.over:
+        return "unknown"  # the log has a total of the whole run alone, and its last response may have crossed the limit
+    return "never near" if found.value < NEAR * declared else "kept"
+
+
+def _total(run: Run, limit: Limit) -> float | None:
+    """What the log gives for the whole run, where it gives nothing by step."""
+    name, per = {"max_cost": ("cost", MICRO), "max_tokens": ("tokens", 1)}.get(limit.native.axis, ("", 1))
+    totals = [event.payload.get(name) for event in run.events if event.kind == "totals"]
+    known = [amount for amount in totals if isinstance(amount, int)]
+    return known[-1] / per / limit.native.factor if known else None
+
+
+def _stopped_by(run: Run, limit: Limit, limits: list[Limit], counted: float | None) -> bool:
+    """Whether this limit stopped the run: by reason, the rule's name, and the threshold or the count."""
+    if run.stop.reason != _REASONS[limit.native.axis]:
+        return False
+    rule = (run.stop.rule or "").partition("(")[0].lower()
+    if run.stop.threshold is not None:
+        reached = run.stop.threshold in _thresholds(limit)
+    else:
+        reached = _named(rule, limit) or counted is None or counted >= limit.value
+    others = [one for one in limits if one is not limit and _REASONS[one.native.axis] == run.stop.reason]
+    return reached and (_named(rule, limit) or not any(_named(rule, one) for one in others))
+
+
+def _refused_by(run: Run, limit: Limit) -> bool:
+    """Whether boolab's own hook refused a call for this limit: its message is the call's result."""
+    texts = (result.content for step in run.steps for result in step.results if result is not None and result.is_error)
+    refusals = (found for text in texts if (found := _REFUSED.match(text)))
+    return any(found[1] == limit.native.axis and float(found[2]) == limit.value for found in refusals)
+
+
+def _named(rule: str, limit: Limit) -> bool:
+    return bool(rule) and rule.replace("_", "") in (
+        limit.name.replace("_", "").lower(),
+        limit.native.axis.replace("_", ""),
+    )
+
+
+def _thresholds(limit: Limit) -> tuple[float, ...]:
+    """The limit in the units in which a stop has its threshold."""
+    value = limit.value * limit.native.factor
+    return (value, value + 1, value * MICRO, value * 1000)
+
+
+def _looks_finished(run: Run, limit: Limit, *, canned: bool) -> bool:
+    """Whether the end by this limit is reported like that of work that was done."""
+    own = {} if limit.policy is None else dict(limit.policy.about.own_words)
+    if canned:
+        return own.get(f"step_cap, {'odd' if limit.value % 2 else 'even'} cap", "success").startswith(_AS_SUCCESS)
+    return run.source != "boolab" and own.get(run.stop.reason, "").startswith(_AS_SUCCESS)
+
+
+def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable[str]:
+    """What else is to be known."""
+    soft = limit.policy is not None and limit.policy.cap.kind == "soft" and limit.native.axis == "max_steps"
+    if found.beyond and soft and limit.policy is not None:
+        yield f"{limit.policy.name} only asks the model to stop"
+    if found.beyond and stopped:
+        yield f"stopped by it after {count(run.n_steps, 'step')}"
+    if found.over and limit.native.axis == "max_steps":
+        yield f"{number(limit.value)} declared, {count(found.responses, 'model call')} by its rule"
+    elif found.over:
+        yield "one response beyond it, by its rule"
+    if found.canned:
+        yield f'the last text is not the model\'s: "{shorten(run.text)}"'
+    if found.at_limit and not stopped and not found.beyond:
+        yield "the log does not name what ended it"
+    if found.own_end and not stopped and not found.beyond and terminated(run):
+        yield "it ended by itself exactly at the limit"
+    yield from _caveats(run, limit, found, stopped=stopped)
+
+
+def _caveats(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable[str]:
+    """What the verdict rests on, where the log or the harness leaves something open."""
+    if run.stop.reason in _UNITS and not (stopped or found.at_limit or found.beyond):
+        yield "another limit stopped it"
+    if found.value is None and limit.native.axis in AXES and not stopped:
+        yield f"no {AXES[limit.native.axis].unit} in the log"
+    if limit.policy is None and limit.native.axis == "max_steps" and run.source != "boolab":
+        yield "the harness's own rule is not known: counted in model responses"
+    if limit.changed is not None and run.started_at is not None and limit.changed > run.started_at:
+        yield "the file was changed after the run began"

@@ -1,0 +1,170 @@
+"""An audit in sentences: the verdict first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+
+from boolab.core.run_tree import roots_in
+from boolab.core.text import clean, count, first_of, money, runs_in_words, short_number, shorten
+from boolab.core.types import Run
+from boolab.live.audits.declared import Declared
+from boolab.live.audits.verdicts import Row
+
+MAX_NAMES: Final = 5  # names in a sentence
+_FIRED: Final = ("n_hit", "n_at_limit", "n_exceeded")
+MAX_IDLE: Final = 6  # sentences about limits that stopped no run
+
+
+@dataclass(frozen=True)
+class Words:
+    """What an audit found."""
+
+    runs: Sequence[Run]
+    rows: Sequence[Row]
+    binding: pd.DataFrame
+    unmatched: Sequence[Declared]
+
+    def sentences(self) -> Iterator[str]:
+        """The verdict, what it cost, and which limits matter."""
+        if not self.rows:
+            below = roots_in(self.runs)
+            n_subagents = sum(root != place for place, root in enumerate(below))
+            size = runs_in_words(len(self.runs), None, n_subagents)
+            whose = "this run" if len(self.runs) == 1 else f"these {size}"
+            yield f"No limit was declared for {whose}."
+            yield 'You can name one: --limit max_steps=30, in Python limits={"max_steps": 30}.'
+            return
+        yield from self._exceeded()
+        yield from self._hit()
+        yield from self._unknown()
+        yield from self._idle()
+
+    def _of(self, verdict: str) -> list[Row]:
+        return [row for row in self.rows if row.verdict == verdict]
+
+    def _share(self, rows: Sequence[Row]) -> str:
+        """How many of the runs with a limit these are."""
+        some, every = len({row.run_id for row in rows}), len({row.run_id for row in self.rows})
+        return f"{some:,} of {count(every, 'run')}"
+
+    def _exceeded(self) -> Iterator[str]:
+        beyond = self._of("exceeded")
+        n = len({row.run_id for row in self.rows})
+        checked = len({row.run_id for row in self.rows if row.verdict != "unknown"})
+        partly = f"{checked:,} of {count(n, 'run')} with a limit can be checked." if checked < n else ""
+        if not beyond:
+            if partly:
+                yield partly
+            which, limit = ("that can be checked", "its limit") if partly else ("with a limit", "it")
+            if checked:
+                whose = f"The run {which} did not go" if checked == 1 else f"None of {checked:,} runs {which} went"
+                yield f"{whose} beyond {limit}."
+            return
+        worst = max(beyond, key=lambda row: (row.counted or 0) / max(row.declared or 0, 1e-9))
+        agent = f", by the agent {shorten(worst.agent)}" if worst.agent not in ("", worst.source) else ""
+        largest = f"the largest count is {figure(worst.counted or 0)} {worst.unit}"
+        limit = f"{worst.limit} {figure(worst.declared or 0)}{agent}"
+        yield f"{self._share(beyond)} went beyond a limit that was set: {largest} under {limit}."
+        yield self._price(beyond)
+        if partly:
+            yield partly
+
+    def _price(self, beyond: Sequence[Row]) -> str:
+        """What the steps beyond limits cost. A run that went beyond several limits counts once, with the most steps."""
+        most: dict[str, Row] = {}
+        for row in beyond:
+            if row.run_id not in most or (row.steps_beyond or 0) > (most[row.run_id].steps_beyond or 0):
+                most[row.run_id] = row
+        rows = list(most.values())
+        parts = [count(sum(row.steps_beyond or 0 for row in rows), "step")]
+        parts.append(count(sum(row.calls_beyond or 0 for row in rows), "call"))
+        tokens = [row.tokens_beyond for row in rows if row.tokens_beyond is not None]
+        cost = [row.cost_beyond_usd for row in rows if row.cost_beyond_usd is not None]
+        if tokens:
+            parts.append(f"{short_number(sum(tokens))} tokens")
+        if cost and sum(cost):
+            parts.append(money(sum(cost)))
+        partly = " where the logs show them" if 0 < len(tokens) < len(rows) or 0 < len(cost) < len(rows) else ""
+        return f"What followed beyond the limits: {', '.join(parts[:-1])} and {parts[-1]}{partly}."
+
+    def _hit(self) -> Iterator[str]:
+        hit = self._of("hit")
+        if hit:
+            verb = "was" if len({row.run_id for row in hit}) == 1 else "were"
+            yield f"{self._share(hit)} {verb} stopped by a limit."
+        yield from self._at_limit()
+        finished = [row for row in hit if row.reported_finished]
+        if finished:
+            n = len({row.run_id for row in finished})
+            names = _listed([row.run_id for row in finished])
+            yield f"{count(n, 'run')} that a limit stopped {'is' if n == 1 else 'are'} reported as finished: {names}."
+
+    def _at_limit(self) -> Iterator[str]:
+        """The runs that a limit may have stopped."""
+        rows = self._of("at limit")
+        names = list(dict.fromkeys(row.run_id for row in rows))
+        if names:
+            which, where = ("its log does", "it ended") if len(names) == 1 else ("their logs do", "they ended")
+            yield (
+                f"{self._share(rows)} may have been stopped by a limit: {where} in the middle at it, and {which} not "
+                f"name the cause ({_listed(names)})."
+            )
+
+    def _unknown(self) -> Iterator[str]:
+        for (limit, unit), n in Counter((row.limit, row.unit) for row in self._of("unknown")).items():
+            yield f"{limit} cannot be checked in {count(n, 'run')}: the log does not show {unit}."
+
+    def _idle(self) -> Iterator[str]:
+        """Limits that never stopped a run, and those that cannot."""
+        idle = list(self._each_idle())
+        yield from idle[:MAX_IDLE]
+        if idle[MAX_IDLE:]:
+            yield f"{count(len(idle) - MAX_IDLE, 'further limit')} never stopped a run: see the table of limits."
+
+    def _each_idle(self) -> Iterator[str]:
+        for row in self.binding.to_dict("records"):
+            name = row["limit"] if pd.isna(row["declared"]) else f"{row['limit']} {figure(row['declared'])}"
+            agent = shorten(row["agent"]) if pd.notna(row["agent"]) and row["agent"] not in ("", row["source"]) else ""
+            whose = f" of {agent}" if agent else ""
+            if pd.notna(row["never_fires_under"]):
+                yield f"{name}{whose} can never fire: {row['never_fires_under']}."
+            elif not any(row[name] for name in _FIRED) and pd.notna(row["largest"]) and row["declared"]:
+                most = f"at most {figure(row['largest'])} of {figure(row['declared'])} {row['unit']}"
+                yield f"{name}{whose} never stopped a run: {most} in {count(row['n_runs'], 'run')}."
+
+    def notes(self) -> Iterator[str]:
+        """What limits the answer."""
+        limited = {row.run_id for row in self.rows}
+        without = [run for run in self.runs if run.run_id not in limited]
+        if without and self.rows:
+            below = [run for run in without if run.parent_run_id is not None]
+            agents = _listed(sorted({run.agent or "without a name" for run in below}))
+            whose = f", {len(below):,} of them of subagents ({agents})" if below else ""
+            why = ": a limit counts for one agent alone" if below else ""
+            yield f"{len(without):,} of {count(len(self.runs), 'run')} had no declared limit{whose}{why}."
+        for one in self.unmatched:
+            whose = f" of {shorten(one.agent)}" if one.agent not in (None, "*") else ""
+            known = sorted({run.agent or run.source for run in self.runs} - {""}) if whose else []
+            theirs = f"; their agents: {_listed(known)}" if known else ""
+            yield f"{one.name} {figure(one.value)}{whose} ({one.where}) is for none of these runs{theirs}."
+        if any("changed after" in row.note for row in self.rows):
+            yield "Configuration files are read as they are now; some were changed after the runs."
+
+
+def figure(value: float) -> str:
+    """A limit or a count: whole numbers with commas, others with four digits.
+
+    Example:
+        >>> figure(1200.0), figure(0.30181)
+        ('1,200', '0.3018')
+    """
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:,.4g}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return first_of(list(dict.fromkeys(map(clean, names))), MAX_NAMES)

@@ -1,0 +1,553 @@
+"""Many logs at once, and a row for each agent that is in them.
+
+A `Fleet` reads no clock but the one that it is given, and watches nothing itself: its caller names the files that
+changed (`changed`), or lets it look at all of them (`look`). So it can be tested without waiting. Its caller is
+`boolab.live.follow.watch`.
+
+Logs that were not changed for a while are known by their size and time alone. They are read when they change.
+
+Logs are untrusted, and a fleet follows many: an error about one file, agent or folder is a sentence (`take_faults`),
+and the others are followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+from boolab.core.text import shorten
+from boolab.core.types import Run, Scope
+from boolab.errors import BoolabError, SettingError
+from boolab.io.json_input import mapping, parse, text, whole_file
+from boolab.limits.stop import StopRule, Threshold
+from boolab.live.follow.log_file import LogFile
+from boolab.live.follow.places import Place
+from boolab.live.follow.rule_state import Fired, RuleState
+from boolab.logs.list_prices import prices_of
+from boolab.logs.load import Reader
+from boolab.logs.sources import scope_of
+
+Kind: TypeAlias = Literal["begins", "step", "fires", "withdrawn", "gone"]
+
+MAX_SHARE: Final = 0.2
+"""Of the time that reading one log may take: one that takes 50 ms is read every 250 ms at most."""
+FREE_S: Final = 0.005
+"""A log that is read in less than this is read at every change."""
+MAX_REPEATS: Final = 3
+"""How often one sentence about what is not followed is reported."""
+_EVENT_FILE: Final = re.compile(r"event-\d{5,12}-[0-9a-fA-F-]{8,}\.json")
+_ID: Final = re.compile(r"[\w-]{1,60}")
+
+
+class Limit(NamedTuple):
+    """How far an agent is from one threshold of the rule; `value` is None where its log does not record it."""
+
+    counter: str
+    reason: str
+    value: int | None
+    threshold: int
+
+    @property
+    def share(self) -> float:
+        """The share of the threshold that is reached; 0 where it is not known, and for a streak of one call."""
+        if self.value is not None and self.counter.startswith("repeat_streak"):
+            return max(self.value - 1, 0) / (self.threshold - 1)
+        return 0.0 if self.value is None else 1.0 if not self.threshold else self.value / self.threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRow:
+    """One agent, as its log stands.
+
+    Attributes:
+        run_id: The run.
+        agent: The agent's name.
+        source: The format of the log.
+        path: The log.
+        parent_run_id: The run that started it, if it is a subagent.
+        task: The first message of the user.
+        model: The model.
+        turn: The number of the turn, from 1.
+        steps: How many responses of the model the run has.
+        tool_calls: How many calls have a result.
+        tokens: Input and output; None where the log lacks them.
+        cost: Micro-dollars; None where they are not known.
+        repeat_streak: How many equal calls in a row there were last.
+        error_streak: How many failed calls in a row there were last; None where the log lacks errors.
+        limits: The thresholds of the rule, the one that is nearest first.
+        fired: Where the rule was true in this turn (or run), if it was.
+        undecided: Counters that the rule needs and the log lacks.
+        finished: Whether the last response makes no calls: the agent waits for its user.
+        changed: When the log was changed for the last time, in seconds since 1970.
+        depth: How many agents are above it.
+    """
+
+    run_id: str
+    agent: str
+    source: str
+    path: str
+    parent_run_id: str | None
+    task: str
+    model: str
+    turn: int
+    steps: int
+    tool_calls: int
+    tokens: int | None
+    cost: int | None
+    repeat_streak: int | None
+    error_streak: int | None
+    limits: tuple[Limit, ...]
+    fired: Fired | None
+    undecided: tuple[str, ...]
+    finished: bool
+    changed: float
+    depth: int = 0
+
+
+class Change(NamedTuple):
+    """What happened to one agent.
+
+    Attributes:
+        kind: `begins`: its log was opened. `step`: it did something. `fires`: the rule is true now. `withdrawn`: the
+            log changed a step at which the rule was true, and now it is not. `gone`: its log was deleted.
+        row: The agent.
+        fired: Where the rule is true, or was.
+    """
+
+    kind: Kind
+    row: AgentRow
+    fired: Fired | None = None
+
+
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
+
+def _locked(
+    method: Callable[Concatenate[Fleet, _Args], _Result],
+) -> Callable[Concatenate[Fleet, _Args], _Result]:
+    """A method that one thread at a time is in: a widget's thread follows, and its kernel reads."""
+
+    @wraps(method)
+    def alone(self: Fleet, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
+class _Agent:
+    """A run of a log, its rule, and its row. `state` is None where it is to be counted anew."""
+
+    def __init__(self) -> None:
+        self.state: RuleState | None = None
+        self.fired: list[Fired] = []
+        self.row: AgentRow | None = None
+
+
+class _Log:
+    """A file that may be a log."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.file: LogFile | None = None
+        """None until it is read."""
+        self.agents: dict[str, _Agent] = {}
+        self.due = 0.0
+        self.size = -1
+        self.mtime = 0.0
+        self.changed = 0.0
+        """When it, or a file that belongs to it, was changed for the last time."""
+        self.parts = False
+        """Whether a file that belongs to it changed since it was read."""
+
+
+class Fleet:
+    """The agents whose logs are in some places.
+
+    Args:
+        places: Where logs are looked for; see `boolab.live.follow.places`.
+        rule: The rule that is evaluated for each of them; None counts alone.
+        scope: Where counters start anew; `auto` is as the harness of each log counts.
+        format: The format of the logs, if it is not to be detected.
+        idle_s: How many seconds after its last change a log is one of a running agent.
+        since: Logs that were changed at this time (seconds since 1970) or later are read at the beginning, too.
+        prices: Whether costs that logs lack are computed at list prices; see `load_runs`.
+        now: The clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        rule: StopRule | None = None,
+        *,
+        scope: Scope = "auto",
+        format: str | Reader | None = None,  # noqa: A002 - as load_runs has it
+        idle_s: float = 600,
+        since: float | None = None,
+        prices: bool = True,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if scope not in ("auto", "turn", "run"):
+            raise SettingError(f"scope={scope!r} is not known; accepted: auto, turn, run")
+        self.places = [*places]
+        self.rule = rule
+        self.idle_s = idle_s
+        self._scope = scope
+        self._format = format
+        self.since = since
+        self._prices = prices
+        self._now = now
+        self._logs: dict[str, _Log] = {}
+        self._waiting: dict[str, None] = {}
+        self._looked = False
+        self._faults: dict[str, str] = {}
+        self._repeats: Counter[str] = Counter()
+        self._untold: list[str] = []
+        self.lock = threading.RLock()
+
+    @property
+    def files(self) -> int:
+        """How many files are known."""
+        return len(self._logs)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether logs changed that are not read yet; see `MAX_SHARE`."""
+        return bool(self._waiting)
+
+    @_locked
+    def fault(self, what: str, why: str) -> None:
+        """Note that something is not followed, and why: once, until the reason changes or it is `well` again.
+
+        One and the same is reported `MAX_REPEATS` times at most: a pipe may replace a file and back, again and again.
+
+        Args:
+            what: A file, a folder, an agent: the beginning of the sentence.
+            why: The rest of it.
+        """
+        if self._faults.get(what) != why:
+            self._faults[what] = why
+            text = f"{what}: {why}"
+            self._repeats[text] += 1
+            if self._repeats[text] <= MAX_REPEATS:
+                self._untold.append(text)
+
+    def well(self, what: str) -> None:
+        """Note that something is followed."""
+        self._faults.pop(what, None)
+
+    @_locked
+    def take_faults(self) -> list[str]:
+        """What is not followed, in sentences: those that were noted since the last time."""
+        untold, self._untold = self._untold, []
+        return untold
+
+    @_locked
+    def look(self) -> list[Change]:
+        """Look at all files, for new ones too.
+
+        Returns:
+            What happened since the last time.
+        """
+        found = {path for place in self.places for path in self._files(place)}
+        first, self._looked = not self._looked, True
+        after = self._now() - self.idle_s if self.since is None else self.since
+        changed = []
+        for path in sorted(found):
+            known = path in self._logs
+            log = self._logs.setdefault(path, _Log(path))
+            stat = _stat(path)
+            if stat is None or (stat.st_size, stat.st_mtime) == (log.size, log.mtime):
+                continue
+            old = not known and first and stat.st_mtime < after
+            log.size, log.mtime = stat.st_size, stat.st_mtime
+            if not old:
+                changed.append(path)
+        gone = [path for path in self._logs if path not in found]
+        return self.changed([*changed, *gone])
+
+    def _files(self, place: Place) -> Iterator[str]:
+        """The files of a place. Of a folder that cannot be searched those that were there, which may still be."""
+        try:
+            if place.kind != "file":
+                os.scandir(place.root).close()  # to walk through it ignores an error
+            yield from place.files()
+        except FileNotFoundError as error:
+            self.fault(place.path, f"{_reason(error)}; it is looked for again")
+        except Exception as error:  # noqa: BLE001 - as below
+            self.fault(place.path, f"{_reason(error)}; it is looked for again")
+            yield from [path for path in self._logs if place.accepts(path)]
+        else:
+            self.well(place.path)
+
+    @_locked
+    def look_at_running(self) -> list[Change]:
+        """Look at the logs of running agents alone: what is written without a notice, and what was deleted."""
+        self._let_go()
+        changed = []
+        for path, log in self._logs.items():
+            if log.file is not None:
+                stat = _stat(path)
+                if stat is None or (stat.st_size, stat.st_mtime) != (log.size, log.mtime):
+                    changed.append(path)
+        return self.changed(changed)
+
+    @_locked
+    def changed(self, paths: Iterable[str]) -> list[Change]:
+        """Read the files that changed.
+
+        Args:
+            paths: The files, and folders that are new. Files that waited before are read as well, if they are due;
+                those that are in none of the places are left out.
+
+        Returns:
+            What happened, in the order of the files.
+        """
+        for path in _with_contents(paths):
+            try:
+                home = self._home(path)
+            except Exception as error:  # noqa: BLE001 - as below
+                self.fault(path, _reason(error))
+                continue
+            if home is not None:
+                self._waiting[home] = None
+        changes: list[Change] = []
+        for path in [*self._waiting]:
+            log = self._logs[path]
+            start = time.perf_counter()
+            if log.due > start:
+                continue
+            del self._waiting[path]
+            changes += self._read(log)
+            took = time.perf_counter() - start
+            log.due = start + took / MAX_SHARE if took > FREE_S else 0.0
+        return changes
+
+    @_locked
+    def rows(self, *, running: bool = True) -> list[AgentRow]:
+        """The agents, each followed by its subagents; those that changed last come first.
+
+        Args:
+            running: Leave out those whose logs were not changed for `idle_s`.
+        """
+        after = self._now() - self.idle_s if running else float("-inf")
+        rows = [agent.row for log in self._logs.values() for agent in log.agents.values() if agent.row is not None]
+        rows = [row for row in rows if row.changed >= after]
+        return [*_ordered(rows)]
+
+    @_locked
+    def run(self, run_id: str) -> Run | None:
+        """The run of an agent, as its log stands; None if there is none of this id."""
+        for log in self._logs.values():
+            if run_id in log.agents and log.file is not None:
+                found = [run for run in log.file.runs if run.run_id == run_id][:1]
+                return next(iter(prices_of(found).runs if self._prices else found), None)
+        return None
+
+    def _home(self, path: str) -> str | None:
+        """The log of a file that changed: itself, or that whose part it is; None if it is in none of the places."""
+        home = _log_of(path)
+        if home not in self._logs:
+            if not any(place.accepts(home) for place in self.places):
+                return None
+            self._logs[home] = _Log(home)
+        self._logs[home].parts = self._logs[home].parts or home != path
+        return home
+
+    def _read(self, log: _Log) -> Iterator[Change]:
+        if log.file is None:
+            log.file = LogFile(Path(log.path), self._format)
+        parts, log.parts = log.parts, False
+        try:
+            log.file.update(parts=parts)
+        except (FileNotFoundError, NotADirectoryError):
+            self.well(log.path)
+            yield from self._gone(log)
+            return
+        except Exception as error:  # noqa: BLE001 - logs are untrusted, and one of them must not stop the others
+            self.fault(log.path, f"{_reason(error)}; it is read again when it changes")
+            return
+        self.well(log.path)
+        log.size, log.mtime = log.file.size, log.file.mtime
+        log.changed = self._now() if parts else log.mtime
+        runs = {run.run_id: run for run in log.file.runs}
+        for run_id in [run_id for run_id in log.agents if run_id not in runs]:
+            row = log.agents.pop(run_id).row
+            if row is not None:
+                yield Change("gone", row)
+        for run in runs.values():
+            yield from self._try_update(log, run)
+
+    def _try_update(self, log: _Log, run: Run) -> list[Change]:
+        agent = log.agents.setdefault(run.run_id, _Agent())
+        what = f"{log.path}: {shorten(run.agent or run.source, 24)} {shorten(run.run_id, 60)}"
+        try:
+            changes = [*self._update(log, run, agent)]
+        except Exception as error:  # noqa: BLE001 - as above
+            agent.state = None
+            self.fault(
+                what, f"its rule cannot be evaluated ({_reason(error)}); it is counted anew when its log changes"
+            )
+            return []
+        self.well(what)
+        return changes
+
+    def _gone(self, log: _Log) -> Iterator[Change]:
+        del self._logs[log.path]
+        for agent in log.agents.values():
+            if agent.row is not None:
+                yield Change("gone", agent.row)
+
+    def _update(self, log: _Log, run: Run, agent: _Agent) -> Iterator[Change]:
+        state, old, before = agent.state, agent.row, agent.fired
+        if state is None:
+            scope = scope_of(run.source) if self._scope == "auto" else self._scope
+            state = agent.state = RuleState(self.rule, scope, prices=self._prices)
+        state.update(run)
+        row = _row(log, run, state)
+        agent.row, agent.fired = row, [*state.fired]
+        if old is None:
+            yield Change("begins", row)
+            if row.fired is not None and not row.finished:
+                yield Change("fires", row, row.fired)
+            return
+        if _shown(row) != _shown(old):
+            yield Change("step", row)
+        for fired in before:
+            if not any(fired.turn == other.turn for other in state.fired):
+                yield Change("withdrawn", row, fired)
+        for fired in state.fired:
+            if not any(fired.turn == other.turn for other in before):
+                yield Change("fires", row, fired)
+
+    def _let_go(self) -> None:
+        """Forget the content of logs that were not changed for a while."""
+        after = self._now() - self.idle_s
+        for log in self._logs.values():
+            if log.file is not None and log.changed < after and self.since is None:
+                log.file, log.agents = None, {}
+
+
+def _ordered(rows: Sequence[AgentRow]) -> Iterator[AgentRow]:
+    """The agents, each followed by its subagents; those come first in whose family something changed last."""
+    on_record = {row.run_id for row in rows}
+    below: dict[str | None, list[AgentRow]] = {}
+    for row in rows:
+        below.setdefault(row.parent_run_id if row.parent_run_id in on_record else None, []).append(row)
+    latest: dict[str, float] = {}
+    for row, _ in reversed([*_families(below, rows)]):
+        latest[row.run_id] = max([row.changed, *(latest.get(child.run_id, 0.0) for child in below.get(row.run_id, ()))])
+    for children in below.values():
+        children.sort(key=lambda row: (-latest[row.run_id], row.path, row.run_id))
+    for row, depth in _families(below, rows):
+        yield row if row.depth == depth else replace(row, depth=depth)
+
+
+def _families(
+    below: Mapping[str | None, Sequence[AgentRow]], rows: Sequence[AgentRow]
+) -> Iterator[tuple[AgentRow, int]]:
+    """Each agent once with how many are above it, before those below it. Without recursion: chains have any length."""
+    reached: set[str] = set()
+    for head in (*below.get(None, ()), *rows):  # those last that no family has: agents whose parents form a circle
+        waiting = [(head, 0)]
+        while waiting:
+            row, depth = waiting.pop()
+            if row.run_id not in reached:
+                reached.add(row.run_id)
+                yield row, depth
+                waiting += [(child, depth + 1) for child in reversed(below.get(row.run_id, ()))]
+
+
+def _shown(row: AgentRow) -> tuple[object, ...]:
+    """What of a row is shown besides its time."""
+    return (row.turn, row.steps, row.tool_calls, row.tokens, row.cost, row.finished, row.limits, row.fired)
+
+
+def _row(log: _Log, run: Run, state: RuleState) -> AgentRow:
+    totals, counters = state.totals, state.counters
+    turn = run.steps[-1].turn if run.steps else 1
+    last = state.fired[-1] if state.fired else None
+    return AgentRow(
+        run_id=run.run_id,
+        agent=run.agent,
+        source=run.source,
+        path=log.path,
+        parent_run_id=run.parent_run_id,
+        task=run.task,
+        model=run.model,
+        turn=turn,
+        steps=totals.steps,
+        tool_calls=totals.calls,
+        tokens=totals.tokens,
+        cost=totals.cost,
+        repeat_streak=counters["repeat_streak:canonical"],
+        error_streak=counters["error_streak"],
+        limits=_limits(state.rule, state.progress),
+        fired=last if last is not None and (not state.per_turn or last.turn == turn) else None,
+        undecided=state.undecided,
+        depth=0 if run.parent_run_id is None else 1,
+        finished=bool(run.steps) and not run.steps[-1].response.tool_calls and run.stop_reason == "finished",
+        changed=log.changed,
+    )
+
+
+def _limits(rule: StopRule | None, counters: object) -> tuple[Limit, ...]:
+    leaves: Iterable[Threshold] = () if rule is None else rule.leaves()
+    limits = (
+        Limit(leaf.counter, leaf.reason, counters[leaf.counter], leaf.threshold)  # type: ignore[index] # by name
+        for leaf in leaves
+    )
+    return tuple(sorted(limits, key=lambda limit: -limit.share))
+
+
+def _with_contents(paths: Iterable[str]) -> Iterator[str]:
+    """The paths; of folders, the files in them: what was written to a new folder at once is not reported by itself."""
+    for path in paths:
+        if os.path.isdir(path):  # noqa: PTH112 - thousands of them
+            for folder, _, names in os.walk(path):
+                yield from (os.path.join(folder, name) for name in sorted(names))  # noqa: PTH118 - as above
+        else:
+            yield path
+
+
+def _reason(error: Exception) -> str:
+    """Why something failed, in words."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error) if isinstance(error, BoolabError) else f"{type(error).__name__}: {error}"
+
+
+def _stat(path: str) -> os.stat_result | None:
+    with suppress(OSError):
+        return os.stat(path)  # noqa: PTH116 - thousands of them
+    return None
+
+
+def _log_of(path: str) -> str:
+    """The log whose part a file is: an event of OpenHands' conversations, or a message or a part of opencode's."""
+    folder, name = os.path.split(path)
+    if _EVENT_FILE.fullmatch(name) or (name == "base_state.json" and Path(folder, "events").is_dir()):
+        events = folder if name != "base_state.json" else os.path.join(folder, "events")  # noqa: PTH118 - as above
+        with suppress(OSError, ValueError):
+            return min(str(one) for one in Path(events).iterdir() if _EVENT_FILE.fullmatch(one.name))
+        return path
+    parts = Path(path).parts
+    piece = next((kind for kind in ("message", "part") if kind in parts[:-1]), None)
+    if piece is None or not name.endswith(".json"):
+        return path
+    storage = Path(*parts[: parts.index(piece)])
+    with suppress(OSError, ValueError):
+        session = text(mapping(parse(whole_file(path))).get("sessionID"))
+        if _ID.fullmatch(session):
+            return next((str(one) for one in storage.glob(f"session/*/{session}.json")), path)
+    return path

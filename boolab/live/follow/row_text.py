@@ -1,0 +1,258 @@
+"""Rows and changes of a fleet as text and as plain data. Texts of logs are untrusted input, and cleaned here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from boolab.core.text import aligned, clip, count, duration, money, short_number, shorten
+from boolab.live.follow.fleet import AgentRow, Change, Limit
+
+TASK_CHARS: Final = 40
+_ID_CHARS: Final = 8
+_FACT_CHARS: Final = 4096
+"""How long a text is in an environment variable at most: the system allows 128 KiB for one, and 2 MiB for all."""
+_INDENTS: Final = 8
+"""How many agents above one are shown by indenting it; a chain of subagents may have any length."""
+_TWO: Final = 2
+_REASONS: Final = {
+    "step_cap": "step cap",
+    "tool_budget": "tool budget",
+    "doom_loop": "doom loop",
+    "error_streak": "error streak",
+    "token_budget": "token budget",
+    "cost_budget": "cost budget",
+    "time_budget": "time budget",
+}
+
+Values = tuple[Callable[[int], str], str]
+_PLAIN: Final[Values] = (lambda value: f"{value:,}", "")
+_UNITS: Final[Mapping[str, Values]] = {
+    "steps": (_PLAIN[0], "steps"),
+    "tool_calls": (_PLAIN[0], "calls"),
+    "tokens": (short_number, "tokens"),
+    "input_tokens": (short_number, "input tokens"),
+    "output_tokens": (short_number, "output tokens"),
+    "cost": (lambda value: money(value / 1e6), ""),
+    "elapsed": (duration, ""),
+    "error_streak": (_PLAIN[0], "errors in a row"),
+}
+"""By counter: how its values are written, and what they count."""
+
+
+def name_of(row: AgentRow) -> str:
+    """An agent and the beginning of its run's id, in one line.
+
+    Subagents of one session have ids that begin alike, so theirs are the last part.
+    """
+    run_id = row.run_id.rpartition("/")[2] if row.parent_run_id is not None else row.run_id
+    return f"{shorten(row.agent or row.source, 24)} {clip(shorten(run_id, 60), _ID_CHARS + 1)}".strip()
+
+
+def reason_of(reason: str) -> str:
+    """A stop reason in words.
+
+    Example:
+        >>> reason_of("step_cap"), reason_of("cycle")
+        ('step cap', 'cycle')
+    """
+    return _REASONS.get(reason, reason.replace("_", " "))
+
+
+def limit_text(limit: Limit) -> str:
+    """How far an agent is from a limit.
+
+    Example:
+        >>> limit_text(Limit("steps", "step_cap", 12, 56)), limit_text(Limit("cost", "cost_budget", 420_000, 1_000_000))
+        ('12 of 56 steps', '$0.42 of $1.00')
+        >>> limit_text(Limit("repeat_streak:canonical", "doom_loop", 3, 5)), limit_text(Limit("cost", "x", None, 10**6))
+        ('streak 3 of 5', 'unknown of $1.00')
+    """
+    if limit.counter.startswith("repeat_streak"):
+        return f"streak {'unknown' if limit.value is None else limit.value} of {limit.threshold}"
+    write, unit = _UNITS.get(limit.counter, (_PLAIN[0], reason_of(limit.reason)))
+    unit = unit.removesuffix("s") if limit.threshold == 1 else unit
+    value = "unknown" if limit.value is None else write(limit.value)
+    return f"{value} of {write(limit.threshold)} {unit}".rstrip()
+
+
+def next_limits(row: AgentRow, most: int = _TWO) -> str:
+    """The limits that an agent is nearest to."""
+    return "; ".join(limit_text(limit) for limit in row.limits[:most])
+
+
+def state_of(row: AgentRow) -> str:
+    """What is worth knowing of an agent besides its numbers."""
+    if row.fired is not None:
+        since = row.steps - row.fired.number
+        more = f", {count(since, 'step')} ago" if since > 0 else ""
+        return f"would stop: {reason_of(row.fired.stop.reason)}{more}"
+    return "waits for its user" if row.finished else ""
+
+
+def line_of(row: AgentRow) -> str:
+    """An agent in one line, for a pipe."""
+    parts = [next_limits(row)] if row.limits else []
+    if not any(limit.counter == "steps" for limit in row.limits[:_TWO]):
+        parts.append(count(row.steps, "step"))
+    parts += [count(row.tool_calls, "call")]
+    parts += [] if row.tokens is None else [f"{short_number(row.tokens)} tokens"]
+    parts += [] if row.cost is None else [_cost(row)]
+    if row.undecided:
+        parts.append(f"its log lacks {', '.join(row.undecided)}")
+    state = state_of(row)
+    parts += [state] if state else []
+    return f"{_indent(row)}{name_of(row)}: {'; '.join(parts)}"
+
+
+def alert_line(change: Change) -> str:
+    """A rule that became true, or that is not true after all, in one line."""
+    row, fired = change.row, change.fired
+    if fired is None:
+        return line_of(row)
+    stop = fired.stop
+    where = f"after step {stop.step} of turn {fired.turn}"
+    if change.kind == "withdrawn":
+        return f"{name_of(row)}: not {reason_of(stop.reason)} {where}: the log has more of that step now"
+    also = f", and {', '.join(map(reason_of, stop.also_fired))}" if stop.also_fired else ""
+    return f"{name_of(row)}: {reason_of(stop.reason)} {where}: {shorten(stop.rule or '', 80)}{also}"
+
+
+HEAD: Final = ("agent", "next limit", "state", "turn", "steps", "calls", "tokens", "cost", "streak", "task")
+"""A narrow terminal has no room for the last of them, so the limit and the state stand in front."""
+_ALWAYS: Final = 3
+"""So many columns are shown in any width."""
+
+
+def turn_note(rows: Sequence[AgentRow]) -> str:
+    """What the limits count, where that is less than the other columns; else ""."""
+    of_turn = any(
+        limit.counter == "steps" and limit.value is not None and limit.value < row.steps
+        for row in rows
+        for limit in row.limits
+    )
+    return "A limit counts in the agent's current turn; steps, calls, tokens and cost are of the whole run." * of_turn
+
+
+def table(rows: Sequence[AgentRow], width: int | None = None) -> list[str]:
+    """The agents as an aligned table, its head first.
+
+    Args:
+        rows: The agents.
+        width: So many characters a line has at most: the last columns are left out where they do not fit.
+    """
+    body = [
+        [
+            f"{_indent(row)}{name_of(row)}",
+            next_limits(row, 1),
+            state_of(row),
+            f"{row.turn:,}",
+            f"{row.steps:,}",
+            f"{row.tool_calls:,}",
+            _known(row.tokens, short_number),
+            _cost(row),
+            _known(row.repeat_streak, str),
+            shorten(row.task, TASK_CHARS),
+        ]
+        for row in rows
+    ]
+    cells = [[*HEAD], *body]
+    for columns in range(len(HEAD), _ALWAYS, -1):
+        lines = aligned([row[:columns] for row in cells], left={0, 1, 2, 9})
+        if width is None or max(map(len, lines)) <= width:
+            return lines
+    return aligned([row[:_ALWAYS] for row in cells], left={0, 1, 2})
+
+
+def data_of(change: Change) -> dict[str, Any]:
+    """A change as plain data, for one line of JSON."""
+    return {"kind": change.kind, **row_data(change.row), **fired_data(change)}
+
+
+def row_data(row: AgentRow) -> dict[str, Any]:
+    """A row as plain data. Money is in dollars."""
+    return {
+        "run_id": row.run_id,
+        "agent": row.agent,
+        "source": row.source,
+        "path": row.path,
+        "parent_run_id": row.parent_run_id,
+        "task": row.task,
+        "model": row.model,
+        "turn": row.turn,
+        "steps": row.steps,
+        "tool_calls": row.tool_calls,
+        "tokens": row.tokens,
+        "cost_usd": None if row.cost is None else row.cost / 1e6,
+        "repeat_streak": row.repeat_streak,
+        "error_streak": row.error_streak,
+        "limits": [limit._asdict() for limit in row.limits],
+        "undecided": [*row.undecided],
+        "finished": row.finished,
+        "changed": row.changed,
+    }
+
+
+def fired_data(change: Change) -> dict[str, Any]:
+    """Where the rule is true, as plain data; empty where it is not."""
+    fired = change.fired or change.row.fired
+    if fired is None:
+        return {}
+    stop = fired.stop
+    return {
+        "fired": {
+            "turn": fired.turn,
+            "stop_step": stop.step,
+            "run_step": fired.number,
+            "stop_reason": stop.reason,
+            "rule": stop.rule,
+            "threshold": stop.threshold,
+            "value": stop.value,
+            "also_fired": [*stop.also_fired],
+        }
+    }
+
+
+def environment_of(change: Change) -> dict[str, str]:
+    """The facts of a change as environment variables for a command: numbers, names and paths, no text of the log."""
+    row, fired = change.row, change.fired
+    facts: dict[str, object] = {
+        "RUN_ID": row.run_id,
+        "AGENT": row.agent,
+        "SOURCE": row.source,
+        "PATH": row.path,
+        "PARENT_RUN_ID": row.parent_run_id,
+        "TURN": row.turn,
+        "STEPS": row.steps,
+        "TOOL_CALLS": row.tool_calls,
+        "TOKENS": row.tokens,
+        "COST_USD": None if row.cost is None else f"{row.cost / 1e6:.6f}",
+    }
+    if fired is not None:
+        stop = fired.stop
+        facts |= {
+            "TURN": fired.turn,
+            "STOP_REASON": stop.reason,
+            "STOP_STEP": stop.step,
+            "RULE": stop.rule,
+            "VALUE": stop.value,
+            "THRESHOLD": stop.threshold,
+        }
+    return {
+        f"BOOLAB_{name}": ""
+        if value is None
+        else clip(str(value).replace("\0", ""), _FACT_CHARS).encode("utf-8", "replace").decode()
+        for name, value in facts.items()
+    }
+
+
+def _indent(row: AgentRow) -> str:
+    return "  " * min(row.depth, _INDENTS)
+
+
+def _known(value: int | None, write: Callable[[int], str]) -> str:
+    return "?" if value is None else write(value)
+
+
+def _cost(row: AgentRow) -> str:
+    return "?" if row.cost is None else money(row.cost / 1e6)

@@ -1,0 +1,250 @@
+"""Claude Code's hooks: which events there are, what each means for the count, and the answers.
+
+The protocol is described at https://code.claude.com/docs/en/hooks. What is below was seen by running the released
+package, npm `@anthropic-ai/claude-code` 2.1.330, against a scripted model: see
+`benchmarks/conformance/clis/hook.py`.
+
+What a step is
+--------------
+`PreToolUse` and `PostToolUse` (`PostToolUseFailure` for an error) run around each call, those of parallel calls at
+once. `PostToolBatch` runs when all calls of a response are done, in the order of the response and before the next
+request to the model: that is the boundary of `boolab.limits.stop`, so one such event is one step. It is there since
+2.1.118 (2.1.117 lacks it). The transcript lags behind the events, so nothing is read from it.
+
+What counts
+-----------
+- A call is one call, with the events before and after it, by its `tool_use_id`. An event that comes twice, from a hook
+  that is in the settings of both the user and the project, counts once. A call without an id counts nowhere.
+- A call that was asked for and has no result was denied: by this hook, by another, by a rule of the settings, or by the
+  user. It counts nowhere, and a response with no other call is no step.
+- A call of a tool that does not exist, or with arguments that do not fit, has no event of its own and is an error, by
+  the text of its result. It counts, as in the transcript.
+- A hook can be killed, or find the disk full. What it did not write down is not known, and never an error:
+  `boolab.live.hooks.counts` has what counts then.
+- Each subagent has its own count, by `agent_id`. Where it ends, its parent continues.
+- `UserPromptSubmit` begins a turn, unless it is the notice that a background task has ended. A compaction is no
+  message, and a session that is resumed keeps its id: both change no count. `SessionStart` with the source `compact`
+  comes after a compaction (`PreCompact` also comes before one that fails); it is kept for rules on compactions.
+- Events carry no tokens and no costs, and arguments as parsed: no identity can compare the text as it was sent.
+
+What stops
+----------
+At a boundary where the rule is true, the model gets one sentence (`additionalContext`) and with it one more response,
+for its summary. If that calls tools, the calls are denied (`permissionDecision`), and then the agent ends
+(`continue: false`), also where Claude Code refused the calls before any hook saw them. `claude -p` then reports
+`terminal_reason` `hook_stopped`, and a subagent's parent continues.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from boolab.live.hooks.call_record import call_id, call_records
+from boolab.live.hooks.journal import (
+    Journal,
+    JournalError,
+    append,
+    boundary_of,
+    compact,
+    is_long,
+    journal_path,
+    mark_lost,
+    prune,
+    session_key,
+    start_anew,
+)
+from boolab.live.hooks.log import log
+from boolab.live.hooks.options import Options
+
+EVENTS = (
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "UserPromptSubmit",
+    "SubagentStart",
+    "SubagentStop",
+    "Stop",
+    "SessionStart",
+)
+"""The events that the hook needs."""
+FIRST_VERSION = (2, 1, 118)
+"""The first version of Claude Code with `PostToolBatch`."""
+_NOTICE = "<task-notification>"
+_TURNS = ("UserPromptSubmit", "SubagentStart")
+_BY_CALL = {"PreToolUse": "asked", "PostToolUse": "ran", "PostToolUseFailure": "failed"}
+
+
+def respond(event: dict[str, object], options: Options) -> dict[str, object] | None:
+    """Count an event, and decide.
+
+    Args:
+        event: The event, as Claude Code gives it.
+        options: The limits, and what happens at them.
+
+    Returns:
+        The answer, as Claude Code reads it; None if there is nothing to say.
+
+    Raises:
+        ValueError: if the event has no name or no session.
+        SettingError: if the options do not make a rule.
+        OSError: if the state cannot be kept.
+    """
+    name, session, agent = event.get("hook_event_name"), event.get("session_id"), event.get("agent_id")
+    if not isinstance(name, str) or not isinstance(session, str) or not session:
+        msg = "the event has no hook_event_name or no session_id"
+        raise ValueError(msg)
+    if agent is not None and not isinstance(agent, str):
+        msg = "the event has an agent_id that is no text"
+        raise ValueError(msg)
+    if name not in EVENTS:
+        return None
+    path = journal_path(session, agent or None)
+    try:
+        return _respond(name, path, event, options)
+    except JournalError as error:
+        start_anew(path)
+        log(event, "failed", error=f"JournalError: {error}: counts begin anew")
+        return _respond(name, path, event, options)
+
+
+def _respond(name: str, path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
+    if name == "SessionStart":
+        prune()
+    try:
+        _keep(name, path, event)
+    except BaseException:
+        mark_lost(path, "turn" if name in _TURNS else "lost")
+        raise
+    if name == "PreToolUse":
+        return _asked(path, event, options)
+    if name == "PostToolBatch" and event.get("tool_calls"):
+        return _done(path, event, options)
+    if name in ("Stop", "SubagentStop"):
+        _ended(path, event, options)
+    return None
+
+
+def _keep(name: str, path: str, event: dict[str, object]) -> None:
+    """Add what happened to the journal, before anything is decided."""
+    if name in _BY_CALL:
+        append(path, {"e": _BY_CALL[name], "id": _call_id(event)})
+    elif name == "PostToolBatch":
+        calls = call_records(event.get("tool_calls"), session_key(path))
+        # Another hook on the session may have kept it.
+        if Journal(path).last_step() != [call[0] for call in calls] and calls:
+            append(path, boundary_of("step", calls=calls))
+    elif name == "SubagentStart" or (name == "UserPromptSubmit" and not _is_notice(event)):
+        append(path, boundary_of("turn"))
+    elif name == "SessionStart" and event.get("source") == "compact":
+        append(path, {"e": "compact"})
+
+
+def _is_notice(event: dict[str, object]) -> bool:
+    return str(event.get("prompt", "")).lstrip().startswith(_NOTICE)
+
+
+def _asked(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
+    """Before a call: deny it where the rule is true."""
+    journal = Journal(path)
+    on, _ = journal.last_two()
+    verdict = journal.verdict(str(options), on)
+    if verdict is None:
+        from boolab.live.hooks.replay import Boundary, state_after
+
+        verdict = Boundary(state_after(journal.data), options).record(on)
+        journal.append(verdict)
+    if verdict["action"] != "stop":
+        return None
+    journal.append({"e": "blocked", "id": _call_id(event)})
+    log(event, "deny", verdict, tool=str(event.get("tool_name", "")))
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": _sentence(verdict),
+        }
+    }
+
+
+def _done(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
+    """After all calls of a response: say so where the rule is true."""
+    journal = Journal(path)
+    of, step = str(options), journal.last_step()
+    if step is None or not any(step):
+        return None
+    on, before = journal.last_two()
+    stood = journal.verdict(of, before)
+    if stood is not None and stood["action"] == "stop":  # also with calls that Claude Code refused: none was denied
+        journal.append({**stood, "on": on})
+        log(event, "end", stood)
+        return {"continue": False, "stopReason": _sentence(stood)}
+    from boolab.live.hooks.replay import Boundary, state_after
+
+    boundary = Boundary(state_after(journal.data), options)
+    verdict = boundary.record(on)
+    is_first = journal.verdict(of, on) is None
+    if is_first:
+        journal.append(verdict)
+    if is_long(journal.data):
+        _compact(path, event)
+    if not boundary.is_at(step):
+        return None
+    if boundary.is_new and is_first:
+        log(event, "would stop" if options.action == "shadow" else options.action, verdict)
+    if verdict["action"] == "continue":
+        return None
+    return {"hookSpecificOutput": {"hookEventName": "PostToolBatch", "additionalContext": _sentence(verdict)}}
+
+
+def _compact(path: str, event: dict[str, object]) -> None:
+    """Write a journal anew. If that fails, it is only longer, and the answer is given all the same."""
+    from boolab.live.hooks.replay import state_after
+
+    try:
+        compact(path, lambda data: state_after(data).as_json())
+    except (OSError, JournalError) as error:
+        log(event, "failed", error=f"{type(error).__name__}: {error}")
+
+
+def _ended(path: str, event: dict[str, object], options: Options) -> None:
+    """The agent has given its answer: keep for the log how far it came."""
+    from boolab.live.hooks.replay import Boundary, state_after
+
+    if not os.path.exists(path):  # noqa: PTH110 - pathlib takes long to import
+        return  # an agent of Claude Code's own, without tools
+    boundary = Boundary(state_after(Journal(path).data), options)
+    log(event, "finished", boundary.record(""), **boundary.counted())
+
+
+def _call_id(event: dict[str, object]) -> str:
+    name = call_id(event.get("tool_use_id"))
+    if name is None:
+        msg = "the event has no tool_use_id"
+        raise ValueError(msg)
+    return name
+
+
+def _sentence(verdict: dict[str, object]) -> str:
+    return f"boolab: {verdict['message']}"
+
+
+def read_event(text: str) -> dict[str, object]:
+    """An event from the standard input of a hook.
+
+    Args:
+        text: What was read there.
+
+    Raises:
+        ValueError: if it is no JSON object.
+
+    Example:
+        >>> read_event('{"hook_event_name": "Stop", "session_id": "1"}')["hook_event_name"]
+        'Stop'
+    """
+    event = json.loads(text)
+    if not isinstance(event, dict):
+        msg = "the event is no JSON object"
+        raise ValueError(msg)  # noqa: TRY004 - a value of another form, as text that is no JSON
+    return event

@@ -1,0 +1,332 @@
+"""What the hook counts: a fold over the records of a journal.
+
+Its state is the same for all options of a hook: it holds the counters of the turn and of the run, with the repeats by
+each identity. So hooks with different limits can share a journal, and limits that change in a session hold at once,
+with what was counted before. The state is kept in the first line of the journal, as JSON; it is as large at step 60,000
+as at step 1,000.
+
+What a call counts as
+---------------------
+By what is on record of it before its step, the first that holds:
+
+- a result or an error: as that;
+- a denial by this hook, or by the words of the result: nowhere;
+- the event before the call alone: it was denied, or what came after it was lost. It counts nowhere, and streaks that it
+  may have ended do not continue. So does a call without an id;
+- nothing, and by the text of the result Claude Code refused the call: an error;
+- nothing: a call whose status is not known (`is_error` None), so that the streak of errors is not known until a call is
+  known to have succeeded.
+
+So what was lost can delay a stop, and never makes one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from boolab.core.types import Response, ToolCall, ToolResult
+from boolab.limits.call_identity import ObservedCall
+from boolab.limits.detectors.context import CompactionThrash
+from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
+
+IDENTITIES: Final = ("canonical", "ordered", "call+result", "tool")
+"""What a hook can compare calls by: it never sees their text as it was sent."""
+SEEN: Final = 1000
+"""How many of the newest calls are known by their ids: an event about one of them that comes again counts once."""
+
+_REPEATS: Final = {identity: RepeatStreak(identity) for identity in IDENTITIES}
+_ERRORS: Final = ErrorStreak()
+_COMPACTIONS: Final = CompactionThrash()
+_NAMES: Final = (
+    "steps",
+    "tool_calls",
+    "elapsed",
+    _ERRORS.name,
+    *(detector.name for detector in _REPEATS.values()),
+    _COMPACTIONS.name,
+)
+_KINDS: Final = ("asked", "blocked", "ran", "failed")
+"""What is on record of a call, the weakest first."""
+_NOTHING: Final = Response("")
+
+_FAILED: Final = {"ran": False, "failed": True}
+_COUNTED: Final = frozenset({"ran", "failed", "unknown"})
+
+LastCall: TypeAlias = tuple[str, int, int, int]
+"""What calls are compared by: the tool, and the numbers of the arguments (sorted, ordered) and of the result."""
+Times: TypeAlias = tuple[int, int]
+
+
+class Place(NamedTuple):
+    """Where a turn or a run stands after a step.
+
+    Attributes:
+        counters: The counters by name; None where one is not known.
+        last: The call that was counted last; None if there is none.
+    """
+
+    counters: Mapping[str, int | None]
+    last: LastCall | None
+
+
+START: Final = Place(dict.fromkeys(_NAMES, 0), None)
+
+
+class Counts:
+    """The counters of a turn, or of a run.
+
+    Attributes:
+        place: Where it stands.
+        before: Where it stood before the latest step; None if there is none.
+        began: When it began, in ms by each clock; None if that is not on record.
+        compactions: The state of the detector of compactions.
+    """
+
+    __slots__ = ("before", "began", "compactions", "place")
+
+    def __init__(self, began: Times | None = None) -> None:
+        self.place = START
+        self.before: Place | None = None
+        self.began = began
+        self.compactions = _COMPACTIONS.start
+
+    def add(self, calls: list[LastCall], statuses: list[str], time: Times | None) -> None:
+        """Count the calls of a response, and a step if one of them counts.
+
+        Args:
+            calls: The calls, in order.
+            statuses: What each counts as.
+            time: When the step was done, in ms by each clock; None if that is not on record.
+        """
+        before = self.place
+        self.began = self.began or time
+        for call, status in zip(calls, statuses, strict=True):
+            if status == "doubtful":
+                self.doubt(call)
+            elif status in _COUNTED:
+                self._count(call, failed=_FAILED.get(status))
+        if not _COUNTED.isdisjoint(statuses):
+            self._complete(before, time)
+
+    def compact(self) -> None:
+        """Count a compaction of the history before the next step."""
+        self.compactions = _COMPACTIONS.compact(self.compactions, 1)
+
+    def doubt(self, call: LastCall | None = None) -> None:
+        """Note that a call may have been executed that does not count.
+
+        Args:
+            call: The call; None if nothing is known of it.
+        """
+        counters, last = dict(self.place.counters), self.place.last
+        counters[_ERRORS.name] = None
+        for identity, detector in _REPEATS.items():
+            if (
+                call is None
+                or last is None
+                or not _observed(call, identity).same_as(_observed(last, identity), identity)
+            ):
+                counters[detector.name] = 0
+        self.place = Place(counters, last)
+
+    def _count(self, call: LastCall, *, failed: bool | None) -> None:
+        counters, last = dict(self.place.counters), self.place.last
+        counters["tool_calls"] = (counters["tool_calls"] or 0) + 1
+        for identity, detector in _REPEATS.items():
+            state = None if last is None else _observed(last, identity), counters[detector.name] or 0
+            counters[detector.name] = detector.fold(state, _observed(call, identity))[1]
+        counters[_ERRORS.name] = _ERRORS.fold(counters[_ERRORS.name], _observed(call, "tool", failed=failed))[1]
+        self.place = Place(counters, call)
+
+    def _complete(self, before: Place, time: Times | None) -> None:
+        counters = dict(self.place.counters)
+        counters["steps"] = (counters["steps"] or 0) + 1
+        passed = None if time is None or self.began is None else map(int.__sub__, time, self.began)
+        # By the clock on which less has passed: one that is set forward stops no agent.
+        counters["elapsed"] = None if passed is None else max(0, min(passed))
+        self.compactions, counters[_COMPACTIONS.name] = _COMPACTIONS.close(self.compactions, _NOTHING)
+        self.before = before
+        self.place = Place(counters, self.place.last)
+
+    def as_json(self) -> dict[str, Any]:
+        """The counters as JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Counts:
+        """The counters that were written as JSON.
+
+        Args:
+            value: What `as_json` gave.
+
+        Raises:
+            ValueError: if it is something else.
+        """
+        counts = cls(_times(value["began"]))
+        counts.place = _place(value["place"])
+        counts.before = None if value["before"] is None else _place(value["before"])
+        steps, streak = value["compactions"]
+        counts.compactions = _amount(steps), _amount(streak)
+        return counts
+
+
+class State:
+    """What was counted in a session up to one place of its journal.
+
+    Attributes:
+        turn: The counters since the latest message of the user.
+        run: The counters since the session began.
+        step: The ids of the calls of the latest step that counted.
+
+    Example:
+        >>> state = State()
+        >>> state.apply({"e": "ran", "id": "1"})
+        >>> state.apply({"e": "step", "t": [0, 0], "calls": [["1", "ls", 7, 7, 8, ""]]})
+        >>> state.turn.place.counters["steps"], State.of(state.as_json()).as_json() == state.as_json()
+        (1, True)
+    """
+
+    __slots__ = ("_compacted", "_earlier", "_pending", "_seen", "run", "step", "turn")
+
+    def __init__(self) -> None:
+        self.turn, self.run = Counts(), Counts()
+        self.step: list[str] = []
+        self._seen: dict[str, None] = {}
+        self._pending: dict[str, str] = {}  # what is on record of calls whose step is not
+        self._earlier: list[str] = []  # those of them that an earlier turn made
+        self._compacted = False
+
+    def apply(self, record: Mapping[str, Any]) -> None:
+        """Count what happened next. A record of another form counts nowhere.
+
+        Args:
+            record: A record of a journal.
+        """
+        kind, call_id, time = record.get("e"), record.get("id"), _times(record.get("t"))
+        if kind in _KINDS:
+            if isinstance(call_id, str) and call_id not in self._seen:
+                self._pending[call_id] = max(self._pending.get(call_id, "asked"), str(kind), key=_KINDS.index)
+        elif kind == "turn":
+            self.turn = Counts(time)
+            self.run.began = self.run.began or time
+            self._earlier = [*self._pending]
+            self._compacted = False
+        elif kind == "compact" and not self._compacted:  # two hooks on the session report one compaction
+            self.turn.compact()
+            self.run.compact()
+            self._compacted = True
+        elif kind == "lost":
+            self.turn.doubt()
+            self.run.doubt()
+        elif kind == "step":
+            self._step(record.get("calls"), time)
+
+    def _step(self, values: object, time: Times | None) -> None:
+        """Count a step, unless it was counted before or none of its calls was executed."""
+        calls = [call for call in values if _is_call(call)] if isinstance(values, list) else []
+        calls = [call for call in calls if call[0] not in self._seen]
+        if not calls:
+            return
+        statuses = [_status(call[0], self._pending.pop(call[0], None), call[5]) for call in calls]
+        ids = [call[0] for call in calls]
+        self._seen |= dict.fromkeys(filter(None, ids))
+        for name in [*itertools.islice(self._seen, max(0, len(self._seen) - max(SEEN, len(ids))))]:
+            del self._seen[name]
+        lost = set(self._pending)  # calls of a step that is not on record
+        for counts, in_doubt in ((self.turn, lost.difference(self._earlier)), (self.run, lost)):
+            if in_doubt:
+                counts.doubt()
+            counts.add([(tool, *numbers) for _, tool, *numbers, _ in calls], statuses, time)
+        self._pending, self._earlier, self._compacted = {}, [], False
+        if not _COUNTED.isdisjoint(statuses):
+            self.step = ids
+
+    def as_json(self) -> dict[str, Any]:
+        """The state as JSON."""
+        return {
+            "turn": self.turn.as_json(),
+            "run": self.run.as_json(),
+            "step": self.step,
+            "seen": [*self._seen],
+            "pending": self._pending,
+            "earlier": self._earlier,
+            "compacted": self._compacted,
+        }
+
+    @classmethod
+    def of(cls, value: object) -> State:
+        """The state that was written as JSON.
+
+        Args:
+            value: What `as_json` gave.
+
+        Raises:
+            ValueError: if it is something else.
+        """
+        state = cls()
+        try:
+            fields = dict(cast("Mapping[str, Any]", value))
+            state.turn, state.run = Counts.of(fields["turn"]), Counts.of(fields["run"])
+            state.step, state._earlier = _names(fields["step"]), _names(fields["earlier"])
+            state._seen = dict.fromkeys(_names(fields["seen"]))
+            state._pending = {name: _KINDS[_KINDS.index(kind)] for name, kind in fields["pending"].items()}
+            state._compacted = fields["compacted"] is True
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            msg = f"no state of a hook: {error}"
+            raise ValueError(msg) from error
+        return state
+
+
+def _status(call_id: str, on_record: str | None, word: str) -> str:
+    """What a call counts as: see above."""
+    if not call_id:
+        return "doubtful"
+    if on_record in _FAILED:
+        return on_record
+    if on_record == "blocked" or word == "denied":
+        return "denied"
+    if on_record == "asked":
+        return "doubtful"
+    return "failed" if word == "refused" else "unknown"
+
+
+def _observed(call: LastCall, identity: str, *, failed: bool | None = None) -> ObservedCall:
+    """A call as a detector of repeats sees it: the numbers that the identity compares are all that differs."""
+    tool, canonical, ordered, result = call
+    number = ordered if identity == "ordered" else canonical
+    return ObservedCall(ToolCall("", tool, str(number)), ToolResult("", str(result), is_error=failed))
+
+
+def _is_call(value: object) -> bool:
+    return isinstance(value, list) and [*map(type, value)] == [str, str, int, int, int, str]
+
+
+def _times(value: object) -> Times | None:
+    if isinstance(value, (list, tuple)) and [*map(type, value)] == [int, int]:
+        return value[0], value[1]
+    return None
+
+
+def _place(value: Any) -> Place:  # noqa: ANN401 - JSON
+    counters, last = value
+    if last is not None and [*map(type, last)] != [str, int, int, int]:
+        msg = f"{last!r:.80}: expected a call"
+        raise ValueError(msg)
+    amounts = {name: None if counters[name] is None else _amount(counters[name]) for name in _NAMES}
+    return Place(amounts, None if last is None else (last[0], last[1], last[2], last[3]))
+
+
+def _amount(value: object) -> int:
+    if type(value) is not int or value < 0:
+        msg = f"{value!r:.80}: expected a number"
+        raise ValueError(msg)
+    return value
+
+
+def _names(value: object) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        msg = f"{value!r:.80}: expected a list of ids"
+        raise ValueError(msg)
+    return value

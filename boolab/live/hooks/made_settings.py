@@ -1,0 +1,48 @@
+"""Which settings files the hook's installation made: a removal deletes no other, and none that has changed since."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from boolab.io.file_edit import UserFile
+from boolab.live.hooks.journal import state_folder
+
+
+def note_installed(file: UserFile, new: bytes) -> None:
+    """Note that the hook was installed into a file: the digest of its new content, if the file is boolab's alone.
+
+    Args:
+        file: The file as it was before.
+        new: Its content now.
+    """
+    mark = _mark(file.target)
+    with suppress(OSError):  # the removal then leaves an empty object in place of no file
+        if file.data is None or is_made(file):
+            mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.write_text(_digest(new))
+        else:
+            mark.unlink(missing_ok=True)
+
+
+def is_made(file: UserFile) -> bool:
+    """Whether the installation made a file, and it was not written since."""
+    with suppress(OSError, UnicodeDecodeError):
+        return file.data is not None and _mark(file.target).read_text() == _digest(file.data)
+    return False
+
+
+def forget(file: UserFile) -> None:
+    """Forget a file from which the hook was removed."""
+    with suppress(OSError):
+        _mark(file.target).unlink(missing_ok=True)
+
+
+def _mark(target: Path) -> Path:
+    return Path(state_folder(), "made", _digest(os.fsencode(target)))
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,261 @@
+"""The hook in Claude Code's settings: put in and taken out, with all else as it was.
+
+The form is that of https://code.claude.com/docs/en/hooks: below `hooks`, a list for each event, of groups with a list
+of commands each. An entry of boolab's is known by its command, which has to be the hook and nothing else: one program
+with its arguments, `boolab hook claude-code ...`. A command in which the hook is a part belongs to the user.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from boolab.errors import ConfigFileError
+from boolab.io.files import user_path
+from boolab.io.json_edit import JsonText, filled, read_json
+from boolab.live.hooks.claude_code import EVENTS
+from boolab.live.hooks.entry import is_hook
+from boolab.live.hooks.options import Options
+
+Place: TypeAlias = Literal["user", "project", "local"]
+_At: TypeAlias = tuple[Any, ...]
+"""The place of a value in the settings: keys of objects, and places in lists."""
+
+TIMEOUT_S: Final = 10
+"""Claude Code ends a hook after this time; the hook itself ends sooner."""
+MAX_ENTRIES: Final = 100
+_EMPTY: Final = re.compile(r"(?<![^\ufeff\s])\{\s+\}(?=\s*\Z)")
+"""Settings that hold nothing, on several lines."""
+_OWN: Final = ["boolab", "hook", "claude-code"]
+_QUOTED: Final = r"""\\[^\n]|'[^']*'|[\w@%+=:,./~-]"""
+_WORD: Final = rf"""(?:{_QUOTED}|"(?:[^"\\$`]|\\[^\n])*")+"""
+_PROGRAM: Final = rf"""(?:{_QUOTED}|"(?:[^"\\$`]|\\[^\n]|\$\w+|\$\{{\w+\}})*"|\$\w+|\$\{{\w+\}})+"""
+_SIMPLE: Final = re.compile(rf"\s*{_PROGRAM}(?:[ \t]+{_WORD})*\s*")
+"""One program with its arguments. Only the program may have a variable, such as that of the project's folder."""
+_ASSIGNMENT: Final = re.compile(r"\w+\+?=")
+_PYTHON: Final = re.compile(r"python[\d.]*")
+_PYTHON_FLAGS: Final = re.compile(r"-[bBdEIOPqsSuv]+")
+
+
+def settings_path(place: Place) -> Path:
+    """Where Claude Code keeps settings: of the user, of a project for all who work on it, or of a project for the user.
+
+    Example:
+        >>> settings_path("project").as_posix()
+        '.claude/settings.json'
+    """
+    if place == "user":
+        own = os.environ.get("CLAUDE_CONFIG_DIR")
+        return (Path(own) if own else user_path("~/.claude")) / "settings.json"
+    return Path(".claude", "settings.json" if place == "project" else "settings.local.json")
+
+
+def command_of(options: Options, *, shared: bool = False) -> str:
+    """The command of the hook: this Python, which does not look for modules in the folder of the agent (`-P`).
+
+    Args:
+        options: The limits, and what happens at them.
+        shared: Whether other machines read the settings too. The command is then `boolab`, which each finds on its own
+            `PATH`; like `-P`, a program that is found there does not look for modules in the folder of the agent.
+
+    Example:
+        >>> command_of(Options({"max_steps": 56})).partition(" -P ")[2]
+        '-m boolab hook claude-code --max-steps 56'
+        >>> command_of(Options({"max_steps": 56}), shared=True)
+        'boolab hook claude-code --max-steps 56'
+    """
+    start = [] if shared else [sys.executable, "-P", "-m"]
+    return shlex.join([*start, *_OWN, *options.words()])
+
+
+def with_hook(text: str, command: str) -> str:
+    """Settings with the hook at each of its events, in place of one that is there.
+
+    Args:
+        text: The text of the settings; blank text is that of a new file.
+        command: The command of the hook.
+
+    Raises:
+        ConfigFileError: if the text is not understood; it then has to stay as it is.
+    """
+    document = JsonText.read(filled(text))
+    events = _hooks(document.value)
+    places = _places(events)
+    for place in places:
+        document = document.with_value([*place, "command"], command)
+    group = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}
+    if "hooks" not in document.value:
+        return document.with_value(["hooks"], {event: [group] for event in EVENTS}).text
+    for event in (event for event in EVENTS if all(place[1] != event for place in places)):
+        if event in events:
+            document = document.with_value(["hooks", event, len(events[event])], group)
+        else:
+            document = document.with_value(["hooks", event], [group])
+    return document.text
+
+
+def without_hook(text: str) -> str:
+    """Settings without the hook; lists and objects that hold nothing else, and no comment, go with it.
+
+    Args:
+        text: The text of the settings.
+
+    Raises:
+        ConfigFileError: if the text is not understood.
+    """
+    document = JsonText.read(filled(text))
+    events = _hooks(document.value)
+    places = _places(events)
+    for at in _widened(document, events, places):
+        document = document.without(at)
+    return _EMPTY.sub("{}", document.text) if places else text
+
+
+def _widened(document: JsonText, events: dict[str, Any], places: list[_At]) -> list[_At]:
+    """What is removed with the hook, from the last to the first: a list or an object in place of all that it holds."""
+    entries = set(places)
+    groups = {
+        at
+        for at in dict.fromkeys(place[:3] for place in places)
+        if events[at[1]][at[2]].keys() <= {"hooks", "matcher"}
+        and all((*at, "hooks", i) in entries for i in range(len(events[at[1]][at[2]]["hooks"])))
+        and not document.has_comment(at)
+    }
+    whole = {
+        at
+        for at in dict.fromkeys(group[:2] for group in groups)
+        if all((*at, g) in groups for g in range(len(events[at[1]]))) and not document.has_comment(at)
+    }
+    if len(whole) == len(events) > 0 and not document.has_comment(["hooks"]):
+        return [("hooks",)]
+    removed = (at[:2] if at[:2] in whole else at[:3] if at[:3] in groups else at for at in reversed(places))
+    return list(dict.fromkeys(removed))
+
+
+def commands_in(text: str) -> list[str]:
+    """The commands of the hook in some settings, each once.
+
+    Args:
+        text: The text of the settings.
+
+    Raises:
+        ConfigFileError: if the text is not understood.
+    """
+    return list(dict.fromkeys(command for _, command in _commands(text) if hook_arguments(command) is not None))
+
+
+def mentions_in(text: str) -> list[tuple[str, str]]:
+    """The commands of which the hook is only a part, each with its event: they are the user's, and stay.
+
+    Args:
+        text: The text of the settings.
+
+    Raises:
+        ConfigFileError: if the text is not understood.
+    """
+    return [
+        (event, command)
+        for event, command in _commands(text)
+        if hook_arguments(command) is None and "boolab hook claude-code" in " ".join(command.split())
+    ]
+
+
+def hook_arguments(command: object) -> list[str] | None:
+    """The arguments of the hook, if a command is the hook and nothing else.
+
+    It has to be one program with its arguments, `boolab` or a Python with `-m boolab`: no other program that starts it,
+    no second command, no pipe or redirection, no variable that is set.
+
+    Args:
+        command: The command, as a shell reads it.
+
+    Returns:
+        What follows `hook claude-code`; None for any other command.
+
+    Example:
+        >>> hook_arguments("/opt/bin/boolab hook claude-code --max-steps 9")
+        ['--max-steps', '9']
+        >>> hook_arguments("timeout 5 boolab hook claude-code --max-steps 9") is None
+        True
+    """
+    if not isinstance(command, str) or not _SIMPLE.fullmatch(command):
+        return None
+    program, *words = shlex.split(command)
+    name = program.rpartition("/")[2]
+    if program == sys.executable or _PYTHON.fullmatch(name):
+        while words and _PYTHON_FLAGS.fullmatch(words[0]):
+            del words[0]
+        start, words = words[:2], words[2:]
+    else:
+        start = ["-m", name]
+    is_boolab = start == ["-m", "boolab"] and not _ASSIGNMENT.match(program)
+    return words[2:] if is_boolab and is_hook(words) else None
+
+
+def options_in(text: str) -> list[Options]:
+    """The options of the hook in some settings; none if the settings or the options are not understood.
+
+    Args:
+        text: The text of the settings.
+
+    Example:
+        >>> [str(options) for options in options_in(with_hook("", command_of(Options({"max_steps": 56}))))]
+        ['--max-steps 56']
+    """
+    try:
+        return [Options.parse(hook_arguments(command) or []) for command in commands_in(text)]
+    except (ConfigFileError, ValueError):
+        return []
+
+
+def _hooks(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """What is below `hooks`.
+
+    Raises:
+        ConfigFileError: if it has another form.
+    """
+    hooks = settings.get("hooks", {}) if isinstance(settings, dict) else None
+    if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
+        msg = 'expected an object with "hooks", an object of lists, as Claude Code has it'
+        raise ConfigFileError(msg)
+    return hooks
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of all hooks, each with its event."""
+    for event, _, _, entry in _entries(_hooks(read_json(filled(text)))):
+        command = entry.get("command")
+        if isinstance(command, str):
+            yield event, command
+
+
+def _places(events: dict[str, Any]) -> list[_At]:
+    """The places of all entries of the hook.
+
+    Raises:
+        ConfigFileError: if they are so many that to edit each takes too long.
+    """
+    places = [
+        ("hooks", event, g, "hooks", i)
+        for event, g, i, entry in _entries(events)
+        if hook_arguments(entry.get("command")) is not None
+    ]
+    if len(places) > MAX_ENTRIES:
+        msg = f"has the hook {len(places):,} times: expected it at most {MAX_ENTRIES} times; remove the others by hand"
+        raise ConfigFileError(msg)
+    return places
+
+
+def _entries(events: dict[str, Any]) -> Iterator[tuple[str, int, int, dict[str, Any]]]:
+    """All hooks: their event, the places of their group and of themselves in it, and their settings."""
+    for event, groups in events.items():
+        for g, group in enumerate(groups):
+            hooks = group.get("hooks") if isinstance(group, dict) else None
+            for i, entry in enumerate(hooks) if isinstance(hooks, list) else ():
+                if isinstance(entry, dict):
+                    yield event, g, i, entry

@@ -1,0 +1,337 @@
+"""Agents, and the Markdown files that describe them.
+
+An agent file is Markdown with YAML front matter; the body is the prompt. One file may hold several agents, a folder one
+file each:
+
+    ---
+    name: refactorer
+    tools: [list_files, read_file, edit_file]
+    max_steps: 5
+    ---
+    You change the structure of code and keep its behaviour.
+
+Keys: `name, description, tools, model, max_steps, tool_budget, doom_loop, identity, exempt, policy, temperature`.
+`steps`, `maxSteps`, `max_turns` and `maxTurns` are read as `max_steps`. `identity` is what must be equal for two calls
+to be the same for the doom loop; `exempt` lists the tools whose repeats are no loop. For the three limits, a missing
+key is the policy's default, and `none` is no limit up to the policy's ceiling. With `max_steps: 0` the agent may not
+call tools: it answers once, in text. Other keys are kept in `Agent.extra`, with a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from boolab.core.axes import SETTINGS
+from boolab.core.caller import warn
+from boolab.core.surrogates import whole_text
+from boolab.core.types import IDENTITIES
+from boolab.errors import AgentFileError, SettingError, nearest
+from boolab.harnesses.policy import DEFAULT, Policy, Setting, check_setting
+from boolab.harnesses.presets import get_policy
+from boolab.io.checks import is_amount, repr_of
+from boolab.io.files import read_file, user_path
+from boolab.limits.call_identity import exempting
+from boolab.runtime.models.base import Model
+from boolab.runtime.tools.tool import ToolSpec, as_tool
+
+if TYPE_CHECKING:
+    from boolab.io.yaml_loader import Document
+
+MAX_FILE_BYTES: Final = 1_000_000
+ALIASES: Final = dict.fromkeys(("steps", "maxSteps", "max_turns", "maxTurns"), "max_steps")
+_KEYS: Final = ("name", "description", "tools", "model", *SETTINGS, "identity", "exempt", "policy", "temperature")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Agent:
+    """A prompt, tools and limits.
+
+    Args:
+        name: The name, in records too.
+        description: What it is for.
+        prompt: The system prompt.
+        tools: `ToolSpec`s, plain functions, or names that `run(..., tools=[...], root=".")` resolves. An agent that
+            lists none is offered all tools given to `run`.
+        model: A `Model`, or the name of one for the caller of `run`.
+        policy: A `Policy` or the name of a preset.
+        max_steps: The cap on steps; `DEFAULT` is the policy's, None no limit up to its ceiling, 0 text only.
+        tool_budget: How many tool calls the agent may make, likewise.
+        doom_loop: How many identical calls in a row stop it, likewise.
+        identity: What makes two calls identical there (see `boolab.limits.detector`); None is the policy's.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+        temperature: Passed to the model.
+        extra: The other keys of its file.
+
+    Raises:
+        SettingError: if a value is not accepted.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.Agent("refactorer", max_steps=5).max_steps
+        5
+    """
+
+    name: str
+    description: str = field(default="", kw_only=True)
+    prompt: str = field(default="", kw_only=True, repr=False)
+    tools: tuple[ToolSpec | Callable[..., Any] | str, ...] = field(default=(), kw_only=True)
+    model: Model | str | None = field(default=None, kw_only=True)
+    policy: Policy | str = field(default="boocode", kw_only=True)
+    max_steps: Setting = field(default=DEFAULT, kw_only=True)
+    tool_budget: Setting = field(default=DEFAULT, kw_only=True)
+    doom_loop: Setting = field(default=DEFAULT, kw_only=True)
+    identity: str | None = field(default=None, kw_only=True)
+    exempt: tuple[str, ...] = field(default=(), kw_only=True)
+    temperature: float | None = field(default=None, kw_only=True)
+    extra: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.name, str) and self.name and not self.name.strip():
+            msg = f"name: {self.name!r} is no name; expected a text such as 'coder'"
+            raise SettingError(msg)
+        for name in ("name", "description", "prompt"):
+            given_text: object = getattr(self, name)
+            if isinstance(given_text, str):
+                object.__setattr__(self, name, whole_text(given_text))
+        for name, value in self.settings.items():
+            check_setting(name, value)
+        policy = get_policy(self.policy)
+        policy.check({name: value for name, value in self.settings.items() if name in policy.order})
+        if self.identity is not None and self.identity not in IDENTITIES:
+            msg = f"identity: {self.identity!r} is not accepted; expected one of {', '.join(IDENTITIES)}"
+            raise SettingError(msg)
+        if self.temperature is not None and not is_amount(self.temperature):
+            msg = f"temperature: {repr_of(self.temperature)} is not accepted; expected a number >= 0"
+            raise SettingError(msg)
+        exempt: object = self.exempt
+        if isinstance(exempt, str) or not all(isinstance(name, str) and name for name in self.exempt):
+            msg = f"exempt: {exempt!r} is not accepted; expected a list of names of tools"
+            raise SettingError(msg)
+        object.__setattr__(self, "exempt", tuple(self.exempt))
+        given: object = self.tools
+        if isinstance(given, str | ToolSpec) or callable(given):
+            msg = f"tools: {given!r} is not accepted; expected a list of tools or of their names"
+            raise SettingError(msg)
+        tools = tuple(t if isinstance(t, str) else as_tool(t) for t in self.tools)
+        object.__setattr__(self, "tools", tools)
+
+    def __repr__(self) -> str:
+        """One line: its name, and what it sets."""
+        shown: dict[str, object] = {}
+        if self.tools:
+            shown["tools"] = [getattr(tool, "name", tool) for tool in self.tools]
+        for one in fields(self)[1:]:
+            value = getattr(self, one.name)
+            if one.repr and one.name not in ("tools", "description") and value != one.default:
+                shown[one.name] = str(value) if isinstance(value, Policy) else value
+        return f"Agent({', '.join([repr(self.name), *(f'{name}={value!r}' for name, value in shown.items())])})"
+
+    def _repr_html_(self) -> str:
+        """A card: what it is for, its limits under its policy, and its tools."""
+        from boolab.runtime.agents.effective_limits import agent_card
+
+        return agent_card(self, policy_of(self))
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The three limits by name, `DEFAULT` where unset."""
+        return {name: getattr(self, name) for name in SETTINGS}
+
+
+NO_AGENT: Final = Agent("")
+"""What stands for the agent of a run without one."""
+
+
+def policy_of(agent: Agent, policy: Policy | str | None = None) -> Policy:
+    """The policy that an agent runs under, with the agent's own identity and exempt tools.
+
+    Args:
+        agent: The agent.
+        policy: Another policy than its own.
+
+    Raises:
+        SettingError: if there is no preset of that name.
+
+    Example:
+        >>> import boolab as bl
+        >>> policy_of(bl.Agent("builder", exempt=["wait_for_build"])).detectors.identity
+        {'*': 'ordered', 'wait_for_build': None}
+    """
+    chosen = get_policy(agent.policy if policy is None else policy)
+    if agent.identity is None and not agent.exempt:
+        return chosen
+    return chosen.vary(detectors={"identity": exempting(agent.identity or chosen.detectors.identity, agent.exempt)})
+
+
+class AgentFileWarning(UserWarning):
+    """An agent file has a key that boolab does not know."""
+
+
+def load_agents(path: str | Path) -> dict[str, Agent]:
+    """Read agents from a Markdown file, or from all `.md` files of a folder.
+
+    Args:
+        path: The file or folder.
+
+    Returns:
+        The agents by name, in the order of the file (of the file names for a folder).
+
+    Raises:
+        AgentFileError: if something cannot be read, with path, line and what is accepted.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.io.resources import data_path
+        >>> bl.load_agents(data_path("agents") / "AGENTS.md")["refactorer"].max_steps
+        5
+    """
+    path = user_path(path)
+    if path.is_dir():
+        files = sorted(path.glob("*.md"))
+        if not files:
+            msg = "the folder holds no .md file"
+            raise AgentFileError(msg, path=path)
+    else:
+        files = [path]
+    agents: dict[str, Agent] = {}
+    places: dict[str, str] = {}
+    for file in files:
+        try:
+            raw = read_file(file, MAX_FILE_BYTES)
+        except OSError as error:
+            raise AgentFileError(f"cannot be read: {error.strerror}", path=file) from error
+        for agent, line in agents_of(raw, file, named=path.is_dir()):
+            if agent.name in agents:
+                msg = f"agent {agent.name!r} is defined twice; the first time in {places[agent.name]}"
+                raise AgentFileError(msg, path=file, line=line)
+            agents[agent.name] = agent
+            places[agent.name] = f"{file}:{line}"
+    return agents
+
+
+def agents_of(raw: bytes, path: Path, *, named: bool = False) -> Iterator[tuple[Agent, int]]:
+    """The agents in the content of one file, each with the line where it begins.
+
+    If `named`, the only agent of a file may have the file's name. What cannot be read is an `AgentFileError`.
+    """
+    from boolab.io.yaml_loader import DocumentError, read_yaml  # PyYAML takes long: running an agent needs none
+
+    if len(raw) > MAX_FILE_BYTES:
+        msg = f"{len(raw):,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
+        raise AgentFileError(msg, path=path)
+    try:
+        lines = raw.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        msg = f"is not UTF-8 text (byte {error.start})"
+        raise AgentFileError(msg, path=path, line=raw[: error.start].count(b"\n") + 1) from error
+    for number, (start, end, after) in enumerate(parts_of(lines, path)):
+        try:
+            document = read_yaml("\n".join(lines[start + 1 : end]), first_line=start + 2)
+        except DocumentError as error:
+            raise AgentFileError(error.message, path=path, line=error.line) from error
+        default = path.stem if named and number == 0 and after == len(lines) else None
+        yield _agent(document, "\n".join(lines[end + 1 : after]).strip(), path, default), start + 1
+
+
+class Part(NamedTuple):
+    """Where an agent is among the lines of a file: its `---`, the closing `---`, and the first line after its body."""
+
+    start: int
+    end: int
+    after: int
+
+
+def parts_of(lines: Sequence[str], path: Path | None = None) -> Iterator[Part]:
+    """The part of each agent of a file; an `AgentFileError` if there is none, or one has no end."""
+    starts = list(front_matter_starts(lines))
+    if not starts:
+        msg = "holds no agent: expected a line '---', YAML such as 'name: explorer', '---', and the prompt"
+        raise AgentFileError(msg, path=path, line=1)
+    for start, after in zip(starts, [*starts[1:], len(lines)], strict=True):
+        end = next((i for i in range(start + 1, after) if lines[i].rstrip() == "---"), None)
+        if end is None:
+            msg = "the front matter that begins here has no closing '---'"
+            raise AgentFileError(msg, path=path, line=start + 1)
+        yield Part(start, end, after)
+
+
+def front_matter_starts(lines: Sequence[str]) -> Iterator[int]:
+    """The lines that open front matter: a '---' at the top of the file, or one with a `name` before the next '---'.
+
+    Any other '---', and all in a code fence, belongs to a prompt.
+    """
+    in_fence, skip_to, at_top = False, 0, True
+    for i, line in enumerate(lines):
+        if i < skip_to or not line.strip():
+            continue
+        if line.lstrip().startswith(("```", "~~~")):
+            in_fence = not in_fence
+        if not in_fence and line.rstrip() == "---":
+            end = next((j for j in range(i + 1, len(lines)) if lines[j].rstrip() == "---"), len(lines))
+            if at_top or any(re.match(r"""["']?name["']?\s*:""", inside) for inside in lines[i + 1 : end]):
+                yield i
+                skip_to = end + 1
+        at_top = False
+
+
+def _agent(document: Document, prompt: str, path: Path, default_name: str | None) -> Agent:
+    data = document.data
+    if not isinstance(data, dict):
+        msg = "expected YAML keys such as 'name: explorer'"
+        raise AgentFileError(msg, path=path, line=document.line())
+    name = data.get("name", default_name)
+    shown = f"agent {name!r}" if name else "an agent"
+
+    def fail(key: object, problem: str) -> AgentFileError:
+        return AgentFileError(f"{shown}: {problem}", path=path, line=document.line([key]))
+
+    if not isinstance(name, str) or not name.strip():
+        key, problem = "name", "has no name; expected a key 'name' with a text"
+        raise fail(key, problem)
+    known: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for key, value in data.items():
+        meant = ALIASES.get(key, key)
+        if meant not in _KEYS:
+            extra[str(key)] = value
+            close = nearest(key, [*_KEYS, *ALIASES])
+            hint = f"; did you mean {ALIASES.get(close, close)!r}?" if close else ""
+            message = (
+                f"{path}:{document.line([key])}: {shown}: the key {key!r} is not known and was kept as it is{hint}"
+            )
+            warn(message, AgentFileWarning)
+        elif meant in known:
+            raise fail(key, f"{key!r} repeats another key: both mean {meant!r}")
+        else:
+            known[meant] = _value(meant, value, fail, key)
+    try:
+        return Agent(**known | {"name": name}, prompt=prompt, extra=extra)
+    except SettingError as error:
+        fault = next((k for k in data if str(error).startswith((f"{k}:", f"{ALIASES.get(k)}:", f"{k}="))), None)
+        cap = next((k for k in data if ALIASES.get(k, k) == "max_steps" and "max_steps=" in str(error)), "policy")
+        fault = fault or cap
+        raise fail(fault, str(error)) from error
+
+
+def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401 - any field
+    """One value of the front matter as an agent has it, if its type is right."""
+    if meant in SETTINGS:
+        return None if value == "none" else value
+    if meant in ("tools", "exempt"):
+        tools = [t.strip() for t in value.split(",")] if isinstance(value, str) else value or []
+        if not isinstance(tools, list) or not all(isinstance(t, str) and t for t in tools):
+            raise fail(key, f"{meant}: {value!r} is not accepted; expected a list of tool names")
+        return tuple(tools)
+    if meant == "temperature":
+        if value is not None and not is_amount(value):
+            raise fail(key, f"temperature: {repr_of(value)} is not accepted; expected a number >= 0")
+        return value
+    if value is None:
+        return {"description": "", "policy": "boocode"}.get(meant)
+    if not isinstance(value, str):
+        raise fail(key, f"{meant}: {value!r} is not accepted; expected a text")
+    return value

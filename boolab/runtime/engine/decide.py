@@ -1,0 +1,416 @@
+"""The decisions of the loop: whether to continue, which calls are executed, and whether a response ends the turn.
+
+Each function makes one decision and changes little else: the cap may grow, a grace step may be granted,
+messages are delivered. `boolab.runtime.engine.turn` has what follows from the answers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from boolab.core.types import Response, Stop, ToolCall, ToolResult
+from boolab.errors import describe
+from boolab.harnesses.finish import ends_turn, finishes
+from boolab.limits.counters import projected
+from boolab.limits.guard import Guard
+from boolab.limits.ladder import Reached
+from boolab.limits.stop import StopRule
+from boolab.runtime.engine.history import from_user
+from boolab.runtime.engine.interventions import REMINDER
+from boolab.runtime.engine.options import Question
+from boolab.runtime.engine.parent_budgets import stop_of_parents
+from boolab.runtime.engine.turn import BOUNDARY, GRACE, ORDINARY, Turn
+
+ONE_PER_MESSAGE: Final = "Only one tool may be called per message; this call was not executed."
+BLOCKED: Final = "This call repeats what was called before, and was not executed. Try another way."
+DENIED: Final = "The user did not allow this call; it was not executed."
+
+
+# --- At a boundary: continue? -----------------------------------------------------------------------------------------
+
+
+def at_boundary(turn: Turn) -> Stop | None:
+    """Decide at a boundary whether the turn continues.
+
+    Args:
+        turn: The turn, at a boundary.
+
+    Returns:
+        The stop; None to continue.
+    """
+    plan = turn.plan
+    if plan.abort is not None and plan.abort.fired:
+        return turn.interrupt()
+    if plan.has_boundary_work:
+        _prepare(turn)
+    stop = _stop_here(turn)
+    if stop is None and (turn.ladder.messages or plan.inbox is not None):
+        deliver(turn)
+    return stop
+
+
+def _prepare(turn: Turn) -> None:
+    """Watch the shadow rules; an input that resets the cap opens a turn, and is delivered even if that one stops."""
+    if turn.shadow.rules:
+        turn.shadow.evaluate(turn.ladder.counters, turn.record.note)
+    if turn.plan.policy.inputs.reset_cap and input_waits(turn):
+        if turn.history.steps:
+            turn.open_turn()
+        deliver(turn)
+
+
+def _stop_here(turn: Turn) -> Stop | None:
+    if turn.budget_parent is not None:
+        stop = stop_of_parents(turn)
+        if stop is not None:
+            return stop
+    # Rules have no negation: while no threshold in it is reached or unknown, the whole rule is false.
+    counters = turn.ladder.counters
+    for counter, threshold in turn.limits.thresholds:
+        value = counters[counter]
+        if value is None or value >= threshold:
+            stop = turn.plan.verdict(turn.limits, counters)
+            if stop is not None and turn.plan.policy.continues.by == "loop" and _may_continue(turn):
+                stop = _while_it_may_grow(turn, stop)
+            return None if stop is None or _passes(turn, stop) else stop
+    return None
+
+
+def _passes(turn: Turn, stop: Stop) -> bool:
+    """Whether the turn continues beyond a limit, because the loop grants one more request."""
+    if turn.plan.closes_beyond and turn.step.mode != GRACE:
+        if turn.grace is None:
+            turn.grace = stop
+            turn.record.note("grace", what=f"one more request after {stop.rule}")
+        return True
+    return False
+
+
+def _may_continue(turn: Turn) -> bool:
+    most = turn.plan.policy.continues.times if turn.plan.own else 0
+    return most is None or turn.times_continued < most
+
+
+def _while_it_may_grow(turn: Turn, stop: Stop) -> Stop | None:
+    """The stop at a boundary where the loop may let the cap grow; None if it does.
+
+    A cap that may grow stops nothing: so where another limit stops the turn all the same, the cap is not among the
+    reasons.
+    """
+    if "step_cap" not in (stop.reason, *stop.also_fired):
+        return stop
+    if stop.reason != "step_cap" and turn.plan.policy.continues.counters == "fresh":
+        return stop  # a limit that comes before the cap is true before its counter starts again
+    unless = turn.plan.policy.continues.unless
+    held = None if unless is None else unless(turn.ladder.counters)
+    if held is True:
+        return stop
+    return _extend(turn, None if held is False else unless)
+
+
+def _extend(turn: Turn, unless: StopRule | None = None) -> Stop | None:
+    """Let the cap grow; if a limit stops the turn all the same, its stop.
+
+    Raises:
+        UnknownCounter: if nothing else stops the turn and the rule `unless` cannot be decided.
+    """
+    fresh = turn.plan.policy.continues.counters == "fresh"
+    if fresh:
+        turn.open_turn()
+    limits, added = turn.plan.grown(turn.limits)
+    stop = turn.plan.verdict(limits, turn.ladder.counters)
+    if stop is not None:
+        return stop
+    if unless is not None:
+        unless.verdict(turn.ladder.counters)
+    turn.limits = limits
+    turn.times_continued += 1
+    steps = f"{added} more step{'' if added == 1 else 's'}"
+    if turn.plan.policy.continues.message:
+        more = "as long again" if fresh else f"for {steps}"
+        turn.add_message("extension", from_user(f"You may continue {more}."))
+    else:
+        turn.record.note("extension", what=f"the cap grew by {steps}")
+    return None
+
+
+def _others_hold(turn: Turn, stop: Stop) -> bool:
+    """Whether another rule than that of a stop is true at the boundary."""
+    rules = () if turn.limits.rule is None else turn.limits.rule.alternatives
+    return any(str(rule) != stop.rule and rule(turn.ladder.counters) for rule in rules)
+
+
+async def continue_after_ask(turn: Turn, stop: Stop) -> bool:
+    """Ask the user, where the policy does so, whether the turn continues beyond a limit.
+
+    Args:
+        turn: The turn, at a boundary.
+        stop: The stop that would follow.
+
+    Returns:
+        Whether it continues; if not, the turn has stopped.
+    """
+    if turn.step.state != BOUNDARY:
+        return False
+    if _asks_about(turn, stop) and turn.plan.options.ask is not None:
+        allowed = await _ask(turn, Question(stop.rule or stop.reason, stop.value or 0))
+        turn.record.note("ask", rule=stop.rule, value=stop.value, allowed=allowed)
+        if allowed and (_extend(turn) is None if stop.reason == "step_cap" else not _others_hold(turn, stop)):
+            deliver(turn)
+            return True
+    turn.step.move("limit")
+    return False
+
+
+def _asks_about(turn: Turn, stop: Stop) -> bool:
+    """Whether the policy asks the user about such a stop."""
+    if stop.reason == "step_cap" and turn.plan.policy.continues.by == "ask" and _may_continue(turn):
+        return True
+    return any(str(guard.rule) == stop.rule for guard in turn.plan.asking)
+
+
+async def _ask(turn: Turn, question: Question) -> bool:
+    """The user's answer; no if the options have no `ask`, or if it fails."""
+    ask = turn.plan.options.ask
+    if ask is None:
+        return False
+    try:
+        answer: object = ask(question)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except Exception as error:  # noqa: BLE001 - a failure is data
+        turn.record.note("fault", what=f"asking failed: {describe(error)}")
+        return False
+    if not isinstance(answer, bool):
+        turn.record.note("fault", what=f"asking failed: the answer was {answer!r}, not True or False")
+        return False
+    return answer
+
+
+def input_waits(turn: Turn) -> bool:
+    """Whether a message of the user waits that the policy delivers within a turn."""
+    return turn.plan.policy.inputs.queued != "kept" and bool(turn.plan.inbox)
+
+
+def deliver(turn: Turn) -> None:
+    """Put before the next step the messages of the policy, and then the user's that wait.
+
+    At a boundary at which a turn stops nothing is delivered: no request would contain it, and the user's messages wait.
+
+    Args:
+        turn: The turn, at a boundary.
+    """
+    messages, inbox = turn.ladder.messages, turn.plan.inbox
+    for kind, text in messages:
+        turn.add_message(kind, from_user(text))
+    messages.clear()
+    if inbox is None or not input_waits(turn):
+        return
+    late = turn.plan.policy.inputs.queued == "reminder" and turn.steps_completed > 0
+    for message in inbox.take():
+        if late:
+            turn.add_message("reminder", from_user(REMINDER.format(message.text)))
+        else:
+            turn.add_message("input", message)
+
+
+# --- At a response: which calls are executed? -------------------------------------------------------------------------
+
+
+class Verdict(NamedTuple):
+    """What becomes of a response.
+
+    Attributes:
+        places: The calls to execute, by their places; None for all.
+        stop: The stop that follows the step; None to continue.
+        drops: Whether the response is dropped whole: it has been paid for, and nothing of it counts.
+    """
+
+    places: Sequence[int] | None
+    stop: Stop | None = None
+    drops: bool = False
+
+
+EXECUTE_ALL: Final = Verdict(None)
+"""The verdict of policies that hold nothing back."""
+
+
+async def judge(turn: Turn, response: Response) -> Verdict:
+    """Decide which calls of a response are executed. Calls that are refused get their error results at once.
+
+    Args:
+        turn: The turn; `turn.step.results` has a slot for each call.
+        response: The response.
+
+    Returns:
+        The verdict.
+
+    Raises:
+        UnknownCounter: if a limit depends on a counter that is not known.
+    """
+    return _of_the_whole(turn, response) or await _of_the_calls(turn, response)
+
+
+def _of_the_whole(turn: Turn, response: Response) -> Verdict | None:
+    """What becomes of a response whatever its single calls are; None if that depends on them."""
+    plan, policy, calls, ladder = turn.plan, turn.plan.policy, response.tool_calls, turn.ladder
+    empty = not response.text or policy.finish.fatal_if == "no_calls"
+    if response.finish_reason in policy.finish.fatal_reasons and not calls and empty:
+        return _fails(turn, f"the response ended with {response.finish_reason}")
+    unknown = _unknown_tools(turn, calls) if policy.execution.unknown_tools != "reported" else ()
+    if unknown and policy.execution.unknown_tools == "fatal":
+        return _fails(turn, f"there is no tool {unknown[0]!r}")
+    if turn.limits.response_rule is not None:
+        stop = turn.limits.response_rule.verdict(projected(turn.ladder.counters, response))
+        if stop is not None:
+            return Verdict((), stop, drops=True)
+    counts = ladder.after(response) if plan.response_guards else {}
+    for guard in plan.response_guards:
+        count = counts[guard.watch.name]
+        level = guard.level(count)
+        if level is not None and level[1] == "stop":
+            return Verdict((), _guard_stop(turn, guard, level[0], count), drops=True)
+    if unknown or (policy.execution.calls == "exactly_one" and len(calls) > 1):
+        idle(turn)
+        return Verdict((), turn.grace if turn.step.mode != ORDINARY else None)
+    return None
+
+
+async def _of_the_calls(turn: Turn, response: Response) -> Verdict:
+    """Which of the calls are executed, refused or dropped."""
+    policy, calls, step = turn.plan.policy, response.tool_calls, turn.step
+    places = range(len(calls))
+    if turn.plan.text_only:
+        return EXECUTE_ALL  # and the finish guard drops them
+    if step.mode != ORDINARY:
+        grace = turn.grace is not None and "grace" in (policy.last_step.action, policy.finish.idle)
+        ending = {name for name in policy.finish.tools if grace and name not in turn.plan.pausing}
+        kept = [place for place in places if calls[place].name in ending]
+        _refuse(turn, calls, set(places) - set(kept), policy.last_step.refusal)
+        return Verdict(kept, turn.grace)
+    if policy.execution.calls == "one_per_message" and len(calls) > 1:
+        _refuse(turn, calls, places[1:], ONE_PER_MESSAGE)
+        places = places[:1]
+    budget = turn.limits.settings.get("tool_budget")
+    if policy.budgets.batch == "cut" and budget is not None:
+        used = turn.ladder.counters["tool_calls"] or 0
+        room = max(budget - used, 0)
+        if len(places) > room:
+            wanted = used + len(places)
+            stop = Stop("tool_budget", turn.steps_completed, f"tool_budget({budget}, cut)", budget, wanted)
+            if room == 0:
+                return Verdict((), stop, drops=True)
+            verdict = await _of_the_guards(turn, response, places[:room])
+            return verdict if verdict.stop else verdict._replace(stop=stop)
+    return await _of_the_guards(turn, response, places)
+
+
+async def _of_the_guards(turn: Turn, response: Response, places: Sequence[int]) -> Verdict:
+    """Evaluate the guards at calls for each call in turn, as if those before it had been executed."""
+    if not turn.plan.call_guards:
+        return Verdict(places)
+    executed: list[int] = []
+    calls = response.tool_calls
+    for place, levels in turn.ladder.at_calls(response, places):
+        call, refusal = calls[place], ""
+        for guard, reached in levels:
+            why, ends = await _act(turn, guard, reached, call)
+            refusal = refusal or why
+            if ends:
+                if refusal:
+                    _refuse(turn, calls, [place], refusal)
+                stop = _guard_stop(turn, guard, reached.threshold, reached.value)
+                return Verdict(executed, stop, drops=not executed and not refusal)
+        if refusal:
+            _refuse(turn, calls, [place], refusal)
+        else:
+            executed.append(place)
+    return Verdict(executed)
+
+
+async def _act(turn: Turn, guard: Guard, reached: Reached, call: ToolCall) -> tuple[str, bool]:
+    """What a guard does at a level: why the call is refused, or "", and whether the turn ends."""
+    action, rule = reached.action, str(guard.at(reached.threshold))
+    facts = {"rule": rule, "call_id": call.id, "tool": call.name, "value": reached.value}
+    if action == "stop":
+        turn.record.note("stop_before_call", **facts)
+        return "", True
+    if reached.nudges:
+        return "" if guard.nudge_executes else guard.nudge, False
+    if action == "block":
+        turn.record.note("block", **facts)
+    if action == "ask" or (action == "block" and guard.block_asks):
+        allowed = await _ask(turn, Question(rule, reached.value, call))
+        turn.record.note("ask", **facts, allowed=allowed)
+        if not allowed:
+            return BLOCKED if action == "block" else DENIED, guard.deny == "stop"
+    return BLOCKED if action == "block" else "", False
+
+
+def _guard_stop(turn: Turn, guard: Guard, threshold: int, count: int | None) -> Stop:
+    return Stop(guard.why, turn.steps_completed, str(guard.at(threshold)), threshold, count)
+
+
+def _fails(turn: Turn, why: str) -> Verdict:
+    turn.record.error = f"ModelError: {why}"
+    return Verdict((), turn.end("error"), drops=True)
+
+
+def _refuse(turn: Turn, calls: Sequence[ToolCall], places: Sequence[int] | set[int], why: str) -> None:
+    for place in places:
+        turn.step.results[place] = ToolResult(calls[place].id, why, is_error=True, duration_ms=0)
+
+
+def _unknown_tools(turn: Turn, calls: Sequence[ToolCall]) -> list[str]:
+    """The names among calls that stand for no tool, and to which the model brings no results of its own."""
+    model, tools = turn.plan.model, turn.plan.tools
+    knows = getattr(model, "has_result_of", None) or getattr(model, "replies_to", None) or (lambda _name: False)
+    return [call.name for call in calls if call.name not in tools and not knows(call.name)]
+
+
+# --- After a response: final? -----------------------------------------------------------------------------------------
+
+
+def is_final(turn: Turn, response: Response) -> bool:
+    """Whether a response ends the turn, by the policy's finish guard.
+
+    Args:
+        turn: The turn.
+        response: The response.
+    """
+    plan = turn.plan
+    if turn.step.mode != ORDINARY:
+        return plan.policy.last_step.text_finishes and not response.tool_calls
+    if plan.ends_plainly:
+        return not response.tool_calls
+    return plan.text_only or ends_turn(plan.policy, response, input_waits=input_waits(turn))
+
+
+def idle(turn: Turn) -> None:
+    """Do what the policy does after a response that called nothing and did not end the turn.
+
+    Args:
+        turn: The turn.
+    """
+    policy = turn.plan.policy
+    if turn.grace is not None or input_waits(turn):
+        return
+    if policy.finish.idle == "prompt":
+        turn.ladder.messages.append(("continuation", policy.finish.idle_prompt))
+    elif policy.finish.idle == "grace":
+        turn.grace = Stop("error_streak", turn.steps_completed + 1, "no call of a finishing tool")
+        turn.record.note("grace", what="one more request after a response without a call")
+
+
+def ends_batch(turn: Turn, call: ToolCall, result: ToolResult | None) -> bool:
+    """Whether the calls after this one are not executed: the run failed with it, or it ended the turn.
+
+    Args:
+        turn: The turn.
+        call: A call that was executed.
+        result: What it gave.
+    """
+    policy = turn.plan.policy
+    return bool(turn.execution.failures) or (policy.finish.batch == "until" and finishes(policy, call, result))

@@ -1,0 +1,87 @@
+"""What a policy adds to requests, and the rules that are watched and stop nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.core.context import Context
+from boolab.core.types import Message
+from boolab.harnesses.policy import Policy
+from boolab.limits.counters import Progress
+from boolab.limits.stop import StopRule
+from boolab.runtime.engine.history import from_user
+from boolab.runtime.models.base import Note
+
+REMINDER: Final = (
+    "<system-reminder>\nMeanwhile the user wrote:\n{}\nTake it into account, and continue.\n</system-reminder>"
+)
+
+
+class ShadowWatch:
+    """Rules that are watched and stop nothing.
+
+    Args:
+        rules: The rules.
+
+    Attributes:
+        rules: The rules.
+        noted: The names of those that are on record as true.
+        true: The names of those that were true at the latest boundary.
+    """
+
+    __slots__ = ("_state", "_thresholds", "noted", "rules", "true")
+
+    def __init__(self, rules: Sequence[StopRule]) -> None:
+        self.rules = rules
+        self.true: tuple[str, ...] = ()
+        watched = (leaf for rule in rules for leaf in rule.leaves())
+        self._thresholds = tuple((place, leaf.counter, leaf.threshold) for place, leaf in enumerate(watched))
+        self._state: list[int] = []
+        self.noted: set[str] = set()
+
+    def evaluate(self, counters: Progress, note: Note) -> None:
+        """Evaluate the rules at a boundary. The first time that one is true is noted.
+
+        Args:
+            counters: The counters there.
+            note: Puts an event on record.
+        """
+        # A rule depends on nothing but which of its thresholds are reached or unknown (~): mostly the same as before.
+        state = [
+            ~place if value is None else place
+            for place, counter, threshold in self._thresholds
+            if (value := counters[counter]) is None or value >= threshold
+        ]
+        if state == self._state:
+            return
+        self._state = state
+        true = [rule for rule in self.rules if rule(counters)]
+        self.true = tuple(map(str, true))
+        for rule in true:
+            label = str(rule)
+            if label not in self.noted:
+                self.noted.add(label)
+                leaf = rule.decisive(counters)
+                note("shadow", rule=label, reason=leaf.reason, value=counters[leaf.counter])
+
+
+def last_words(
+    policy: Policy, messages: Sequence[Message], *, completed: int, cap: int | None, last: bool
+) -> Sequence[Message]:
+    """The messages of a request, with what the policy adds: how many turns are left, and that the step is the last.
+
+    Args:
+        policy: The policy.
+        messages: What would be sent.
+        completed: How many steps of the turn are complete.
+        cap: The cap on steps.
+        last: Whether the step is the last.
+    """
+    tail = []
+    if policy.last_step.reminder == "turns_left" and cap is not None:
+        left = cap - completed
+        tail.append(from_user(f"{left} of {cap} turns {'is' if left == 1 else 'are'} left, this one included."))
+    if last:
+        tail.append(from_user(policy.last_step.prompt))
+    return Context((), messages, 0, tail) if tail else messages

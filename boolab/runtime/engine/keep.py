@@ -1,0 +1,131 @@
+"""Keeping the world of a run: one snapshot before its first step, and one after each step with results.
+
+A snapshot blocks, so it runs in a thread. It takes real time, also under a virtual clock, which does not advance
+meanwhile; under a real clock it belongs to no step. A snapshot that fails is a fault on record, and the run continues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from boolab.core.types import Run
+from boolab.errors import SettingError, WorldError, describe
+from boolab.runtime.worlds.protocol import World
+
+if TYPE_CHECKING:
+    from boolab.runtime.engine.turn import Turn
+
+T = TypeVar("T")
+
+
+async def open_world(turn: Turn) -> None:
+    """Begin to keep the world of a turn, if it has one, and keep it as it is before the next step.
+
+    Args:
+        turn: The turn.
+
+    Raises:
+        WorldError: if it cannot be kept at all.
+    """
+    world = turn.plan.options.world
+    if world is None:
+        return
+    before = next(
+        (e.payload for e in reversed(turn.record.events) if e.kind == "world" and "fault" not in e.payload), None
+    )
+
+    def opened() -> None:
+        turn.keeper = world.keep(turn.record.run_id, before)
+
+    await _in_thread(opened)
+    await keep(turn)
+
+
+async def keep(turn: Turn) -> None:
+    """Keep the world as it is now, and put that on record.
+
+    Args:
+        turn: The turn, at a boundary, with a keeper.
+
+    Raises:
+        asyncio.CancelledError: if the task was cancelled meanwhile; then nothing is on record of this boundary.
+    """
+    keeper = turn.keeper
+    assert keeper is not None  # noqa: S101 - the caller has looked
+    try:
+        facts = await _in_thread(keeper.snapshot, keeper.cancel)
+    except Exception as error:  # noqa: BLE001 - a failure is data
+        why = str(error) if isinstance(error, WorldError) else describe(error)
+        turn.record.note("fault", what=f"the files after step {len(turn.history.steps)} were not kept: {why}")
+        facts = {"fault": why}
+    turn.record.note("world", **facts)
+    turn.boundary_ms = turn.now()
+
+
+def kept_after(run: Run, at: int) -> Mapping[str, Any]:
+    """What the record of a run holds of its world after a step.
+
+    Args:
+        run: The run.
+        at: The number of the step; 0 for the beginning.
+
+    Raises:
+        SettingError: if the world was not kept there, and why.
+    """
+    kept = [event.payload for event in run.events if event.kind == "world"]
+    if not kept:
+        msg = (
+            "the run was recorded without a world, so its files are not known: run it again with "
+            "world=bl.GitWorld(root), or put the files in place yourself and branch without world="
+        )
+        raise SettingError(msg)
+    last_change = max((step.index for step in run.steps[:at] if any(step.results)), default=0)
+    found = [facts for facts in kept if last_change <= facts["after_step"] <= at]
+    fault = found[-1].get("fault") if found else "the run was cancelled before, or that step ran without a world"
+    if fault:
+        where = ", ".join(str(facts["after_step"]) for facts in kept if "fault" not in facts) or "no step"
+        msg = f"the files after step {last_change} were not kept: {fault}. They were kept after: {where}"
+        raise SettingError(msg)
+    return found[-1]
+
+
+async def restored(world: World, kept: Mapping[str, Any], folder: Path | None = None) -> World:
+    """A world of its own in a state that was kept.
+
+    Args:
+        world: The world.
+        kept: What a record holds of the state.
+        folder: An empty folder that becomes its root; by default a new one.
+
+    Raises:
+        WorldError: if it cannot be restored.
+        asyncio.CancelledError: if the task was cancelled; nothing is left behind then.
+    """
+    made: list[World] = []
+    try:
+        await _in_thread(lambda: made.append(world.restored(kept, folder)))
+    except asyncio.CancelledError:
+        for one in made:
+            one.discard()
+        raise
+    return made[0]
+
+
+async def _in_thread(function: Callable[[], T], cancel: Callable[[], None] | None = None) -> T:
+    """What a function that blocks returns. If the task is cancelled, the function still ends before that is raised."""
+    work = asyncio.ensure_future(asyncio.to_thread(function))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if cancel is not None:
+            cancel()
+        while not work.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
+        if not work.cancelled():
+            work.exception()  # it is of no interest now
+        raise

@@ -1,0 +1,197 @@
+"""Turns that continue an earlier run: paused, stopped by its cap, branched off, or cut short.
+
+The steps on record are replayed by the same functions that the live loop uses, so that the turn stands where it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from boolab.core.compactions import compactions_of
+from boolab.core.types import Event, Message, Run, Step, Stop, Text, Usage
+from boolab.harnesses.finish import is_done
+from boolab.runtime.engine.decide import idle, is_final
+from boolab.runtime.engine.plan import TurnPlan
+from boolab.runtime.engine.record import close
+from boolab.runtime.engine.summaries import wrap_up
+from boolab.runtime.engine.turn import ORDINARY, Turn
+
+_CONTINUES: Final = ("continued", "extension")
+"""The kinds of event by which a turn continues after its cap."""
+
+
+def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
+    """A turn that stands where a run ended.
+
+    Args:
+        plan: What holds from now on.
+        run: A paused run with its last results answered, one that a cap stopped, or the first steps of one.
+        answer: The user's message to a run that a cap stopped, or at a branch.
+
+    Returns:
+        The turn, at a boundary.
+    """
+    turn = Turn(plan, run.prompt, run_id=run.run_id, start_ms=run.duration_ms or 0)
+    record, history, ladder = turn.record, turn.history, turn.ladder
+    record.parent_run_id, record.task = run.parent_run_id, run.task
+    record.started_at = run.started_at
+    record.events = list(run.events)
+    record.earlier_subagents = tuple(replace(child, parent_run_id=run.run_id) for child in run.subagents)
+    record.earlier_wrap_ups = (*run.earlier_wrap_ups, *(() if run.wrap_up is None else (run.wrap_up,)))
+    turn.shadow.noted.update(event.payload["rule"] for event in run.events if event.kind == "shadow")
+    history.compactions += run.compactions
+    history.inputs += run.inputs
+    history.next_message += len(run.inputs)
+    charges = [event for event in run.events if "charged" in event.payload]
+    last_counts = not _ended_beyond_the_cap(plan, run)
+    growths = [event.payload["after_step"] for event in run.events if event.kind in _CONTINUES]
+    turn.times_continued = len(growths)
+    compacted = compactions_of(run)
+    growths = growths[: plan.policy.continues.times if plan.own else 0]
+    for recorded in run.steps:
+        step = recorded if last_counts or recorded is not run.steps[-1] else recorded._replace(counted=False)
+        history.add(step)
+        while growths and growths[0] < step.index:
+            growths.pop(0)
+            turn.limits, _ = plan.grown(turn.limits)
+        ladder.compacted_before(step, compacted)
+        if not step.counted:
+            continue
+        ladder.enter(step)
+        ladder.messages.clear()
+        ladder.replay_calls(step.response, _evaluated(turn, step))
+        unanswered = answer is None and recorded is run.steps[-1] and not any(step.results) and not step.broke_off
+        if unanswered and not ended_with(turn, step):
+            idle(turn)
+        ladder.apply(step)
+        for event in charges:
+            if event.payload["after_step"] == step.index:
+                ladder.counters.charge(*_spent(event.payload["charged"]))
+    for _ in growths:
+        turn.limits, _ = plan.grown(turn.limits)
+    _send_what_was_sent(turn)
+    if answer is not None and run.stop.reason == "step_cap":
+        _continue(turn, run, answer)
+    elif answer is not None:
+        _answer(turn, answer)
+    ladder.compacted((compacted or {}).get(len(run.steps) + 1, 0))
+    return turn
+
+
+def ended_with(turn: Turn, step: Step) -> bool:
+    """Whether a step on record ends a turn, by the policy's finish guard or as the last one that was granted.
+
+    Args:
+        turn: The turn, at a boundary.
+        step: The step.
+    """
+    if step.broke_off:
+        return False
+    was_last = any(e.kind == "grace" and e.payload["after_step"] == step.index - 1 for e in turn.record.events)
+    plan = turn.plan
+    done = plan.ends_by_calls and is_done(plan.policy, step.response.tool_calls, step.results)
+    return was_last or done or is_final(turn, step.response)
+
+
+def times_continued(events: Sequence[Event]) -> int:
+    """How often a run continued after its cap: by the user's answer, or by the loop itself.
+
+    Args:
+        events: The events of the run.
+    """
+    return sum(event.kind in _CONTINUES for event in events)
+
+
+async def cut_short(plan: TurnPlan, run: Run, n_steps: int, stop: Stop) -> Run:
+    """The record of a run as it would be, had another limit stopped it after its first steps.
+
+    Args:
+        plan: What holds for the record.
+        run: The run.
+        n_steps: How many of its steps are kept.
+        stop: The stop that follows them.
+
+    Returns:
+        The record, with the summary and the sentinel that the policy has there.
+    """
+    steps = run.steps[:n_steps]
+    now = 0 if not steps else (steps[-1].start_ms or 0) + (steps[-1].duration_ms or 0)
+    turn = Turn(plan, run.prompt, start_ms=now)
+    turn.history.steps.extend(steps)
+    # Those of the base's own summary, which came after its last step, have no number of a step.
+    turn.record.events = [e for e in run.events if e.payload.get("step_number", n_steps + 1) <= n_steps]
+    turn.record.started_at = run.started_at
+    turn.step.move("limit")
+    cancelled = await wrap_up(turn, stop)
+    if cancelled is not None:
+        raise cancelled
+    return close(turn, stop)
+
+
+def _evaluated(turn: Turn, step: Step) -> Sequence[int]:
+    """The places of the calls of a step for which the live loop evaluated the guards at calls.
+
+    It does so for none in a closing step, for those that were executed or refused, and only for the first one where a
+    message may hold only one.
+    """
+    mode, _ = turn.next_mode() if turn.plan.rewrites_requests else (ORDINARY, False)
+    if mode != ORDINARY:
+        return ()
+    places = [place for place, result in enumerate(step.results) if result is not None]
+    return places[:1] if turn.plan.policy.execution.calls == "one_per_message" else places
+
+
+def _ended_beyond_the_cap(plan: TurnPlan, run: Run) -> bool:
+    """Whether the last step came after the cap had stopped the run: in a grace step, or as a dropped response."""
+    if run.stop.reason != "step_cap" or not run.steps:
+        return False
+    if any(event.kind == "grace" and event.payload["after_step"] + 1 == len(run.steps) for event in run.events):
+        return True
+    drops = plan.policy.cap.check == "response" or plan.policy.cap.counts in ("tool_steps", "supersteps")
+    return drops and not any(run.steps[-1].results)
+
+
+def _spent(charged: Mapping[str, Any]) -> tuple[Usage, int]:
+    """What a subagent spent for its caller, from the event at its end."""
+    usage = Usage(charged["input_tokens"], charged["output_tokens"], cost=charged["cost"])
+    return usage, charged["tool_calls"]
+
+
+def _send_what_was_sent(turn: Turn) -> None:
+    """Send the latest summary in place of what it sums up, as the run did."""
+    history = turn.history
+    worked = [compacted for compacted in history.compactions if not compacted.fault]
+    if worked:
+        history.send_summary(worked[-1])
+    if len(worked) < len(history.compactions):
+        last = history.compactions[-1]
+        number = history.steps[last.before - 1].turn if last.before <= len(history.steps) else turn.ladder.turn
+        if last.fault and number == turn.ladder.turn:
+            turn.context_limit = None
+
+
+def _continue(turn: Turn, run: Run, answer: Message) -> None:
+    """Go on after the cap. What stood at the end of the run stays where it was, before the user's answer."""
+    if turn.plan.policy.continues.counters == "fresh":
+        turn.open_turn()
+        turn.ladder.messages.clear()
+    turn.limits, _ = turn.plan.grown(turn.limits)
+    if run.wrap_up is not None:
+        turn.history.put(Message("assistant", (Text(run.wrap_up.text),)))
+    if run.sentinel is not None:
+        turn.history.put(Message("sentinel", (run.sentinel,)))
+    turn.times_continued += 1
+    turn.add_message("continued", answer)
+
+
+def _answer(turn: Turn, message: Message) -> None:
+    """Deliver the user's message at the boundary. After a final answer a new turn begins."""
+    steps = turn.history.steps
+    ended = bool(steps) and ended_with(turn, steps[-1])
+    if ended:
+        turn.ladder.messages.clear()
+    if ended or (steps and turn.plan.policy.inputs.reset_cap):
+        turn.open_turn()
+    turn.ladder.messages.append(("input", message.text))

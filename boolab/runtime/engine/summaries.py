@@ -1,0 +1,191 @@
+"""The requests outside the loop's steps: the summary after a limit, and the compaction of a long history.
+
+Neither ever changes why a turn stops; a failure is noted, and the turn continues without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from boolab.core.context import Context
+from boolab.core.surrogates import whole_response, whole_text
+from boolab.core.types import Compacted, Message, Response, Stop, Text, WrapUp
+from boolab.errors import INTERRUPTS, ModelError, describe
+from boolab.harnesses.compaction import Summariser
+from boolab.runtime.engine.seeds import request_seed
+from boolab.runtime.engine.turn import Turn
+from boolab.runtime.models.base import Request, partial_of, validate_response
+
+SENTINELS: Final = {
+    "step_cap": ("cap_hit", "Step limit reached"),
+    "tool_budget": ("cap_hit", "Tool budget exhausted"),
+    "token_budget": ("cap_hit", "Token budget exhausted"),
+    "cost_budget": ("cap_hit", "Cost budget exhausted"),
+    "time_budget": ("cap_hit", "Time budget exhausted"),
+    "doom_loop": ("doom_loop", "Doom loop detected"),
+    "stuck": ("doom_loop", "Repetition detected"),
+    "error_streak": ("error_streak", "Too many errors in a row"),
+}
+"""For each stop reason that is a limit: the kind of its sentinel, and the first words of its text."""
+
+SUMMARY_PROMPT: Final = (
+    "You have been stopped by a limit and can call no more tools. Summarise what was done, what was found and what "
+    "is left to do."
+)
+
+
+async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
+    """What a policy does after a limit stopped the run: a summary, and a visible sentinel.
+
+    Args:
+        turn: The turn.
+        stop: Why it stopped; only a limit is followed by anything.
+
+    Returns:
+        A cancellation of the task meanwhile that did not come from the turn's own `Abort`, if there was one.
+    """
+    if stop.reason not in SENTINELS:
+        return None
+    kind, words = SENTINELS[stop.reason]
+    where = f"{words}: {stop.rule} at step {stop.step}."
+    static = f"{where} {turn.plan.policy.wrap_up.static_summary}".rstrip()
+    cancelled = None
+    if turn.plan.policy.wrap_up.summary != "none":
+        response, fault, broken = None, "", False
+        if turn.plan.policy.wrap_up.summary == "model" and getattr(turn.plan.model, "summarises", True):
+            try:
+                response = await _ask(turn, "summary", turn.history.sent, SUMMARY_PROMPT)
+                fault = _summary_fault(response)
+            except asyncio.CancelledError as interruption:
+                response, fault, broken = partial_of(interruption), "aborted", True
+                cancelled = None if not task_is_cancelled() or consume_own_cancel(turn) else interruption
+            except (*INTERRUPTS, GeneratorExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - a failure is data
+                response, fault, broken = partial_of(error), describe(error), True
+        turn.record.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)
+        if fault:
+            turn.record.note("fault", code="summary", what=f"the summary failed: {fault}")
+    last = turn.history.steps[-1] if turn.history.steps else None
+    in_text = last is not None and not last.broke_off and last.response.text and not last.response.tool_calls
+    status = turn.plan.policy.wrap_up.limit_status == "without_text" and not in_text
+    if status and turn.record.wrap_up is None and (last is None or not last.response.text):
+        turn.record.wrap_up = WrapUp(static)
+    if turn.plan.policy.wrap_up.sentinel or status:
+        turn.record.write_sentinel(kind, where)
+    return cancelled
+
+
+async def compact(turn: Turn) -> None:
+    """Summarise what came first, and send the summary in its place from now on.
+
+    A step's calls and results stay together: whole steps are summarised, or kept. If the summary fails, the history is
+    sent as it is, and not tried again in this turn. An earlier summary is part of what a later one sums up.
+
+    Args:
+        turn: A turn at a boundary. Nothing happens unless its next request would be too long.
+
+    Raises:
+        asyncio.CancelledError: if the task was cancelled meanwhile; what was requested is on record.
+    """
+    compaction, limit = turn.plan.compaction, turn.context_limit
+    if compaction is None or limit is None:
+        return
+    tokens, number = turn.history.tokens(), len(turn.history.steps) + 1
+    kept_from = number - compaction.keep_steps
+    if tokens <= limit or kept_from <= turn.history.summed_up_to:
+        return
+    old = turn.history.up_to(kept_from)
+    start, asks = turn.now(), compaction.by == "model" and getattr(turn.plan.model, "compacts", True)
+    response, text, fault, failure = None, "", "", None
+    try:
+        if compaction.by != "model":
+            text, fault = await _by_function(compaction.by, old)
+        elif asks:
+            response = await _ask(turn, "compaction", old, compaction.prompt)
+            text, fault = response.text, _summary_fault(response)
+        else:
+            fault = "the model has no summary"
+    except (*INTERRUPTS, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a failure is data
+        response, fault, failure = partial_of(error), describe(error), error
+        if task_is_cancelled() or turn.is_aborted:
+            fault = "aborted"
+    broken = asks and failure is not None
+    took = turn.now() - start
+    _record_compaction(turn, Compacted(number, kept_from, "" if fault else text, tokens, response, fault, broken, took))
+    if turn.is_aborted or (failure is not None and task_is_cancelled()):
+        raise failure or asyncio.CancelledError
+
+
+def _record_compaction(turn: Turn, compacted: Compacted) -> None:
+    """Put a compaction on record, and from now on send its summary in place of what it sums up."""
+    turn.history.compactions.append(compacted)
+    turn.boundary_ms = turn.now()
+    if turn.ladder.turn > 1 and not turn.steps_completed:
+        turn.ladder.opened_ms = turn.boundary_ms  # a later turn begins with its first step, in every record
+    if compacted.fault:
+        turn.context_limit = None
+        if compacted.fault != "aborted":
+            turn.record.note("fault", code="compaction", what=f"the compaction failed: {compacted.fault}")
+        return
+    facts = {"kept_from": compacted.kept_from, "tokens": compacted.tokens, "what": compacted.summary}
+    turn.record.note("compaction", **facts)
+    turn.history.send_summary(compacted)
+    turn.ladder.compacted()
+
+
+async def _by_function(summarise: Summariser, messages: Sequence[Message]) -> tuple[str, str]:
+    """The summary of a function, and what is wrong with it."""
+    text: object = summarise(messages)
+    if inspect.isawaitable(text):
+        text = await text
+    if isinstance(text, str) and text:
+        return whole_text(text), ""
+    return "", f"the function gave {text!r}, not a text"
+
+
+async def _ask(
+    turn: Turn, purpose: Literal["summary", "compaction"], messages: Sequence[Message], question: str
+) -> Response:
+    """One request without tools, outside the cap."""
+    index, seed = len(turn.history.steps), turn.plan.options.seed
+    request = Request(
+        index,
+        Context((), messages, 0, (Message("user", (Text(question),)),)),
+        (),
+        turn.clock,
+        purpose,
+        turn.plan.agent.temperature,
+        request_seed(seed, purpose, index),
+        note=turn.record.note,
+        run_id=turn.record.run_id,
+        run_seed=seed,
+    )
+    response = await turn.plan.model.respond(request)
+    fault = validate_response(response)
+    if fault:
+        msg = f"the {purpose} is malformed: {fault}"
+        raise ModelError(msg)
+    return whole_response(response)
+
+
+def _summary_fault(response: Response) -> str:
+    if response.tool_calls:
+        return "the model called tools"
+    return "" if response.text else "the model returned no text"
+
+
+def task_is_cancelled() -> bool:
+    """Whether the task has been cancelled at all: a model or a tool may raise CancelledError by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def consume_own_cancel(turn: Turn) -> bool:
+    """Whether a cancellation came from the turn's own `Abort`, and from nothing else."""
+    return turn.plan.abort is not None and turn.plan.abort.absorb()

@@ -1,0 +1,507 @@
+"""One turn: how each of its steps begins, how it ends, and what follows from that.
+
+Theory of operation. A turn is always in one of six states. At a BOUNDARY no step is open. ASKED: a request is out.
+ANSWERED: a response was accepted. EXECUTING: its calls are executed. STOPPED: the reason to stop has a name. CLOSED:
+the record is made. `TABLE` holds every transition: for a state and an event, the next state, whether the step counts,
+which stop follows, and what calls without a result get. `Turn.end_step` and all other transitions look it up; a pair
+that is not there is a KeyError.
+
+Rules of this module:
+
+- A step counts by its row and its mode, and nowhere else is that decided.
+- A counted step is put on record and then applied (`LadderState.apply`). The live loop knows no other counting.
+- Everything that belongs to one run is in its `Turn`: no counter can survive a retry, leak between concurrent runs, or
+  reach a tool that itself runs an agent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from boolab.core.clock import VirtualClock, WallClock
+from boolab.core.events import start_event, step_events
+from boolab.core.surrogates import whole_response
+from boolab.core.text import flat
+from boolab.core.types import Event, Message, Response, Run, Step, Stop, StopReason, ToolResult, Usage
+from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
+from boolab.limits.counters import Progress
+from boolab.limits.ladder import LadderState
+from boolab.runtime.engine.history import TurnHistory
+from boolab.runtime.engine.interventions import ShadowWatch, last_words
+from boolab.runtime.engine.log import log, log_dropped, log_step_start
+from boolab.runtime.engine.plan import TurnPlan
+from boolab.runtime.engine.record import Record
+from boolab.runtime.engine.seeds import request_seed
+from boolab.runtime.models.base import Emit, Request, partial_of, validate_response
+from boolab.runtime.tools.tool import Execution, ToolSpec
+from boolab.runtime.worlds.protocol import Keeper
+
+BOUNDARY: Final = "boundary"
+ASKED: Final = "asked"
+ANSWERED: Final = "answered"
+EXECUTING: Final = "executing"
+STOPPED: Final = "stopped"
+CLOSED: Final = "closed"
+
+ORDINARY: Final = "ordinary"
+CLOSING: Final = "closing"
+"""The last step under the cap, where the policy has its request differ."""
+GRACE: Final = "grace"
+"""The one step beyond a limit, or after a response that called nothing."""
+
+
+class Row(NamedTuple):
+    """One transition of `TABLE`.
+
+    Attributes:
+        next: The next state.
+        counts: The modes in which the step counts.
+        stop: The stop that follows: a reason; `pending`, the limit that a verdict named; or `limit`, which is the limit
+            before a grace turn, else the limit that a closing step has reached, else `error`.
+        unanswered: The result of calls that have none; "" drops them.
+    """
+
+    next: str
+    counts: tuple[str, ...] = ()
+    stop: str = ""
+    unanswered: str = ""
+
+
+COUNTED: Final = (ORDINARY, CLOSING)
+TABLE: Final[dict[str, dict[str, Row]]] = {
+    BOUNDARY: {
+        "go": Row(ASKED),
+        "limit": Row(STOPPED, stop="pending"),
+        "failed": Row(STOPPED, stop="error"),
+        "aborted": Row(STOPPED, stop="aborted"),
+    },
+    ASKED: {
+        "response": Row(ANSWERED),
+        "retry": Row(BOUNDARY, counts=(ORDINARY,)),
+        "failed": Row(STOPPED, counts=(CLOSING,), stop="limit"),
+        "aborted": Row(STOPPED, stop="aborted"),
+    },
+    ANSWERED: {
+        "dropped": Row(STOPPED, stop="pending"),
+        "final": Row(STOPPED, stop="finished"),
+        "execute": Row(EXECUTING),
+        "failed": Row(STOPPED, counts=(CLOSING,), stop="limit"),
+        "aborted": Row(STOPPED, stop="aborted", unanswered="aborted"),
+    },
+    EXECUTING: {
+        "tool_failed": Row(STOPPED, stop="error"),
+        "paused": Row(STOPPED, counts=COUNTED, stop="paused"),
+        "synthesis_done": Row(STOPPED, counts=COUNTED, stop="synthesis"),
+        "finished": Row(STOPPED, counts=COUNTED, stop="finished"),
+        "limit": Row(STOPPED, counts=COUNTED, stop="pending"),
+        "continue": Row(BOUNDARY, counts=COUNTED),
+        "failed": Row(STOPPED, counts=(CLOSING,), stop="limit", unanswered="aborted"),
+        "aborted": Row(STOPPED, stop="aborted", unanswered="aborted"),
+    },
+    STOPPED: {
+        "closed": Row(CLOSED),
+        "aborted": Row(STOPPED, stop="aborted"),
+    },
+}
+"""For each state and event, what follows. Who raises an event, and when, is in `boolab.runtime.engine.loop` and `decide`."""
+
+GO: Final = TABLE[BOUNDARY]["go"].next
+RESPONSE: Final = TABLE[ASKED]["response"].next
+EXECUTE: Final = TABLE[ANSWERED]["execute"].next
+
+FATAL: Final[dict[str, Literal["none", "unexpected", "all"]]] = {
+    "reported": "none",
+    "unexpected_fatal": "unexpected",
+    "fatal": "all",
+}
+
+
+class StepState:
+    """The step that is under way.
+
+    Attributes:
+        state: Where the turn stands: one of the states of `TABLE`.
+        mode: The kind of its request: ordinary, closing or grace. It stays until the next request.
+        response: The response, once it was accepted.
+        results: One slot for each call of the response.
+        partial: What has arrived of a response that is not complete.
+        answered_ms: When the response was accepted.
+    """
+
+    __slots__ = ("answered_ms", "mode", "partial", "response", "results", "state")
+
+    def __init__(self, now_ms: int) -> None:
+        self.state = BOUNDARY
+        self.mode = ORDINARY
+        self.response: Response | None = None
+        self.results: list[ToolResult | None] = []
+        self.partial: dict[str, list[str]] = {}
+        self.answered_ms = now_ms
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a step is under way."""
+        return self.state in (ASKED, ANSWERED, EXECUTING)
+
+    def move(self, event: str) -> Row:
+        """Make a transition.
+
+        Args:
+            event: What happened.
+
+        Returns:
+            The row of `TABLE`.
+
+        Raises:
+            KeyError: if that cannot happen in this state.
+        """
+        row = TABLE[self.state][event]
+        self.state = row.next
+        return row
+
+
+class Turn:
+    """The state of one turn.
+
+    Args:
+        plan: What holds for it.
+        prompt: The messages before the first step.
+        run_id: The id of the run; by default the one in the options, or a new one.
+        start_ms: What the clock shows at the start: more than 0 where an earlier run is taken further.
+        parent: The turn whose tool starts this one.
+        charged: Whether the parent's budgets pay for it too.
+
+    Attributes:
+        limits: The limits in force.
+        step: The step under way.
+        ladder: The counters, and the levels of the guards.
+        history: The steps, and what is sent of them.
+        keeper: What keeps the world of the run, while it runs.
+        record: Everything else that is recorded.
+        shadow: The rules that are only watched.
+        grace: The stop that follows the one further request that was granted; None if none was.
+        times_continued: How often it continued after its cap.
+        boundary_ms: The time of the latest boundary.
+        context_limit: The size of a request, in tokens, at which the history is summarised.
+        ahead_ms: How much later the clock stood when the turn began than the turn's own time.
+        budget_parent: The turn whose budgets pay for this one as well.
+        passed_on: What was charged to it.
+        run: The record, once it is made.
+    """
+
+    __slots__ = (
+        "_chatty", "ahead_ms", "boundary_ms", "budget_parent", "clock", "context_limit", "depth", "execution", "grace",
+        "history", "keeper", "ladder", "limits", "now", "parent", "passed_on", "plan", "record", "run", "shadow",
+        "step", "times_continued",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        plan: TurnPlan,
+        prompt: tuple[Message, ...],
+        *,
+        run_id: str | None = None,
+        start_ms: int = 0,
+        parent: Turn | None = None,
+        charged: bool = False,
+    ) -> None:
+        options, model = plan.options, plan.model
+        self.plan = plan
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.budget_parent = parent if charged else None
+        self.passed_on = Progress() if charged else None
+        clock = options.clock
+        if clock is None:
+            clock = VirtualClock(start_ms) if getattr(model, "virtual", False) else WallClock(start_ms)
+        ahead = clock.now() - start_ms
+        self.clock, self.ahead_ms = clock, ahead
+        self.now: Callable[[], int] = (lambda: clock.now() - ahead) if ahead else clock.now
+        self.limits = plan.limits
+        self.ladder = LadderState(plan.detectors, plan.call_guards, plan.boundary_guards)
+        self.history = TurnHistory(prompt)
+        self.boundary_ms = self.now()
+        self.step = StepState(self.boundary_ms)
+        self.record: Record = Record(
+            run_id or options.run_id or uuid.uuid4().hex,
+            None if parent is None else parent.record.run_id,
+            None if clock.virtual else datetime.now(UTC),
+            options.on_event,
+            self.now,
+            self.history,
+            self.step,
+        )
+        self.shadow = ShadowWatch(plan.shadow)
+        self.grace: Stop | None = None
+        self.times_continued = 0
+        self.set_context_limit()
+        fatal = FATAL[plan.policy.execution.tool_failures]
+        reply = getattr(model, "reply", None)
+        root = None if options.folder is None else Path(options.folder)
+        run_id, messages = self.record.run_id, self.history.messages
+        self.execution = Execution(plan.tools, run_id, clock, messages, reply, self, fatal, [], root)
+        self.keeper: Keeper | None = None
+        self._chatty = log.isEnabledFor(logging.INFO)
+        self.run: Run | None = None
+
+    def set_context_limit(self) -> None:
+        """Let the history be summarised again, if it was given up."""
+        compaction = self.plan.compaction
+        self.context_limit = None if compaction is None else compaction.limit(self.plan.context_window)
+
+    def open_turn(self) -> None:
+        """Count from zero from this boundary on."""
+        self.ladder.open_turn(self.ladder.turn + 1, self.boundary_ms)
+        self.set_context_limit()
+
+    @property
+    def steps_completed(self) -> int:
+        """How many steps of the turn have counted: the number of the boundary."""
+        return self.ladder.counters["steps"] or 0
+
+    def begin_step(self) -> tuple[Request, Emit | None]:
+        """Announce the next step and make its request.
+
+        Returns:
+            The request, and what takes the deltas of the response; None where nothing reads them.
+        """
+        step, history, record, plan = self.step, self.history, self.record, self.plan
+        step.state = GO
+        step.response = None
+        step.results = []
+        step.partial = {}
+        index = len(history.steps)
+        if self._chatty:
+            log_step_start(self)
+        if record.on_event is not None:
+            record.emit(start_event(history.next_message, index + 1, self.boundary_ms))
+        messages, tools, choice = history.sent, plan.offered, "auto"
+        if plan.rewrites_requests:
+            messages, tools, choice = self._rewritten()
+        request = Request(
+            index,
+            messages,
+            tools,
+            self.clock,
+            "step",
+            plan.agent.temperature,
+            request_seed(plan.options.seed, "step", index),
+            choice,  # type: ignore[arg-type] # one of its two values
+            record.note,
+            record.run_id,
+            plan.options.seed,
+        )
+        listens = record.on_event is not None or not self.clock.virtual
+        return request, self._accept_delta if listens else None
+
+    def next_mode(self) -> tuple[str, bool]:
+        """The mode of the next request, and whether it is announced as the last."""
+        closing_step, completed = self.limits.closing_step, self.steps_completed
+        if self.grace is not None:
+            return GRACE, True
+        soft = self.plan.policy.cap.kind == "soft"
+        last = closing_step is not None and (completed + 1 == closing_step or (soft and completed + 1 > closing_step))
+        return CLOSING if last and self.plan.policy.last_step.action != "prompt" else ORDINARY, last
+
+    def _rewritten(self) -> tuple[Sequence[Message], tuple[ToolSpec, ...], str]:
+        """The messages of a request as the policy changes them, the tools, and whether the model may choose them."""
+        policy, cap = self.plan.policy, self.limits.settings.get("max_steps")
+        self.step.mode, last = self.next_mode()
+        messages = last_words(policy, self.history.sent, completed=self.steps_completed, cap=cap, last=last)
+        closes = self.step.mode != ORDINARY
+        tools = () if closes and policy.last_step.action == "no_tools" else self.plan.offered
+        return messages, tools, "none" if closes and policy.last_step.action == "tool_choice_none" else "auto"
+
+    def _accept_delta(self, of: str, delta: str) -> None:
+        """Pass a delta on, and keep it in case the response breaks off."""
+        self.step.partial.setdefault(of, []).append(delta)
+        if self.record.on_event is not None:
+            facts = {"message": self.history.next_message, "of": of, "text": delta}
+            self.record.emit(Event(self.now(), "delta", facts))
+
+    def accept_response(self, response: Response) -> Response:
+        """Accept the response to the request.
+
+        Args:
+            response: What the model returned.
+
+        Returns:
+            The response as it is on record: without lone surrogates.
+
+        Raises:
+            ModelError: if it is malformed.
+        """
+        fault = validate_response(response)
+        if fault:
+            msg = f"the response of the model {self.plan.model.name} is malformed: {fault}"
+            raise ModelError(msg)
+        step, history = self.step, self.history
+        step.response = response = whole_response(response)
+        step.state = RESPONSE
+        step.answered_ms = self.now()
+        step.results = [None] * len(response.tool_calls)
+        history.messages.under_way = (len(history.steps) + 1, self.boundary_ms, response)
+        return response
+
+    def end_step(self, event: str, pending: Stop | None = None, error: str = "") -> tuple[Step, Stop | None]:
+        """End the step: put it on record, count it if its row of `TABLE` does, and name the stop that follows.
+
+        Args:
+            event: What ended it.
+            pending: The stop that a verdict named.
+            error: What broke the step.
+
+        Returns:
+            The step, and the stop; None to continue.
+        """
+        under_way, record, history = self.step, self.record, self.history
+        now, start, response = self.now(), self.boundary_ms, under_way.response or Response()
+        results = tuple(under_way.results)
+        if event == "tool_failed":
+            error = record.error = self.execution.failures[0]
+        step = Step(
+            len(history.steps) + 1,
+            self.ladder.turn,
+            start,
+            now - start,
+            under_way.answered_ms - start,
+            response,
+            results,
+            error,
+            self.shadow.true,
+        )
+        row = TABLE[under_way.state][event]
+        if under_way.mode in row.counts:
+            self.ladder.apply(step)
+        if self.budget_parent is not None:
+            self._charge_parent(response.usage, len(results) - results.count(None))
+        message = history.next_message
+        history.add(step)
+        self.boundary_ms = now
+        under_way.state = row.next
+        if None in results:
+            log_dropped(record.run_id, step)
+        if record.on_event is not None:
+            for emitted in step_events(message, step):
+                record.emit(emitted)
+        under_way.response = None
+        if record.pending:
+            record.report_pending()
+        return step, self._stop_of(row, pending) if row.stop else None
+
+    def _stop_of(self, row: Row, pending: Stop | None) -> Stop:
+        """The stop that a row names."""
+        if row.stop == "pending" and pending is not None:
+            return pending._replace(step=self.steps_completed)
+        if row.stop == "limit":
+            return self.grace or (self._limit_reached() if self.step.mode == CLOSING else None) or self.end("error")
+        return self.end(row.stop)  # type: ignore[arg-type] # all others are reasons
+
+    def end(self, reason: StopReason) -> Stop:
+        """A stop at this boundary that no rule gave."""
+        return Stop(reason, self.steps_completed)
+
+    def retry(self, error: ModelError) -> Step:
+        """Put a step on record whose response broke off, if the policy repeats the request after it.
+
+        Args:
+            error: How it broke off.
+
+        Raises:
+            ModelError: the failure itself, if the policy has not.
+        """
+        partial = partial_of(error)
+        most = self.plan.policy.execution.broken_retries if self.step.mode == ORDINARY and error.retryable else 0
+        arrived = partial is not None and bool(partial.text or partial.tool_calls or partial.reasoning)
+        if not most or not arrived or self.is_aborted:
+            raise error
+        in_a_row = itertools.takewhile(lambda step: step.broke_off, reversed(self.history.steps))
+        if sum(1 for _ in in_a_row) >= most:
+            raise error
+        return self._break_off("retry", describe(error), partial)[0]
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the switch that stops the turn from outside has fired."""
+        return self.plan.abort is not None and self.plan.abort.fired
+
+    def interrupt(self, partial: Response | None = None) -> Stop:
+        """Stop from outside. A step under way is put on record as it stands, with what has arrived (`partial`)."""
+        stop = self._stop_after("aborted", "aborted", partial)
+        self.record.note("abort", what="aborted from outside")
+        return stop
+
+    def fail(self, error: BaseException) -> Stop:
+        """Stop after a failure. In a closing or a grace step, it is the limit all the same that ends the turn.
+
+        Args:
+            error: The failure.
+
+        Raises:
+            KeyboardInterrupt, SystemExit: if that is what it was: it is the caller's.
+            WorldError: likewise: the world cannot be kept at all, and no request was made.
+        """
+        if isinstance(error, (*INTERRUPTS, WorldError)):
+            raise error
+        if self.is_aborted:
+            return self.interrupt(partial_of(error))  # the failure is how the model took the abort
+        self.record.error = describe(error)
+        log.debug("run %s: where the failure came from", flat(self.record.run_id), exc_info=error)
+        return self._stop_after("failed", self.record.error, partial_of(error))
+
+    def _stop_after(self, event: str, error: str, partial: Response | None) -> Stop:
+        """The stop after a failure or an abort. A step under way is put on record first."""
+        if self.step.is_open:
+            stop = self._break_off(event, error, partial)[1]
+            return stop or self.end("error")
+        return self._stop_of(self.step.move(event), None)
+
+    def _break_off(self, event: str, error: str, partial: Response | None) -> tuple[Step, Stop | None]:
+        """End the step under way before it is complete; what has arrived of it is kept."""
+        step, state = self.step, self.step.state
+        if state == ASKED:
+            text, reasoning = ("".join(step.partial.get(of, ())) for of in ("text", "reasoning"))
+            self.accept_response(partial or Response(text, reasoning=reasoning))
+            step.state = ASKED
+        unanswered = TABLE[state][event].unanswered
+        if unanswered and step.response is not None:
+            step.results = [
+                result or ToolResult(call.id, unanswered, is_error=True)
+                for call, result in zip(step.response.tool_calls, step.results, strict=True)
+            ]
+        self.history.messages.under_way = None
+        return self.end_step(event, error=error)
+
+    def _limit_reached(self) -> Stop | None:
+        """The limit that is reached at this boundary; None if there is none, or if a counter is not known."""
+        rule = self.limits.rule
+        try:
+            return None if rule is None else rule.verdict(self.ladder.counters)
+        except UnknownCounter:
+            return None
+
+    def charge(self, usage: Usage, calls: int) -> None:
+        """Charge what a subagent spent to this turn, and to the turns that pay for it.
+
+        Args:
+            usage: What a response consumed.
+            calls: How many calls received a result.
+        """
+        self.ladder.counters.charge(usage, calls)
+        self._charge_parent(usage, calls)
+
+    def _charge_parent(self, usage: Usage, calls: int) -> None:
+        if self.budget_parent is not None and self.passed_on is not None:
+            self.passed_on.charge(usage, calls)
+            self.budget_parent.charge(usage, calls)
+
+    def add_message(self, kind: str, message: Message) -> None:
+        """Put a message before the next step: the user's, or the policy's."""
+        self.history.put(message)
+        self.record.note(kind, what=message.text)

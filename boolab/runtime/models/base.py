@@ -1,0 +1,202 @@
+"""The interface of a model.
+
+A model is `async def respond(request, emit=None) -> Response`. It holds no state of a run (`request.index` is the
+number of the request in its run), so one model serves any number of runs at once. It returns a value and never calls
+the loop.
+
+Some models also provide the results of their tool calls (a script with a `tools:` section, a recorded run): they have
+a `reply` method, and no tool is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from boolab.core.clock import Clock
+from boolab.core.surrogates import whole_response
+from boolab.core.types import RESPONSE_WORDS, UNKNOWN_USAGE, Message, Response, ToolCall, Usage
+from boolab.io.checks import MAX_COUNT
+from boolab.runtime.tools.tool import ToolSpec
+
+RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+"""The HTTP statuses after which the same request may succeed; 529 is Anthropic's status for an overload."""
+
+
+class Note(Protocol):
+    """Adds an event to a run's record: its kind, and facts."""
+
+    def __call__(self, kind: str, **facts: object) -> None: ...
+
+
+Emit: TypeAlias = Callable[[str, str], Any]
+"""Receives `("text" | "reasoning" | "tool_call", delta)` while a response streams."""
+
+
+class Request(NamedTuple):
+    """The input of a model.
+
+    Attributes:
+        index: The number of the request in its run, from 0.
+        messages: The run's own growing list: read it, do not keep or change it.
+        tools: The tools that the model may call; empty when it must answer in text.
+        clock: The run's clock.
+        purpose: `step` inside the loop, `summary` for the summary after it, `compaction` when the history is shortened.
+        temperature: The temperature; None for the model's own.
+        seed: The seed of this request, another for each request of a run; None for none.
+        tool_choice: `none`: the request lists tools, but the model must answer in text.
+        note: Records an event such as a retry; None if there is no record.
+        run_id: The run that the request belongs to; "" for none.
+        run_seed: The seed of the run, from which that of the request is made; None for none.
+
+    Example:
+        >>> import boolab as bl
+        >>> class Echo:
+        ...     name = "echo"
+        ...
+        ...     async def respond(self, request: bl.models.Request, emit=None) -> bl.models.Response:
+        ...         return bl.models.Response(f"{request.purpose} {request.index}")
+        >>> bl.run_sync(None, "Hello", model=Echo()).text
+        'step 0'
+    """
+
+    index: int  # type: ignore[assignment] # hides tuple.index, which is not needed here
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...]
+    clock: Clock
+    purpose: Literal["step", "summary", "compaction"] = "step"
+    temperature: float | None = None
+    seed: int | None = None
+    tool_choice: Literal["auto", "none"] = "auto"
+    note: Note | None = None
+    run_id: str = ""
+    run_seed: int | None = None
+
+    @property
+    def seed_of_run(self) -> int | None:
+        """The seed of the run; that of the request, where it belongs to no run."""
+        return self.seed if self.run_seed is None else self.run_seed
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything with a name that answers requests.
+
+    Optional attributes, with the defaults that the loop uses:
+
+    - `virtual` (False): the model's time is virtual, so the run's clock is too.
+    - `summarises` (True): whether it can write a summary at a limit.
+    - `compacts` (True): whether it can write a summary when the history is compacted.
+    - `score` (None): a function from a run to whether it was a success, for runs without a score of the user.
+    - `context_window` (None): the number of tokens that fit into a request.
+    - `reply` (None): a function from a call and its context to the call's result, for models that provide results.
+    - `replies_to` (None): a function from a tool's name to whether the model can provide results for that tool.
+    - `has_result_of` (`replies_to`): a function from a tool's name to whether the model has at least one result of
+      that tool; if not, the tool is unknown.
+    - `own_tools` (()): the names of tools that are offered when neither the agent nor the run has tools.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model's name in records."""
+        ...
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer a request.
+
+        Args:
+            request: The messages, the tools and the number of the request in its run.
+            emit: Receives parts of the response as they arrive: a kind (`text`, `reasoning` or `tool_call`) and a text.
+
+        Returns:
+            The complete response.
+
+        Raises:
+            ModelError: if the model failed; its `partial` is what had arrived.
+            ScriptExhausted: if a script or a recording has no further response.
+        """
+        ...
+
+
+class LocalModel:
+    """The base of models without a network, which can provide the results of their calls."""
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer a request.
+
+        Args:
+            request: The messages, the tools and the number of the request in its run.
+            emit: Receives parts of the response as they arrive.
+
+        Returns:
+            The complete response.
+        """
+        raise NotImplementedError
+
+    def replies_to(self, tool: str) -> bool:
+        """Whether the model can provide results for a tool, so that no tool is executed.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if so.
+        """
+        raise NotImplementedError
+
+
+def validate_response(response: object) -> str:
+    """Why a value is not a valid `Response`; "" if it is valid.
+
+    Users write models too, so their responses are checked once, where they enter.
+
+    Example:
+        >>> import boolab as bl
+        >>> validate_response(bl.models.Response("Hi.")), validate_response(bl.models.Response(text=None))
+        ('', 'text is None, not a str')
+    """
+    if type(response) is not Response:
+        return f"it is a {type(response).__name__}, not a Response"
+    text, calls, _, usage, reasoning, ttft_ms, _, opaque, model, response_id, *_ = response
+    if type(text) is not str:
+        return f"text is {text!r}, not a str"
+    if wrong := _validate_calls(calls):
+        return wrong
+    if usage is not UNKNOWN_USAGE and not _is_usage(usage):
+        return f"usage is {usage!r}, not a Usage of integers >= 0 or None"
+    if type(reasoning) is not str:
+        return f"reasoning is {reasoning!r}, not a str"
+    for name in RESPONSE_WORDS:
+        word = getattr(response, name)
+        if word is not None and type(word) is not str:
+            return f"{name} is {word!r}, not a str or None"
+    if not (type(opaque) is type(model) is type(response_id) is str):
+        given = (("opaque", opaque), ("model", model), ("id", response_id))
+        return next(f"{name} is {value!r}, not a str" for name, value in given if type(value) is not str)
+    if ttft_ms is not None and not (type(ttft_ms) is int and 0 <= ttft_ms <= MAX_COUNT):
+        return f"ttft_ms is {ttft_ms!r}, not an int >= 0 or None"
+    return ""
+
+
+def _validate_calls(calls: object) -> str:
+    if type(calls) is not tuple:
+        return f"tool_calls is a {type(calls).__name__}, not a tuple"
+    for call in calls:
+        if type(call) is not ToolCall or not (type(call[0]) is type(call[1]) is type(call[2]) is str):
+            return f"{call!r} is no ToolCall of three texts (arguments are the raw text)"
+    return ""
+
+
+def partial_of(error: BaseException) -> Response | None:
+    """The valid `Response` that a model's error has as its `partial`, if any."""
+    partial = getattr(error, "partial", None)
+    return None if partial is None or validate_response(partial) else whole_response(partial)
+
+
+def _is_usage(usage: object) -> bool:
+    if type(usage) is not Usage:
+        return False
+    for n in usage:  # noqa: SIM110 - a generator would double the cost for each response
+        if n is not None and not (type(n) is int and 0 <= n <= MAX_COUNT):
+            return False
+    return True

@@ -1,0 +1,180 @@
+"""Requests of chat completions, OpenAI's protocol, which most model servers support.
+
+Source: platform.openai.com/docs/api-reference/chat. `openai_stream` decodes the responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from boolab.core.types import Message, Reasoning, Text, ToolCall, ToolResult
+from boolab.runtime.models.base import Emit, Request
+from boolab.runtime.models.incremental import Growing
+from boolab.runtime.models.remote.json_codec import checked_parameters, dumped, parsed_object
+from boolab.runtime.models.remote.openai_stream import REASONING_FIELDS, ChatStream, error_text
+from boolab.runtime.tools.tool import ToolSpec
+
+_OWN: Final = ("messages", "model", "stream", "tools")
+_BY_REQUEST: Final = ("parallel_tool_calls", "seed", "temperature", "tool_choice")
+_DEFAULTS: Final = {"stream_options": {"include_usage": True}}
+_LARGEST_SEED: Final = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCompletions:
+    """The `Wire` of chat completions.
+
+    Args:
+        model: The server's name for the model.
+        parameters: Further members of each request's body; None removes a default (`stream_options=None`). The
+            request's temperature overrides that of the parameters; the parameters' seed overrides the request's.
+            `tool_choice` and `parallel_tool_calls` are sent only with tools, and not if the model must answer in text.
+
+    Raises:
+        SettingError: if a parameter is no JSON, or is set by boolab for each request.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.core.clock import VirtualClock
+        >>> hello = Message("user", (Text("Hello"),))
+        >>> ChatCompletions("m", {"stream_options": None}).body(bl.models.Request(0, [hello], (), VirtualClock()))
+        b'{"model":"m","messages":[{"role":"user","content":"Hello"}],"stream":true}'
+    """
+
+    model: str
+    parameters: Mapping[str, Any]
+    path: str = field(default="chat/completions", init=False)
+    _fixed: bytes = field(init=False, repr=False, compare=False)
+    _sent: Growing[_Sent] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        checked_parameters(self.parameters, _OWN)
+        fixed = {name: value for name, value in self.parameters.items() if name not in _BY_REQUEST}
+        object.__setattr__(self, "_fixed", _members({"stream": True, **_DEFAULTS, **fixed}))
+        object.__setattr__(self, "_sent", Growing(_Sent, self._add))
+
+    def _add(self, sent: _Sent, message: Message) -> None:
+        sent.add(message, self.model)
+
+    def body(self, request: Request) -> bytes:
+        sent, tail = self._sent(request.messages)
+        last = _Sent()
+        for message in tail:
+            last.add(message, self.model)
+        both = b"," if sent.messages and last.messages else b""
+        opening = b'{"model":%b,"messages":[' % dumped(self.model)
+        tools = sent.tools_json(request.tools)
+        by_request = _members(self._by_request(request))
+        return b"".join((opening, sent.messages, both, last.messages, b"]", tools, self._fixed, by_request, b"}"))
+
+    def _by_request(self, request: Request) -> dict[str, Any]:
+        values = {name: self.parameters.get(name) for name in _BY_REQUEST}
+        if request.temperature is not None:
+            values["temperature"] = request.temperature
+        if request.seed is not None and "seed" not in self.parameters:
+            values["seed"] = request.seed & _LARGEST_SEED
+        if request.tool_choice == "none":
+            values["tool_choice"] = "none"
+        if not request.tools:  # OpenAI refuses both without tools
+            values["tool_choice"] = values["parallel_tool_calls"] = None
+        return values
+
+    def decoder(self, emit: Emit | None = None, prefix: str = "call") -> ChatStream:
+        return ChatStream(self.model, emit, prefix)
+
+    def error_text(self, body: bytes) -> str:
+        return error_text(body)
+
+
+class _Sent:
+    """The common part of a run's requests, serialised."""
+
+    __slots__ = ("_tools", "_tools_json", "messages")
+
+    def __init__(self) -> None:
+        self.messages = bytearray()
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._tools_json = b""
+
+    def add(self, message: Message, model: str) -> None:
+        for wire_message in wire_messages(message, model):
+            if self.messages:
+                self.messages += b","
+            self.messages += dumped(wire_message)
+
+    def tools_json(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        if tools is not self._tools:
+            self._tools = tools
+            self._tools_json = _members({"tools": [_tool(spec) for spec in tools] or None})
+        return self._tools_json
+
+
+def _members(values: Mapping[str, Any]) -> bytes:
+    """Values as further members of a JSON object, without None."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return b"," + dumped(given)[1:-1] if given else b""
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    return {"type": "function", "function": function}
+
+
+def wire_messages(message: Message, model: str) -> list[dict[str, Any]]:
+    """The protocol's messages for a message: one for each tool result, or none.
+
+    Servers refuse an assistant's message without text and calls, so it is left out, as are an empty system message and
+    sentinels. An empty text of the user is sent, since servers refuse a conversation without a message of the user.
+    Opaque content is sent only to the model that it came from.
+    """
+    if message.role == "tool":
+        results = (part for part in message.parts if isinstance(part, ToolResult))
+        return [{"role": "tool", "tool_call_id": result.call_id, "content": result.content} for result in results]
+    text = "".join(part.text for part in message.parts if isinstance(part, Text))
+    if message.role == "assistant":
+        return _assistant(message, text, model)
+    if message.role == "sentinel" or (message.role == "system" and not text):
+        return []
+    return [{"role": message.role, "content": text}]
+
+
+def _assistant(message: Message, text: str, model: str) -> list[dict[str, Any]]:
+    calls = [part for part in message.parts if isinstance(part, ToolCall)]
+    if not text and not calls:
+        return []
+    # Calls without text have the content "". The protocol has null, or no content, but local servers refuse null
+    # (llama-cpp-python 0.3.36, lmstudio-ai/lmstudio-bug-tracker#261, mistralai/mistral-common#324), and a template of
+    # llama-cpp-python fails without content. Known to refuse "": Bedrock behind some gateways
+    # (anomalyco/opencode#17395).
+    sent: dict[str, Any] = {"role": "assistant", "content": text}
+    extras: Mapping[str, Any] = {}
+    for part in message.parts:
+        if isinstance(part, Reasoning):
+            own = _own(part.opaque, model)
+            extras = _object(own.get("calls"))
+            sent |= {name: own[name] for name in ("reasoning_details", "extra_content") if name in own}
+            if own.get("reasoning_field") in REASONING_FIELDS:
+                sent[own["reasoning_field"]] = part.text
+    if calls:
+        sent["tool_calls"] = [_call(call, extras.get(call.id)) for call in calls]
+    return [sent]
+
+
+def _call(call: ToolCall, extra: object) -> dict[str, Any]:
+    # Arguments that are no JSON, for example because a limit cut them off, are sent unchanged. OpenAI accepts them;
+    # Ollama answers 400, and so did vLLM until 2026 (vllm-project/vllm#48922).
+    function = {"name": call.name, "arguments": call.arguments or "{}"}
+    sent: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
+    return sent if extra is None else {**sent, "extra_content": extra}
+
+
+def _own(opaque: str, model: str) -> Mapping[str, Any]:
+    """The opaque content of a response of this model; empty for other models."""
+    own = _object(_object(parsed_object(opaque) if opaque else None).get("chat_completions"))
+    return own if own.get("model") == model else {}
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

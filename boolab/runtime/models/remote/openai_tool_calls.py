@@ -1,0 +1,156 @@
+"""Builds the tool calls of a chat completion from their deltas.
+
+Servers differ; the rules are those of Vercel's AI SDK (`streaming-tool-call-tracker.ts`):
+
+- llama.cpp and SGLang repeat the id and the name in each delta: these are assigned, only arguments are joined.
+- Ollama and Gemini send whole calls, Gemini without an index. Without an index, a new id, or else a name, begins a call
+  (openai/openai-python#2806).
+- vLLM and proxies of Gemini send parallel calls at one index: a name with another id, or a name after complete
+  arguments, begins a call (QuantumNous/new-api#2701).
+- Old versions of vLLM send an empty or a new id with each later delta of a call: a delta without a name continues it.
+- Arguments may be an object instead of a text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from boolab.core.types import ToolCall
+from boolab.runtime.models.remote.json_codec import Pieces, dumped, parsed_object, with_ids
+
+_EXCERPT_CHARS: Final = 80
+
+
+class MalformedError(Exception):
+    """A value does not have the type that the protocol requires."""
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """An object; an empty one for None. Anything else is a `MalformedError`."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise MalformedError
+    return value
+
+
+def as_list(value: object, of: tuple[type, ...] = (dict,)) -> list[Any]:
+    """A list of values of these types; one value is a list of one, None an empty list, else a `MalformedError`."""
+    if value is None:
+        return []
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, of) for item in items):
+        raise MalformedError
+    return items
+
+
+class _Call:
+    """A call that is being built."""
+
+    __slots__ = ("_pieces", "_whole", "extra", "id", "index", "name")
+
+    def __init__(self, index: int | None) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.extra: Any = None
+        self._pieces = Pieces()
+        self._whole: str | None = None
+
+    @property
+    def arguments(self) -> str:
+        return self._pieces.text() if self._whole is None else self._whole
+
+    def add(self, arguments: object) -> None:
+        if isinstance(arguments, str):
+            self._pieces.add(arguments)
+        elif isinstance(arguments, dict | list):
+            self._whole = dumped(arguments).decode()
+        elif arguments is not None:
+            raise MalformedError
+
+
+class CallBuilder:
+    """Builds the calls of one response from their deltas.
+
+    Args:
+        prefix: The beginning of the ids of calls that come without an id.
+
+    Example:
+        >>> calls = CallBuilder("call_3")
+        >>> calls.add({"index": 0, "function": {"name": "look", "arguments": '{"at":'}})
+        >>> calls.add({"index": 0, "function": {"arguments": '"it"}'}})
+        >>> calls.named()
+        [(ToolCall(id='call_3_1', name='look', arguments='{"at":"it"}'), None)]
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._calls: list[_Call] = []
+        self._at: dict[int, list[_Call]] = {}
+
+    @property
+    def begun(self) -> bool:
+        """Whether any call has arrived."""
+        return bool(self._calls)
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Read one entry of `tool_calls`; a `MalformedError` if it is not of the protocol's form."""
+        function = as_object(delta.get("function"))
+        index = delta.get("index")
+        if isinstance(index, bool) or not isinstance(index, int):
+            index = None
+        given = _word(delta.get("id")) or _word(function.get("id"))
+        name, arguments = _word(function.get("name")), function.get("arguments")
+        call = self._call_at(index, given, name, arguments)
+        call.id = call.id or given
+        call.name = name or call.name
+        call.extra = delta.get("extra_content") or call.extra
+        call.add(arguments)
+
+    def _call_at(self, index: int | None, given: str, name: str, arguments: object) -> _Call:
+        """The call of a delta: an earlier one, or a new one."""
+        calls = self._calls if index is None else self._at.setdefault(index, [])
+        if given:
+            for call in reversed(calls):
+                if call.id == given:
+                    return call
+        if calls and not _begins_another(calls[-1], index, given, name, arguments):
+            return calls[-1]
+        call = _Call(index)
+        self._calls.append(call)
+        if index is not None:
+            calls.append(call)
+        return call
+
+    def named(self) -> list[tuple[ToolCall, Any]]:
+        """The calls with a known name, each with the provider's extra content, which it needs in the next request.
+
+        They have unique ids, and are in the order of their indices if all have one.
+        """
+        calls = self._calls
+        if all(call.index is not None for call in calls):
+            calls = sorted(calls, key=lambda call: call.index or 0)
+        named = [call for call in calls if call.name]
+        made = with_ids([ToolCall(call.id, call.name, call.arguments) for call in named], self._prefix)
+        return [(call, built.extra) for call, built in zip(made, named, strict=True)]
+
+    def nameless(self) -> str | None:
+        """An excerpt of the arguments of a call without a name; None if there is none."""
+        return next((f"{call.arguments[:_EXCERPT_CHARS]!r}" for call in self._calls if not call.name), None)
+
+
+def _begins_another(last: _Call, index: int | None, given: str, name: str, arguments: object) -> bool:
+    """Whether a delta with an unknown id begins another call than the last one (at its index)."""
+    if not name or not last.name:
+        return False
+    if index is None or (given and last.id):
+        return True
+    so_far = last.arguments
+    if not so_far:
+        return False
+    return name != last.name or (bool(arguments) and parsed_object(so_far) is not None)
+
+
+def _word(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""

@@ -1,0 +1,629 @@
+"""`Profile`: how a simulated agent behaves, in numbers. `boolab.runtime.models.simulated.model` simulates it.
+
+A profile is a YAML file. docs/simulated.md has every field, its unit and its default, and the rules by which a step is
+drawn. Four kinds of values occur: probabilities, shares (weights that need not add up to 1), probabilities by step, and
+distributions of whole numbers >= 0. No weight and no value is above 2**53.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from statistics import NormalDist
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+from boolab.core.text import count
+from boolab.errors import ProfileError
+from boolab.io.files import user_path
+from boolab.io.resources import data_path
+from boolab.io.yaml_loader import Document, read_document
+from boolab.runtime.models.yaml_file import accepted_keys
+
+K = TypeVar("K", str, int)
+
+_ABOUT: Final = frozenset({"name", "description", "sources", "assumptions"})
+"""The fields that describe a profile and change no run."""
+
+
+class _Misplaced(ValueError):
+    """A fault of a profile as a whole, and its place."""
+
+    def __init__(self, place: tuple[str | int, ...], message: str) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_Figure: TypeAlias = Annotated[float, Field(ge=0, le=2**53, allow_inf_nan=False)]
+_Sigma: TypeAlias = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+"""At most 10, a factor of 22,000 for each standard deviation; with a few hundred, values would exceed all floats."""
+_Probability: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+def _are_shares(shares: dict[Any, float]) -> dict[Any, float]:
+    if not sum(shares.values()) > 0:
+        msg = f"expected at least one share above 0, found {shares!r}"
+        raise ValueError(msg)
+    return shares
+
+
+Shares: TypeAlias = Annotated[dict[str, _Figure], AfterValidator(_are_shares)]
+"""Weights by name; they need not add up to 1."""
+Counts: TypeAlias = Annotated[dict[PositiveInt, _Figure], AfterValidator(_are_shares)]
+"""Weights by whole number >= 1; they need not add up to 1."""
+
+
+class Distribution(_Strict):
+    """A distribution of whole numbers >= 0: a median with a sigma, or quantiles.
+
+    Example:
+        >>> Distribution(quantiles=[0, 10, 40]).quantile(0.75), Distribution(median=100, sigma=1).quantile(0.5)
+        (25.0, 100.0)
+    """
+
+    median: _Figure | None = None
+    sigma: _Sigma = 0.0
+    quantiles: Annotated[list[_Figure], Field(min_length=2)] | None = None
+    zeros: _Probability = 0.0
+    most: _Figure | None = None
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Distribution:
+        if (self.median is None) == (self.quantiles is None):
+            msg = "give a number, or either median (with sigma) or quantiles"
+            raise ValueError(msg)
+        if self.quantiles is not None and any(a > b for a, b in pairwise(self.quantiles)):
+            msg = f"quantiles {self.quantiles} do not ascend"
+            raise ValueError(msg)
+        if self.quantiles is not None and self.sigma:
+            msg = "sigma belongs to median: quantiles need none"
+            raise ValueError(msg)
+        return self
+
+    def quantile(self, p: float) -> float:
+        """The value, not rounded, below which the share `p` lies; 0 < p < 1."""
+        if p <= self.zeros:
+            return 0.0
+        p = (p - self.zeros) / (1 - self.zeros)
+        if self.quantiles is not None:
+            place = p * (len(self.quantiles) - 1)
+            low = min(int(place), len(self.quantiles) - 2)
+            below, above = self.quantiles[low : low + 2]
+            value = below + (above - below) * (place - low)
+        elif self.sigma:
+            value = (self.median or 0.0) * math.exp(self.sigma * NormalDist().inv_cdf(p))
+        else:
+            value = self.median or 0.0
+        return value if self.most is None else min(value, self.most)
+
+    def table(self, n: int) -> tuple[int, ...]:
+        """The distribution as `n` equally likely whole numbers, ascending."""
+        return tuple(round(self.quantile((i + 0.5) / n)) for i in range(n))
+
+
+def _as_distribution(value: object) -> object:
+    return {"median": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Amount: TypeAlias = Annotated[Distribution, BeforeValidator(_as_distribution)]
+"""A distribution; a number stands for one with that single value."""
+
+
+def _amount(value: float) -> Distribution:
+    return Distribution(median=value)
+
+
+class Piece(_Strict):
+    """A probability from a step on."""
+
+    from_step: PositiveInt
+    probability: _Probability
+
+
+def _as_pieces(value: object) -> object:
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return [{"from_step": 1, "probability": value}] if plain else value
+
+
+def _are_pieces(pieces: list[Piece]) -> list[Piece]:
+    starts = [piece.from_step for piece in pieces]
+    if starts[0] != 1 or any(a >= b for a, b in pairwise(starts)):
+        msg = f"expected from_step to begin with 1 and to ascend, found {starts}"
+        raise ValueError(msg)
+    return pieces
+
+
+ByStep: TypeAlias = Annotated[
+    list[Piece], BeforeValidator(_as_pieces), Field(min_length=1), AfterValidator(_are_pieces)
+]
+"""A probability by step, constant from one `from_step` to the next; a number holds for all steps."""
+
+
+def at_step(pieces: Sequence[Piece], step: int) -> float:
+    """The probability at a step, from 1.
+
+    Example:
+        >>> at_step([Piece(from_step=1, probability=0.5), Piece(from_step=4, probability=0.2)], 4)
+        0.2
+    """
+    return next((piece.probability for piece in reversed(pieces) if piece.from_step <= step), pieces[0].probability)
+
+
+class AfterError(_Strict):
+    """What follows a step with a failed call: shares, and the probability that a retry fails again."""
+
+    retry: _Figure = 0.0
+    vary: _Figure = 1.0
+    switch: _Figure = 0.0
+    give_up: _Figure = 0.0
+    fails_again: _Probability | None = None
+
+    @model_validator(mode="after")
+    def _has_a_share(self) -> AfterError:
+        _are_shares(self.shares)
+        return self
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The weights of the four possibilities."""
+        return {"retry": self.retry, "vary": self.vary, "switch": self.switch, "give_up": self.give_up}
+
+
+class ToolProfile(_Strict):
+    """The calls of a tool, and what follows them."""
+
+    next: Shares | None = None
+    calls: Counts | None = None
+    error_rate: _Probability = 0.0
+    after_error: AfterError | None = None
+    finish_factor: _Figure = 1.0
+    latency_ms: Amount = _amount(0)
+    argument_chars: Amount = _amount(30)
+    result_chars: Amount = _amount(200)
+    error_chars: Amount = _amount(60)
+
+
+class Finish(_Strict):
+    """When and how the agent finishes."""
+
+    hazard: ByStep = [Piece(from_step=1, probability=0.1)]
+    tool: Annotated[str, Field(min_length=1)] | None = None
+    text_chars: Amount = _amount(300)
+
+
+class Loop(_Strict):
+    """How often the agent enters a loop, of how many steps, and how long it stays in it."""
+
+    rate: _Probability = 0.0
+    period: Counts = {1: 1.0}
+    again: _Probability = 0.5
+
+
+class Revisit(_Strict):
+    """How often a call is repeated outside a loop, and whether its result is the same."""
+
+    rate: _Probability = 0.0
+    same_result: _Probability = 1.0
+
+
+class Tokens(_Strict):
+    """What requests and responses consume."""
+
+    prompt: Amount
+    output: Amount
+    growth: Amount | None = None
+    cached_share: _Probability = 0.0
+    summary: Amount = _amount(300)
+
+
+class Price(_Strict):
+    """Dollars per million tokens, which is micro-dollars per token. `cached` is the price of cached input."""
+
+    input: _Figure
+    output: _Figure
+    cached: _Figure | None = None
+
+    @property
+    def per_token(self) -> tuple[float, float, float]:
+        """Micro-dollars per token of new input, of cached input, and of output."""
+        return self.input, self.input if self.cached is None else self.cached, self.output
+
+
+class Latency(_Strict):
+    """The time of a response and of its first token, in milliseconds."""
+
+    response_ms: Amount = _amount(0)
+    first_token_ms: Amount | None = None
+
+
+class Success(_Strict):
+    """The probability of success of a run, by the step at which it finished, or after which a limit stopped it."""
+
+    finished: ByStep
+    cut: ByStep | None = None
+    cut_from_step: PositiveInt = 1
+
+
+class Difficulty(_Strict):
+    """A kind of task: its share, and what differs for it."""
+
+    share: _Figure = 1.0
+    hazard_factor: _Figure = 1.0
+    finished: ByStep | None = None
+    cut: ByStep | None = None
+
+
+class Reminder(_Strict):
+    """How the hazard changes when the model knows how many turns are left: always an assumption."""
+
+    turns_left: PositiveInt
+    factor: _Figure = 1.0
+    least: _Probability = 0.0
+
+
+class Profile(_Strict):
+    """How a simulated agent behaves; docs/simulated.md explains every field.
+
+    Make one with `Profile.of` or `Profile.load`; it is never changed.
+
+    Attributes:
+        name: Its name.
+        description: A sentence about it.
+        sources: The source of fields, by place, such as `finish.hazard`.
+        assumptions: What was assumed because there is no source, by place.
+        start: The shares of the tools of the first call; equal by default.
+        tools: The tools by name: which one follows, error rates, latencies, lengths.
+        calls: The number of calls of a step, as shares.
+        finish: When and how the agent finishes.
+        loop: Loops of identical steps.
+        after_error: What follows a failed call.
+        revisit: Calls that are repeated outside a loop.
+        tokens: The tokens of requests and responses.
+        price: Dollars per million tokens.
+        latency: The time of responses, in milliseconds.
+        text_chars: The length of the text beside calls, in characters.
+        summary_chars: The length of a summary, in characters.
+        context_window: The number of tokens that fit into a request.
+        success: The probability that a run is a success.
+        difficulties: Kinds of tasks, with the share of each.
+        tasks: The difficulty of single tasks, by their text.
+        reminders: The effect of a reminder of the turns that are left.
+
+    Example:
+        >>> import boolab as bl
+        >>> profile = bl.models.Profile.of({"name": "tiny", "tools": {"look": {}}, "finish": {"hazard": 0.25}})
+        >>> profile.hazard_at(7), [*profile.shares_after("look")]
+        (0.25, ['look'])
+    """
+
+    name: str = "simulated"
+    description: str = ""
+    sources: dict[str, str] = {}
+    assumptions: dict[str, str] = {}
+    start: Shares | None = None
+    tools: Annotated[dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")], ToolProfile], Field(min_length=1)]
+    calls: Counts = {1: 1.0}
+    finish: Finish = Finish()
+    loop: Loop = Loop()
+    after_error: AfterError = AfterError()
+    revisit: Revisit = Revisit()
+    tokens: Tokens | None = None
+    price: Price | None = None
+    latency: Latency = Latency()
+    text_chars: Amount = _amount(0)
+    summary_chars: Amount = _amount(600)
+    context_window: PositiveInt | None = None
+    success: Success | None = None
+    difficulties: dict[str, Difficulty] = {}
+    tasks: dict[str, str] = {}
+    reminders: list[Reminder] = []
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Profile:
+        fault = next(self._faults(), None)
+        if fault is not None:
+            raise fault
+        return self
+
+    def _faults(self) -> Iterator[_Misplaced]:
+        yield from self._wrong_tools()
+        yield from self._wrong_difficulties()
+        left = [reminder.turns_left for reminder in self.reminders]
+        if len(set(left)) < len(left):
+            yield _Misplaced(("reminders",), f"expected each number of turns left once, found {left}")
+        places = set(_places(self.model_dump(mode="json", exclude=set(_ABOUT))))
+        for about in ("sources", "assumptions"):
+            for place in getattr(self, about):
+                if place not in places:
+                    there = "expected a place such as 'tools' or 'finish.hazard'"
+                    yield _Misplaced((about, place), f"there is no field {place!r}; {there}")
+
+    def _wrong_tools(self) -> Iterator[_Misplaced]:
+        rows: list[tuple[tuple[str | int, ...], Mapping[str, float] | None]] = [(("start",), self.start)]
+        rows += [(("tools", name, "next"), tool.next) for name, tool in self.tools.items()]
+        known = ", ".join(self.tools)
+        for place, row in rows:
+            for name in row or ():
+                if name not in self.tools:
+                    yield _Misplaced((*place, name), f"there is no tool {name!r} in this profile; tools: {known}")
+        if self.finish.tool in self.tools:
+            msg = f"{self.finish.tool!r} is one of `tools`; expected another name: only a finish may call it"
+            yield _Misplaced(("finish", "tool"), msg)
+
+    def _wrong_difficulties(self) -> Iterator[_Misplaced]:
+        if self.difficulties and not sum(difficulty.share for difficulty in self.difficulties.values()) > 0:
+            yield _Misplaced(("difficulties",), "expected at least one share above 0")
+        there = ", ".join(self.difficulties) or "none"
+        for task, name in self.tasks.items():
+            if name not in self.difficulties:
+                yield _Misplaced(("tasks", task), f"there is no difficulty {name!r} in this profile; it has: {there}")
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Profile:
+        """A profile from plain values, as in a file.
+
+        Args:
+            data: The fields by name.
+
+        Returns:
+            The profile.
+
+        Raises:
+            ProfileError: if a value or a name is not accepted.
+        """
+        return _validated(data)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Profile:
+        """Read a profile from a YAML file, or a profile of boolab by its name.
+
+        Args:
+            path: The file (`~` is expanded), or the bare name of a shipped profile, such as `coder`. An existing file
+                with that name takes precedence.
+
+        Returns:
+            The profile.
+
+        Raises:
+            ProfileError: if it cannot be read, with its path and line.
+        """
+        file = _found(user_path(path))
+        document = read_document(file, ProfileError)
+        return _validated(document.data, document, file)
+
+    def vary(self, **fields: Any) -> Profile:  # noqa: ANN401 - any field
+        """A changed copy. Of a field with parts, such as `success`, the parts that are not given stay as they are.
+
+        Args:
+            fields: The fields to change, as plain values. What `sources` and `assumptions` report of a changed field is
+                left out.
+
+        Returns:
+            The copy.
+
+        Raises:
+            ProfileError: if a value or a name is not accepted.
+
+        Example:
+            >>> import boolab as bl
+            >>> coder = bl.models.Profile.load("coder")
+            >>> plain = coder.vary(success={"cut": 0}, reminders=[])
+            >>> plain.success_at(30, finished=True), plain.success_at(30, finished=False), plain.reminders
+            (0.75, 0.0, [])
+        """
+        data, changed = self.model_dump(exclude_defaults=True), []
+        for name, value in fields.items():
+            old = data.get(name)
+            if isinstance(old, Mapping) and isinstance(value, Mapping):
+                data[name] = {**old, **value}
+                changed += [f"{name}.{part}." for part in value]
+            else:
+                data[name] = value
+                changed.append(f"{name}.")
+        for about in {"sources", "assumptions"} & data.keys() - fields.keys():
+            data[about] = {at: why for at, why in data[about].items() if not f"{at}.".startswith(tuple(changed))}
+        return self.of(data)
+
+    def save(self, path: str | Path) -> None:
+        """Write the profile to a YAML file, without the fields that have their default.
+
+        Args:
+            path: The file (`~` is expanded); an existing one is replaced.
+        """
+        plain = {"name": self.name, **self.model_dump(exclude_defaults=True)}
+        text = yaml.safe_dump(plain, sort_keys=False, width=120)  # in ASCII: YAML reads a bare U+0085 as a space
+        user_path(path).write_text(text, encoding="utf-8")
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits, the same for profiles with the same behaviour, whatever the order of their fields."""
+        figures = json.dumps(self.model_dump(mode="json", exclude=set(_ABOUT)), sort_keys=True)
+        return blake2b(figures.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+    def hazard_at(self, step: int) -> float:
+        """The probability of finishing at a step, without factors.
+
+        Args:
+            step: The step's number, from 1.
+
+        Returns:
+            The probability.
+        """
+        return at_step(self.finish.hazard, step)
+
+    def success_at(self, step: int, *, finished: bool, difficulty: str | None = None) -> float | None:
+        """The probability that a run is a success.
+
+        Args:
+            step: The step at which it finished, from 1; or the number of steps after which a limit stopped it.
+            finished: Whether it finished; else a limit stopped it.
+            difficulty: The difficulty of its task: see `difficulty_of`.
+
+        Returns:
+            The probability; None if the profile does not have it.
+
+        Example:
+            >>> import boolab as bl
+            >>> finished = [{"from_step": 1, "probability": 0.75}, {"from_step": 10, "probability": 0.5}]
+            >>> success = {"finished": finished, "cut": 0.1}
+            >>> profile = bl.models.Profile.of({"tools": {"look": {}}, "success": success})
+            >>> [profile.success_at(step, finished=True) for step in (9, 10)], profile.success_at(9, finished=False)
+            ([0.75, 0.5], 0.1)
+        """
+        kind, usual = Difficulty() if difficulty is None else self.difficulties[difficulty], self.success
+        if finished:
+            pieces = kind.finished if kind.finished is not None or usual is None else usual.finished
+        else:
+            pieces = kind.cut if kind.cut is not None or usual is None else usual.cut
+            if pieces is not None and usual is not None and step < usual.cut_from_step:
+                return 0.0
+        return None if pieces is None else at_step(pieces, step)
+
+    @property
+    def limits_never_help(self) -> bool:
+        """Whether no run is a success only because a limit stopped it.
+
+        One number decides about each run under every limit. So this holds if, for each difficulty, the probability of
+        success of a run that a limit stops is at most that of every later end, by a limit or not.
+        """
+        return all(self._never_helps(name) for name in (self.difficulties or (None,)))
+
+    def _never_helps(self, difficulty: str | None) -> bool:
+        of = [self.success, None if difficulty is None else self.difficulties[difficulty]]
+        pieces = [piece for own in of if own is not None for some in (own.finished, own.cut) for piece in some or ()]
+        changes = {1, *(piece.from_step for piece in pieces)}
+        if self.success is not None:
+            changes.add(self.success.cut_from_step)
+        # Between changes nothing differs, so the steps beside each are enough.
+        steps = sorted({step for change in changes for step in (change - 1, change, change + 1) if step})
+        later = math.inf
+        for step in reversed(steps):
+            finished, cut = (self.success_at(step, finished=ended, difficulty=difficulty) for ended in (True, False))
+            if cut is not None and cut > later:
+                return False
+            later = min([later, *(chance for chance in (finished, cut) if chance is not None)])
+        return True
+
+    def shares_after(self, tool: str | None) -> dict[str, float]:
+        """The shares of the next call's tool.
+
+        Args:
+            tool: The tool of the latest call; None for the first call of a run.
+
+        Returns:
+            The shares by tool, which add up to 1.
+        """
+        row = None if tool is None else self.tools[tool].next
+        return normalised(row or self.start or dict.fromkeys(self.tools, 1.0))
+
+    def calls_of(self, tool: str) -> dict[int, float]:
+        """The shares of the number of calls in a step that begins with a tool.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            The shares by number of calls, which add up to 1.
+        """
+        return normalised(self.tools[tool].calls or self.calls)
+
+    def difficulty_of(self, task: str) -> str | None:
+        """The difficulty of a task: that in `tasks`, else one that depends on its text alone.
+
+        Args:
+            task: The text of the task.
+
+        Returns:
+            The difficulty's name; None if the profile has no difficulties.
+        """
+        if not self.difficulties:
+            return None
+        if task in self.tasks:
+            return self.tasks[task]
+        digest = blake2b(task.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        left = int.from_bytes(digest, "big") / 2**64
+        shares = normalised({name: self.difficulties[name].share for name in sorted(self.difficulties)})
+        for name, share in shares.items():
+            left -= share
+            if left < 0:
+                return name
+        return [name for name, share in shares.items() if share][-1]
+
+    def __str__(self) -> str:
+        return f"profile {self.name}"
+
+    def __repr__(self) -> str:
+        return f"<Profile {self.name}: {count(len(self.tools), 'tool')}, {self.digest[:8]}>"
+
+
+def normalised(shares: Mapping[K, float]) -> dict[K, float]:
+    """The shares, scaled so that they add up to 1."""
+    total = sum(shares.values())
+    return {name: share / total for name, share in shares.items()}
+
+
+def shipped_profiles() -> dict[str, Path]:
+    """The files of boolab's own profiles, by name."""
+    return {file.stem: file for file in sorted((data_path("datasets") / "profiles").glob("*.yaml"))}
+
+
+def _found(path: Path) -> Path:
+    if len(path.parts) > 1 or path.suffix or path.exists():
+        return path
+    shipped = shipped_profiles()
+    if path.name not in shipped:
+        msg = f"there is no such file and no shipped profile with that name; shipped: {', '.join(shipped) or 'none'}"
+        raise ProfileError(msg, path=path)
+    return shipped[path.name]
+
+
+def _validated(data: object, document: Document | None = None, path: Path | None = None) -> Profile:
+    if not isinstance(data, Mapping):
+        msg = f"expected a mapping with 'tools', found {type(data).__name__}"
+        raise ProfileError(msg, path=path, line=None if document is None else document.line())
+    try:
+        return Profile.model_validate(dict(data) if path is None else {"name": path.stem, **data})
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
+        cause = fault.get("ctx", {}).get("error")
+        place = cause.place if isinstance(cause, _Misplaced) else fault["loc"]
+        place = tuple(part for part in place if part != "[key]")
+        what = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            what = f"there is no such field; accepted here: {accepted_keys(Profile, fault['loc'])}"
+        where = ".".join(map(str, place)) or "the profile"
+        line = None if document is None else document.line(place)
+        raise ProfileError(f"{where}: {what}", path=path, line=line) from error
+
+
+def _places(value: object, prefix: str = "") -> Iterator[str]:
+    """The places of all fields."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield f"{prefix}{name}"
+            yield from _places(inner, f"{prefix}{name}.")
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield f"{prefix}{number}"
+            yield from _places(inner, f"{prefix}{number}.")

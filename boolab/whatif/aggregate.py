@@ -1,0 +1,259 @@
+"""Aggregates: sums over runs for every setting of a grid at once, without a row per run.
+
+A setting pays for step s if and only if none of its rules has fired at the boundary before it: if on every axis the
+setting's place is at least as high as the number of thresholds that have fired. So every sum over steps is a histogram
+over these numbers, cumulated once along each axis. The number of runs that stop for a reason is the difference of two
+such sums: those alive before the reason is evaluated, minus those alive after it.
+
+All weights are integers, and float64 adds integers exactly up to 2**53; so aggregates of any partition of the runs add
+up exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from math import prod
+from typing import Final, TypeAlias, get_args
+
+import numpy as np
+
+from boolab.core.types import StopReason
+from boolab.whatif.first_crossing import Fires, Places, fires_of
+from boolab.whatif.grid import Settings
+from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
+
+Sums: TypeAlias = dict[str, Ints]
+"""Sums by name, an array each: groups x values of the first axis x values of the second x ..."""
+
+BLOCK: Final = 1 << 18
+"""Steps that are worked on at a time: few enough for the columns to stay in the processor's cache."""
+SPENT: Final = ("steps", "tool_calls", "tokens", "cost")
+
+
+def aggregate_of(
+    ledger: Ledger,
+    settings: Settings,
+    *,
+    groups: Ints | None = None,
+    n_groups: int = 1,
+    only: Iterable[str] | None = None,
+) -> Sums:
+    """The sums of all settings over the runs of a ledger, each of shape groups x values of each axis (off is the last).
+
+    `groups` is R: the group of each run, from 0. `only` limits the sums to some of `SPENT`, without counts of runs.
+    """
+    total: Sums = {}
+    start = 0
+    for part in ledger.parts(BLOCK):
+        mine = None if groups is None or n_groups == 1 else groups[start : start + part.n_runs]
+        start += part.n_runs
+        work = _Work(part, settings, mine, n_groups)
+        for name, sums in (work.all() if only is None else work.spent(only)).items():
+            total[name] = np.add(total[name], sums, out=total[name]) if name in total else sums
+    return total
+
+
+class _Work:
+    """One part of a ledger under one grid."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, groups: Ints | None, n_groups: int) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._places = Places(ledger)
+        self._fires: list[Fires] = [fires_of(ledger, axis, self._places) for axis in settings.axes]
+        self._shape = (n_groups, *settings.shape)
+        self._groups = groups
+
+    def _place(self, group: Ints | None, fired: Sequence[Ints]) -> Ints:
+        """One number for each combination of a group and the numbers of thresholds that have fired."""
+        place = group
+        for size, count in zip(self._shape[1:], fired, strict=True):
+            place = count if place is None else place * size + count
+        return np.zeros(0, dtype=np.int64) if place is None else place
+
+    def _alive(self, weights: Iterable[tuple[Ints, Ints | None, int]]) -> Ints:
+        """The sum of all weights at places where the setting is alive. Each item: places, weights, sign."""
+        total = np.zeros(prod(self._shape))
+        for place, weight, sign in weights:
+            total += sign * np.bincount(place, weight, minlength=len(total))
+        shaped = total.reshape(self._shape)
+        for axis in range(1, shaped.ndim):
+            np.cumsum(shaped, axis=axis, out=shaped)
+        return np.rint(shaped).astype(np.int64)
+
+    def all(self) -> Sums:
+        """Every sum."""
+        ledger = self._ledger
+        runs = np.ones(ledger.n_runs, dtype=np.int64)
+        n_runs = self._flat(runs)
+        end = self._at(np.diff(ledger.first))
+        unchanged = self._alive_runs(end, ledger.ended.astype(np.int64))
+        by_itself = self._alive_runs(end, (ledger.ended & ledger.terminated).astype(np.int64))
+        censored = self._alive_runs(end, (~ledger.ended).astype(np.int64))
+        reasons, open_ended, unknown = self._stops()
+        finished = by_itself + reasons.pop("finished", 0)
+        for reason in get_args(StopReason):  # what its own limits, which stay in force, stopped
+            mine = ledger.ended & ~ledger.terminated & (ledger.reason == reason)
+            if mine.any():
+                reasons[reason] = reasons.get(reason, 0) + self._alive_runs(end, mine.astype(np.int64))
+        stopped = n_runs - unchanged - censored - unknown
+        sums = {
+            "n_runs": n_runs,
+            "n_unchanged": unchanged,
+            "n_truncated": stopped - open_ended,
+            "n_not_identified": open_ended,
+            "n_censored": censored,
+            "n_unknown": unknown,
+            "n_finished": finished,
+            **{f"n_{reason}": count for reason, count in reasons.items()},
+            **{f"n_unknown_{name}": self._flat((~self._reports(name)).astype(np.int64)) for name in ("tokens", "cost")},
+        }
+        spent = self.spent(SPENT)
+        return sums | self._kept(end) | spent | self._saved(spent)
+
+    def spent(self, names: Iterable[str]) -> Sums:
+        """What the steps have used that a setting pays for, where each span is limited by itself."""
+        return {name: self._alive([(self._paid_at, self._weights(name), 1)]) for name in names}
+
+    @cached_property
+    def _paid_at(self) -> Ints:
+        """N: the place of each step, by what has fired in its span before it."""
+        each = spanned(self._ledger)
+        if each is self._ledger:
+            return self._steps([fires.before for fires in self._fires])
+        places = Places(each)
+        return self._steps([fires_of(each, axis, places).before for axis in self._settings.axes])
+
+    def _saved(self, spent: Sums) -> Sums:
+        """What is on record and not spent; and how many steps of runs with unknown use are saved."""
+        saved = {f"saved_{name}": self._recorded(self._weights(name)) - spent[name] for name in SPENT}
+        for name in ("tokens", "cost"):
+            unreported = (~self._reports(name))[self._places.run].astype(np.int64)
+            paid = self._alive([(self._paid_at, unreported, 1)])
+            saved[f"unreported_{name}"] = self._recorded(unreported) - paid
+        return saved
+
+    def _recorded(self, weights: Ints | None) -> Ints:
+        """The sum over all recorded steps, the same for all settings."""
+        total = np.concatenate(
+            ([0], np.cumsum(np.ones(self._ledger.n_steps, np.int64) if weights is None else weights))
+        )
+        return self._flat(total[self._ledger.first[1:]] - total[self._ledger.first[:-1]])
+
+    def _stops(self) -> tuple[Sums, Ints, Ints]:
+        """How many runs stop for each reason; of them, how many are open-ended; and how many stops are undecided."""
+        places, fires = self._places, self._fires
+        reasons: Sums = {}
+        open_ended = self._flat(np.zeros(self._ledger.n_runs, dtype=np.int64))
+        in_last_turn = places.step > places.last_turn[places.run]
+        for n, one in enumerate(fires):
+            events = np.flatnonzero(one.known > one.before)
+            higher, lower = fires[:n], fires[n + 1 :]
+            around = [f.known[events] for f in higher], [f.before[events] for f in lower]
+            alive = self._steps([*around[0], one.before[events], *around[1]], events)
+            left = self._steps([*around[0], one.known[events], *around[1]], events)
+            start = self._start(n, np.ones(self._ledger.n_runs, dtype=np.int64))
+            stopped = self._alive([(alive, None, 1), (left, None, -1)])
+            reason = one.axis.reason
+            reasons[reason] = reasons.get(reason, 0) + stopped + start
+            if one.axis.ahead:
+                open_ended += stopped + start
+                continue
+            later = ~in_last_turn[events]
+            open_ended += self._alive([(alive[later], None, 1), (left[later], None, -1)])
+            if one.axis.text_only:
+                reasons[reason] -= start
+                reasons["finished"] = start
+                open_ended += start
+            elif one.start:
+                open_ended += self._start(n, (places.last_turn > 0).astype(np.int64))
+        return reasons, open_ended, self._undecided(np.ones(len(places.run), dtype=bool))
+
+    def _start(self, n: int, weights: Ints) -> Ints:
+        """How many runs, by their weights, the axis stops at boundary 0."""
+        runs = len(weights)
+        before = [np.full(runs, fires.start if i < n else 0, dtype=np.int64) for i, fires in enumerate(self._fires)]
+        after = [np.full(runs, fires.start if i <= n else 0, dtype=np.int64) for i, fires in enumerate(self._fires)]
+        alive, left = (self._place(self._run_groups(), fired) for fired in (before, after))
+        return self._alive([(alive, weights, 1), (left, weights, -1)])
+
+    def _undecided(self, which: Flags) -> Ints:
+        """How many stops depend on an unknown counter, at the boundaries after some of the steps."""
+        unsure = np.zeros(len(which), dtype=bool)
+        for fires in self._fires:
+            if fires.after is not fires.known:
+                unsure |= fires.after > fires.known
+        events = np.flatnonzero(unsure & which)
+        alive = self._steps([fires.known[events] for fires in self._fires], events)
+        left = self._steps([fires.after[events] for fires in self._fires], events)
+        return self._alive([(alive, None, 1), (left, None, -1)])
+
+    def _kept(self, end: Sequence[Ints]) -> Sums:
+        """How many successes there are, and how many of them a setting keeps: at least, and at most."""
+        ledger, places = self._ledger, self._places
+        success = ledger.success == 1
+        whole = (success & ledger.ended).astype(np.int64)
+        cut = (success & ~ledger.ended).astype(np.int64)
+        # A stop in the last turn before the last call loses the success for certain: that call is never made.
+        lost = success & (places.last_call - 1 >= np.maximum(places.last_turn, 0))
+        lost &= (places.last_call - 1 > places.last_turn) | (places.last_turn == 0)
+        from_turn = [np.where(places.last_turn > 0, at, 0) for at in self._at(places.last_turn)]
+        until_call = self._at(np.maximum(places.last_call - 1, 0))
+        weights = lost.astype(np.int64)
+        groups = self._run_groups()
+        killed = self._alive(
+            [(self._place(groups, from_turn), weights, 1), (self._place(groups, until_call), weights, -1)]
+        )
+        if any(fires.after is not fires.known for fires in self._fires):
+            run = places.run
+            killed -= self._undecided(
+                lost[run] & (places.step > places.last_turn[run]) & (places.step < places.last_call[run])
+            )
+        censored = self._alive_runs(end, cut)
+        successes = self._flat(success.astype(np.int64))
+        return {
+            "successes": successes,
+            "successes_censored": censored,
+            "kept_lower": self._alive_runs(end, whole),
+            "kept_upper": successes - killed - censored,
+        }
+
+    def _reports(self, name: str) -> Flags:
+        """Which runs report their use for all of their steps."""
+        gaps = self._places.run[self._ledger.used[name] < 0]
+        reports = np.ones(self._ledger.n_runs, dtype=bool)
+        reports[gaps] = False
+        return reports
+
+    def _weights(self, name: str) -> Ints | None:
+        """What each step used; 0 for runs that do not report all of it. None for a weight of 1."""
+        if name == "steps":
+            return None
+        used = self._ledger.used[name]
+        if name == "tool_calls":
+            return used
+        reports = self._reports(name)
+        return used if bool(reports.all()) else np.where(reports[self._places.run], used, 0)
+
+    def _at(self, steps: Ints) -> list[Ints]:
+        """For each run and axis, how many thresholds have fired at the boundary after so many steps."""
+        return [fires.at(self._ledger.first, steps) for fires in self._fires]
+
+    def _alive_runs(self, fired: Sequence[Ints], weights: Ints) -> Ints:
+        return self._alive([(self._place(self._run_groups(), fired), weights, 1)])
+
+    def _flat(self, weights: Ints) -> Ints:
+        """A sum that is the same for all settings."""
+        return self._alive_runs([np.zeros(len(weights), dtype=np.int64)] * len(self._fires), weights)
+
+    def _run_groups(self) -> Ints:
+        return np.zeros(self._ledger.n_runs, dtype=np.int64) if self._groups is None else self._groups
+
+    def _steps(self, fired: Sequence[Ints], which: Ints | None = None) -> Ints:
+        """The place of each step, or of some steps."""
+        if self._groups is None:
+            group = None if fired else np.zeros(self._ledger.n_steps if which is None else len(which), dtype=np.int64)
+        else:
+            group = self._groups[self._places.run if which is None else self._places.run[which]]
+        return self._place(group, fired)

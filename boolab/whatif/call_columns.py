@@ -1,0 +1,232 @@
+"""Calls as columns of integers: two calls are the same by an identity if and only if their integers are equal.
+
+Texts are compared once, when they are numbered in order of first appearance; detectors then compare integers (see
+`boolab.whatif.detector_columns`). Nothing is numbered before a detector needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property
+from typing import Final, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.redacted import beginning_of
+from boolab.core.types import REDACTED, Response, Step, ToolCall, ToolResult
+from boolab.frames.recording import NO_KEY
+from boolab.limits.call_identity import call_key
+from boolab.whatif.call_streaks import after_steps
+from boolab.whatif.step_table import UNKNOWN, Flags, Ints
+
+_Value = TypeVar("_Value", bound=Hashable)
+_WITH_OUTCOME: Final = {
+    "call+result": ("contents",),
+    "action": ("texts",),
+    "action+result": ("texts", "contents", "errors"),
+}
+"""What identities compare beside the call itself, which they compare as `canonical` does."""
+
+
+class CallLayout:
+    """Where calls are among steps. S counted steps, M of their calls that got a result, in order.
+
+    Args:
+        calls: S: how many calls of each step got a result.
+        opens: S: whether the step is the first of its scope, where counts begin at 0.
+    """
+
+    def __init__(self, calls: Ints, opens: Flags) -> None:
+        self.calls = calls
+        self.opens = opens
+        self.end: Ints = np.cumsum(calls)
+
+    @property
+    def n_calls(self) -> int:
+        """M."""
+        return int(self.end[-1]) if len(self.end) else 0
+
+    @cached_property
+    def step(self) -> Ints:
+        """M: the step of each call, from 0."""
+        return np.repeat(np.arange(len(self.calls)), self.calls)
+
+    @cached_property
+    def step_starts(self) -> Ints:
+        """S: the first step of the scope of each step."""
+        steps = np.arange(len(self.opens))
+        return np.maximum.accumulate(np.where(self.opens, steps, 0))
+
+    @cached_property
+    def starts(self) -> Ints:
+        """M: the first call of the scope of each call."""
+        return (self.end - self.calls)[self.step_starts][self.step]
+
+    def by_step(self) -> CallLayout:
+        """The same calls where each step is a scope of its own."""
+        return CallLayout(self.calls, np.ones_like(self.opens))
+
+    def after_steps(self, after_calls: Ints) -> Ints:
+        """S: a count after each call, M, as it stands after each step: 0 before the first call of a scope."""
+        return after_steps(after_calls, self.calls, self.end, self.opens)
+
+    def any_of_step(self, flags: Flags) -> Flags:
+        """S: whether a flag is set for any call of the step."""
+        return np.bincount(self.step[flags], minlength=len(self.calls)) > 0
+
+
+class CallColumns:
+    """The calls of steps as columns, each made when it is first read.
+
+    Args:
+        steps: The steps.
+        opens: Whether each is the first of its scope.
+        counted: Whether limits count it. The other steps are left out.
+    """
+
+    def __init__(self, steps: Sequence[Step], opens: Flags, counted: Flags) -> None:
+        if not counted.all():
+            scope = np.cumsum(opens)[counted]
+            opens = np.diff(scope, prepend=0) > 0
+            steps = [steps[place] for place in np.flatnonzero(counted).tolist()]
+        self.responses: list[Response] = [step.response for step in steps]
+        self._results: list[ToolResult] = [result for step in steps for result in step.results if result is not None]
+        calls = [len(step.results) - step.results.count(None) for step in steps]
+        self.layout = CallLayout(np.array(calls, dtype=np.int64), opens)
+        self._calls: list[ToolCall] = [
+            call
+            for step in steps
+            for call, result in zip(step.response.tool_calls, step.results, strict=True)
+            if result is not None
+        ]
+        self._keys: dict[tuple[str | None, ...], Ints] = {}
+
+    @cached_property
+    def _named(self) -> tuple[Ints, list[str]]:
+        return numbered(call.name for call in self._calls)
+
+    @property
+    def tools(self) -> Ints:
+        """M: the tool of each call, from 0."""
+        return self._named[0]
+
+    def tool(self, name: str) -> int:
+        """The number of a tool; -1 if no call is of it."""
+        names = self._named[1]
+        return names.index(name) if name in names else -1
+
+    @cached_property
+    def _distinct(self) -> tuple[Ints, list[ToolCall]]:
+        """M: the number of the tool and argument text of each call; and the first call of each number."""
+        arguments, _ = numbered(call.arguments for call in self._calls)
+        codes, first = paired(self.tools, arguments)
+        return codes, [self._calls[place] for place in first.tolist()]
+
+    def keys(self, identity_for: Callable[[str], str | None]) -> Ints:
+        """M: the key of each call, above 0; `NO_KEY` for a call that is the same as no other.
+
+        Args:
+            identity_for: Gives the identity of a tool's calls; None if the tool is exempt.
+        """
+        return self._keys_by([identity_for(name) for name in self._named[1]])
+
+    def _keys_by(self, identities: Sequence[str | None]) -> Ints:
+        """The keys by the identity of each tool, in the order of their numbers."""
+        key = tuple(identities)
+        if key not in self._keys:
+            calls_alone = ["canonical" if of in _WITH_OUTCOME else of for of in identities]
+            if calls_alone != [*identities]:
+                self._keys[key] = self._with_outcomes(self._keys_by(calls_alone), identities)
+            else:
+                self._keys[key] = self._keys_of_calls(identities)
+        return self._keys[key]
+
+    def _keys_of_calls(self, identities: Sequence[str | None]) -> Ints:
+        identity = dict(zip(self._named[1], identities, strict=True))
+        codes, distinct = self._distinct
+        numbers: dict[tuple[str, ...] | None, int] = {None: NO_KEY}
+        found = (call_key(call, None, identity[call.name]) for call in distinct)
+        keys = [numbers.setdefault(key, len(numbers)) for key in found]
+        return np.array(keys, dtype=np.int64)[codes]
+
+    def _with_outcomes(self, keys: Ints, identities: Sequence[str | None]) -> Ints:
+        """The keys, each of a tool whose identity compares more together with that."""
+        for of, names in _WITH_OUTCOME.items():
+            among = np.array([one == of for one in identities], dtype=bool)
+            for name in names if among.any() else ():
+                # Calls of other tools are paired with what no call has beside it.
+                more = np.where(among[self.tools], getattr(self, name) + 1 - UNKNOWN, 0)
+                keys = np.where(keys == NO_KEY, NO_KEY, paired(keys, more)[0] + 1)
+        return keys
+
+    @cached_property
+    def _given(self) -> tuple[Ints, list[str]]:
+        return numbered(result.content for result in self._results)
+
+    @property
+    def contents(self) -> Ints:
+        """M: the content of each result, from 0."""
+        return self._given[0]
+
+    @property
+    def beginnings(self) -> Ints:
+        """M: the beginning of the content of each result, by which errors are compared, from 0."""
+        codes, distinct = self._given
+        return numbered(map(beginning_of, distinct))[0][codes]
+
+    def contain(self, text: str) -> Flags:
+        """M: whether the content of each result contains a text."""
+        codes, distinct = self._given
+        return np.array([text in content for content in distinct], dtype=bool)[codes]
+
+    @cached_property
+    def errors(self) -> Ints:
+        """M: 1 if the call failed, 0 if it did not, -1 where that is not known."""
+        return np.array(
+            [UNKNOWN if result.is_error is None else int(result.is_error) for result in self._results], dtype=np.int64
+        )
+
+    @cached_property
+    def texts(self) -> Ints:
+        """M: the model's text before each call: that of the response for its first call, none for the others."""
+        first = np.zeros(self.layout.n_calls, dtype=bool)
+        first[(self.layout.end - self.layout.calls)[self.layout.calls > 0]] = True
+        codes, _ = numbered(["", *(response.text for response in self.responses)])
+        return np.where(first, codes[1:][self.layout.step], codes[0])
+
+    @cached_property
+    def exact(self) -> Ints:
+        """M: tool, argument text and result of each call as they are; a redacted call is as no other of its step."""
+        codes, distinct = self._distinct
+        redacted = np.array([call.arguments == REDACTED for call in distinct], dtype=bool)[codes]
+        beside, _ = paired(codes, self.contents)
+        by_step, _ = paired(np.where(redacted, self.layout.step + 1, 0), beside)
+        return by_step
+
+
+def numbered(values: Iterable[_Value]) -> tuple[Ints, list[_Value]]:
+    """A number for each value, from 0 in order of first appearance, and the distinct values.
+
+    Example:
+        >>> codes, values = numbered(["b", "a", "b"])
+        >>> codes.tolist(), values
+        ([0, 1, 0], ['b', 'a'])
+    """
+    numbers: dict[_Value, int] = {}  # for long texts several times as fast as pandas.factorize
+    codes = [numbers.setdefault(value, len(numbers)) for value in values]
+    return np.array(codes, dtype=np.int64), list(numbers)
+
+
+def paired(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """A number for each pair of two numbers that are not below 0, and the place where each pair comes first.
+
+    Example:
+        >>> codes, first = paired(np.array([1, 1, 1]), np.array([0, 2, 0]))
+        >>> codes.tolist(), first.tolist()
+        ([0, 1, 0], [0, 1])
+    """
+    codes, distinct = pd.factorize(one * (int(other.max(initial=0)) + 1) + other)
+    first = np.zeros(len(distinct), dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last one that is written is the first one
+    return codes.astype(np.int64), first

@@ -1,0 +1,202 @@
+"""First crossings: the boundary of a recording at which each threshold of a setting is first reached.
+
+Every rule `counter >= threshold` fires first where the running maximum of its counter first reaches the threshold. So
+one pass over the steps gives, for each run and each threshold, the boundary at which it fires. A setting stops where
+the first of its rules does, in their order of precedence. No setting is simulated.
+
+The running maximum covers the whole run, even where counters start again in each turn: what stops one turn stays
+stopped in the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from boolab.limits.stop import StopRule
+from boolab.whatif.grid import GridAxis
+from boolab.whatif.interventions import AT_RESPONSE as ACTED
+from boolab.whatif.step_table import Flags, Ints, Ledger, bound_counter
+
+Keys = npt.NDArray[np.unsignedinteger[Any]]
+RANKS: Final = 16
+"""A key is boundary * RANKS + rank: the smaller of two keys is the stop that comes first, or has precedence."""
+UNDECIDED: Final = RANKS - 1
+"""The rank of a rule that needs an unknown counter: last at its boundary."""
+WIDE_RANKS: Final = 2 * RANKS
+"""The RANKS of keys where something may happen between a boundary and the next: further ranks follow."""
+MESSAGES: Final = RANKS
+"""The rank of a message to the model before the next response."""
+AT_RESPONSE: Final = RANKS + 1
+"""The rank of the first rule that is evaluated at the next response, whose calls are dropped."""
+UNDECIDED_AT_RESPONSE: Final = WIDE_RANKS - 2
+ACTS: Final = WIDE_RANKS - 1
+"""The rank of an action on the calls of the next response."""
+_ALL: Final = slice(None)
+INTERVENED: Final = "intervened"
+"""The counter of what a policy would have done that the recording does not hold: see `interventions`."""
+
+
+class Places:
+    """The positions of a ledger's steps: N each, the run, the number in the run from 1, and whether it is the first."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        lengths = np.diff(ledger.first)
+        self._ledger = ledger
+        self.run: Ints = np.repeat(np.arange(ledger.n_runs), lengths)
+        self.step: Ints = np.arange(1, ledger.n_steps + 1) - np.repeat(ledger.first[:-1], lengths)
+        self.opens: Flags = self.step == 1
+
+    @cached_property
+    def last_turn(self) -> Ints:
+        """R: how many steps of the run come before its last span; 0 if a stop leaves no turn open."""
+        before = np.zeros(self._ledger.n_runs, dtype=np.int64)
+        new = np.flatnonzero(self._ledger.span[1:] != self._ledger.span[:-1]) + 1
+        new = new[~self.opens[new]]
+        before[self.run[new]] = self.step[new] - 1  # steps ascend, so the last one stays
+        return before
+
+    @cached_property
+    def last_call(self) -> Ints:
+        """R: the number of the last step with a call that has a result; 0 if there is none."""
+        last = np.zeros(self._ledger.n_runs, dtype=np.int64)
+        called = np.flatnonzero(self._ledger.used["tool_calls"] > 0)
+        last[self.run[called]] = self.step[called]
+        return last
+
+
+@dataclass(frozen=True, slots=True)
+class Fires:
+    """How many thresholds of one axis have fired, at each step.
+
+    Attributes:
+        axis: The axis.
+        start: How many have fired at boundary 0.
+        before: N: at the boundary before the step, or earlier.
+        known: N: also at the boundary after it, if the counter is known there.
+        after: N: as `known`, and once the counter is unknown at a boundary all that it may have reached there: these
+            cannot be decided.
+    """
+
+    axis: GridAxis
+    start: int
+    before: Ints
+    known: Ints
+    after: Ints
+
+    def at(self, first: Ints, steps: Ints) -> Ints:
+        """For each run, how many have fired at the boundary after so many of its steps."""
+        inside = steps > 0
+        out = np.full(len(steps), self.start, dtype=np.int64)
+        out[inside] = self.after[first[:-1][inside] + steps[inside] - 1]
+        return out
+
+
+def fires_of(ledger: Ledger, axis: GridAxis, places: Places) -> Fires:
+    """The fires of one axis in a ledger."""
+    counts = ledger.counters[axis.counter]
+    start = int(axis.reached(np.zeros(1, dtype=np.int64))[0])
+    reached = axis.reached(counts)
+    reached[~ledger.boundary] = 0
+    unknown = ledger.boundary & (counts < 0)
+    any_unknown = axis.size > 0 and axis.rules[0].on_unknown == "error" and bool(unknown.any())
+    after = reached.copy() if any_unknown else reached
+    if any_unknown:
+        most = ledger.counters.get(bound_counter(axis.counter))
+        after[unknown] = axis.size if most is None else axis.reached(most[unknown])
+    if start:
+        after[places.opens & (after < start)] = start
+    # The running maximum of each run: what comes before is lifted below all that follows.
+    lift = places.run * (axis.size + 1)
+    after += lift
+    np.maximum.accumulate(after, out=after)
+    after -= lift
+    before = np.empty_like(after)
+    before[1:] = after[:-1]
+    before[places.opens] = start
+    return Fires(axis, start, before, np.maximum(before, reached) if any_unknown else after, after)
+
+
+def truth_of(ledger: Ledger, rule: StopRule, steps: slice | Ints = _ALL) -> Any:  # noqa: ANN401 - a nullable column
+    """Whether a rule is true after steps, as a nullable boolean column: unknown where an unknown counter decides.
+
+    Rules have no opposite, so one that is false where each unknown counter has its largest value is false.
+    """
+    names = {leaf.counter for leaf in rule.leaves()}
+    counts = {name: ledger.counters[name][steps] for name in names}
+    true = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in counts.items()})
+    unknown = np.asarray(true.isna(), dtype=bool)
+    if unknown.any():
+        bounds = {name: ledger.counters.get(bound_counter(name), ledger.counters[name])[steps] for name in names}
+        most = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in bounds.items()})
+        true[unknown & ~np.asarray(most.fillna(value=True), dtype=bool)] = False
+    return true
+
+
+def first_fires(
+    ledger: Ledger, fires: Fires, places: Places, rank: int, *, ranks: int = RANKS, at_response: bool = False
+) -> Keys:
+    """The key of each run's first fire on each value of an axis: R x values, off last; the largest number for never.
+
+    Args:
+        ledger: The recordings; for rules that are evaluated at the response, as they stand there.
+        fires: The fires of the axis.
+        places: The positions of the steps.
+        rank: The axis' place in the order of precedence.
+        ranks: The number of ranks from a boundary to the next.
+        at_response: Whether the rules are evaluated at the response: what fires at step s stops at boundary s - 1.
+    """
+    kind = key_type(ledger, ranks)
+    size = fires.axis.size
+    table = np.full((ledger.n_runs, size + 1), np.iinfo(kind).max, dtype=kind)
+    undecided, shift = (UNDECIDED_AT_RESPONSE, 1) if at_response else (UNDECIDED, 0)
+    for reached, earlier, of_rank in ((fires.after, fires.known, undecided), (fires.known, fires.before, rank)):
+        events = np.flatnonzero(reached > earlier)
+        fresh = (reached - earlier)[events]
+        rows = np.repeat(places.run[events], fresh)
+        offsets = np.arange(fresh.sum()) - np.repeat(np.cumsum(fresh) - fresh, fresh)
+        columns = np.repeat(earlier[events], fresh) + offsets
+        table[rows, columns] = np.repeat((places.step[events] - shift) * ranks + of_rank, fresh)
+    if not at_response:
+        table[:, : fires.start] = rank
+    return table[:, : len(fires.axis.values)]
+
+
+def first_interventions(ledger: Ledger, intervened: Ints, places: Places) -> Keys:
+    """The key of the first intervention in each run that the recording does not hold: R x 1.
+
+    `intervened` is N: see `boolab.whatif.interventions`.
+    """
+    kind = key_type(ledger, WIDE_RANKS)
+    keys = np.full(ledger.n_runs, np.iinfo(kind).max, dtype=kind)
+    events = np.flatnonzero(intervened)
+    acts = intervened[events] == ACTED
+    of_event = (places.step[events] - acts) * WIDE_RANKS + np.where(acts, ACTS, MESSAGES)
+    np.minimum.at(keys, places.run[events], of_event.astype(kind))
+    return keys[:, None]
+
+
+def key_type(ledger: Ledger, ranks: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that holds the keys of a ledger."""
+    longest = int(np.diff(ledger.first).max(initial=0))
+    return np.uint16 if (longest + 2) * ranks <= np.iinfo(np.uint16).max else np.uint32
+
+
+def keys_of(tables: Sequence[Keys], out: Keys | None = None) -> Keys:
+    """The key of each run's stop under each setting: the minimum over the axes.
+
+    Args:
+        tables: R x values each.
+        out: An array for the result: R x values of the first x values of the second x ...
+    """
+    keys = tables[0]
+    for number, table in enumerate(tables[1:], 2):
+        wide = table.reshape(len(table), *(1,) * (number - 1), table.shape[1])
+        keys = np.minimum(keys[..., None], wide, out=out if number == len(tables) else None)
+    return keys

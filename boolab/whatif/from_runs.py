@@ -1,0 +1,247 @@
+"""Recordings as columns, from runs.
+
+Detectors are counted from columns of integers where that can be done (`boolab.whatif.detector_columns`), else
+folded over the calls of each run, as in the live loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.compactions import compactions_of
+from boolab.core.endings import proxy_success, terminated, turn_proxy_success
+from boolab.core.gc_pause import without_collection
+from boolab.core.run_tree import starts_of
+from boolab.core.types import Run, Scope, Step
+from boolab.frames.dtypes import cells, text
+from boolab.frames.recording import RUN_FIELDS
+from boolab.frames.runs import Runs, as_runs, turns_of
+from boolab.frames.tables import setting_columns
+from boolab.frames.unknown_arguments import handles_unknown_arguments, with_equal_arguments
+from boolab.limits.detector import Detector
+from boolab.limits.detector_bank import Watch
+from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.whatif.call_columns import CallColumns
+from boolab.whatif.detector_columns import counts_of, is_columnar
+from boolab.whatif.scopes import check_scope, scopes_of
+from boolab.whatif.step_table import (
+    UNKNOWN,
+    Ends,
+    Flags,
+    Ints,
+    Ledger,
+    assemble,
+    bound_counter,
+    first_of_spans,
+    last_steps,
+    response_counter,
+    spans_of,
+)
+
+StepColumns: TypeAlias = Mapping[str, Callable[[Run, str], Sequence[int]]]
+"""Further counters by name: each is given a run and its scope, and gives a number for each of the run's steps."""
+
+_NONE: Final[StepColumns] = MappingProxyType({})
+
+
+def ledger_of(
+    runs: Runs,
+    detectors: Iterable[Detector] = (),
+    scope: Scope = "auto",
+    *,
+    columns: StepColumns = _NONE,
+    responses: bool = False,
+    labelled: bool | None = None,
+) -> Ledger:
+    """The ledger of runs, with a counter for each detector. Labels are successes where any run has one, else a proxy.
+
+    Its `ended` marks the records that terminated: `Ledger.kept` keeps the limits of the recording in force. `columns`
+    are further counters, such as those of a policy. With `responses` each detector is counted at the response too,
+    before its calls are executed: see `response_counter`. `labelled` is whether labels are successes, where the runs
+    are a part of more.
+    """
+    check_scope(scope)
+    rows = as_runs(runs)
+    watched = tuple(dict.fromkeys(detectors))
+    scopes = scopes_of([run.source for run in rows], scope)
+    frame = pd.DataFrame({"run_id": text([run.run_id for run in rows])})
+    for name in RUN_FIELDS:
+        frame[name] = text([getattr(run, name) for run in rows])
+    for column in setting_columns(rows, frame.columns):
+        frame[column.name] = cells([column.get(run) for run in rows], column.dtype)
+    ends = Ends(
+        np.array([-1 if run.success is None else int(run.success) for run in rows], dtype=np.int64),
+        np.array([proxy_success(run) for run in rows], dtype=bool),
+        np.array([terminated(run) for run in rows], dtype=bool),
+        np.array([run.stop_reason for run in rows], dtype=object),
+        scopes,
+    )
+    first = np.concatenate(([0], np.cumsum(np.array([len(run.steps) for run in rows], dtype=np.int64))))
+    with without_collection():
+        raw = _raw_columns(rows, first, ends, watched, responses=responses)
+    started = {row: found for row, run in enumerate(rows) if (found := starts_of(run))}
+    ledger = assemble(frame, first, raw, ends, watched, labelled=labelled, started=started)
+    more = [response_counter(detector.name) for detector in watched] if responses else []
+    further: dict[str, Ints] = {name: raw[name] for name in more}
+    for name, values in columns.items():
+        of_runs = (values(*one) for one in zip(rows, scopes, strict=True))
+        further[name] = np.fromiter(chain.from_iterable(of_runs), dtype=np.int64)
+    return replace(ledger, counters={**ledger.counters, **further}) if further else ledger
+
+
+def _raw_columns(
+    rows: Sequence[Run], first: Ints, ends: Ends, detectors: Sequence[Detector], *, responses: bool
+) -> dict[str, Ints]:
+    """The raw columns of steps for `assemble`, and the counts of detectors after each step, by name."""
+    steps = [step for run in rows for _, turn in turns_of(run) for step in turn]
+    answers = [step.response for step in steps]
+    usages = [response.usage for response in answers]
+    raw = {
+        "turn": _ints([step.turn for step in steps]),
+        "tool_calls": _ints([len(step.results) - step.results.count(None) for step in steps]),
+        "input_tokens": _known([usage.input_tokens for usage in usages]),
+        "output_tokens": _known([usage.output_tokens for usage in usages]),
+        "cost": _known([usage.cost for usage in usages]),
+        "start": _known([step.start_ms for step in steps]),
+        "duration": _known([step.duration_ms for step in steps]),
+    }
+    counted = np.array([step.counted for step in steps], dtype=bool)
+    failed = np.array([bool(step.error) for step in steps], dtype=bool)
+    requested = _ints([len(response.tool_calls) for response in answers])
+    some, last = last_steps(first)
+    is_last = np.zeros(len(steps), dtype=bool)
+    is_last[last] = True
+    boundary = _boundaries(rows, raw["turn"], raw["tool_calls"] > 0, counted, first)
+    # As `has_response`: the last step of a run that ended with an error got none, unless a boundary follows it.
+    unanswered = failed.copy()
+    unanswered[last] |= (ends.reasons[some] == "error") & ~boundary[last]
+    raw["asked"] = np.where(unanswered & (raw["tool_calls"] == 0), UNKNOWN, requested)
+    by_run = np.repeat(np.array([scope == "run" for scope in ends.scopes], dtype=bool), np.diff(first))
+    raw["boundary"] = (boundary | (by_run & counted & ~is_last)).astype(np.int64)
+    raw["final"] = ((requested == 0) & ~failed).astype(np.int64)
+    raw["answered"] = np.zeros(len(steps), dtype=np.int64)
+    raw["answered"][last] = ends.by_proxy[some]
+    silent = np.flatnonzero((requested == 0) & ~is_last)
+    runs_of = np.searchsorted(first, silent, side="right") - 1
+    for place, run in zip(silent.tolist(), runs_of.tolist(), strict=True):
+        raw["answered"][place] = turn_proxy_success(rows[run], [steps[place]])
+    raw["counted"] = counted.astype(np.int64)
+    return raw | _counts(rows, steps, raw, first, ends.scopes, detectors, responses=responses)
+
+
+def _ints(values: list[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
+def _known(values: list[int | None]) -> Ints:
+    """Whole numbers; `UNKNOWN` where there is none."""
+    return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)
+
+
+def _boundaries(rows: Sequence[Run], turn: Ints, called: Flags, counted: Flags, first: Ints) -> Flags:
+    """N: whether a boundary follows each step at which it counts: the same as `has_boundary`, for all steps at once."""
+    some, last = last_steps(first)
+    found = called.copy()
+    found[:-1] |= turn[1:] == turn[:-1]
+    lengths = np.diff(first)[some]
+    in_last_turn = np.add.reduceat(turn == np.repeat(turn[last], lengths), first[:-1][some]) if len(last) else last
+    stops = [run.stop for run in rows if run.steps]
+    limited = np.array([stop.reason not in ("finished", "paused", "synthesis") for stop in stops], dtype=bool)
+    found[last] = limited & (in_last_turn <= _ints([stop.step for stop in stops]))
+    return found & counted
+
+
+def _counts(
+    rows: Sequence[Run],
+    steps: Sequence[Step],
+    raw: Mapping[str, Ints],
+    first: Ints,
+    scopes: Sequence[str],
+    detectors: Sequence[Detector],
+    *,
+    responses: bool,
+) -> dict[str, Ints]:
+    """The counts of detectors after each step; unknown where they depend on arguments that are not on record.
+
+    An unknown streak of repeats is at most the one where all calls of the tool are equal: see `bound_counter`.
+    """
+    bounds = {d.name: bound_counter(d.name) for d in detectors if isinstance(d, RepeatStreak)}
+    counts = _known_counts(rows, steps, raw, first, scopes, detectors, responses=responses)
+    equal = [with_equal_arguments(run) for run in rows] if detectors else []
+    if not any(equal):
+        return counts | {bound: counts[name] for name, bound in bounds.items()}
+    alike = [run if other is None else other for run, other in zip(rows, equal, strict=True)]
+    changed = [step for run in alike for _, turn in turns_of(run) for step in turn]
+    most = _known_counts(alike, changed, raw, first, scopes, detectors, responses=responses)
+    own = [detector.name for detector in detectors if handles_unknown_arguments(detector)]
+    known = {*own, *map(response_counter, own)}
+    found = {
+        name: least if name in known else np.where(least == most[name], least, UNKNOWN)
+        for name, least in counts.items()
+    }
+    return found | {bound: most[name] for name, bound in bounds.items()}
+
+
+def _known_counts(
+    rows: Sequence[Run],
+    steps: Sequence[Step],
+    raw: Mapping[str, Ints],
+    first: Ints,
+    scopes: Sequence[str],
+    detectors: Sequence[Detector],
+    *,
+    responses: bool,
+) -> dict[str, Ints]:
+    """The counts of detectors after each step: from columns where that can be done, else folded over the calls."""
+    columnar = [] if responses else [detector for detector in detectors if is_columnar(detector)]
+    folded = [detector for detector in detectors if detector not in columnar]
+    counts: dict[str, Ints] = {}
+    if columnar:
+        opens = first_of_spans(spans_of(raw["turn"], first, scopes), first)
+        counted = raw["counted"] > 0
+        columns = CallColumns(steps, opens, counted)
+        for detector in columnar:
+            counts[detector.name] = _at_all_steps(counts_of(detector, columns), opens, counted)
+    if folded:
+        names = [detector.name for detector in folded]
+        names += [response_counter(name) for name in names] if responses else []
+        each = zip(rows, scopes, strict=True)
+        folds = [row for run, scope in each for row in _folded(run, scope, folded, responses=responses)]
+        made = np.array(folds, dtype=np.int64).reshape(-1, len(names)).T.copy()
+        counts |= zip(names, made, strict=True)
+    return counts
+
+
+def _at_all_steps(counts: Ints, opens: Flags, counted: Flags) -> Ints:
+    """The counts after counted steps as they stand after all steps: a step that does not count changes nothing."""
+    if counted.all():
+        return counts
+    so_far = np.cumsum(counted)
+    starts = np.flatnonzero(opens)
+    before: Ints = np.repeat((so_far - counted)[starts], np.diff(np.append(starts, len(opens))))
+    return np.where(so_far > before, np.append(counts, 0)[so_far - 1], 0)
+
+
+def _folded(run: Run, scope: str, detectors: Sequence[Detector], *, responses: bool) -> Iterator[list[int]]:
+    """For each step of a run the counts of detectors after it and, if wanted, at its response."""
+    names = [detector.name for detector in detectors]
+    watch = Watch(detectors)
+    counts: dict[str, int | None] = dict.fromkeys(names, 0)
+    compacted = compactions_of(run)
+    for number, (_, steps) in enumerate(turns_of(run)):
+        if scope == "turn" and number:
+            watch, counts = Watch(detectors), dict.fromkeys(names, 0)
+        for step in steps:
+            watch.compacted(None if compacted is None else compacted.get(step.index, 0))
+            ahead = {**counts, **watch.after(step.response)} if responses else {}
+            if step.counted:
+                watch.complete(step.response, step.results, counts, step)
+            values = (*(counts[name] for name in names), *(ahead[name] for name in names if responses))
+            yield [UNKNOWN if value is None else value for value in values]

@@ -1,0 +1,398 @@
+"""Grids of settings: the axes that `counterfactual` knows, and the thresholds on them.
+
+| axis and column | stop reason    | counter       | unit    |
+|-----------------|----------------|---------------|---------|
+| `max_steps`     | `step_cap`     | steps         | steps   |
+| `tool_budget`   | `tool_budget`  | tool_calls    | calls   |
+| `doom_loop`     | `doom_loop`    | repeat_streak | calls   |
+| `error_streak`  | `error_streak` | error_streak  | calls   |
+| `max_tokens`    | `token_budget` | tokens        | tokens  |
+| `max_cost`      | `cost_budget`  | cost          | dollars |
+| `max_time`      | `time_budget`  | elapsed       | seconds |
+
+A value of None is *off*, and so is an axis that is not in the grid. An axis applies to every agent, each on its own
+counters. `max_steps@scout` replaces `max_steps` for the runs of the agent `scout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from boolab.core.axes import AXES
+from boolab.core.types import Identities, StopReason
+from boolab.errors import SettingError, near
+from boolab.frames.dtypes import Cell, is_missing
+from boolab.harnesses.policy import Policy
+from boolab.harnesses.presets import get_policy
+from boolab.io.checks import repr_of
+from boolab.limits.catalog import ceiling
+from boolab.limits.detector import Detector
+from boolab.limits.rule_of import RULES
+from boolab.limits.stop import Threshold
+from boolab.whatif.extensions import Extension
+from boolab.whatif.interventions import intervenes
+from boolab.whatif.policy_thresholds import AXIS_OF, NEVER, Limit, check_identified, own_limits, thresholds_of
+from boolab.whatif.step_table import Ints
+
+Grid: TypeAlias = Mapping[str, Iterable[Any]]
+
+MAX_SETTINGS: Final = 5_000_000
+_MAX_TABLE: Final = 4_000_000
+_MAX_THRESHOLD: Final = 1 << 61
+MAX_AXES: Final = 12
+"""How many axes there can be at once: their places at a boundary, or a response, are distinguished by four bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridAxis:
+    """One setting and its values, from tight to loose.
+
+    Attributes:
+        name: The setting.
+        rules: The rule of each value that is not off, in order.
+        values: The values, in the user's units; None, if it is there, comes last.
+        ahead: 1 if the policy changes the request of the last step under the cap, so that a recording shows nothing
+            from the boundary before that step on; else 0.
+        responses: Likewise, the rule of each value that is evaluated at the response, before its calls are executed;
+            empty if there are none.
+        goes_on: Whether the turn continues after such a stop, in a way that a recording does not show.
+        alone: Whether it is evaluated after all others at its place, so that it is never true beside one.
+        plain_zero: Whether a cap of 0 is one like any other, and the model gets no request.
+        agent: The only agent that it applies to; "" for all of them.
+        but_for: The agents that have an axis of this name of their own.
+        extension: How the cap grows; None if it does not, or in a way that a recording does not show.
+    """
+
+    name: str
+    rules: tuple[Threshold, ...]
+    values: tuple[Any, ...]
+    ahead: int = 0
+    responses: tuple[Threshold, ...] = ()
+    goes_on: bool = False
+    alone: bool = False
+    plain_zero: bool = False
+    agent: str = ""
+    but_for: tuple[str, ...] = ()
+    extension: Extension | None = None
+
+    @property
+    def key(self) -> str:
+        """Its key in the grid and its column in tables."""
+        return f"{self.name}@{self.agent}" if self.agent else self.name
+
+    def holds_for(self, agents: Iterable[str]) -> list[bool]:
+        """Whether it applies to the runs of each of these agents."""
+        return [agent == self.agent if self.agent else agent not in self.but_for for agent in agents]
+
+    @property
+    def reason(self) -> StopReason:
+        """The stop reason of its rules."""
+        return next((rule.reason for rule in (*self.rules, *self.responses)), "step_cap")
+
+    @property
+    def counter(self) -> str:
+        """The counter that its rules read."""
+        return self.rules[0].counter if self.rules else "steps"
+
+    @property
+    def size(self) -> int:
+        """The number of values that are not off at the boundary."""
+        return len(self.rules)
+
+    @property
+    def at_response(self) -> GridAxis | None:
+        """The axis as it is evaluated at the response; None if it is not."""
+        if not self.responses:
+            return None
+        return GridAxis(self.name, self.responses, self.values, agent=self.agent, but_for=self.but_for)
+
+    @property
+    def text_only(self) -> bool:
+        """Whether the tightest value is a cap of 0: one answer without tools, which no recording with tools holds."""
+        return self.name == "max_steps" and bool(self.rules) and self.rules[0].threshold == 0 and not self.plain_zero
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether the model's request changes from its stops on, or from the boundary before."""
+        return bool(self.ahead) or self.goes_on
+
+    def reached(self, counts: Ints) -> Ints:
+        """How many of the thresholds each count has reached; 0 where it is unknown."""
+        thresholds = np.array([rule.threshold - self.ahead for rule in self.rules], dtype=np.int64)
+        top = int(thresholds[-1]) if self.size else 0
+        if not 0 <= top < _MAX_TABLE:
+            return np.where(counts < 0, 0, np.searchsorted(thresholds, counts, side="right"))
+        table = np.searchsorted(thresholds, np.arange(top + 1), side="right")
+        reached: Ints = table.take(counts, mode="clip")
+        if len(counts) and counts.min() < 0:
+            reached[counts < 0] = 0
+        return reached
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A checked grid.
+
+    Attributes:
+        axes: Its axes in order of precedence, and one of a single value for each further limit of its policy.
+        named: The names of its axes in the user's order.
+        policy: The policy with the order of precedence, and with more limits and guards than the axes.
+    """
+
+    axes: tuple[GridAxis, ...]
+    named: tuple[str, ...]
+    policy: Policy | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of settings."""
+        return prod(len(axis.values) for axis in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of values of each axis, off always included."""
+        return tuple(axis.size + 1 for axis in self.axes)
+
+    @property
+    def checks_responses(self) -> bool:
+        """Whether a limit is evaluated at the response."""
+        return any(axis.responses for axis in self.axes)
+
+    @property
+    def plain(self) -> bool:
+        """Whether all limits are evaluated at boundaries, and nothing happens except stops, as aggregates require."""
+        wide = self.intervenes or self.checks_responses or bool(self.agents) or self.extended
+        return bool(self.axes) and not wide and not any(axis.goes_on for axis in self.axes)
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents that have an axis of their own."""
+        return [*dict.fromkeys(axis.agent for axis in self.axes if axis.agent)]
+
+    @property
+    def silent(self) -> bool:
+        """Whether no stop changes a request before it, so that what is saved is certain."""
+        changes = self.intervenes or self.announces
+        return not changes and not any(axis.open_ended or axis.text_only for axis in self.axes)
+
+    @property
+    def extended(self) -> bool:
+        """Whether a cap grows."""
+        return any(axis.extension is not None for axis in self.axes)
+
+    @property
+    def announces(self) -> bool:
+        """Whether the model gets a message where a cap grows."""
+        return any(axis.extension is not None and axis.extension.message for axis in self.axes)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a larger value of an axis never stops a run earlier. A cap that grows on a condition may."""
+        return all(axis.extension is None or axis.extension.unless is None for axis in self.axes)
+
+    @property
+    def places(self) -> Ints:
+        """The place of each setting's value on each axis: axes x settings, the last axis fastest."""
+        shape = [len(axis.values) for axis in self.axes]
+        return np.indices(shape).reshape(len(shape), -1)
+
+    @property
+    def intervenes(self) -> bool:
+        """Whether the policy may send the model messages during a turn, or act on its calls."""
+        return self.policy is not None and intervenes(self.policy)
+
+    def detectors(self) -> tuple[Detector, ...]:
+        """The detectors that its rules need."""
+        watched = (rule.detector for axis in self.axes for rule in (*axis.rules[:1], *axis.responses[:1]))
+        conditions = [axis.extension.unless for axis in self.axes if axis.extension is not None]
+        of_conditions = (detector for rule in conditions if rule is not None for detector in rule.detectors())
+        return (*(detector for detector in watched if detector is not None), *of_conditions)
+
+
+def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identities | None = None) -> Settings:
+    """The settings of a grid: the values of each axis, by name; `name@agent` for the runs of one agent alone.
+
+    The order of precedence and the identity are those of the policy. Without one: cap, doom loop, budget, then the
+    others; identity canonical. `identity` overrides the policy's.
+
+    Raises:
+        SettingError: if an axis or a value is not known, or there are too many settings.
+    """
+    chosen = None if policy is None else get_policy(policy)
+    same: Identities = (
+        identity if identity is not None else "canonical" if chosen is None else chosen.detectors.identity
+    )
+    agents = _agents_by_axis(grid)
+    named: dict[str, list[GridAxis]] = {}
+    for name in RULES:
+        for agent in agents.get(name, ()):
+            axis = _axis(name, grid[f"{name}@{agent}" if agent else name], same, chosen)
+            others = () if agent else tuple(one for one in agents[name] if one)
+            named.setdefault(name, []).append(replace(axis, agent=agent, but_for=others))
+    if chosen is None:
+        axes = [axis for several in named.values() for axis in several]
+    else:
+        check_identified(chosen, named)
+        for axis in named.get("max_steps", ()):
+            for value in axis.values:
+                chosen.check({"max_steps": value})
+        own = own_limits(chosen, named, settings=False)
+        axes = _in_order(chosen, named, [_own_axis(chosen, limit) for limit in own])
+    return _checked(Settings(tuple(axes), tuple(grid), chosen))
+
+
+def _agents_by_axis(grid: Grid) -> dict[str, list[str]]:
+    """The agents of each axis of a grid, "" for all of them."""
+    accepted = f"accepted: {', '.join(RULES)}, and each of them as name@agent for the runs of one agent"
+    if not grid:
+        msg = f"grid: it has no axes; {accepted}"
+        raise SettingError(msg)
+    found: dict[str, list[str]] = {}
+    for key in grid:
+        name, at, agent = str(key).partition("@")
+        if name not in RULES or (at and not agent):
+            msg = f"grid: there is no axis {key!r}{near(key, list(RULES)) or f'; {accepted}'}"
+            raise SettingError(msg)
+        found.setdefault(name, []).append(agent)
+    return found
+
+
+def settings_of_policy(policy: str | Policy) -> Settings:
+    """The one setting of a policy as it comes: its defaults (those without an agent), ceiling, guards and budgets.
+
+    `SettingError` if recordings do not identify it; it names the axis.
+
+    Example:
+        >>> [str(axis.rules[0]) for axis in settings_of_policy("boocode").axes]
+        ['ceiling(200)', 'doom_loop(3, ordered)', 'tool_budget(50)']
+    """
+    chosen = get_policy(policy)
+    limits = list(own_limits(chosen, (), settings=True))
+    check_identified(chosen, {limit.name for limit in limits})
+    return _checked(Settings(tuple(_in_order(chosen, {}, [_own_axis(chosen, limit) for limit in limits])), (), chosen))
+
+
+def _in_order(policy: Policy, named: Mapping[str, Sequence[GridAxis]], own: Sequence[GridAxis]) -> list[GridAxis]:
+    """Axes in a policy's order of precedence: those that it does not have come after its guards."""
+    order = list(policy.order if "guards" in policy.order else (*policy.order, "guards"))
+    order = [AXIS_OF.get(name, name) for name in order]
+    order += [name for name in RULES if name not in order]
+    axes = [axis for name in order for axis in (*named.get(name, ()), *(axis for axis in own if axis.name == name))]
+    # What comes before the last step is evaluated before its request is changed.
+    return sorted(axes, key=lambda axis: axis.ahead)
+
+
+def _checked(settings: Settings) -> Settings:
+    if settings.count > MAX_SETTINGS:
+        most = max(settings.axes, key=lambda axis: len(axis.values))
+        name = f"{most.name}@{most.agent}" if most.agent else most.name
+        msg = (
+            f"grid: {settings.count:,} settings are too many; expected at most {MAX_SETTINGS:,}: give fewer values of "
+            f"{name}, which has {len(most.values):,}"
+        )
+        raise SettingError(msg)
+    if len(settings.axes) > MAX_AXES:
+        msg = f"{len(settings.axes)} limits are too many at once; expected at most {MAX_AXES}"
+        raise SettingError(msg)
+    return settings
+
+
+def _own_axis(policy: Policy, limit: Limit) -> GridAxis:
+    """The axis of one value for a further limit of a policy."""
+    name, value = AXIS_OF.get(limit.name, limit.name), (limit.rule.threshold,)
+    if limit.place == "response":
+        return GridAxis(name, (), value, responses=(limit.rule,), alone=limit.alone)
+    ahead = _ahead(policy, name) if limit.closes else 0
+    is_ceiling = policy.cap.ceiling is not None and limit.rule == next(ceiling(policy.cap.ceiling).leaves())
+    highest = policy.cap.ceiling if policy.cap.counts == "steps" else None  # it counts steps
+    return GridAxis(
+        name,
+        (limit.rule,),
+        value,
+        ahead,
+        goes_on=_goes_on(policy, name),
+        plain_zero=True,
+        extension=None if is_ceiling else _extension(policy, name, highest),
+    )
+
+
+def _ahead(policy: Policy, name: str) -> int:
+    """How many boundaries before its stop a cap changes a request."""
+    changes = policy.last_step.action not in ("tools", "grace") and policy.last_step.in_cap
+    return int(name == "max_steps" and (changes or policy.cap.kind == "soft"))
+
+
+def _goes_on(policy: Policy, name: str) -> bool:
+    """Whether the policy sends the model one more request after a stop at that boundary."""
+    beyond = policy.last_step.action == "grace" or not policy.last_step.in_cap
+    asks_only = policy.last_step.action == "prompt" or policy.cap.kind == "soft"
+    extended = policy.continues.by == "loop" and policy.continues.times != 0
+    as_recorded = _extension(policy, name, None) is not None
+    return beyond or (name == "max_steps" and (asks_only or (extended and not as_recorded)))
+
+
+def _extension(policy: Policy, name: str, highest: int | None) -> Extension | None:
+    """How the loop lets a cap grow, if a recording shows what happens until then."""
+    grows = policy.continues
+    closes = policy.cap.kind == "soft" or policy.last_step.action != "tools"
+    if name != "max_steps" or grows.by != "loop" or grows.times == 0 or grows.counters == "fresh" or closes:
+        return None
+    return Extension(grows.times, grows.adds, grows.message, grows.unless, highest)
+
+
+def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy | None) -> GridAxis:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        msg = f"grid: {name}={values!r}: expected a list of values, such as [5, 10, None]"
+        raise SettingError(msg)
+    given = [None if is_missing(value) else value for value in values]
+    if not given:
+        msg = f"grid: {name} has no values; leave the axis out to turn it off"
+        raise SettingError(msg)
+    made = {
+        rule.threshold: (rule, value) for value in given if value is not None for rule in [_rule(name, value, identity)]
+    }
+    tight_to_loose = [made[threshold] for threshold in sorted(made)]
+    off = (None,) if None in given else ()
+    rules = tuple(rule for rule, _ in tight_to_loose)
+    all_values = (*(value for _, value in tight_to_loose), *off)
+    if policy is None or name in ("doom_loop", "error_streak"):
+        return GridAxis(name, rules, all_values, goes_on=policy is not None and _goes_on(policy, name))
+    # Dollars and seconds as they are given, all else as the whole number that it is.
+    pairs = [
+        thresholds_of(policy, name, value if AXES[name].fractions else rule.threshold) for rule, value in tight_to_loose
+    ]
+    at_boundary, at_response = (_filled([pair[place] for pair in pairs]) for place in (0, 1))
+    ahead, goes_on = _ahead(policy, name), _goes_on(policy, name)
+    return GridAxis(
+        name,
+        at_boundary,
+        all_values,
+        ahead,
+        at_response,
+        goes_on,
+        plain_zero=policy.cap.zero != "text_only",
+        extension=_extension(policy, name, None) if at_boundary else None,
+    )
+
+
+def _filled(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
+    """The rules at one place, one for each value; none if there are none at all."""
+    like = next((rule for rule in rules if rule is not None), None)
+    if like is None:
+        return ()
+    return tuple(replace(like, threshold=NEVER) if rule is None else rule for rule in rules)
+
+
+def _rule(name: str, value: Cell, identity: Identities) -> Threshold:
+    if isinstance(value, float) and value.is_integer() and not AXES[name].fractions:
+        value = int(value)  # a column with NA in it holds whole numbers as floats
+    leaf = next(RULES[name](value, *([identity] if name == "doom_loop" else [])).leaves())
+    if leaf.threshold > _MAX_THRESHOLD:
+        msg = f"grid: {name}={repr_of(value)} is too large; None is off"
+        raise SettingError(msg)
+    return leaf

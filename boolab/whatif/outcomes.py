@@ -1,0 +1,353 @@
+"""Outcomes: what a setting would have made of each run, a row for each run and setting.
+
+| outcome          | the recording                                                                              |
+|------------------|--------------------------------------------------------------------------------------------|
+| `unchanged`      | ends, by itself or by a limit of its own that stays in force, before the setting fires     |
+| `truncated`      | is stopped by the setting: spent until then is exact, success lies between bounds          |
+| `not_identified` | is stopped in a turn that others follow, or where the policy would have changed the        |
+|                  | request, added a message, or changed what its calls do                                     |
+| `censored`       | was stopped by a limit that is lifted, and the setting would have continued                |
+| `unknown`        | needs a counter that the source does not have (a live run would end with `error` there),   |
+|                  | or depends on a subagent that is not on record                                             |
+
+In a family each run is limited by itself; `boolab.whatif.family_stops` has the consequences for the others. A
+run whose subagent is stopped is `not_identified` from that call on. A subagent whose parent is stopped before the call
+is `truncated` at step 0, for the reason that stopped the parent.
+
+Outcomes are about the first stop of a run. What is spent and saved is about all of it: each turn is limited by itself,
+as a harness does it, and later turns stay as they were recorded. So spent and saved add up to what is on record, for
+every setting. `saved_is` is how certain that is: `exact`; `estimate`, where a turn is stopped that others follow:
+tokens and cost of later requests still include what would have been left out (steps and calls are exact); or `at most`,
+where the policy would have changed a request: the truth lies between 0 and this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.types import MICRO
+from boolab.errors import SettingError, UnknownCounter
+from boolab.frames.dtypes import Cells, text
+from boolab.limits.counters import COUNTERS
+from boolab.limits.stop import StopRule
+from boolab.whatif.aggregate import SPENT
+from boolab.whatif.extension_stops import extended_fires
+from boolab.whatif.first_crossing import (
+    ACTS,
+    AT_RESPONSE,
+    INTERVENED,
+    MESSAGES,
+    RANKS,
+    UNDECIDED,
+    UNDECIDED_AT_RESPONSE,
+    WIDE_RANKS,
+    Keys,
+    Places,
+    fires_of,
+    first_fires,
+    first_interventions,
+    key_type,
+    keys_of,
+    truth_of,
+)
+from boolab.whatif.grid import Settings
+from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
+
+OUTCOMES: Final = ("unchanged", "censored", "truncated", "not_identified", "unknown")
+_UNCHANGED, _CENSORED, _TRUNCATED, _NOT_IDENTIFIED, _UNKNOWN = range(5)
+_NAMES: Final = np.array(OUTCOMES, dtype=object)
+_CERTAINTY: Final = np.array(["exact", "estimate", "at most"], dtype=object)
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """Where settings stop runs, a row for each run and setting.
+
+    Attributes:
+        run: The run of the row.
+        at: How many steps of the run are complete at the stop; 0 where there is none.
+        dropped: Whether the stop came at the next response: it has been paid for, and its calls count nowhere.
+        stopped: Whether there is a stop; else the recording is played to its end.
+        undecided: Whether the stop depends on an unknown counter.
+        ahead: Whether the policy changes the request from there on.
+        open: Whether the turn continues nevertheless, and may make the calls that the recording makes later.
+        reason: The stop reason; None where there is no stop, or the policy has only added a message.
+        also_fired: The reasons of the other rules that are true there.
+        begun: Whether the run begins at all: a subagent does not, where its parent is stopped before.
+    """
+
+    run: Ints
+    at: Ints
+    dropped: Flags
+    stopped: Flags
+    undecided: Flags
+    ahead: Flags
+    open: Flags
+    reason: Any
+    also_fired: Any
+    begun: Flags
+
+
+def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys, list[Keys]]:
+    """The key of each run's stop under each setting, R x values of each axis, and the tables whose minimum it is.
+
+    See `boolab.whatif.first_crossing` for keys. The largest number means no stop.
+    """
+    ranks = ranks_of(settings)
+    here = ledger.at_response() if settings.checks_responses else ledger
+    tables = []
+    for rank, axis in enumerate(settings.axes):
+        response_axis = axis.at_response
+        if axis.extension is not None:
+            table = extended_fires(ledger, axis, rank, ranks)
+        elif response_axis is None or axis.rules:
+            table = first_fires(ledger, fires_of(ledger, axis, places), places, rank, ranks=ranks)
+        if response_axis is not None:
+            there = fires_of(here, response_axis, places)
+            dropped = first_fires(here, there, places, AT_RESPONSE + rank, ranks=ranks, at_response=True)
+            table = np.minimum(table, dropped) if axis.rules else dropped
+        if axis.agent or axis.but_for:
+            table[~np.array(axis.holds_for(agents_of(ledger)), dtype=bool)] = np.iinfo(table.dtype).max
+        tables.append(table)
+    if not tables:  # no limit at all
+        kind = key_type(ledger, ranks)
+        tables.append(np.full((ledger.n_runs, 1), np.iinfo(kind).max, dtype=kind))
+    keys = keys_of(tables)
+    if settings.intervenes:
+        intervened = first_interventions(ledger, ledger.counters[INTERVENED], places)
+        keys = np.minimum(keys, intervened.reshape(-1, *(1,) * (keys.ndim - 1)))
+    return keys, tables
+
+
+def agents_of(ledger: Ledger) -> list[str]:
+    """The agent of each run; "" where it has none. `SettingError` if the recordings have no such column."""
+    if "agent" not in ledger.runs:
+        msg = "an axis such as max_steps@scout needs the agent of each run: the frame has no column 'agent'"
+        raise SettingError(msg)
+    return ["" if agent is pd.NA or agent is None else str(agent) for agent in ledger.runs["agent"]]
+
+
+def ranks_of(settings: Settings) -> int:
+    """The number of ranks from a boundary to the next, in the keys of these settings."""
+    wide = settings.checks_responses or settings.intervenes or settings.announces
+    return WIDE_RANKS if wide else RANKS
+
+
+def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
+    """The stops of all settings of a grid: the rows of a run are together, its last axis fastest."""
+    table, tables = grid_keys(ledger, settings, places)
+    keys, ranks = table.reshape(-1), ranks_of(settings)
+    stopped = keys != np.iinfo(keys.dtype).max
+    rank = np.where(stopped, keys % ranks, 0).astype(np.int64)
+    at = np.where(stopped, keys // ranks, 0).astype(np.int64)
+    messages = stopped & ((rank == MESSAGES) | (rank == ACTS))
+    dropped = stopped & (rank > MESSAGES) & ~messages
+    undecided = stopped & ((rank == UNDECIDED) | (rank == UNDECIDED_AT_RESPONSE))
+    mine = np.where(dropped, rank - AT_RESPONSE, rank)
+    by_rule = stopped & ~undecided & ~messages
+    names = [axis.reason for axis in settings.axes]
+    also = np.zeros(len(keys), dtype=np.int64)
+    ahead, goes_on = messages.copy(), messages.copy()
+    text_only = np.zeros(len(keys), dtype=bool)
+    lonely = np.zeros(len(keys), dtype=bool)
+    base = at * ranks + np.where(dropped, AT_RESPONSE, 0)
+    for n, (axis, firsts) in enumerate(zip(settings.axes, tables, strict=True)):
+        stops_here = by_rule & (mine == n)
+        if not axis.ahead and not axis.alone:
+            wide = firsts.reshape(len(firsts), *(firsts.shape[1] if i == n else 1 for i in range(len(tables))))
+            true_there = np.broadcast_to(wide, table.shape).reshape(-1) == base + n
+            also |= (true_there & by_rule & (mine != n)).astype(np.int64) << n
+        lonely |= stops_here & axis.alone
+        text_only |= stops_here & (at == 0) & (axis.text_only and not axis.ahead)
+        ahead |= stops_here & ~dropped & axis.open_ended
+        goes_on |= stops_here & ~dropped & axis.goes_on
+    also[lonely] = 0
+    reasons = np.array([*names, "error", "finished"], dtype=object)
+    reason = np.where(undecided, len(names), np.where(text_only, len(names) + 1, np.where(messages, 0, mine)))
+    codes = range(1 << len(names))
+    combined = [",".join(name for n, name in enumerate(names) if code >> n & 1) for code in codes]
+    return Stops(
+        np.repeat(np.arange(ledger.n_runs), settings.count),
+        at,
+        dropped,
+        stopped,
+        undecided,
+        ahead | text_only,
+        goes_on,
+        np.where(stopped & ~messages, reasons[reason], None),  # type: ignore[call-overload] # its stubs want no None
+        np.array(combined, dtype=object)[also],
+        np.ones(len(keys), dtype=bool),
+    )
+
+
+def rule_stops(ledger: Ledger, rule: StopRule) -> Stops:
+    """The stops of any rule, a row for each run, by the predicate of the live loop on whole columns."""
+    names = (*COUNTERS, *(detector.name for detector in rule.detectors()))
+    at, stopped, undecided = first_true(ledger, rule)
+    verdicts: list[tuple[str, str] | None] = [None] * ledger.n_runs
+    runs = np.flatnonzero(stopped)
+    steps = ledger.first[runs] + at[runs] - 1
+    at_once = dict.fromkeys(names, 0)
+    for run, step in zip(runs.tolist(), np.where(at[runs] > 0, steps, -1).tolist(), strict=True):
+        there = at_once if step < 0 else {name: int(ledger.counters[name][step]) for name in names}
+        verdicts[run] = _verdict(rule, {name: None if count < 0 else count for name, count in there.items()})
+    return Stops(
+        np.arange(ledger.n_runs),
+        at,
+        np.zeros(ledger.n_runs, dtype=bool),
+        stopped,
+        undecided,
+        np.zeros(ledger.n_runs, dtype=bool),
+        np.zeros(ledger.n_runs, dtype=bool),
+        np.array([None if verdict is None else verdict[0] for verdict in verdicts], dtype=object),
+        np.array(["" if verdict is None else verdict[1] for verdict in verdicts], dtype=object),
+        np.ones(ledger.n_runs, dtype=bool),
+    )
+
+
+def first_true(ledger: Ledger, rule: StopRule) -> tuple[Ints, Flags, Flags]:
+    """R: how many steps are complete where a rule first is true or unknown, whether it is, and whether it is unknown.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.whatif.from_runs import ledger_of
+        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 5}
+        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look]), stop=bl.max_steps(5))
+        >>> [array.tolist() for array in first_true(ledger_of([run]), bl.max_steps(3) & bl.tool_budget(2))]
+        [[3], [True], [False]]
+    """
+    names = {leaf.counter for leaf in rule.leaves()}
+    at, (stopped, undecided) = np.zeros(ledger.n_runs, dtype=np.int64), np.zeros((2, ledger.n_runs), dtype=bool)
+    if rule(dict.fromkeys(names, 0)):
+        stopped[:] = True
+        return at, stopped, undecided
+    inside = np.flatnonzero(ledger.boundary)
+    true = truth_of(ledger, rule, inside)
+    fires = np.flatnonzero(np.asarray(true.fillna(value=True), dtype=bool))
+    of_run = np.searchsorted(ledger.first, inside[fires], side="right") - 1
+    first = np.diff(of_run, prepend=-1) > 0
+    runs, fires = of_run[first], fires[first]
+    at[runs] = inside[fires] - ledger.first[runs] + 1
+    stopped[runs] = True
+    undecided[runs] = np.asarray(true.isna(), dtype=bool)[fires]
+    return at, stopped, undecided
+
+
+_UNDECIDED: Final = ("error", "")
+
+
+def _verdict(rule: StopRule, counters: dict[str, int | None] | dict[str, int]) -> tuple[str, str] | None:
+    try:
+        stop = rule.verdict(counters)
+    except UnknownCounter:
+        return _UNDECIDED
+    return None if stop is None else (stop.reason, ",".join(stop.also_fired))
+
+
+def stops_of_spans(ledger: Ledger, places: Places, stops_of: Callable[[Ledger, Places], Stops]) -> tuple[Stops, Stops]:
+    """Where settings stop each run first, and where they stop each of its spans, limited by itself."""
+    each, stops = spanned(ledger), stops_of(ledger, places)
+    return stops, stops if each is ledger else stops_of(each, Places(each))
+
+
+def outcome_columns(ledger: Ledger, places: Places, stops: Stops, of_spans: Stops) -> dict[str, Any]:
+    """The columns of outcome, stop, success, spent and saved, a row for each row of `stops`.
+
+    `of_spans` are the stops of each span of the ledger, limited by itself: see `stops_of_spans`.
+    """
+    run, at, stopped = stops.run, stops.at, stops.stopped
+    paid = at + stops.dropped
+    lengths = np.diff(ledger.first)[run]
+    # The step that is last under the setting; what stops before the first step belongs to the first turn.
+    last = np.where(lengths > 0, ledger.first[run] + np.where(stopped, np.maximum(paid, 1), lengths) - 1, -1)
+    in_last_turn = (paid > places.last_turn[run]) | (places.last_turn[run] == 0) | ~stops.begun
+    outcome = np.where(ledger.ended[run], _UNCHANGED, _CENSORED)
+    outcome = np.where(stopped, np.where(stops.ahead | ~in_last_turn, _NOT_IDENTIFIED, _TRUNCATED), outcome)
+    outcome = np.where(stops.undecided, _UNKNOWN, outcome)
+    success = ledger.success[run]
+    lost = stopped & ~stops.undecided & ~stops.open & in_last_turn & (at < places.last_call[run])
+    open_end = (outcome == _CENSORED) | (success < 0)
+    as_recorded = np.where(ledger.terminated, "finished", ledger.reason)[run]
+    boundaries = np.where(stopped, at, _completed(ledger, places)[run])
+    data: dict[str, Any] = {
+        "outcome": text(_NAMES[outcome]),
+        "stop_turn": _nullable(np.append(ledger.turn, 1)[last], outcome == _CENSORED),
+        "stop_step": _nullable(np.maximum(boundaries - _before_span(ledger)[last], 0), outcome == _CENSORED),
+        "stop_reason": text(np.where(outcome == _UNCHANGED, as_recorded, stops.reason)),
+        "also_fired": text(stops.also_fired),
+        "success": pd.arrays.BooleanArray(success == 1, success < 0),
+        "kept_lower": _nullable(np.where(outcome == _UNCHANGED, success, 0), open_end),
+        "kept_upper": _nullable(np.where(lost, 0, success), open_end),
+    }
+    return data | _amounts(ledger, of_spans, cut=outcome == _CENSORED)
+
+
+def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
+    """What is spent and saved: the sums over the spans of each run, each of which is limited by itself.
+
+    `cut` has a flag for each row of the table: whether the record ends before the setting stops it.
+    """
+    first, owner = ledger.spans()
+    count = len(stops.run) // max(len(owner), 1)  # settings
+    begins = np.searchsorted(owner, np.arange(ledger.n_runs))
+    span, stopped = stops.run, stops.stopped
+
+    def of_runs(values: Cells, add: np.ufunc = np.add) -> Cells:
+        """The rows of runs from the rows of their spans."""
+        if len(owner) == ledger.n_runs:
+            return values
+        return add.reduceat(values.reshape(-1, count), begins, axis=0).reshape(-1)
+
+    lengths = np.diff(first)[span]
+    paid = np.where(stopped, stops.at + stops.dropped, lengths)
+    changed = stopped & (stops.ahead | stops.open)
+    follows = np.append(owner[1:] == owner[:-1], False)[: len(owner)]
+    estimated = stopped & stops.begun & follows[span] & (paid < lengths)
+    run = of_runs(owner[span], np.maximum) if len(owner) else np.zeros(0, dtype=np.int64)
+    certain = np.where(of_runs(changed, np.logical_or) | cut, 2, np.where(of_runs(estimated, np.logical_or), 1, 0))
+    spent: dict[str, Any] = {}
+    saved: dict[str, Any] = {}
+    for name in SPENT:
+        total, unknown = running_total(ledger, name)
+        done = np.where(stopped, stops.at, lengths) if name == "tool_calls" else paid
+        so_far = total[first[:-1][span] + done]
+        used, left = of_runs(so_far - total[first[:-1]][span]), of_runs(total[first[1:]][span] - so_far)
+        column = "cost_usd" if name == "cost" else name
+        for amounts, label, amount in ((spent, column, used), (saved, f"saved_{column}", left)):
+            missing = unknown[run]
+            amounts[label] = (
+                pd.arrays.FloatingArray(amount / MICRO, missing) if name == "cost" else _nullable(amount, missing)
+            )
+    return spent | saved | {"saved_is": text(_CERTAINTY[certain])}
+
+
+def running_total(ledger: Ledger, name: str) -> tuple[Ints, Flags]:
+    """N + 1: what all steps up to each one used; and R: which runs lack it for some of their steps."""
+    used = np.ones(ledger.n_steps, dtype=np.int64) if name == "steps" else ledger.used[name]
+    gaps = np.concatenate(([0], np.cumsum(used < 0)))
+    total = np.concatenate(([0], np.cumsum(np.maximum(used, 0))))
+    return total, gaps[ledger.first[1:]] > gaps[ledger.first[:-1]]
+
+
+def _completed(ledger: Ledger, places: Places) -> Ints:
+    """R: how many steps of each run are complete at its end: up to the last boundary, or one whose calls ended it."""
+    last = np.zeros(ledger.n_runs, dtype=np.int64)
+    inside = np.flatnonzero(ledger.complete)
+    last[places.run[inside]] = places.step[inside]  # steps ascend, so the last one stays
+    return last
+
+
+def _before_span(ledger: Ledger) -> Ints:
+    """How many steps of its run come before each step's span; and 0 for a run without steps, last."""
+    starts = np.flatnonzero(ledger.opens())
+    base = np.repeat(ledger.first[:-1], np.diff(ledger.first))
+    return np.append(np.repeat(starts, np.diff(np.append(starts, ledger.n_steps))) - base, 0)
+
+
+def _nullable(values: Ints, missing: Flags) -> Cells:
+    return pd.arrays.IntegerArray(np.asarray(values, dtype=np.int64), np.asarray(missing, dtype=bool))

@@ -1,0 +1,124 @@
+"""The checked arguments of `counterfactual`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+from boolab.core.types import Identities, Scope, StopReason
+from boolab.errors import SettingError, nearest
+from boolab.frames.runs import by_columns, taken_name
+from boolab.harnesses.policy import Policy
+from boolab.limits.detector import Detector
+from boolab.limits.function_rule import AnyRule, as_rules
+from boolab.limits.stop import StopRule
+from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of, settings_of_policy
+from boolab.whatif.outcomes import OUTCOMES
+from boolab.whatif.scopes import OwnLimits, check_own_limits, check_scope
+
+_MAX_NAMED: Final = 12  # agents in a message
+_RESULT_COLUMNS: Final = {
+    "run_id", "rule", "outcome", "stop_turn", "stop_step", "stop_reason", "also_fired", "success", "kept_lower",
+    "kept_upper", "steps", "tool_calls", "tokens", "cost", "cost_usd", "saved_steps", "saved_tool_calls",
+    "saved_tokens", "saved_cost", "saved_cost_usd", "saved_is", "scope", "success_by", "successes",
+    "successes_censored", "n_runs",
+    *(f"n_{name}" for name in (*OUTCOMES, *get_args(StopReason))),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which settings are evaluated, and how.
+
+    Attributes:
+        settings: Those of the grid or the policy; None if there are only rules.
+        rules: Further settings, one each.
+        scope: Where counters start again.
+        by: The columns of the runs that separate groups, without "scope", which always does.
+        own_limits: "kept" or "lifted".
+    """
+
+    settings: Settings | None
+    rules: tuple[StopRule, ...]
+    scope: Scope
+    by: tuple[str, ...]
+    own_limits: OwnLimits
+
+    @property
+    def detectors(self) -> list[Detector]:
+        """The detectors that its rules need."""
+        grid = () if self.settings is None else self.settings.detectors()
+        return list(dict.fromkeys([*grid, *(d for rule in self.rules for d in rule.detectors())]))
+
+    @property
+    def count(self) -> int:
+        """The number of settings."""
+        return (0 if self.settings is None else self.settings.count) + len(self.rules)
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy whose messages to the model are compared with those of the recordings."""
+        return None if self.settings is None else self.settings.policy
+
+    @property
+    def by_agent(self) -> bool:
+        """Whether some limits are those of one agent alone."""
+        return self.settings is not None and bool(self.settings.agents)
+
+    @property
+    def axes(self) -> list[GridAxis]:
+        """The axes in the user's order."""
+        if self.settings is None:
+            return []
+        return [next(axis for axis in self.settings.axes if axis.key == name) for name in self.settings.named]
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that separate sums."""
+        return [*self.by, *(axis.key for axis in self.axes), *(["rule"] if self.rules else []), "scope"]
+
+    def check_agents(self, seen: Collection[str]) -> None:
+        """Raise `SettingError` if the grid names an agent that none of the runs has."""
+        for axis in self.axes:
+            if axis.agent and seen and axis.agent not in seen:
+                close = nearest(axis.agent, seen)
+                meant = f"; did you mean {axis.name}@{close}?" if close else ""
+                agents = ", ".join(sorted(agent for agent in seen if agent)[:_MAX_NAMED])
+                msg = f"grid: {axis.key}: the runs have no agent {axis.agent!r}{meant} Their agents: {agents or 'none'}"
+                raise SettingError(msg)
+
+
+def question_of(
+    rules: Sequence[AnyRule] | AnyRule | None,
+    grid: Grid | None,
+    scope: Scope,
+    policy: str | Policy | None,
+    identity: Identities | None,
+    by: str | Sequence[str] | None,
+    own_limits: OwnLimits,
+) -> Question:
+    """Check the arguments of `counterfactual`; `SettingError` if one is not accepted."""
+    check_scope(scope)
+    check_own_limits(own_limits)
+    settings = None if grid is None else settings_of(grid, policy, identity)
+    if settings is None and rules is None and policy is not None:
+        settings = settings_of_policy(policy)
+    listed = listed_rules(rules)
+    if settings is None and not listed:
+        msg = "there is no setting: expected grid={'max_steps': [10, 20], ...}, rules=[...], or both, or a policy"
+        raise SettingError(msg)
+    keys = tuple(name for name in by_columns(by) if name != "scope")
+    distinct = tuple({str(rule): rule for rule in listed}.values())
+    question = Question(settings, distinct, scope, keys, own_limits)
+    taken = [name for name in keys if name in _RESULT_COLUMNS or name in {axis.key for axis in question.axes}]
+    if taken:
+        raise SettingError(f"by={taken[0]!r}: {taken_name(taken[0], 'table')}")
+    return question
+
+
+def listed_rules(rules: Iterable[AnyRule] | AnyRule | None) -> list[StopRule]:
+    """A rule or a function of the run so far, or several, as a list of rules; `SettingError` if one is neither."""
+    single = isinstance(rules, StopRule | str) or not isinstance(rules, Iterable)
+    listed: list[Any] = [] if rules is None else [rules] if single else list(rules)  # type: ignore[arg-type]
+    return as_rules(listed, "rules")

@@ -1,0 +1,153 @@
+"""Recordings of any kind as ledgers: runs, a frame with a row per step, a file of steps, or a store."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pandas as pd
+
+from boolab.core.types import Scope
+from boolab.errors import SettingError, near
+from boolab.frames.dtypes import cells, text
+from boolab.frames.recording import CALL_TOOLS, RUN_FIELDS
+from boolab.frames.runs import Runs, as_runs
+from boolab.frames.tables import setting_dtype, tools_called
+from boolab.harnesses.policy import Policy
+from boolab.limits.call_identity import check_tools
+from boolab.limits.detector import Detector, named_tools
+from boolab.store.connection import begins_as_sqlite
+from boolab.store.stored_runs import StoredRuns, stored_runs
+from boolab.whatif.first_crossing import INTERVENED
+from boolab.whatif.from_frame import frame_columns, ledger_of_frame
+from boolab.whatif.from_runs import StepColumns, ledger_of
+from boolab.whatif.interventions import divergences, intervenes
+from boolab.whatif.policy_thresholds import watched_at_response
+from boolab.whatif.scopes import OwnLimits
+from boolab.whatif.step_files import Partition, frames_of, has_labels, homes_in, is_step_table, together
+from boolab.whatif.step_table import Ledger
+
+Recorded: TypeAlias = Runs | pd.DataFrame | str | Path
+"""Runs, a frame with a row per step, or the path of a file (or a folder of them) with such a frame, `.parquet` or
+`.jsonl`."""
+
+PARQUET_ROWS: Final = 200_000
+"""About how many rows of a file are read at a time."""
+STORED_RUNS: Final = 2_000
+"""About how many runs of a store are read at a time."""
+
+
+def ledgers_of(
+    recorded: Recorded,
+    detectors: Sequence[Detector],
+    scope: Scope,
+    by: Sequence[str] = (),
+    policy: Policy | None = None,
+    own_limits: OwnLimits = "lifted",
+) -> Iterator[Ledger]:
+    """Recordings as ledgers: one, or, from a file or a store, one for each batch of whole runs.
+
+    Raises:
+        SettingError: if runs have no such column as one of `by`, a frame lacks one that is required, or an identity
+            names a tool that none of them calls.
+    """
+    made = _ledgers(as_recorded(recorded), detectors, scope, by, policy)
+    return (checked(ledger, by, own_limits) for ledger in made)
+
+
+def as_recorded(recorded: Recorded) -> Recorded:
+    """Recordings that can be read several times: a frame, a table of steps or a store as it is, all else as runs.
+
+    Raises:
+        TypeError: if it is none of these.
+        RunFormatError: if there are no logs at a path.
+    """
+    if isinstance(recorded, pd.DataFrame):
+        return recorded
+    if isinstance(recorded, str | Path) and (begins_as_sqlite(recorded) or is_step_table(recorded)):
+        return recorded
+    return as_runs(recorded)
+
+
+def frames_in(
+    data: str | Path | Partition, homes: Mapping[str, tuple[str, int]], detectors: Sequence[Detector], by: Sequence[str]
+) -> Iterator[pd.DataFrame]:
+    """The frames in a file, a folder of them, or a partition: whole families, some at a time."""
+    columns = frame_columns(detectors, by)
+    if isinstance(data, Partition):
+        return together(data.frames(PARQUET_ROWS, columns), homes)
+    return together(frames_of(data, PARQUET_ROWS, columns), homes)
+
+
+def checked(ledger: Ledger, by: Sequence[str], own_limits: OwnLimits) -> Ledger:
+    """A ledger with its own limits in force or not; `SettingError` if it lacks a column of `by`."""
+    for name in by:
+        if name not in ledger.runs:
+            if ledger.n_runs:
+                msg = f"by={name!r}: there is no such column{near(name, [*ledger.runs.columns], 'columns')}"
+                raise SettingError(msg)
+            ledger.runs[name] = text([])
+    return ledger.kept() if own_limits == "kept" else ledger
+
+
+def check_frames(policy: Policy | None) -> None:
+    """Raise `SettingError` if frames do not hold enough for a policy."""
+    if policy is not None and (intervenes(policy) or watched_at_response(policy)):
+        msg = f"policy {policy.name}: its messages to the model need texts, which a frame does not hold: pass runs"
+        raise SettingError(msg)
+
+
+def _ledgers(
+    recorded: Recorded, detectors: Sequence[Detector], scope: Scope, by: Sequence[str], policy: Policy | None
+) -> Iterator[Ledger]:
+    own = () if policy is None else [guard.watch for guard in policy.detectors.guards]
+    named, called = named_tools(detector for detector in detectors if detector not in own), set[str]()
+    if isinstance(recorded, str | Path) and begins_as_sqlite(recorded):
+        stored = stored_runs(recorded)
+        check_tools(named, tools_called(stored) if named else ())
+        yield from _ledgers_of_store(stored, detectors, scope, by, policy)
+    elif isinstance(recorded, str | Path | pd.DataFrame):
+        check_frames(policy)
+        if isinstance(recorded, pd.DataFrame):
+            labelled, frames = None, iter([recorded])
+        else:
+            labelled, frames = has_labels(recorded), frames_in(recorded, homes_in(recorded), detectors, by)
+        frame = None
+        for frame in frames:
+            yield ledger_of_frame(frame, detectors, scope, labelled=labelled)
+            if named and CALL_TOOLS in frame:
+                called.update(itertools.chain.from_iterable(frame[CALL_TOOLS].dropna()))
+        if frame is None:
+            yield ledger_of([], detectors, scope)
+        check_tools(named, called)
+    else:
+        runs = as_runs(recorded)
+        check_tools(named, tools_called(runs) if named else ())
+        yield _of_runs(runs, detectors, scope, policy)
+
+
+def _of_runs(
+    runs: Runs, detectors: Sequence[Detector], scope: Scope, policy: Policy | None, *, labelled: bool | None = None
+) -> Ledger:
+    """The ledger of runs, with the counters that a policy needs."""
+    columns: StepColumns = {}
+    if policy is not None and intervenes(policy):
+        columns = {INTERVENED: lambda run, its_scope: divergences(policy, run, turns=its_scope == "turn")}
+    responses = policy is not None and watched_at_response(policy)
+    return ledger_of(runs, detectors, scope, columns=columns, responses=responses, labelled=labelled)
+
+
+def _ledgers_of_store(
+    runs: StoredRuns, detectors: Sequence[Detector], scope: Scope, by: Sequence[str], policy: Policy | None
+) -> Iterator[Ledger]:
+    """A ledger for each batch, with settings of the type that they have in all of the runs together."""
+    labelled, settings = runs.labelled(), runs.settings()
+    swept = [name for name in by if name not in RUN_FIELDS and any(name in one for one in settings)]
+    types = {name: setting_dtype([one.get(name) for one in settings]) for name in swept}
+    for batch in runs.families(STORED_RUNS) if len(runs) else [[]]:
+        ledger = _of_runs(batch, detectors, scope, policy, labelled=labelled)
+        for name, kind in types.items():
+            ledger.runs[name] = cells(ledger.runs[name] if name in ledger.runs else [None] * ledger.n_runs, kind)
+        yield ledger

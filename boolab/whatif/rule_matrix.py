@@ -1,0 +1,181 @@
+"""What each of many rules makes of each of many runs, as arrays: R runs x S rules.
+
+`counterfactual(rules=...)` gives the same as a frame with a row for each run and rule, which is too slow for hundreds
+of rules and thousands of runs. Here all thresholds on one counter are found in one pass over the steps (see
+`boolab.whatif.first_crossing`), and a rule `a | b` stops where the first of its members does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from boolab.core.types import MICRO
+from boolab.errors import SettingError
+from boolab.limits.stop import StopRule, Threshold
+from boolab.whatif.first_crossing import RANKS, UNDECIDED, Keys, Places, fires_of, first_fires, key_type
+from boolab.whatif.grid import GridAxis
+from boolab.whatif.outcomes import first_true
+from boolab.whatif.question import Question
+from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
+from boolab.whatif.tables import rows_of
+
+Rule: TypeAlias = StopRule | None
+"""A stop rule; None for no limit."""
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+MAX_CELLS: Final = 30_000_000
+"""How many pairs of a run and a rule there may be: with intervals they take about 70 bytes each, 2 GB in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatrix:
+    """What rules make of runs, R x S each.
+
+    Attributes:
+        kept_lower: Whether the run is a success, and certainly stays one: the rule does not stop it.
+        kept_upper: Whether it is a success and may stay one: no call follows the stop.
+        unknown: Whether a counter that the rule needs is unknown, so that where it stops is not known.
+        saved_steps: The steps of the run after the stop.
+        saved_cost: Their cost in dollars; NaN for a run that does not report the cost of all its steps.
+    """
+
+    kept_lower: Flags
+    kept_upper: Flags
+    unknown: Flags
+    saved_steps: npt.NDArray[np.int32]
+    saved_cost: Floats
+
+    def rows(self, places: Ints) -> RuleMatrix:
+        """Some of the runs, by their places."""
+        return RuleMatrix(*(getattr(self, name)[places] for name in self.__slots__))
+
+
+def rule_matrix(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
+    """What rules make of the runs of a ledger whose own limits are in force (see `Ledger.kept`).
+
+    The ledger has the counters of all detectors of the rules. Where subagents are recorded, a stop of one changes what
+    its caller gets, so each rule is evaluated over whole families.
+
+    Raises:
+        SettingError: if there are more than `MAX_CELLS` pairs of a run and a rule.
+    """
+    if ledger.n_runs * len(rules) > MAX_CELLS:
+        msg = (
+            f"{ledger.n_runs:,} runs under {len(rules):,} settings are too many at once: expected at most "
+            f"{MAX_CELLS:,} pairs, so {MAX_CELLS // ledger.n_runs:,} settings"
+        )
+        raise SettingError(msg)
+    if ledger.kin() is not None:
+        return _of_families(ledger, rules)
+    places = Places(ledger)
+    at, stopped, undecided = stops_of_rules(ledger, places, rules)
+    success = (ledger.success == 1)[:, None]
+    last_turn, last_call = places.last_turn[:, None], places.last_call[:, None]
+    in_last_turn = (at > last_turn) | (last_turn == 0)
+    lost = stopped & ~undecided & in_last_turn & (at < last_call)
+    saved_steps, saved_cost = _saved(ledger, rules, at, stopped)
+    return RuleMatrix(success & ~stopped, success & ~lost, undecided, saved_steps, saved_cost)
+
+
+def _saved(ledger: Ledger, rules: Sequence[Rule], at: Ints, stopped: Flags) -> tuple[npt.NDArray[np.int32], Floats]:
+    """R x S: the steps after the stop, and their cost; where counters start again, of each span limited by itself."""
+    each = spanned(ledger)
+    if each is not ledger:
+        at, stopped, _ = stops_of_rules(each, Places(each), rules)
+    end = each.first[1:, None]
+    stop = np.where(stopped, each.first[:-1, None] + at, end)
+    total = _running(np.maximum(ledger.used["cost"], 0))
+    steps, cost = (end - stop).astype(np.int32), np.asarray((total[end] - total[stop]) / MICRO, dtype=np.float64)
+    if each is not ledger:  # the spans of a run are together, and every run has one at least
+        begins = np.searchsorted(ledger.spans()[1], np.arange(ledger.n_runs))
+        steps, cost = np.add.reduceat(steps, begins, axis=0), np.add.reduceat(cost, begins, axis=0)
+    cost[np.isnan(run_costs(ledger))] = np.nan
+    return steps, cost
+
+
+def run_costs(ledger: Ledger) -> Floats:
+    """R: the cost of each run's steps in dollars; NaN where it is not known for all of them."""
+    used = ledger.used["cost"]
+    total, gaps = _running(np.maximum(used, 0)), _running(used < 0)
+    first, last = ledger.first[:-1], ledger.first[1:]
+    return np.where(gaps[last] > gaps[first], np.nan, (total[last] - total[first]) / MICRO)
+
+
+def _running(values: Ints | Flags) -> Ints:
+    """The sum of all values before each place, one more than there are values."""
+    return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
+
+
+def stops_of_rules(ledger: Ledger, places: Places, rules: Sequence[Rule]) -> tuple[Ints, Flags, Flags]:
+    """How many steps are complete at the stop, whether there is one, and whether it is undecided: R x S each.
+
+    Args:
+        ledger: The recordings, with the counters of all detectors of the rules.
+        places: The positions of its steps.
+        rules: The rules.
+    """
+    kind = key_type(ledger, RANKS)
+    never = np.iinfo(kind).max
+    keys: Keys = np.full((ledger.n_runs, len(rules)), never, dtype=kind)
+    plain = [_thresholds(rule) for rule in rules]
+    first = _first_crossings(ledger, places, itertools.chain.from_iterable(plain))
+    for place, (rule, members) in enumerate(zip(rules, plain, strict=True)):
+        for member in members:
+            np.minimum(keys[:, place], first[_key(member)], out=keys[:, place])
+        if rule is not None and not members:
+            at, stopped, undecided = first_true(ledger, rule)
+            keys[:, place] = np.where(stopped, at * RANKS + np.where(undecided, UNDECIDED, 0), never)
+    stopped = keys != never
+    at = np.where(stopped, keys // RANKS, 0).astype(np.int64)
+    return at, stopped, stopped & (keys % RANKS == UNDECIDED)
+
+
+def _thresholds(rule: Rule) -> tuple[Threshold, ...]:
+    """The members of `a | b | c`, if all are plain thresholds; else none."""
+    members = () if rule is None else rule.alternatives
+    found = tuple(one for one in members if isinstance(one, Threshold))
+    return found if len(found) == len(members) else ()
+
+
+def _key(rule: Threshold) -> tuple[str, str, int]:
+    return rule.counter, rule.on_unknown, rule.threshold
+
+
+def _first_crossings(
+    ledger: Ledger, places: Places, thresholds: Iterable[Threshold]
+) -> dict[tuple[str, str, int], Keys]:
+    """R: the key of each run's first crossing of each threshold, by one pass for each counter."""
+    by_counter: dict[tuple[str, str], dict[int, Threshold]] = {}
+    for one in thresholds:
+        by_counter.setdefault((one.counter, one.on_unknown), {})[one.threshold] = one
+    found: dict[tuple[str, str, int], Keys] = {}
+    for (counter, on_unknown), several in by_counter.items():
+        ascending = sorted(several)
+        axis = GridAxis(counter, tuple(several[n] for n in ascending), tuple(ascending))
+        table = first_fires(ledger, fires_of(ledger, axis, places), places, 0)
+        found |= {(counter, on_unknown, n): table[:, place] for place, n in enumerate(ascending)}
+    return found
+
+
+def _of_families(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
+    """The same from the rows of `counterfactual`, rule by rule."""
+    shape = (ledger.n_runs, len(rules))
+    kept, may, unknown = (np.zeros(shape, dtype=bool) for _ in range(3))
+    made = RuleMatrix(kept, may, unknown, np.zeros(shape, dtype=np.int32), np.zeros(shape))
+    for place, rule in enumerate(rules):
+        if rule is None:
+            made.kept_lower[:, place] = made.kept_upper[:, place] = ledger.success == 1
+            continue
+        rows = rows_of(ledger, Question(None, (rule,), "auto", (), "kept"))
+        for name in ("kept_lower", "kept_upper", "saved_steps"):
+            getattr(made, name)[:, place] = rows[name].fillna(0)
+        made.unknown[:, place] = rows["outcome"] == "unknown"
+        made.saved_cost[:, place] = rows["saved_cost_usd"].to_numpy(np.float64, na_value=np.nan)
+    made.saved_cost[np.isnan(run_costs(ledger))] = np.nan
+    return made

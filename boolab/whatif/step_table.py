@@ -1,0 +1,439 @@
+"""Recordings as columns: what each step used, and the counters after it.
+
+Counterfactuals read a `Ledger`. `from_runs` makes it of runs, `from_frame` of a frame with a row per step
+(`recording_df`), which is also the content of a Parquet file of recordings larger than memory.
+
+A counter is counted within its *scope*: again in each turn (as an interactive harness's cap), or through the whole run
+(as a benchmark's). `boundary` marks the steps after which rules are evaluated: within a turn every step but a final
+text; where the scope is the run, every step that another one follows. Unknown is -1 in here, and NA outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from boolab.core.run_tree import Kin, Start, kin_of
+from boolab.errors import SettingError
+from boolab.frames.dtypes import text
+from boolab.frames.recording import PARENT
+from boolab.limits.detector import Detector
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+UNKNOWN: Final = -1
+UNKNOWN_PEAK: Final = np.iinfo(np.int64).max
+"""The peak of a counter that is not known: see `Ledger.peak`."""
+LABEL, PROXY, TURN_PROXY = "label", "run ended by itself", "turn ended by itself"
+"""What a success is: a label, or, where a run has none, that the record ended by itself and its last response came to
+its end: see `boolab.core.endings`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Recordings as columns. R runs, N steps, in order.
+
+    Attributes:
+        runs: R rows: `run_id` and the columns that separate groups; `scope` is "turn" or "run".
+        first: R + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`.
+        turn: N: the number of each step's turn.
+        span: N: the part of the run within which the step is counted: its turn, or 1 where the scope is the run.
+        boundary: N: whether rules are evaluated after the step.
+        complete: N: whether the step was completed: a boundary follows it, or its calls ended the run.
+        counted: N: whether limits count the step: see `Step.counted`.
+        final: N: whether the step requests no tools, so that its turn ends with it if nothing follows.
+        answered: N: whether a turn that ends with this step counts as a success where there is no label.
+        ended: R: whether nothing follows the record: it terminated, or its own limits stay in force (see `kept`).
+        terminated: R: whether it ended by itself, so that no looser limit would have changed it.
+        success: R: 1, 0, or -1 where it is not known.
+        reason: R: the recorded stop reason; None where it is not known.
+        used: N each: `tool_calls`, `tokens` and `cost` (micro-dollars) of the step; -1 where unknown. `asked`, where
+            the source has it: how many calls its response requested, -1 if it did not arrive.
+        counters: N each: the counters after the step, by name; -1 where unknown. What an unknown one is at most is
+            another, see `bound_counter`.
+        success_by: What `success` is: `LABEL` or `PROXY`.
+        starts: The subagents that each run, by its row, has started; see `kin`.
+        unit: R, or None: which runs share one success, so that a stop of any of them loses it.
+    """
+
+    runs: pd.DataFrame
+    first: Ints
+    turn: Ints
+    span: Ints
+    boundary: Flags
+    complete: Flags
+    counted: Flags
+    final: Flags
+    answered: Flags
+    ended: Flags
+    terminated: Flags
+    success: Ints
+    reason: npt.NDArray[np.object_]
+    used: Mapping[str, Ints]
+    counters: Mapping[str, Ints]
+    success_by: str
+    starts: Mapping[int, Sequence[Start]] = field(default_factory=dict)
+    unit: Ints | None = None
+
+    def kin(self) -> Kin | None:
+        """Which run started which, and which subagents are not on record; None if there are none."""
+        parents = self.runs.get(PARENT)
+        if not self.starts and (parents is None or parents.isna().all()):
+            return None
+        ids = self.runs["run_id"].tolist()
+        above = [None] * len(ids) if parents is None else parents.astype(object).where(parents.notna(), None).tolist()
+        found = kin_of(ids, above, self.starts)
+        return found if found.calls or found.missing else None
+
+    def whole_families(self, kin: Kin, runs: int) -> Iterator[Ledger]:
+        """The ledger in parts of about `runs` runs, each of whole families, in the order of their first runs."""
+        family = list(range(self.n_runs))  # for each run the first one of its family, or one nearer to it
+
+        def first_of(run: int) -> int:
+            while family[run] != run:
+                family[run] = run = family[family[run]]
+            return run
+
+        for caller, _, child in kin.calls:
+            one, other = sorted((first_of(caller), first_of(child)))
+            family[other] = one
+        order = np.argsort([first_of(run) for run in range(self.n_runs)], kind="stable")
+        heads = np.array([first_of(run) for run in order.tolist()])
+        start = 0
+        while start < len(order):
+            stop = min(start + runs, len(order))
+            while stop < len(order) and heads[stop] == heads[stop - 1]:
+                stop += 1
+            yield self.take(order[start:stop])
+            start = stop
+
+    def kept(self) -> Ledger:
+        """The same recordings with their own limits in force, to which a setting is added.
+
+        A setting that fires no earlier than the recorded stop changes nothing. So no rule is evaluated after the last
+        step of a span, nor at its response if its calls were not executed; and each record ends where it ended.
+        """
+        closes = self._closes()
+        some, last = last_steps(self.first)
+        by_itself = self.final.copy()
+        by_itself[last] = self.terminated[some]
+        used = self.used
+        if "asked" in used:
+            rejected = closes & ~by_itself & (used["tool_calls"] == 0)
+            used = {**used, "asked": np.where(rejected, UNKNOWN, used["asked"])}
+        return replace(self, boundary=self.boundary & ~closes, ended=np.ones(self.n_runs, dtype=bool), used=used)
+
+    def opens(self) -> Flags:
+        """N: whether the step is the first of its span."""
+        return first_of_spans(self.span, self.first)
+
+    def _closes(self) -> Flags:
+        """N: whether the step is the last of its span."""
+        return np.append(self.opens()[1:], True)[: self.n_steps]
+
+    def spans(self) -> tuple[Ints, Ints]:
+        """The offsets of the spans (one more than there are), and the run of each. A run without steps has one."""
+        lengths = np.diff(self.first)
+        run = np.repeat(np.arange(self.n_runs), lengths)
+        starts = np.flatnonzero(self.opens())
+        empty = np.flatnonzero(lengths == 0)
+        at = np.concatenate((starts, self.first[empty]))
+        owner = np.concatenate((run[starts], empty))
+        order = np.lexsort((at, owner))
+        return np.append(at[order], self.n_steps).astype(np.int64), owner[order]
+
+    def peak(self, counter: str) -> Ints:
+        """R: the largest value of a counter at a boundary; `UNKNOWN_PEAK` where it is unknown at one.
+
+        Runs of one `unit` have the largest of all of them.
+        """
+        peak = np.zeros(self.n_runs, dtype=np.int64)
+        inside = np.flatnonzero(self.boundary)
+        counts = self.counters[counter][inside]
+        run = np.searchsorted(self.first, inside, side="right") - 1
+        np.maximum.at(peak, run, np.where(counts < 0, UNKNOWN_PEAK, counts))
+        if self.unit is not None:
+            of_units = np.zeros(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
+            np.maximum.at(of_units, self.unit, peak)
+            peak = of_units[self.unit]
+        return peak
+
+    def at_response(self) -> Ledger:
+        """The same recordings at each response, before its calls are executed.
+
+        Counters are as if the response were counted and all its calls executed; `boundary` is whether a response
+        arrived. There are also `responses`, `tool_steps` and `supersteps`: see `Policy.response_rule`.
+
+        Raises:
+            SettingError: if the source does not have the number of requested calls.
+        """
+        if "asked" not in self.used:
+            msg = (
+                "a limit that is evaluated at the response needs all calls of each response: pass runs, or a frame "
+                "made by bl.recording_df(runs)"
+            )
+            raise SettingError(msg)
+        asked, steps = self.used["asked"], self.counters["steps"] + ~self.counted
+        counted_calls = self.used["tool_calls"] * self.counted
+        calls = np.maximum(asked, 0)
+        some = (calls > 0).astype(np.int64)
+        counters = {
+            **self.counters,
+            "tool_calls": self.counters["tool_calls"] - counted_calls + calls,
+            "responses": steps,
+            "tool_steps": steps - 1 + some,
+            "supersteps": 2 * steps + some,
+        }
+        return replace(self, boundary=asked >= 0, counters=counters)
+
+    @property
+    def n_runs(self) -> int:
+        """R."""
+        return len(self.first) - 1
+
+    @property
+    def n_steps(self) -> int:
+        """N."""
+        return int(self.first[-1])
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the counters of some runs start anew in each turn, and those of others do not."""
+        return len(set(self.runs["scope"])) > 1
+
+    def take(self, runs: slice | Flags | Ints) -> Ledger:
+        """Some of the runs with their steps: a slice (without a copy), R flags, or rows in the order wanted."""
+        lengths = np.diff(self.first)
+        first = np.concatenate(([0], np.cumsum(lengths[runs])))
+        if isinstance(runs, slice):
+            start, stop, _ = runs.indices(self.n_runs)
+            steps: slice | npt.NDArray[np.bool_ | np.int64] = slice(self.first[start], self.first[max(start, stop)])
+        elif runs.dtype == bool:
+            steps = np.repeat(runs, lengths)
+        else:
+            steps = np.arange(first[-1]) + np.repeat(self.first[runs] - first[:-1], lengths[runs])
+        rows = np.arange(self.n_runs)[runs].tolist() if self.starts else []
+        return replace(
+            self,
+            runs=self.runs.iloc[runs].reset_index(drop=True),
+            first=first,
+            **{name: getattr(self, name)[steps] for name in _STEP_ARRAYS},
+            **{name: getattr(self, name)[runs] for name in _RUN_ARRAYS},
+            used={name: column[steps] for name, column in self.used.items()},
+            counters={name: column[steps] for name, column in self.counters.items()},
+            starts={new: self.starts[old] for new, old in enumerate(rows) if old in self.starts},
+            unit=None if self.unit is None else self.unit[runs],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Ledger]) -> Ledger:
+        """Several ledgers as one. There are labels if one of them has any."""
+        if len(parts) == 1:
+            return parts[0]
+        labelled = LABEL in {part.success_by for part in parts}
+        used = [name for name in parts[0].used if all(name in part.used for part in parts)]
+        counters = [name for name in parts[0].counters if all(name in part.counters for part in parts)]
+        success = [
+            np.full(part.n_runs, UNKNOWN) if labelled and part.success_by != LABEL else part.success for part in parts
+        ]
+        same = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_STEP_ARRAYS, *_RUN_ARRAYS)}
+        return cls(
+            pd.concat([part.runs for part in parts], ignore_index=True),
+            np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.first) for part in parts])))),
+            **{**same, "success": np.concatenate(success)},
+            used={name: np.concatenate([p.used[name] for p in parts]) for name in used},
+            counters={name: np.concatenate([part.counters[name] for part in parts]) for name in counters},
+            success_by=LABEL if labelled else PROXY,
+            starts={
+                row + before: starts
+                for part, before in zip(parts, accumulate((p.n_runs for p in parts), initial=0), strict=False)
+                for row, starts in part.starts.items()
+            },
+        )
+
+    def by_span(self) -> Ledger:
+        """Each span as a run of its own: each turn where counters start again in each, else the run.
+
+        Its success is the proxy, because a label judges the whole run. A run without steps has no spans. Call `kept`
+        afterwards, not before, so that each turn keeps its own end as well.
+        """
+        first, run = self.spans()
+        some = np.diff(first) > 0
+        first, run = np.append(first[:-1][some], first[-1]), run[some]
+        last = first[1:] - 1
+        last_of_run = np.append(run[1:] != run[:-1], True) if len(run) else np.zeros(0, dtype=bool)
+        several = bool((~last_of_run).any())
+        return replace(
+            self,
+            runs=self.runs.iloc[run].reset_index(drop=True).assign(turn=self.turn[first[:-1]]),
+            first=first,
+            span=np.ones(self.n_steps, dtype=np.int64),
+            ended=np.where(last_of_run, self.ended[run], self.final[last]),
+            terminated=np.where(last_of_run, self.terminated[run], self.final[last]),
+            success=self.answered[last].astype(np.int64),
+            reason=np.where(last_of_run, self.reason[run], finished_if(self.final[last])),
+            success_by=TURN_PROXY if several or bool((self.runs["scope"] == "turn").any()) else PROXY,
+            starts={},
+        )
+
+    def parts(self, steps: int) -> Iterator[Ledger]:
+        """The ledger in parts of about `steps` steps, each of whole runs; itself if it has no runs."""
+        if not self.n_runs:
+            yield self
+        start = 0
+        while start < self.n_runs:
+            limit = self.first[start] + steps
+            stop = max(start + 1, int(np.searchsorted(self.first, limit, side="right")) - 1)
+            yield self if stop - start == self.n_runs else self.take(slice(start, stop))
+            start = stop
+
+
+_STEP_ARRAYS: Final = ("turn", "span", "boundary", "complete", "counted", "final", "answered")
+_RUN_ARRAYS: Final = ("ended", "terminated", "success", "reason")
+
+
+def response_counter(counter: str) -> str:
+    """The name of a detector's counter at each response, as if all its calls had been executed."""
+    return f"{counter} at the response"
+
+
+def bound_counter(counter: str) -> str:
+    """The name of the largest value that a counter may have where it is unknown; where it is known, its value."""
+    return f"{counter} at most"
+
+
+def spanned(ledger: Ledger) -> Ledger:
+    """The ledger with each span as a run, to find where settings stop each of them."""
+    first, owner = ledger.spans()
+    if len(owner) == ledger.n_runs:
+        return ledger
+    return replace(ledger, first=first, runs=ledger.runs.iloc[owner].reset_index(drop=True))
+
+
+def finished_if(flags: Flags) -> npt.NDArray[np.object_]:
+    """The stop reason "finished" where a flag is set, else None."""
+    return np.array([None, "finished"], dtype=object)[flags.astype(np.int64)]
+
+
+class Ends(NamedTuple):
+    """How each of R runs ended, and its scope, "turn" or "run".
+
+    `labels` are 1, 0, or -1 without a label; `by_proxy` is whether it counts as a success by the proxy; `terminated`
+    whether it ended by itself; `reasons` are the recorded stop reasons, None where not known.
+    """
+
+    labels: Ints
+    by_proxy: Flags
+    terminated: Flags
+    reasons: npt.NDArray[np.object_]
+    scopes: Sequence[str]
+
+
+def assemble(
+    frame: pd.DataFrame,
+    first: Ints,
+    raw: Mapping[str, Ints],
+    ends: Ends,
+    detectors: Sequence[Detector],
+    *,
+    labelled: bool | None = None,
+    started: Mapping[int, Sequence[Start]],
+) -> Ledger:
+    """A ledger from raw columns: adds up the counters within the scope.
+
+    Without labels the success of a family is its root's: that of a subagent whose parent is on record is not known.
+    """
+    span = spans_of(raw["turn"], first, ends.scopes)
+    opens, new_run = first_of_spans(span, first), first_of_spans(np.zeros_like(span), first)
+    starts = np.flatnonzero(opens)
+    lengths = np.diff(np.append(starts, len(opens)))
+    counted = raw["counted"].astype(bool)
+    unknown = (raw["input_tokens"] < 0) | (raw["output_tokens"] < 0)
+    tokens = np.where(unknown, UNKNOWN, raw["input_tokens"] + raw["output_tokens"])
+    amounts = {name: raw[name] for name in ("tool_calls", "input_tokens", "output_tokens", "cost")}
+    amounts |= {"steps": np.ones(len(opens), dtype=np.int64), "tokens": tokens}
+    if not counted.all():
+        amounts = {name: np.where(counted, values, 0) for name, values in amounts.items()}
+    counters = {name: running_sum(values, starts, lengths) for name, values in amounts.items()}
+    counters["elapsed"] = _elapsed(raw, starts, lengths, new_run)
+    for detector in detectors:
+        names = (detector.name, bound_counter(detector.name))
+        counters |= {name: raw[name] for name in names if name in raw}
+    labelled = bool((ends.labels >= 0).any()) if labelled is None else labelled
+    boundary = raw["boundary"].astype(bool)
+    complete = boundary.copy()
+    some, last = last_steps(first)
+    complete[last] |= (raw["tool_calls"][last] > 0) & ends.terminated[some]
+    frame["scope"] = text(list(ends.scopes))
+    ledger = Ledger(
+        frame,
+        first,
+        raw["turn"],
+        span,
+        boundary,
+        complete,
+        counted,
+        raw["final"].astype(bool),
+        raw["answered"].astype(bool),
+        ends.terminated.copy(),
+        ends.terminated,
+        ends.labels if labelled else ends.by_proxy.astype(np.int64),
+        ends.reasons,
+        {"tool_calls": raw["tool_calls"], "tokens": tokens, "cost": raw["cost"]}
+        | ({"asked": raw["asked"]} if "asked" in raw else {}),
+        counters,
+        LABEL if labelled else PROXY,
+        started,
+    )
+    kin = None if labelled else ledger.kin()
+    if kin is None:
+        return ledger
+    return replace(ledger, success=np.where(np.array(kin.parent) < 0, ledger.success, UNKNOWN))
+
+
+def spans_of(turn: Ints, first: Ints, scopes: Sequence[str]) -> Ints:
+    """N: the span of each step: its turn, or 1 in the runs whose counters never start again."""
+    by_run = np.repeat(np.array([scope == "run" for scope in scopes], dtype=bool), np.diff(first))
+    return np.where(by_run, 1, turn)
+
+
+def last_steps(first: Ints) -> tuple[Flags, Ints]:
+    """R: whether the run has steps; and the last step of each run that has."""
+    some = np.diff(first) > 0
+    return some, first[1:][some] - 1
+
+
+def first_of_spans(span: Ints, first: Ints) -> Flags:
+    """N: whether a step is the first of its span."""
+    opens = np.zeros(len(span), dtype=bool)
+    opens[1:] = span[1:] != span[:-1]
+    opens[first[:-1][np.diff(first) > 0]] = True
+    return opens
+
+
+def running_sum(values: Ints, starts: Ints, lengths: Ints) -> Ints:
+    """The sum within each segment up to and with each value; unknown from the first unknown value on."""
+    unknown = values < 0
+    some = bool(unknown.any())
+    total = np.cumsum(np.where(unknown, 0, values) if some else values)
+    before = np.concatenate(([0], total))[starts]
+    total -= np.repeat(before, lengths)
+    if some:
+        seen = np.cumsum(unknown)
+        total[seen > np.repeat(np.concatenate(([0], seen))[starts], lengths)] = UNKNOWN
+    return total
+
+
+def _elapsed(raw: Mapping[str, Ints], starts: Ints, lengths: Ints, new_run: Flags) -> Ints:
+    """The time since the segment began: with the run, or with its own first step."""
+    start, duration = raw["start"], raw["duration"]
+    origin = np.where(new_run[starts], 0, start[starts])
+    since = np.repeat(origin, lengths)
+    return np.where((start < 0) | (duration < 0) | (since < 0), UNKNOWN, start + duration - since)

@@ -1,0 +1,238 @@
+"""The tables of `counterfactual`: a row for each run and setting, and sums over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, Final, get_args
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.run_tree import Kin
+from boolab.core.types import MICRO, Scope, StopReason
+from boolab.errors import SettingError
+from boolab.frames.dtypes import INT, TEXT, Cells, axis_dtype, cells, text
+from boolab.whatif.aggregate import SPENT, aggregate_of
+from boolab.whatif.family_stops import depends_on_results, family_stops
+from boolab.whatif.first_crossing import Places
+from boolab.whatif.grid import GridAxis, Settings
+from boolab.whatif.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_stops, stops_of_spans
+from boolab.whatif.question import Question
+from boolab.whatif.step_table import Flags, Ints, Ledger
+
+BATCH_ROWS: Final = 500_000
+_MAX_SUMS: Final = 5_000_000
+_OF_ROWS: Final = ("run_id", "outcome", "scope", "success_by", "kept_lower", "saved_steps", "saved_is")
+
+
+def pieces(ledger: Ledger, kin: Kin | None, size: int) -> Iterator[Ledger]:
+    """A ledger in parts of about `size` runs, each of whole families; one part if there are no runs."""
+    if kin is not None:
+        yield from ledger.whole_families(kin, size)
+        return
+    for start in range(0, max(ledger.n_runs, 1), size):
+        yield ledger.take(slice(start, start + size))
+
+
+def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.DataFrame:
+    """A row for each run and setting; without those of the grid unless `grid`."""
+    places, kin, settings = Places(ledger), ledger.kin(), question.settings
+    frames: list[pd.DataFrame] = []
+
+    def add(
+        rule: str | None,
+        find: Callable[[Ledger, Places], Stops],
+        by_results: Collection[str],
+        holds_for: Callable[[str], Flags],
+        values: Callable[[GridAxis], Cells],
+    ) -> None:
+        stops, spans = stops_of_spans(ledger, places, find)
+        if kin is not None:
+            stops, spans = family_stops(ledger, kin, stops, spans, by_results, holds_for)
+        data = {name: ledger.runs[name].array.take(stops.run) for name in ("run_id", *question.by)}
+        data |= {axis.key: values(axis) for axis in question.axes}
+        data |= {"rule": repeated(rule, len(stops.run))} if question.rules else {}
+        data |= outcome_columns(ledger, places, stops, spans)
+        data["scope"] = ledger.runs["scope"].array.take(stops.run)
+        frames.append(pd.DataFrame(data | {"success_by": repeated(ledger.success_by, len(stops.run))}))
+
+    if settings is not None and grid:
+        at = {axis.key: place for axis, place in zip(settings.axes, settings.places, strict=True)}
+        rules = [rule for axis in settings.axes for rule in (*axis.rules[:1], *axis.responses[:1])]
+        add(
+            None,
+            lambda each, there: grid_stops(each, settings, there),
+            [rule.reason for rule in rules if depends_on_results(rule.counter, rule.detector)],
+            lambda agent: _limited(settings, agent),
+            lambda axis: _values(axis, np.tile(at[axis.key], ledger.n_runs)),
+        )
+    for rule in question.rules:
+        add(
+            str(rule),
+            lambda each, _, rule=rule: rule_stops(each, rule),  # type: ignore[misc] # the rule of this turn
+            [leaf.reason for leaf in rule.leaves() if depends_on_results(leaf.counter, leaf.detector)],
+            lambda _: np.ones(1, dtype=bool),
+            lambda axis: _off(axis, ledger.n_runs),
+        )
+    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+
+
+def _limited(settings: Settings, agent: str) -> Flags:
+    """For each setting, whether any of its limits applies to an agent."""
+    limited = np.full(settings.count, settings.intervenes)
+    for axis, at in zip(settings.axes, settings.places, strict=True):
+        if not agent or axis.holds_for([agent])[0]:
+            limited |= at < max(axis.size, len(axis.responses))  # off is the last value
+    return limited
+
+
+def _values(axis: GridAxis, places: Ints) -> Cells:
+    """The values of an axis at these places."""
+    return cells(axis.values, axis_dtype(axis.name)).take(places)
+
+
+def _off(axis: GridAxis, n: int) -> Cells:
+    return cells([None] * n, axis_dtype(axis.name))
+
+
+def repeated(value: str | None, n: int) -> Cells:
+    """The same text n times."""
+    return text([value]).take(np.zeros(n, dtype=np.int64))
+
+
+def sums_of(ledger: Ledger, question: Question) -> pd.DataFrame:
+    """Sums over the runs of a ledger, a row for each setting and group."""
+    settings, kin = question.settings, ledger.kin()
+    by_steps = settings is not None and kin is None and settings.plain and settings.silent
+    parts = [_sums_over_steps(ledger, question, settings)] if by_steps and settings is not None else []
+    if question.rules or not by_steps:
+        count = len(question.rules) + (0 if by_steps or settings is None else settings.count)
+        some = pieces(ledger, kin, max(1, BATCH_ROWS // count))
+        parts += [_sums(rows_of(part, question, grid=not by_steps), question.keys) for part in some]
+    return added(parts, question.keys)
+
+
+def summed(table: pd.DataFrame) -> pd.DataFrame:
+    """The sums of a table with a row for each run and setting, as `counterfactual(..., aggregate=True)` gives them.
+
+    The table may be some of the rows of `counterfactual`. `SettingError` if a column is missing.
+
+    Example:
+        >>> import boolab as bl
+        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 2}
+        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look, "Done."]))
+        >>> summed(bl.counterfactual(run, grid={"max_steps": [1, None]}))["n_truncated"].tolist()
+        [1, 0]
+    """
+    missing = [name for name in _OF_ROWS if name not in table]
+    if missing:
+        msg = f"the frame has no column {missing[0]!r}: expected one like counterfactual(...) makes, a row for each run"
+        raise SettingError(msg)
+    names = [str(name) for name in table.columns]
+    keys = [*(name for name in names[: names.index("outcome")] if name != "run_id"), "scope"]
+    by = table["success_by"].dropna().unique().tolist()
+    return finished(_sums(table, keys), keys, by[0] if len(by) == 1 else "mixed")
+
+
+def finished(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd.DataFrame:
+    """Sums as the columns of an aggregate: NA for what is not reported or has no bound, money in dollars."""
+    sums = {name: frame[name].to_numpy(np.int64) for name in frame.columns if name not in keys}
+    never = np.zeros(len(frame), dtype=bool)
+    measures: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
+    for name in SPENT:
+        counted = name in ("steps", "tool_calls")
+        unreported = never if counted else sums[f"n_unknown_{name}"] >= np.maximum(sums["n_runs"], 1)
+        open_above = unreported if counted else unreported | (sums[f"unreported_{name}"] > 0)
+        column = "cost_usd" if name == "cost" else name
+        for into, label, values, missing in (
+            (measures, column, sums[name], unreported),
+            (measures, f"saved_{column}", sums[f"saved_{name}"], unreported),
+            (bounds, f"saved_{column}_lower", sums[f"saved_{name}_lower"], unreported | (sums["n_censored"] > 0)),
+            (bounds, f"saved_{column}_upper", sums[f"saved_{name}"], open_above),
+        ):
+            array: Any = pd.arrays.FloatingArray if name == "cost" else pd.arrays.IntegerArray
+            into[label] = array(values / MICRO if name == "cost" else values, missing)
+    counts = [f"n_{name}" for name in ("runs", *OUTCOMES, *get_args(StopReason), "unknown_tokens", "unknown_cost")]
+    kept = ["successes", "successes_censored", "kept_lower", "kept_upper"]
+    data: dict[str, Any] = {key: frame[key].array for key in keys if key != "scope"}
+    data |= {name: pd.arrays.IntegerArray(sums[name], never) for name in (*counts, *kept) if name in sums}
+    data |= {name: measures[name] for name in sorted(measures, key=lambda name: name.startswith("saved_"))}
+    end = {"scope": frame["scope"].astype(TEXT).array, "success_by": repeated(success_by, len(frame))}
+    return pd.DataFrame(data | bounds | end)
+
+
+def added(parts: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
+    """Sums over different runs, added up."""
+    if len(parts) == 1:
+        return parts[0]
+    together = pd.concat(parts, ignore_index=True)
+    sums = [name for name in together.columns if name not in keys]
+    together[sums] = together[sums].fillna(0)
+    return _grouped_sums(together, keys)
+
+
+def _grouped_sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """The sums of all other columns for each group of rows."""
+    if not keys:
+        return rows.sum().to_frame().T
+    return rows.groupby(list(keys), dropna=False, sort=False).sum().reset_index()
+
+
+def _sums_over_steps(ledger: Ledger, question: Question, settings: Settings) -> pd.DataFrame:
+    """The sums of a grid, without a row for each run."""
+    codes, groups = _groups(ledger, question.by, question.scope)
+    if len(groups) * settings.count > _MAX_SUMS:
+        msg = f"{len(groups):,} groups with {settings.count:,} settings each: expected {_MAX_SUMS:,} sums at most"
+        raise SettingError(msg)
+    sums = aggregate_of(ledger, settings, groups=codes, n_groups=len(groups))
+    present = (slice(None), *(slice(len(axis.values)) for axis in settings.axes))
+    axes = question.axes
+    named = [settings.axes.index(axis) + 1 for axis in axes]
+    own = [n for n in range(1, len(settings.axes) + 1) if n not in named]
+    group, *places = np.indices((len(groups), *(len(axis.values) for axis in axes))).reshape(len(axes) + 1, -1)
+    data: dict[str, Any] = {name: groups[name].array.take(group) for name in (*question.by, "scope")}
+    data |= {axis.key: _values(axis, some) for axis, some in zip(axes, places, strict=True)}
+    if question.rules:
+        data["rule"] = repeated(None, len(group))
+    for name, values in (sums | {f"saved_{name}_lower": sums[f"saved_{name}"] for name in SPENT}).items():
+        data[name] = pd.array(values[present].transpose(0, *named, *own).reshape(-1), dtype=INT)
+    return pd.DataFrame(data)
+
+
+def _groups(ledger: Ledger, by: Sequence[str], scope: Scope) -> tuple[Ints | None, pd.DataFrame]:
+    """The group of each run, and one row for each group. No group has runs of two scopes."""
+    if not by and not ledger.mixed:
+        scopes = ledger.runs["scope"].head(1).tolist() or ["run" if scope == "run" else "turn"]
+        return None, pd.DataFrame({"scope": text(scopes)})
+    keys = [*by, "scope"]
+    grouped = ledger.runs.groupby(keys, dropna=False, sort=False)
+    codes: Ints = grouped.ngroup().to_numpy().astype(np.int64)
+    return codes, grouped.head(1)[keys].reset_index(drop=True)
+
+
+def _sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """The sums of a table with a row per run and setting, by these columns; cost in micro-dollars."""
+    counted = rows[list(keys)].copy()
+    counted["n_runs"] = 1
+    for outcome in OUTCOMES:
+        counted[f"n_{outcome}"] = (rows["outcome"] == outcome).astype(INT)
+    known = rows["outcome"] != "unknown"
+    for reason in get_args(StopReason):
+        counted[f"n_{reason}"] = ((rows["stop_reason"] == reason) & known).fillna(value=False).astype(INT)
+    counted["n_unknown_tokens"] = rows["tokens"].isna().astype(INT)
+    counted["n_unknown_cost"] = rows["cost_usd"].isna().astype(INT)
+    counted["successes"] = rows["success"].astype(INT).fillna(0)
+    counted["successes_censored"] = counted["successes"] * counted["n_censored"]
+    for name in ("kept_lower", "kept_upper", "steps", "tool_calls", "tokens"):
+        counted[name] = rows[name].fillna(0)
+    for name in ("steps", "tool_calls", "tokens"):
+        counted[f"saved_{name}"] = rows[f"saved_{name}"].fillna(0)
+    for name in ("cost", "saved_cost"):
+        counted[name] = (rows[f"{name}_usd"].fillna(0) * MICRO).round().astype(INT)
+    certain = (rows["saved_is"] != "at most").astype(INT)
+    for name in SPENT:
+        counted[f"saved_{name}_lower"] = counted[f"saved_{name}"] * certain
+    for name, column in (("tokens", "tokens"), ("cost", "cost_usd")):
+        counted[f"unreported_{name}"] = counted["saved_steps"] * rows[column].isna().astype(INT)
+    return _grouped_sums(counted, keys)

@@ -1,0 +1,56 @@
+"""A turn that is resumed at any boundary stands where the live one stood: counters, levels of guards and limits."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.runtime.engine.options import Setup
+from boolab.runtime.engine.record import run_of
+from boolab.runtime.engine.resume import resumed
+from boolab.runtime.engine.runner import drive, turn_of
+from boolab.runtime.engine.turn import BOUNDARY, Turn
+from tests.runtime.engine.test_same_records import SETTINGS, Case, Watched
+
+
+def standing(turn: Turn) -> dict[str, Any]:
+    """Where a turn stands."""
+    levels = {str(guard): level for guard, level in turn.ladder._levels.items()}
+    facts = {"turn": turn.ladder.turn, "settings": dict(turn.limits.settings), "levels": levels}
+    return {**turn.ladder.counters, **facts}
+
+
+async def compared(number: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Where the turn of a random case stands after each step, live and by replay."""
+    case, found = Case(number), []
+    policy = case.policy()
+    items = [case.item() for _ in range(10)]
+    options = case.options(policy, bl.Inbox(), None)
+    own = {name: case.one(*values) for name, values in SETTINGS.items() if case.some(0.3)}
+    try:
+        agent = bl.Agent("worker", policy=policy, **own)
+        options["tools"] = tuple(options["tools"])
+        turn = turn_of(Setup(agent)._replace(**options, model=Watched(case, items, None, None)), "go")
+    except bl.SettingError:
+        return []
+
+    def after_step(turn: Turn) -> None:
+        if turn.step.state == BOUNDARY:
+            again = resumed(turn.plan, run_of(turn, turn.end("paused")))
+            found.append((standing(turn), standing(again)))
+
+    with contextlib.suppress(asyncio.CancelledError):
+        await drive(turn, after_step)
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, 100, 50))
+def test_a_replay_of_what_is_on_record_stands_where_the_live_turn_stands(first: int) -> None:
+    async def some() -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
+        return [(n, *pair) for n in range(first, first + 50) for pair in await compared(n)]
+
+    compared_steps = asyncio.run(some())
+    assert len(compared_steps) > 50
+    assert [(n, live, again) for n, live, again in compared_steps if live != again] == []
