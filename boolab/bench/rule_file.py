@@ -11,8 +11,8 @@ An example:
           - error_streak: {n: 2, on_unknown: ignore}
           - tool_budget: "20:100:20"    # 20, 40, 60, 80 or 100
 
-A rule is the name of a function of `boolab.limits.catalog` or `boolab.limits.loop_rules` with its first argument, or with
-a mapping of arguments. A list or a range in place of a number is a choice. `learned: rule.yaml` is a rule that
+A rule is the name of a function of `boolab.limits.catalog` or `boolab.limits.loop_rules` with its first argument, or
+with a mapping of arguments. A list or a range in place of a number is a choice. `learned: rule.yaml` is a rule that
 `bl.stats.save_rule` wrote, beside the file. Further keys: `description`, `url`, and `scope`: `run` (the default), where
 counters count through the whole run, or `turn`, where they start again with each message of the user.
 """

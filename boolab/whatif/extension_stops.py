@@ -2,7 +2,8 @@
 
 A cap of n that grows by m stops a run at n only where its condition is true there, and otherwise at n + m. If the model
 gets no message, the run continues as it was recorded. If it gets one, nothing is identified from that boundary on.
-While a cap may grow it stops nothing, as in `boolab.runtime.engine.decide`: so these stops do not depend on other limits.
+While a cap may grow it stops nothing, as in `boolab.runtime.engine.decide`: so these stops do not depend on other
+limits.
 """
 
 from __future__ import annotations

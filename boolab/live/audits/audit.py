@@ -106,18 +106,18 @@ def audit(
 ) -> Audit:
     """Compare the limits that were declared with what the runs did, in each harness's own unit.
 
-    A limit is counted and evaluated by the preset of the harness: see `boolab.live.audits.count`. The verdicts: `exceeded`
-    (the run continued beyond what that rule allows), `hit` (the log shows that the limit stopped the run, or a turn of
-    it), `at limit` (it ended in the middle at the limit, and the log does not name the cause), `kept`, `never near`
-    (kept, and below half of the limit), `unknown` (the log does not show what the limit counts).
+    A limit is counted and evaluated by the preset of the harness: see `boolab.live.audits.count`. The verdicts:
+    `exceeded` (the run continued beyond what that rule allows), `hit` (the log shows that the limit stopped the run, or
+    a turn of it), `at limit` (it ended in the middle at the limit, and the log does not name the cause), `kept`, `never
+    near` (kept, and below half of the limit), `unknown` (the log does not show what the limit counts).
 
     Args:
         logs: Logs, as `load_runs` takes them, or runs. Only paths lead to configuration files.
         limits: `auto`: the limits in the logs, and in the configuration files of Claude Code, opencode, Gemini CLI,
             Codex and OpenHands in the folders that the logs name and above the logs (see
-            `boolab.live.audits.config_files`). Or a mapping, in place of these: limits by name, in the harness's words or
-            as boolab's axes, for all runs that no other run started; or by agent (`*` is all):
-            `{"max_turns": 30, "explore": {"max_turns": 10}}`.
+            `boolab.live.audits.config_files`). Or a mapping, in place of these: limits by name, in the harness's words
+            or as boolab's axes, for all runs that no other run started; or by agent (`*` is all): `{"max_turns": 30,
+            "explore": {"max_turns": 10}}`.
         config: Further configuration files or projects' folders, which come first.
         policy: The harness whose rules count, for logs that do not show it; by default that of each run's source.
         scope: Whether counters start at zero with each user message ("turn"), never ("run"), or as the harness of each

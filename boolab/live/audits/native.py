@@ -1,7 +1,7 @@
 """The limits of each harness by its own names: what each counts, in which unit, and where it is declared.
 
-How a limit is counted and where it is evaluated is in the harness's preset (`boolab.harnesses.presets`); this table only
-has which of the preset's limits a name stands for.
+How a limit is counted and where it is evaluated is in the harness's preset (`boolab.harnesses.presets`); this table
+only has which of the preset's limits a name stands for.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A process adds its line with one write at the end of the file, and waits for no other: so processes at once lose
 nothing, and one that is killed in the middle leaves at most a line without its end, which is passed over. The first
-line holds the counters up to there (`boolab.live.hooks.counts`), so that no step costs more than another: once the lines
-after it are many, one process writes the file anew, with later counters and the newest lines.
+line holds the counters up to there (`boolab.live.hooks.counts`), so that no step costs more than another: once the
+lines after it are many, one process writes the file anew, with later counters and the newest lines.
 
 Lines hold the names of tools, the ids of calls, times, and numbers in place of arguments and results: see
 `boolab.live.hooks.call_record`. No text of the user or of the model.

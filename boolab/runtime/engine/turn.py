@@ -109,7 +109,7 @@ TABLE: Final[dict[str, dict[str, Row]]] = {
         "aborted": Row(STOPPED, stop="aborted"),
     },
 }
-"""For each state and event, what follows. Who raises an event, and when, is in `boolab.runtime.engine.loop` and `decide`."""
+"""For each state and event, what follows. `loop` and `decide` raise the events."""
 
 GO: Final = TABLE[BOUNDARY]["go"].next
 RESPONSE: Final = TABLE[ASKED]["response"].next

@@ -1,8 +1,8 @@
 """A process between a `bash` tool and its command: it sets the limits, and ends all that the command has started.
 
-`boolab.runtime.tools.bash` starts this file as a script, so it imports nothing of boolab. It is a process of its own, because
-only a parent knows its children: on Linux a process that loses its parent, in any session, becomes a child of this one
-(`PR_SET_CHILD_SUBREAPER` of prctl(2)). So no process is left when no child is left.
+`boolab.runtime.tools.bash` starts this file as a script, so it imports nothing of boolab. It is a process of its own,
+because only a parent knows its children: on Linux a process that loses its parent, in any session, becomes a child of
+this one (`PR_SET_CHILD_SUBREAPER` of prctl(2)). So no process is left when no child is left.
 
 The first line of input is the order, as JSON. The end of the input, also when boolab was killed, ends the command. The
 error output has two lines of JSON: the command's process id, and at the end its status.

@@ -75,7 +75,10 @@ def test_a_state_that_cannot_be_kept_denies_nothing(tmp_path: Path, monkeypatch:
 
 
 def test_an_input_without_an_end_is_not_waited_for(state: Path) -> None:
-    code = "from boolab.live.hooks import entry; entry.TIME_LIMIT_S = 0.05; raise SystemExit(entry.main(['--max-steps', '1']))"
+    code = (
+        "from boolab.live.hooks import entry; entry.TIME_LIMIT_S = 0.05; "
+        "raise SystemExit(entry.main(['--max-steps', '1']))"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.read() == b""

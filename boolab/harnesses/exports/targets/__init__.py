@@ -1,1 +1,1 @@
-"""The harnesses that limits can be exported to: a module each, with a `TARGET`; `boolab.harnesses.exports.export` lists them."""
+"""The harnesses that limits can be exported to: a module each, with a `TARGET`."""

@@ -125,7 +125,8 @@ def test_prices_never_touch_the_network(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_package_is_imported_with_the_first_price_and_not_for_local_servers() -> None:
     code = (
-        "import sys; from boolab.runtime.models.remote import pricing; from boolab.core.types import Usage; pricing.require()\n"
+        "import sys; from boolab.runtime.models.remote import pricing; from boolab.core.types import Usage\n"
+        "pricing.require()\n"
         "pricing.cost_of(Usage(1, 1, 0), 'gpt-4o', 'http://localhost/v1')\n"
         "assert 'genai_prices' not in sys.modules\n"
         f"pricing.cost_of(Usage(1, 1, 0), 'gpt-4o', {OPENAI!r})\n"
