@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import yaml
 
 from boolab.errors import AgentFileError
+from boolab.harnesses.front_matter import ALIASES, FrontMatter, front_matters
 from boolab.io.text_edit import Replacement, edited, is_same
 from boolab.io.yaml_loader import DocumentError, read_yaml
-from boolab.runtime.agents.agent import ALIASES, Part, parts_of
 
 Value: TypeAlias = str | int | float | Sequence[str] | None
 
@@ -232,15 +232,15 @@ def _bare(line: str) -> str:
     return "".join(line.splitlines())
 
 
-def _parts(lines: Sequence[str]) -> list[Part]:
-    return [*parts_of([_bare(line).removeprefix("" if place else "\ufeff") for place, line in enumerate(lines)])]
+def _parts(lines: Sequence[str]) -> list[FrontMatter]:
+    return [*front_matters([_bare(line).removeprefix("" if place else "\ufeff") for place, line in enumerate(lines)])]
 
 
-def _yaml_of(lines: Sequence[str], part: Part) -> str:
+def _yaml_of(lines: Sequence[str], part: FrontMatter) -> str:
     return "\n".join(map(_bare, lines[part.start + 1 : part.end]))
 
 
-def _agent(lines: Sequence[str], part: Part) -> AgentText:
+def _agent(lines: Sequence[str], part: FrontMatter) -> AgentText:
     try:
         document = read_yaml(_yaml_of(lines, part), first_line=part.start + 2)
     except DocumentError as error:

@@ -14,11 +14,11 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
+from boolab.core.prices import installed, list_price, require
 from boolab.core.run_tree import rebuilt
 from boolab.core.text import count, first_of
 from boolab.core.types import Run, Step, Usage
 from boolab.frames.runs import Runs, as_runs
-from boolab.runtime.models.remote.pricing import installed, list_price, require
 
 PROVIDERS: Final[Mapping[str, str]] = {"claude_code": "anthropic", "codex": "openai"}
 """The provider of a source's models, by its name in the price table."""

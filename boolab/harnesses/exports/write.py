@@ -17,11 +17,11 @@ from boolab.core.text import printable
 from boolab.errors import ConfigFileError, FileError, SettingError
 from boolab.harnesses.agent_edit import AgentText, agents_in, with_field
 from boolab.harnesses.exports.agent_name import agent_name
+from boolab.harnesses.front_matter import ALIASES
 from boolab.io.file_edit import MAX_FILE_BYTES, UserFile, edit_files, read_user_file
 from boolab.io.files import read_file, user_path
 from boolab.io.json_edit import with_json
 from boolab.io.toml_edit import with_toml
-from boolab.runtime.agents.agent import ALIASES
 
 if TYPE_CHECKING:
     from boolab.harnesses.exports.values import Change, Export, Part

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from boolab.core.axes import AXES
 from boolab.core.types import MICRO, Scope
+from boolab.harnesses.front_matter import ALIASES
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
-from boolab.runtime.agents.agent import ALIASES
 
 
 class Native(NamedTuple):

@@ -19,17 +19,17 @@ call tools: it answers once, in text. Other keys are kept in `Agent.extra`, with
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from boolab.core.axes import SETTINGS
 from boolab.core.caller import warn
 from boolab.core.surrogates import whole_text
 from boolab.core.types import IDENTITIES
 from boolab.errors import AgentFileError, SettingError, nearest
+from boolab.harnesses.front_matter import ALIASES, front_matters
 from boolab.harnesses.policy import DEFAULT, Policy, Setting, check_setting
 from boolab.harnesses.presets import get_policy
 from boolab.io.checks import is_amount, repr_of
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from boolab.io.yaml_loader import Document
 
 MAX_FILE_BYTES: Final = 1_000_000
-ALIASES: Final = dict.fromkeys(("steps", "maxSteps", "max_turns", "maxTurns"), "max_steps")
 _KEYS: Final = ("name", "description", "tools", "model", *SETTINGS, "identity", "exempt", "policy", "temperature")
 
 
@@ -228,54 +227,13 @@ def agents_of(raw: bytes, path: Path, *, named: bool = False) -> Iterator[tuple[
     except UnicodeDecodeError as error:
         msg = f"is not UTF-8 text (byte {error.start})"
         raise AgentFileError(msg, path=path, line=raw[: error.start].count(b"\n") + 1) from error
-    for number, (start, end, after) in enumerate(parts_of(lines, path)):
+    for number, (start, end, after) in enumerate(front_matters(lines, path)):
         try:
             document = read_yaml("\n".join(lines[start + 1 : end]), first_line=start + 2)
         except DocumentError as error:
             raise AgentFileError(error.message, path=path, line=error.line) from error
         default = path.stem if named and number == 0 and after == len(lines) else None
         yield _agent(document, "\n".join(lines[end + 1 : after]).strip(), path, default), start + 1
-
-
-class Part(NamedTuple):
-    """Where an agent is among the lines of a file: its `---`, the closing `---`, and the first line after its body."""
-
-    start: int
-    end: int
-    after: int
-
-
-def parts_of(lines: Sequence[str], path: Path | None = None) -> Iterator[Part]:
-    """The part of each agent of a file; an `AgentFileError` if there is none, or one has no end."""
-    starts = list(front_matter_starts(lines))
-    if not starts:
-        msg = "holds no agent: expected a line '---', YAML such as 'name: explorer', '---', and the prompt"
-        raise AgentFileError(msg, path=path, line=1)
-    for start, after in zip(starts, [*starts[1:], len(lines)], strict=True):
-        end = next((i for i in range(start + 1, after) if lines[i].rstrip() == "---"), None)
-        if end is None:
-            msg = "the front matter that begins here has no closing '---'"
-            raise AgentFileError(msg, path=path, line=start + 1)
-        yield Part(start, end, after)
-
-
-def front_matter_starts(lines: Sequence[str]) -> Iterator[int]:
-    """The lines that open front matter: a '---' at the top of the file, or one with a `name` before the next '---'.
-
-    Any other '---', and all in a code fence, belongs to a prompt.
-    """
-    in_fence, skip_to, at_top = False, 0, True
-    for i, line in enumerate(lines):
-        if i < skip_to or not line.strip():
-            continue
-        if line.lstrip().startswith(("```", "~~~")):
-            in_fence = not in_fence
-        if not in_fence and line.rstrip() == "---":
-            end = next((j for j in range(i + 1, len(lines)) if lines[j].rstrip() == "---"), len(lines))
-            if at_top or any(re.match(r"""["']?name["']?\s*:""", inside) for inside in lines[i + 1 : end]):
-                yield i
-                skip_to = end + 1
-        at_top = False
 
 
 def _agent(document: Document, prompt: str, path: Path, default_name: str | None) -> Agent:

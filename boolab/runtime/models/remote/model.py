@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from pydantic import SecretStr
 
+from boolab.core import prices as price_table
 from boolab.core.types import JSON, Response
 from boolab.errors import ModelError, SettingError, nearest
 from boolab.io.checks import repr_of
 from boolab.runtime.models.base import RETRYABLE, Emit, Request
-from boolab.runtime.models.remote import pricing as price_table
 from boolab.runtime.models.remote.credentials import VARIABLES, Redactor, key_for, split_headers
 from boolab.runtime.models.remote.protocol import Decoder, Fault, Wire
 from boolab.runtime.models.remote.rate_limit import RateLimit

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.cli.main import main
+from boolab.core import prices
 from boolab.core.types import MICRO, Run, Usage
 from boolab.errors import SettingError
 from boolab.logs.list_prices import prices_of
-from boolab.runtime.models.remote import pricing
 from boolab.store.writer import Store
 from tests.support.project import ROOT
 
@@ -105,7 +105,7 @@ def test_a_step_of_claude_code_costs_what_genai_prices_says(figures: tuple[int, 
     )
     for model in (OPUS, SONNET):
         expected = genai_prices.calc_price(asked, model, provider_id="anthropic").total_price
-        assert pricing.list_price(used, model, "anthropic") == round(expected * MICRO)
+        assert prices.list_price(used, model, "anthropic") == round(expected * MICRO)
 
 
 def each_usage(path: Path) -> Iterator[tuple[str, genai_prices.Usage]]:
@@ -201,7 +201,7 @@ def test_whatif_says_dollars_where_they_came_from_and_how_much_was_cached(
     assert main(["import", str(log), "-o", str(tmp_path / "kept.jsonl")]) == 0
     assert costs(bl.load_runs(tmp_path / "kept.jsonl", prices=False)) == [None] * 4
     assert bl.load_runs(tmp_path / "kept.jsonl") == bl.load_runs(log)
-    monkeypatch.setattr(pricing, "_PACKAGE", "no_such_package")
+    monkeypatch.setattr(prices, "_PACKAGE", "no_such_package")
     text = said(capsys, "whatif", log)
     assert "tokens saved" in text
     assert text.count("pip install 'boolab[prices]'") == 1

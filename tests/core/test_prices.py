@@ -11,10 +11,10 @@ from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boolab.core import prices
+from boolab.core.prices import cost_of
 from boolab.core.types import Usage
 from boolab.errors import SettingError
-from boolab.runtime.models.remote import pricing
-from boolab.runtime.models.remote.pricing import cost_of
 
 OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com/v1"
@@ -125,11 +125,11 @@ def test_prices_never_touch_the_network(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_package_is_imported_with_the_first_price_and_not_for_local_servers() -> None:
     code = (
-        "import sys; from boolab.runtime.models.remote import pricing; from boolab.core.types import Usage\n"
-        "pricing.require()\n"
-        "pricing.cost_of(Usage(1, 1, 0), 'gpt-4o', 'http://localhost/v1')\n"
+        "import sys; from boolab.core import prices; from boolab.core.types import Usage\n"
+        "prices.require()\n"
+        "prices.cost_of(Usage(1, 1, 0), 'gpt-4o', 'http://localhost/v1')\n"
         "assert 'genai_prices' not in sys.modules\n"
-        f"pricing.cost_of(Usage(1, 1, 0), 'gpt-4o', {OPENAI!r})\n"
+        f"prices.cost_of(Usage(1, 1, 0), 'gpt-4o', {OPENAI!r})\n"
         "assert 'genai_prices' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
@@ -138,9 +138,9 @@ def test_the_package_is_imported_with_the_first_price_and_not_for_local_servers(
 def test_without_the_package_nothing_is_priced_and_who_insists_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pricing, "find_spec", lambda name: None)
+    monkeypatch.setattr(prices, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "genai_prices", None)  # this makes the import fail
-    assert not pricing.installed()
+    assert not prices.installed()
     assert cost_of(Usage(1000, 100, 0), "gpt-4o", OPENAI) is None
     with pytest.raises(SettingError, match=r"pip install 'boolab\[prices\]'"):
-        pricing.require()
+        prices.require()
