@@ -24,9 +24,9 @@ from benchmarks.conformance.presets import Counted, policy_of
 from benchmarks.conformance.released import DRIVERS, PLAY_S
 from benchmarks.conformance.scenarios import DONE, Turn, call, looks, turn
 from benchmarks.environments import ROOT, Skipped, answer, environment
-from boolab.core.axes import AXES
 from boolab.harnesses.exports.export import Export, Limits, export, target_of
 from boolab.harnesses.exports.step_cap import step_cap
+from boolab.limits.table import LIMITS
 
 Verdict: TypeAlias = Literal["agrees", "differs", "known", "outdated"]
 
@@ -47,7 +47,7 @@ PACKAGES: Final[Mapping[str, str]] = {
 }
 """The environment of each target; LangGraph has two agents with a number of their own."""
 
-LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
+TARGET_LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
     "langgraph, create_agent": ("max_steps",),
     "langgraph, create_react_agent": ("max_steps",),
     "langchain": ("max_steps", "tool_budget"),
@@ -144,7 +144,7 @@ def known(case: Case) -> str:
 
 def cases() -> Iterator[Case]:
     """All cases, target by target."""
-    for target, limits in LIMITS.items():
+    for target, limits in TARGET_LIMITS.items():
         finish = FINISH.get(target, DONE)
         for limit in (*limits, *MONITORED.get(target, ())):
             for value, name, script in _scripts(limit, finish):
@@ -261,7 +261,7 @@ def preset_of(target: str) -> str:
 
 def _preset(case: Case) -> str | None:
     """The preset that evaluates a case; None for a limit that boolab's monitor evaluates."""
-    return preset_of(case.target) if case.limit in LIMITS[case.target] else None
+    return preset_of(case.target) if case.limit in TARGET_LIMITS[case.target] else None
 
 
 def _evaluated(case: Case, preset: str | None) -> float:
@@ -345,7 +345,7 @@ def _overview(rows: Sequence[Row], observed: Mapping[str, tuple[str, Mapping[str
     for target in PACKAGES:
         mine = [row for row in rows if row.case.target == target]
         if mine:
-            limits = ", ".join(AXES[name].label for name in (*LIMITS[target], *MONITORED.get(target, ())))
+            limits = ", ".join(LIMITS[name].label for name in (*TARGET_LIMITS[target], *MONITORED.get(target, ())))
             agree, left = (sum(row.verdict == verdict for row in mine) for verdict in ("agrees", "known"))
             package = f"{PACKAGES[target]} {observed[target][0]}"
             lines.append(f"| {target} | {package} | {limits} | {agree} of {len(mine)} | {left} |")
@@ -355,7 +355,7 @@ def _overview(rows: Sequence[Row], observed: Mapping[str, tuple[str, Mapping[str
 def _line(row: Row) -> str:
     case, reason = row.case, known(row.case)
     verdict = {"agrees": "yes", "known": f"no: {reason}"}.get(row.verdict, row.verdict)
-    asked = AXES[case.limit].with_value(int(case.value) if case.value == int(case.value) else case.value)
+    asked = LIMITS[case.limit].with_value(int(case.value) if case.value == int(case.value) else case.value)
     return (
         f"| {asked} | `{setting_of(case)}` | {case.name} | {_words(row.theirs)} | {row.theirs.responses} "
         f"| {_words(row.ours)} | {verdict} |\n"

@@ -37,6 +37,7 @@ from boolab.io.yaml_loader import Document, DocumentError, read_yaml
 from boolab.limits import catalog, loop_rules
 from boolab.limits.learned.rule_file import load_rule
 from boolab.limits.stop import StopRule
+from boolab.limits.table import LIMITS
 
 MAX_BYTES: Final = 200_000
 MAX_SETTINGS: Final = 5_000
@@ -45,7 +46,7 @@ MAX_SETTINGS: Final = 5_000
 RULES: Final[Mapping[str, Callable[..., StopRule]]] = {
     name: getattr(catalog, name, None) or getattr(loop_rules, name)
     for name in (
-        *("max_steps", "tool_budget", "doom_loop", "max_tokens", "max_cost", "max_time", "error_streak"),
+        *LIMITS,
         *("cycle", "cycle_detections", "round_streak", "step_repeats", "tool_window", "same_error", "finish_streak"),
         *("idle_streak", "repeating_actions", "failing_actions", "alternating_actions", "repeated_text"),
         *("text_contains", "similar_calls", "call_window", "compaction_thrash", "context_growth"),

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from boolab.cli.help import Options
-from boolab.core.axes import AXES, SETTINGS, Axis
 from boolab.errors import SettingError
 from boolab.io.files import user_path
+from boolab.limits.table import AGENT_LIMITS, LIMITS, Limit
+from boolab.stats.recommend.recommend import OBJECTIVES
 
 if TYPE_CHECKING:
     from boolab.report.study import Question, Study
@@ -250,8 +251,8 @@ def add_logs(parser: argparse.ArgumentParser, optional: str = "") -> None:
 def add_question(parser: argparse.ArgumentParser) -> None:
     """Add what is evaluated, how it is counted, and what is recommended."""
     settings = parser.add_argument_group("settings to evaluate")
-    for name, axis in AXES.items():
-        usual = "those that matter" if name in SETTINGS else "not evaluated"
+    for name, axis in LIMITS.items():
+        usual = "those that matter" if name in AGENT_LIMITS else "not evaluated"
         least = f", {axis.min_useful} or more" if axis.min_useful > 1 else ""
         unit = f" in {axis.unit}, such as 0.5" if axis.fractions else ""
         what = f"{axis.label}s{unit}{least}: stop {axis.meaning}"
@@ -318,7 +319,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
     advice.add_argument(
         "--objective",
-        choices=("cost", "tokens", "tool_calls", "steps"),
+        choices=OBJECTIVES,
         default="cost",
         help="what to save: dollars, tokens, tool calls or steps (default: %(default)s, or else what the source "
         "records)",
@@ -335,7 +336,7 @@ def option_of(axis: str) -> str:
     return f"--{axis.replace('_', '-')}"
 
 
-def _axis_values(axis: Axis) -> Callable[[str], list[Any]]:
+def _axis_values(axis: Limit) -> Callable[[str], list[Any]]:
     """How the values of an axis are read."""
     return lambda text: values_of(text, float if axis.fractions else int, axis.min_useful)
 
@@ -358,7 +359,7 @@ def _question(args: argparse.Namespace) -> Question:
     from boolab.harnesses.presets import identity_under
     from boolab.report.study import Question
 
-    grid = {axis: values for axis in AXES if (values := getattr(args, axis)) is not None}
+    grid = {axis: values for axis in LIMITS if (values := getattr(args, axis)) is not None}
     identity: Any = identity_under(args.policy, args.identity, args.exempt or ())
     return Question(
         grid=grid or None,

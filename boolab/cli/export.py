@@ -10,10 +10,10 @@ from typing import Any, Final
 from boolab.cli.arguments import add_logs, add_question, option_of, study_from
 from boolab.cli.help import Command
 from boolab.cli.program import runnable
-from boolab.core.axes import AXES
 from boolab.core.text import printable, wrapped, wrapped_if_long
 from boolab.errors import SettingError
 from boolab.harnesses.exports.export import TARGETS, Export, Limits, export
+from boolab.limits.table import LIMITS
 
 INDENT: Final = " " * 6
 MORE: Final = f"""
@@ -79,7 +79,7 @@ def _made(args: argparse.Namespace) -> Export:
         args.unanswered = not found.limits_by_group()
         return found.export(args.target, args.agent)
     values: dict[str, Any] = {}
-    for axis in AXES:
+    for axis in LIMITS:
         given = getattr(args, axis)
         if given is not None and len(given) != 1:
             msg = f"{option_of(axis)}: several values need LOGS to choose from; expected one value"

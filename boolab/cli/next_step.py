@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from boolab.cli.program import program
-from boolab.core.axes import AXES
 from boolab.errors import RunFormatError
+from boolab.limits.table import LIMITS
 
 Words = Sequence[str]
 NO_VALUE: Final = ("--full", "--json", "--write")
@@ -105,7 +105,7 @@ def _export(args: argparse.Namespace, given: Words) -> list[str]:
         return ["doctor"]
     if args.write is not None:
         return ["audit", *folders]
-    limits = ((name, getattr(args, name)) for name in AXES)
+    limits = ((name, getattr(args, name)) for name in LIMITS)
     shown = [(name, values[0]) for name, values in limits if values and values[0] is not None]
     words = [word for name, value in shown for word in (f"--{name.replace('_', '-')}", f"{value}")]
     words += ["--scope", args.scope] if args.scope != "auto" else []

@@ -7,7 +7,7 @@ from typing import Final
 
 from boolab.cli.arguments import HARNESS, amount, limit_from, option_of, parameter, whole
 from boolab.cli.help import Command
-from boolab.core.axes import AXES, SETTINGS
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 
 MORE: Final = """
     AGENT is a name in an agents file, or an .md file that holds one agent; without it, or with -, the model runs
@@ -114,8 +114,8 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"the harness whose rules hold, {HARNESS} (default: the agent's, or boocode)",
     )
-    for name in SETTINGS:
-        axis = AXES[name]
+    for name in AGENT_LIMITS:
+        axis = LIMITS[name]
         group.add_argument(
             option_of(name),
             metavar="N",

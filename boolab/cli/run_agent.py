@@ -25,13 +25,13 @@ from urllib.parse import urlsplit
 
 from boolab.cli.run_view import Guarded, Opening, View, view_of
 from boolab.cli.terminal import ERASE_BELOW, is_terminal
-from boolab.core.axes import SETTINGS
 from boolab.core.text import flat
 from boolab.core.types import Run
 from boolab.errors import AgentFileError, BoolabError, SettingError, near
 from boolab.harnesses.presets import get_policy
 from boolab.io.files import user_path
 from boolab.io.resources import data_path
+from boolab.limits.table import AGENT_LIMITS
 from boolab.logs.save import check_suffix, save_runs
 from boolab.runtime.agents.agent import Agent, AgentFileWarning, load_agents
 from boolab.runtime.engine.abort import Abort
@@ -149,11 +149,11 @@ def agent_of(args: Namespace) -> Agent | None:
     agent = None if args.agent in (None, "-") else _named(args.agent, args.agents)
     policy = get_policy(args.policy or ("boocode" if agent is None else agent.policy))
     limits: dict[str, Any] = {
-        name: None if value == "none" else value for name in SETTINGS if (value := getattr(args, name)) is not None
+        name: None if value == "none" else value for name in AGENT_LIMITS if (value := getattr(args, name)) is not None
     }
     for name in limits:
         if name not in policy.order:
-            known = ", ".join(limit for limit in SETTINGS if limit in policy.order)
+            known = ", ".join(limit for limit in AGENT_LIMITS if limit in policy.order)
             msg = f"policy {policy.name} has no limit called {name}; it has: {known or 'none that can be set'}"
             raise SettingError(msg)
     changed = policy.vary(budgets=_spending(args))

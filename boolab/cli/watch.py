@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, TextIO
 from boolab.cli.arguments import FORMAT, option_of, since_of
 from boolab.cli.help import Command
 from boolab.cli.terminal import clipped, is_terminal
-from boolab.core.axes import AXES, Axis
 from boolab.core.text import WIDTH, count, duration, first_of, printable, wrapped
 from boolab.errors import SettingError
+from boolab.limits.table import LIMITS, Limit
 
 if TYPE_CHECKING:
     from boolab.limits.stop import StopRule
@@ -84,7 +84,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "this machine keep their logs)",
     )
     limits = parser.add_argument_group("the rule: an alert where one of these limits would stop an agent")
-    for name, axis in AXES.items():
+    for name, axis in LIMITS.items():
         unit = f" in {axis.unit}, such as 0.5" if axis.fractions else ""
         limits.add_argument(
             option_of(name),
@@ -161,7 +161,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     alerts.add_argument("--json", action="store_true", help="print one JSON object a line for each change")
 
 
-def _limit_of(axis: Axis) -> Callable[[str], float]:
+def _limit_of(axis: Limit) -> Callable[[str], float]:
     def read(text: str) -> float:
         try:
             value = float(text) if axis.fractions else int(text)
@@ -179,7 +179,7 @@ def rule_from(args: argparse.Namespace) -> StopRule | None:
     """The rule of the options, in the order of precedence of `counterfactual`; None without any limit."""
     from boolab.limits.rule_of import rule_of
 
-    values = {name: value for name in AXES if (value := getattr(args, name)) is not None}
+    values = {name: value for name in LIMITS if (value := getattr(args, name)) is not None}
     return rule_of(values, args.identity, args.exempt) if values else None
 
 

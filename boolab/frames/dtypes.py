@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from boolab.core.axes import AXES
+from boolab.limits.table import LIMITS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,7 +66,7 @@ def well_formed_cell(value: object) -> object:
 
 def axis_dtype(name: str) -> str:
     """The type of the column of an axis, or of another limit of a policy: dollars and seconds may be fractions."""
-    return FLOAT if name in AXES and AXES[name].fractions else INT
+    return FLOAT if name in LIMITS and LIMITS[name].fractions else INT
 
 
 def axis_value(name: str, value: Cell) -> str:

@@ -18,12 +18,12 @@ from boolab.errors import AgentFileError
 from boolab.harnesses.front_matter import ALIASES, FrontMatter, front_matters
 from boolab.io.text_edit import Replacement, edited, is_same
 from boolab.io.yaml_loader import DocumentError, read_yaml
+from boolab.limits.table import AGENT_LIMITS
 
 Value: TypeAlias = str | int | float | Sequence[str] | None
 
 FIELDS: Final = (
-    "name", "description", "tools", "model", "max_steps", "tool_budget", "doom_loop", "identity", "exempt", "policy",
-    "temperature",
+    "name", "description", "tools", "model", *AGENT_LIMITS, "identity", "exempt", "policy", "temperature",
 )  # fmt: skip
 """The keys of an agent file, in the order in which new ones are inserted."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from boolab.limits.table import AGENT_LIMITS
+
 if TYPE_CHECKING:
     from boolab.harnesses.policy import Policy
 
@@ -31,7 +33,7 @@ def never_fires(policy: Policy, settings: Mapping[str, int | None]) -> dict[str,
     Returns:
         By limit, the one that fires first.
     """
-    cap, budget, doom = (settings.get(name) for name in ("max_steps", "tool_budget", "doom_loop"))
+    cap, budget, doom = (settings.get(name) for name in AGENT_LIMITS)
     found: dict[str, FiresFirst] = {}
     hard = cap if "max_steps" in policy.order and policy.cap.kind == "hard" else None
     ceiling = policy.cap.ceiling

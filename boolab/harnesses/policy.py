@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
-from boolab.core.axes import AXES, SETTINGS
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.harnesses.compaction import Compaction
@@ -43,6 +42,7 @@ from boolab.harnesses.never_fires import FiresFirst, never_fires
 from boolab.io.checks import MAX_COUNT, check_name, is_whole, repr_of
 from boolab.limits.catalog import ceiling, doom_loop, max_cost, max_steps, max_time, max_tokens, tool_budget
 from boolab.limits.stop import AnyOf, StopRule, Threshold
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 
 
 class _Default(enum.Enum):
@@ -122,9 +122,9 @@ class Policy:
     compaction: Compaction | None = None
 
     def __post_init__(self) -> None:
-        known = {*SETTINGS, *_FURTHER}
+        known = {*AGENT_LIMITS, *_FURTHER}
         if not set(self.order) <= known or len(set(self.order)) < len(self.order):
-            msg = f"policy {self.name}: order={self.order!r}: expected some of {', '.join(SETTINGS)}, each once"
+            msg = f"policy {self.name}: order={self.order!r}: expected some of {', '.join(AGENT_LIMITS)}, each once"
             raise SettingError(msg)
         for name, kind in GROUPS.items():
             if not isinstance(getattr(self, name), kind):
@@ -488,7 +488,7 @@ def check_setting(name: str, value: object) -> None:
         Traceback (most recent call last):
         boolab.errors.SettingError: max_steps: -1 is not accepted; expected an integer >= 0, or none for no limit
     """
-    minimum = AXES[name].min_value
+    minimum = LIMITS[name].min_value
     if value is None or value is DEFAULT:
         return
     if not is_whole(value) or value < minimum:

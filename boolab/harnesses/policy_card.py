@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from boolab.core.axes import AXES
 from boolab.core.card import card, escaped, facts, table
+from boolab.limits.table import LIMITS
 
 if TYPE_CHECKING:
     from boolab.harnesses.policy import Policy
@@ -44,7 +44,7 @@ def default_limits(policy: Policy) -> list[str]:
 
 
 def _limit(name: str, value: int | None, ceiling: int | None) -> str:
-    label = AXES[name].label
+    label = LIMITS[name].label
     if value is not None:
         return f"{label} {value:,}"
     return f"{label}: no limit up to {ceiling:,}" if name == "max_steps" and ceiling else f"{label}: no limit"

@@ -7,15 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean, percent, rounded_down, span
 from boolab.core.types import Identities, Scope
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, policies
 from boolab.limits.call_identity import identity_of
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 
 Limits: TypeAlias = Mapping[str, int | None]
-"""A cap, a budget and a threshold, by `SETTINGS`; None is off."""
+"""A cap, a budget and a threshold, by `AGENT_LIMITS`; None is off."""
 
 ALL: Final = "all"
 """In place of an agent's name: all agents."""
@@ -43,7 +43,7 @@ class Setting(NamedTuple):
     @property
     def limits(self) -> dict[str, int | None]:
         """The limits by name."""
-        return {name: getattr(self, name) for name in SETTINGS}
+        return {name: getattr(self, name) for name in AGENT_LIMITS}
 
 
 def identity_words(identity: Identities) -> str:
@@ -179,7 +179,7 @@ def _named(policy: str | Policy | None) -> tuple[str, bool]:
 def _unknown_limits(setting: Setting, policy: str) -> list[str]:
     order = get_policy(policy).order
     missing = [axis for axis, value in setting.limits.items() if value is not None and axis not in order]
-    return [f"Policy {policy} knows no {AXES[axis].label}: the numbers are not reached by it." for axis in missing]
+    return [f"Policy {policy} knows no {LIMITS[axis].label}: the numbers are not reached by it." for axis in missing]
 
 
 def _yaml(name: str) -> str:
@@ -197,7 +197,7 @@ def in_words(setting: Setting) -> str:
         'step cap 18, no tool budget, no doom-loop threshold'
     """
     limits = [
-        f"no {AXES[axis].label}" if value is None else f"{AXES[axis].label} {value}"
+        f"no {LIMITS[axis].label}" if value is None else f"{LIMITS[axis].label} {value}"
         for axis, value in setting.limits.items()
     ]
     return f"{', '.join(limits)}. {counted_by(setting)}"

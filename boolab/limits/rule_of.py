@@ -14,15 +14,7 @@ from boolab.limits.catalog import doom_loop, error_streak, max_cost, max_steps, 
 from boolab.limits.stop import StopRule
 
 RULES: Final[Mapping[str, Callable[..., StopRule]]] = MappingProxyType(
-    {
-        "max_steps": max_steps,
-        "doom_loop": doom_loop,
-        "tool_budget": tool_budget,
-        "error_streak": error_streak,
-        "max_tokens": max_tokens,
-        "max_cost": max_cost,
-        "max_time": max_time,
-    }
+    {rule.__name__: rule for rule in (max_steps, doom_loop, tool_budget, error_streak, max_tokens, max_cost, max_time)}
 )
 """The rule of each limit, in the order of precedence without a policy."""
 

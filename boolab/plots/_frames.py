@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.text import NO_NAME, count, shorten
 from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
@@ -18,6 +17,7 @@ from boolab.frames.dtypes import NO_LIMIT, Cells, well_formed
 from boolab.frames.runs import Runs
 from boolab.frames.tables import runs_df
 from boolab.io.checks import is_whole, repr_of
+from boolab.limits.table import LIMITS
 from boolab.plots.palette import STOP_LOOKS, UNKNOWN, Look
 from boolab.stats.finding import Finding
 
@@ -167,7 +167,7 @@ def _pairs(frame: pd.DataFrame, columns: Sequence[tuple[pd.Series[int], list[str
 
 def no_value(column: pd.Series[Any]) -> str:
     """What a value that a column lacks is called: "no limit" for a setting, "no name" for a text, else "not known"."""
-    if column.name in AXES:
+    if column.name in LIMITS:
         return NO_LIMIT.lower()
     return "not known" if pd.api.types.is_numeric_dtype(column) else NO_NAME
 

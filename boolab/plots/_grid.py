@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.text import NO_NAME, count, shorten
 from boolab.errors import SettingError, near, nearest
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.io.checks import repr_of
+from boolab.limits.table import LIMITS, MEASURES
 from boolab.plots._frames import after_set, check_columns, missing
 from boolab.plots.palette import GROUP_LOOKS
 
@@ -30,10 +30,7 @@ Point: TypeAlias = "float | Mapping[str, Any] | pd.Series[Any] | Recommended"
 """A recommended setting: a value of the one axis, values by axis, or what `recommend` returns."""
 
 UNITS: Final[Mapping[str, tuple[str, str]]] = {
-    "steps": ("step", "steps"),
-    "tool_calls": ("tool call", "tool calls"),
-    "tokens": ("token", "tokens"),
-    "cost_usd": ("dollar", "dollars"),
+    measure.column: (measure.singular, measure.plural) for measure in MEASURES.values()
 }
 """What is spent and saved, by the name of its column."""
 
@@ -71,10 +68,10 @@ def grid_of(table: pd.DataFrame, drawn: Sequence[str | None], needed: Sequence[s
 
     Other axes are at the value in `at`, else off, else at their loosest.
     """
-    axes = [name for name in AXES if name in table]
+    axes = [name for name in LIMITS if name in table]
     for name in drawn:
-        if name is not None and name not in AXES and name not in table:
-            raise SettingError(f"{name!r} is not an axis{near(name, axes or list(AXES), 'axes')}")
+        if name is not None and name not in LIMITS and name not in table:
+            raise SettingError(f"{name!r} is not an axis{near(name, axes or list(LIMITS), 'axes')}")
     check_columns(table, (*needed, *filter(None, drawn)), "counterfactual(..., aggregate=True) makes")
     rows = table[table["rule"].isna()] if "rule" in table else table
     varying = [name for name in axes if rows[name].notna().any()] or axes
@@ -124,7 +121,7 @@ def _slice(rows: pd.DataFrame, name: str, at: Mapping[str, Any]) -> tuple[pd.Dat
 
 def _group_columns(table: pd.DataFrame) -> list[str]:
     """The columns before the first that an aggregate always has."""
-    known = {*AXES, *_COUNTS, *UNITS}
+    known = {*LIMITS, *_COUNTS, *UNITS}
     names: list[str] = []
     for name in map(str, table.columns):
         if name in known or name.startswith(("n_", "saved_", "kept_")):
@@ -159,7 +156,7 @@ def _name(key: tuple[Cell, ...]) -> str:
 
 def setting(name: str, value: Cell) -> str:
     """A setting in words: "step cap 20", "no step cap", "cost budget $0.5"."""
-    words = AXES[name].label
+    words = LIMITS[name].label
     return f"no {words}" if is_missing(value) else f"{words} {axis_value(name, value)}"
 
 
@@ -177,10 +174,10 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
     point = getattr(recommended, "setting", recommended)
     if isinstance(point, Mapping | pd.Series):
         named = {str(name): value for name, value in dict(point).items()}
-        strange = [] if found or isinstance(point, pd.Series) else [name for name in named if name not in AXES]
+        strange = [] if found or isinstance(point, pd.Series) else [name for name in named if name not in LIMITS]
         if strange:
-            raise SettingError(f"recommended: there is no setting {strange[0]!r}{near(strange[0], AXES, 'settings')}")
-        return {name: named[name] for name in AXES if name in named and (name in table or not found)}
+            raise SettingError(f"recommended: there is no setting {strange[0]!r}{near(strange[0], LIMITS, 'settings')}")
+        return {name: named[name] for name in LIMITS if name in named and (name in table or not found)}
     if isinstance(point, bool) or not isinstance(point, Real) or len(axes) != 1:
         kind = "a number, or values by axis" if len(axes) == 1 else f"values by axis ({', '.join(axes)})"
         raise SettingError(f"recommended={recommended!r}: expected {kind}")

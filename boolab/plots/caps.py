@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from boolab.core.axes import AXES
 from boolab.core.text import count, span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
+from boolab.limits.table import LIMITS
 from boolab.plots import palette, style
 from boolab.plots._frames import capital, floats, shares
 from boolab.plots._grid import (
@@ -108,7 +108,7 @@ def plot_caps(
     kept = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
     curves, parts = [curve for curve, _ in kept], [(curve.name, part) for curve, part in kept]
     if not curves:
-        return style.empty_axes(ax, f"no settings with a {AXES[name].label}")
+        return style.empty_axes(ax, f"no settings with a {LIMITS[name].label}")
     if all(np.isnan([*curve.lower, *curve.saved]).all() for curve in curves):
         return style.empty_axes(ax, f"no known {words.several} to keep, no known {UNITS[saved][1]} to save")
     target = {name: point[name]} if name in point else {}
@@ -130,13 +130,13 @@ def plot_caps(
     if target and not is_missing(target[name]):
         mark = _mark(ax, setting(name, target[name]), target[name], curves, marked, saved)
     label_lines(ax, lines, mark)
-    xlabel, ylabel = f"{AXES[name].label} ({AXES[name].unit})", _ylabel(ax, curves, words, saved)
-    what = f"{capital(words.short)} and {UNITS[saved][1]} saved, by {AXES[name].label}".replace("\n", " ")
+    xlabel, ylabel = f"{LIMITS[name].label} ({LIMITS[name].unit})", _ylabel(ax, curves, words, saved)
+    what = f"{capital(words.short)} and {UNITS[saved][1]} saved, by {LIMITS[name].label}".replace("\n", " ")
     return style.finish(ax, title=heading, xlabel=xlabel, ylabel=ylabel, grid=ax.yaxis, key=[], notes=notes, what=what)
 
 
 def _first_axis(table: pd.DataFrame) -> str:
-    present = [name for name in AXES if name in table]
+    present = [name for name in LIMITS if name in table]
     return next((name for name in present if table[name].notna().any()), present[0] if present else "max_steps")
 
 
@@ -175,7 +175,7 @@ def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
     style.count_ticks(ax, ax.xaxis)
     if 1 < len(x) <= (4 if style.is_small(ax) else 8):
         ax.set_xticks(x, [axis_value(name, value) for value in x], **style.PLAIN)
-    elif AXES[name].fractions:
+    elif LIMITS[name].fractions:
         ax.xaxis.set_major_locator(MaxNLocator(4 if style.is_small(ax) else 8))
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
@@ -252,9 +252,9 @@ def _title(
         result = " and ".join(filter(None, [kept, spent_and_saved(saved, row)]))
         return capital(f"{setting(name, row[name])} {result or 'is recommended'}")
     if pd.isna(total):
-        return f"How many {words.several} a {AXES[name].label} keeps is not known"
+        return f"How many {words.several} a {LIMITS[name].label} keeps is not known"
     if not total:
-        return f"No {words.one} to keep, whatever the {AXES[name].label}"
+        return f"No {words.one} to keep, whatever the {LIMITS[name].label}"
     tight = _tightest(curves[0])
     if tight is None:
         last = row_at(curves[0].rows.iloc[-1:], {})
@@ -272,7 +272,9 @@ def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
     with_some = "" if len(having) == len(curves) else " that have some"
     if len(tight) < len(having):
         none = len(having) - len(tight)
-        return f"In {none} of {count(len(having), 'group')}{with_some} no {AXES[name].label} keeps all {words.several}"
+        return (
+            f"In {none} of {count(len(having), 'group')}{with_some} no {LIMITS[name].label} keeps all {words.several}"
+        )
     (low, first), (high, last) = min(tight), max(tight)
     if low == high:
         of = f"all {len(having)} groups" if len(having) > 1 else "the one group"

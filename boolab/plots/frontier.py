@@ -123,10 +123,10 @@ def plot_frontier(
 
 
 def _group_columns(frame: pd.DataFrame) -> list[str]:
-    from boolab.core.axes import AXES
+    from boolab.limits.table import LIMITS
 
     names = [str(name) for name in frame.columns]
-    return [name for name in names[: names.index("rule")] if name not in AXES]
+    return [name for name in names[: names.index("rule")] if name not in LIMITS]
 
 
 def _band_of(band: pd.DataFrame, keys: Sequence[str], rows: pd.DataFrame) -> pd.DataFrame:

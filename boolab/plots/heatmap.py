@@ -15,9 +15,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from boolab.core.axes import AXES
 from boolab.errors import SettingError
 from boolab.frames.dtypes import NO_LIMIT, Cell, axis_value, is_missing
+from boolab.limits.table import LIMITS
 from boolab.plots import palette, style
 from boolab.plots._frames import capital
 from boolab.plots._grid import Point
@@ -108,12 +108,12 @@ def plot_heatmap(
     return style.finish(
         ax,
         title=style.chosen(title, square.title),
-        xlabel=f"{AXES[x].label} ({AXES[x].unit})",
-        ylabel=AXES[y].label if style.is_small(ax) else f"{AXES[y].label} ({AXES[y].unit})",
+        xlabel=f"{LIMITS[x].label} ({LIMITS[x].unit})",
+        ylabel=LIMITS[y].label if style.is_small(ax) else f"{LIMITS[y].label} ({LIMITS[y].unit})",
         grid=None,
         key=[],
         notes=square.notes,
-        what=capital(f"{square.measure.name.split(' (')[0]} by {AXES[x].label} and {AXES[y].label}"),
+        what=capital(f"{square.measure.name.split(' (')[0]} by {LIMITS[x].label} and {LIMITS[y].label}"),
     )
 
 
@@ -136,7 +136,7 @@ def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, st
     Raises:
         SettingError: if the table has fewer than two.
     """
-    there = [name for name in AXES if name in table]
+    there = [name for name in LIMITS if name in table]
     several = [name for name in there if len(table[name].drop_duplicates()) > 1]
     free = [name for name in dict.fromkeys([*several, *there]) if name not in (x, y)]
     if len(free) < (x is None) + (y is None):

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
-from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
+from boolab.limits.table import AGENT_LIMITS
 from boolab.logs.facts import facts_of
 from boolab.report.study import Study
 from boolab.report.summary import SummaryRow
@@ -79,9 +79,9 @@ def labs_of(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) ->
         own = [run for run, key in zip(runs, study.run_keys, strict=True) if key == row.key]
         here = lab or _lab(study, own)
         if by_agent and own:
-            here.setting = {**dict.fromkeys(SETTINGS), "agent": own[0].agent}
+            here.setting = {**dict.fromkeys(AGENT_LIMITS), "agent": own[0].agent}
         limits = here.recommended["setting"]
-        here.setting = dict.fromkeys(SETTINGS) if limits is None else limits
+        here.setting = dict.fromkeys(AGENT_LIMITS) if limits is None else limits
         yield row, here
 
 

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent, rounded_down
 from boolab.frames.dtypes import is_missing
+from boolab.limits.table import LIMITS
 from boolab.report.study import MAX_GROUPS, UNITS, Study
 from boolab.report.summary import SummaryRow
 from boolab.report.text import kept_name
@@ -73,9 +73,9 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
     left = [curve for curve in curves if not curve.chosen] if len(curves) > MAX_GROUPS else []
     curves = [curve for curve in curves if curve not in left] or curves
     keep = study.question.keep
-    what = f"{_unit(study)} saved, by tightening the {AXES[axis].label}"
+    what = f"{_unit(study)} saved, by tightening the {LIMITS[axis].label}"
     kept = kept_name(study).partition(" (")[0]
-    label = AXES[axis].label
+    label = LIMITS[axis].label
     note = f"Line: the {label} by itself. " + (
         "Dot: the limits of the table together." if any(curve.chosen for curve in curves) else ""
     )

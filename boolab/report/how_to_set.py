@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from boolab.core.axes import AXES
 from boolab.core.text import clean, count, shorten, wrapped
 from boolab.harnesses.exports.command import TARGET, as_command
 from boolab.harnesses.exports.export import TARGETS, export, target_of
 from boolab.harnesses.exports.values import Export, Limits, Target
+from boolab.limits.table import LIMITS
 from boolab.report.study import MAX_GROUPS, Study
 from boolab.report.summary import summary_rows
 from boolab.stats.trade import BETTER_OFF
@@ -89,7 +89,7 @@ def _in_harness(way: HowToSet, target: Target) -> Iterator[str]:
     """The command that sets the limits in the harness of the logs, and why some cannot be set there."""
     made = export(target.name, way.limits)
     lacks = [
-        f"{target.title} cannot set {AXES[name].with_value(value)}: {target.lacks[name]}"
+        f"{target.title} cannot set {LIMITS[name].with_value(value)}: {target.lacks[name]}"
         for name, value in way.limits.given.items()
         if name in target.lacks
     ]

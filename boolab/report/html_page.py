@@ -19,7 +19,6 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from boolab.core.axes import AXES
 from boolab.core.colours import DARK, LIGHT
 from boolab.core.commands import with_program
 from boolab.core.text import count, first_of, level, percents
@@ -31,6 +30,7 @@ from boolab.harnesses.exports.export import TARGETS, target_of
 from boolab.io.csv_export import as_csv
 from boolab.limits.catalog import doom_loop, error_streak
 from boolab.limits.stop import StopRule
+from boolab.limits.table import LIMITS
 from boolab.plots import (
     plot_caps,
     plot_heatmap,
@@ -206,7 +206,7 @@ class _Page:
             good = sum(row.is_on and not row.is_poor for row in groups)
             return f"Recommended limits for {good:,} of {count(len(groups), self.study.group_noun)}"
         row = groups[0]
-        limits = [f"{AXES[name].label} {axis_value(name, value)}" for name, value in row.limits.items()
+        limits = [f"{LIMITS[name].label} {axis_value(name, value)}" for name, value in row.limits.items()
                   if value is not None]  # fmt: skip
         if row.is_poor:
             return f"Recommended: no limit (the tightest that is safe: {', '.join(limits)})"
@@ -256,7 +256,7 @@ class _Page:
             })  # fmt: skip
         return {
             "head": summary_head(self.study),
-            "axes": [AXES[axis].label for axis in axes],
+            "axes": [LIMITS[axis].label for axis in axes],
             "noun": self.study.nouns,
             "kept": f"{kept_name(self.study).partition(' (')[0]} kept",
             "saved": f"{UNITS[self.study.measure]} saved",
@@ -295,7 +295,7 @@ class _Page:
         if not cuts:
             return ""
         to = f"stopped-{place}"
-        name = ", ".join(f"{AXES[axis].label} {axis_value(axis, value)}" for axis, value in limits.items())
+        name = ", ".join(f"{LIMITS[axis].label} {axis_value(axis, value)}" for axis, value in limits.items())
         self.lists[to] = listed_cuts(self.study, name, cuts, group=row.key)
         return to
 
@@ -351,13 +351,13 @@ class _Page:
     # --- Each limit ---------------------------------------------------------------------------------------------------
 
     def _axis(self, axis: str) -> dict[str, object]:
-        name = AXES[axis].label
+        name = LIMITS[axis].label
         shown = self.limits.rows[axis]
         drawn = sum(row.stopped > 0 for group in shown for row in group.rows) > MIN_VALUES
         return {
             "key": axis,
             "title": f"{name[0].upper()}{name[1:]}",
-            "meaning": f"A {name} stops a {self.study.noun} {AXES[axis].meaning}.",
+            "meaning": f"A {name} stops a {self.study.noun} {LIMITS[axis].meaning}.",
             "figure": Markup().join(self._caps(axis)) if drawn else Markup(),
             "tables": self.limits.tables(axis),
             "left_out": self._left("group", len(list(self.study.groups(axis)))),
@@ -365,7 +365,7 @@ class _Page:
 
     def _caps(self, axis: str) -> Iterator[Markup]:
         """A figure of a limit; one of the groups with labels, and one of those without, where there are both."""
-        caption = f"What each {AXES[axis].label} keeps and saves, the other limits off."
+        caption = f"What each {LIMITS[axis].label} keeps and saves, the other limits off."
         kinds: dict[Counted, list[GroupRows]] = {}
         for group in self.limits.rows[axis]:
             kinds.setdefault(self.study.counted_in(group.key), []).append(group)

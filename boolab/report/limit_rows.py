@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from boolab.frames.dtypes import is_missing
+from boolab.limits.table import MEASURES
 
-MEASURES: Final = ("steps", "tool_calls", "tokens", "cost_usd")
+COLUMNS: Final = tuple(measure.column for measure in MEASURES.values())
 MAX_ROWS: Final = 12  # of a table
 _FEW: Final = 5  # so few values are all shown, even if most change nothing
 _ROUND: Final = (*range(1, 7), 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 100, 125, 150, 200, 250, 300, 400, 500, 750)
@@ -60,7 +61,7 @@ def _row(entry: Mapping[Any, Any], column: str) -> Row:
         int(entry["n_truncated"]) + int(entry["n_not_identified"]),
         int(entry["n_unknown"]),
         int(entry["n_runs"]),
-        {name: _saved(entry, name) for name in MEASURES},
+        {name: _saved(entry, name) for name in COLUMNS},
         "",
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from boolab.core.axes import AXES
 from boolab.core.text import count, span
 from boolab.frames.dtypes import axis_value
+from boolab.limits.table import LIMITS
 from boolab.report.html import Cell, Table
 from boolab.report.limit_rows import Row
 from boolab.report.study import UNITS, Counted, Cut, Study
@@ -69,7 +69,7 @@ class LimitTables:
 
     def tables(self, axis: str) -> list[tuple[str, Table]]:
         """The tables of a limit, each with its title."""
-        name = AXES[axis].label
+        name = LIMITS[axis].label
         return [
             (f"{name} for {group.key}" if group.key else "", self._table(axis, group, number))
             for number, group in enumerate(self.rows[axis])
@@ -79,7 +79,7 @@ class LimitTables:
         study, rows, counted = self._study, group.rows, self._study.counted_in(group.key)
         shown = measures(study, rows)
         undecided = any(row.undecided for row in rows)
-        head = [AXES[axis].unit, f"{kept_head(counted)}: kept", "stopped", f"all {counted.noun}s stopped",
+        head = [LIMITS[axis].unit, f"{kept_head(counted)}: kept", "stopped", f"all {counted.noun}s stopped",
                 *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in shown), ""]  # fmt: skip
         cells: list[list[str | Cell]] = []
         for row, saves in zip(rows, saved_cells(shown, rows), strict=True):
@@ -102,7 +102,7 @@ class LimitTables:
         value = axis_value(axis, row.value)
         to = f"cut-{axis}-{value.strip('$').replace(',', '')}" + (f"-{number}" if number else "")
         self.stops.append((row, cuts))
-        self.lists[to] = listed_cuts(self._study, f"{AXES[axis].label} {value}", cuts, AXES[axis].unit, key)
+        self.lists[to] = listed_cuts(self._study, f"{LIMITS[axis].label} {value}", cuts, LIMITS[axis].unit, key)
         return to
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from boolab.core.axes import AXES, SETTINGS
 from boolab.core.commands import with_program
 from boolab.frames.dtypes import is_missing
 from boolab.harnesses.setting import Setting, as_front_matter, identity_arguments
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.report.study import Study
 from boolab.whatif.scopes import scopes_of
 
@@ -45,14 +45,14 @@ def front_matter(study: Study, most: int | None = None) -> str:
     """
     rows = study.found.frame.to_dict("records")
     if len(rows) == 1 and not study.qualifies:
-        tight = {axis: _tight(study, axis) for axis in SETTINGS if axis in study.margins}
+        tight = {axis: _tight(study, axis) for axis in AGENT_LIMITS if axis in study.margins}
         return _block(study, rows[0], tight, ["Lost none on record; not a recommendation."])
     good = [row for row in rows if row["qualifies"]][:most]
     if not good:
         return "---\nname: your-agent\n# No limit can be recommended: see above why.\n---"
     by = [name for name in study.question.by if name != "agent"]
     return "\n\n".join(
-        _block(study, row, {axis: row.get(axis) for axis in AXES}, [f"{k}: {row[k]}" for k in by]) for row in good
+        _block(study, row, {axis: row.get(axis) for axis in LIMITS}, [f"{k}: {row[k]}" for k in by]) for row in good
     )
 
 
@@ -61,9 +61,9 @@ def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], note
     agent = str(row["agent"]) if "agent" in question.by and row.get("agent") else "your-agent"
     scope = question.scope if question.scope != "auto" else scopes_of([row.get("source")], "auto")[0]
     given = {axis: value for axis, value in values.items() if not is_missing(value)}
-    limits = {axis: int(given[axis]) if axis in given else None for axis in SETTINGS}
+    limits = {axis: int(given[axis]) if axis in given else None for axis in AGENT_LIMITS}
     same = question.same or "canonical"
-    more = [axis for axis in given if axis not in SETTINGS]
+    more = [axis for axis in given if axis not in AGENT_LIMITS]
     notes += [f"The numbers are those with {axis} {given[axis]} too, which no agent file can set." for axis in more]
     setting = Setting(**limits, identity=same, scope="run" if scope == "run" else "turn", agent=agent)
     return as_front_matter(setting, question.policy, notes).rstrip("\n")

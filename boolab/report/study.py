@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, NamedTuple, SupportsInt
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
 from boolab.core.text import NO_NAME, clean, count
 from boolab.core.types import Identities, Run, Scope
@@ -24,11 +23,13 @@ from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df, tools_called
 from boolab.harnesses.presets import get_policy
 from boolab.limits.call_identity import check_tools
+from boolab.limits.table import LIMITS, MEASURES
 from boolab.logs.load import Reading, path_names, read_logs, why_no_log
 from boolab.report.limit_rows import Row, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.units import Unit, turns_as_units
-from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, axes_of, recommend
+from boolab.stats.recommend.fixed_sequence import JOINT_AXES
+from boolab.stats.recommend.recommend import Objective, Recommendation, axes_of, recommend
 from boolab.stats.units import INTERRUPTED, SET, group_noun
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.from_runs import ledger_of
@@ -40,7 +41,7 @@ MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless v
 MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value
 MAX_GROUPS: Final = 6
 """So many groups are shown in full on a terminal, and in a figure with a curve for each."""
-UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
+UNITS: Final[Mapping[str, str]] = {measure.column: measure.label for measure in MEASURES.values()}
 """By what is to be saved, what it is called."""
 _STOPPED: Final = ("truncated", "not_identified")
 _AMOUNTS: Final = ("tokens", "cost_usd")
@@ -488,7 +489,7 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
     by_label = _by_label(runs, question)
     units = list(_units(runs, scopes, by_label))
     grid = question.grid or _usual(runs, question)
-    on = {axis: [value for value in grid[axis] if value is not None] for axis in AXES if axis in grid}
+    on = {axis: [value for value in grid[axis] if value is not None] for axis in LIMITS if axis in grid}
     margins = {}
     with parts_bar("comparing limits", 1 + len(on), show=progress) as move:
         found = _advice(runs, question)
@@ -584,14 +585,14 @@ def _why_no_run(reading: Reading, logs: Sequence[str], since: datetime | None) -
 
 def _searched(question: Question) -> dict[str, list[Any]] | None:
     """The grid that a recommendation chooses from, in its fixed order; of the usual axes, those of the policy."""
-    order = (*ORDER, *(axis for axis in AXES if axis not in ORDER))
+    order = (*JOINT_AXES, *(axis for axis in LIMITS if axis not in JOINT_AXES))
     given = question.grid or {}
     on = {axis: [value for value in given[axis] if value is not None] for axis in order if axis in given}
     grid = {axis: values for axis, values in on.items() if values}
     if not grid or question.policy is None:
         return grid or None
     has = axes_of(get_policy(question.policy))
-    return {axis: values for axis, values in grid.items() if axis in has or axis not in ORDER} or grid
+    return {axis: values for axis, values in grid.items() if axis in has or axis not in JOINT_AXES} or grid
 
 
 def _usual(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.text import count, level, rounded_down, shorten, span
 from boolab.frames.dtypes import axis_value, is_missing
+from boolab.limits.table import LIMITS
 from boolab.report.study import UNITS, Counted, Study, column_name, key_of
 from boolab.stats.trade import BETTER_OFF, Trade
 from boolab.stats.units import group_name
@@ -91,7 +91,7 @@ def summary_rows(study: Study) -> list[SummaryRow]:
 def axes_of_rows(study: Study, rows: Sequence[SummaryRow]) -> list[str]:
     """The limits that have a column: those that a row sets; one where none does."""
     frame = study.found.frame
-    tried = [name for name in AXES if name in frame]
+    tried = [name for name in LIMITS if name in frame]
     on = [name for name in tried if any(row.limits.get(name) is not None for row in rows)]
     return on or tried[:1]
 
@@ -110,7 +110,7 @@ def summary_frame(study: Study, rows: Sequence[SummaryRow]) -> pd.DataFrame:
             summary_head(study): row.title,
             "data set or log format": row.data,
             study.nouns: row.runs,
-            **{AXES[axis].label: _csv_limit(row, axis) for axis in axes},
+            **{LIMITS[axis].label: _csv_limit(row, axis) for axis in axes},
             f"{kept}, at least": row.kept[0],
             f"{kept}, at most": row.kept[1],
             study.success_noun(2): row.successes,
@@ -139,7 +139,7 @@ def _csv_limit(row: SummaryRow, axis: str) -> object:
 
 def _row(study: Study, row: Mapping[Any, Any]) -> SummaryRow:
     on = bool(row["qualifies"])
-    limits = {name: None if is_missing(row[name]) or not on else row[name] for name in AXES if name in row}
+    limits = {name: None if is_missing(row[name]) or not on else row[name] for name in LIMITS if name in row}
     kept = (int(row["kept_lower"]), int(row["kept_upper"]))
     successes = int(row["successes"])
     known = not is_missing(row["saved"])
@@ -185,13 +185,13 @@ def _lacks(row: Mapping[Any, Any], study: Study, counted: Counted) -> str:
 def _by_themselves(study: Study, whole: SummaryRow) -> Iterator[SummaryRow]:
     """The best value of each limit by itself, except those that are the recommendation."""
     for path in study.found.paths.to_dict("records"):
-        limits = {name: path[name] for name in AXES if name in path and not is_missing(path[name])}
+        limits = {name: path[name] for name in LIMITS if name in path and not is_missing(path[name])}
         if path["path"] == "joint" or not path["accepted"] or not limits or limits == _on(whole):
             continue
         kept = whole.successes - int(path["lost"])
         saved = None if whole.saved is None else (float(path["saved"]), whole.saved[1])
         trade = None if saved is None else Trade(saved[0], int(path["lost"]), saved[1], whole.successes, _unit(study))
-        name = f"{AXES[next(iter(limits))].label} by itself"
+        name = f"{LIMITS[next(iter(limits))].label} by itself"
         yield whole._replace(
             name=name, limits=limits, kept=(kept, kept), saved=saved, trade=trade, lacks="", recommended=False, data=""
         )

@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.text import NO_NAME, aligned, count, percents, shorten, span, wrapped
 from boolab.frames.dtypes import axis_value, is_missing
+from boolab.limits.table import LIMITS
 from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.limit_rows import Row
@@ -88,7 +88,7 @@ def _by_group(study: Study) -> str:
     axes = axes_of_rows(study, rows)
     head = [
         *map(column_name, by),
-        *(AXES[axis].label.removesuffix(" threshold") for axis in axes),
+        *(LIMITS[axis].label.removesuffix(" threshold") for axis in axes),
         "kept",
         f"{UNITS[study.measure]} saved",
     ]
@@ -174,7 +174,7 @@ def kept_name(study: Study) -> str:
 
 
 def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
-    name = AXES[axis].label
+    name = LIMITS[axis].label
     groups = [(group, study.shown(axis, part, advice)) for group, part, advice in study.groups(axis)]
     for group, all_rows in groups[:MAX_GROUPS]:
         asked = axis in (study.question.grid or {}) and len(all_rows) <= MAX_ASKED
@@ -182,7 +182,7 @@ def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
         who = f" for {shorten(group)}" if group else ""
         noun = study.counted_in(group).noun
         table = _table(study, axis, noun, rows, [row for _, others in groups for row in others])
-        yield wrapped(f"{name.capitalize()}{who}: stops a {noun} {AXES[axis].meaning}") + f"\n{table}"
+        yield wrapped(f"{name.capitalize()}{who}: stops a {noun} {LIMITS[axis].meaning}") + f"\n{table}"
     if len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
 
@@ -199,7 +199,7 @@ def few_of(rows: Sequence[Row]) -> list[Row]:
 def _table(study: Study, axis: str, noun: str, rows: Sequence[Row], all_rows: Sequence[Row]) -> str:
     """A table of a group, whose columns are those of all groups."""
     undecided, names = any(row.undecided for row in all_rows), measures(study, all_rows)
-    head = [AXES[axis].unit, "kept", f"{noun}s stopped", *(["not decided"] if undecided else [])]
+    head = [LIMITS[axis].unit, "kept", f"{noun}s stopped", *(["not decided"] if undecided else [])]
     amounts = saved_cells(names, rows)
     cells = [
         [axis_value(axis, row.value), kept(row), f"{row.stopped:,} of {row.n:,}",

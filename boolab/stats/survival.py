@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT, is_missing
 from boolab.frames.runs import as_runs, by_columns
+from boolab.limits.table import MEASURES
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import Array, ClusterBootstrap, check_confidence
 from boolab.stats.survival_curves import Share, curve, logrank
@@ -30,12 +31,7 @@ from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, gr
 
 Measure: TypeAlias = Literal["steps", "tool_calls", "tokens"]
 
-OF: dict[str, tuple[str, str]] = {
-    "steps": ("n_steps", "step"),
-    "tool_calls": ("n_tool_calls", "tool call"),
-    "tokens": ("n_tokens", "token"),
-}
-"""What can be counted: the column of the units, and its noun."""
+_LENGTHS: Final[tuple[Measure, ...]] = get_args(Measure)
 
 _HALF = 0.5 + 1e-9  # a product of fractions that should be one half may be a little above
 _MAX_SENTENCES = 6  # groups, or comparisons, that get a sentence
@@ -106,13 +102,13 @@ def survival(
         'Half of 20 runs had ended after 1 step (95% interval 1 to 1).'
     """
     check_confidence(confidence)
-    if of not in OF:
-        msg = f"of={of!r}: expected one of {', '.join(OF)}"
+    if of not in _LENGTHS:
+        msg = f"of={of!r}: expected one of {', '.join(_LENGTHS)}"
         raise SettingError(msg)
     keys = by_columns(by)
     named = [f"by_{key}" if key in _COLUMNS or key in _TABLE else key for key in keys]
     data = runs if isinstance(runs, pd.DataFrame) else as_runs(runs)
-    column, thing = OF[of]
+    column, thing = f"n_{of}", MEASURES[of].singular
     units = units_of(data, scope=scope, by=[key for key in keys if key != LABEL], measures=[column])
     known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
     groups = [_Group(values, rows, keys, column, confidence) for values, rows in grouped(known, keys) if len(rows)]

@@ -18,19 +18,19 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
 from boolab.errors import SettingError, near
 from boolab.harnesses.policy import DEFAULT, Policy
 from boolab.harnesses.presets import get_policy
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
+from boolab.limits.table import AGENT_LIMITS
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.models.base import Model
 from boolab.sweeps.fingerprints import digest, fingerprint
 
 MAX_CELLS: Final = 20_000_000
 """The most cells of a sweep: 32 bytes are kept of each."""
-AXES: Final = (*SETTINGS, "policy", "temperature")
+AXES: Final = (*AGENT_LIMITS, "policy", "temperature")
 
 Agents: TypeAlias = Agent | Iterable[Agent] | Mapping[str, Agent]
 Models: TypeAlias = Model | Mapping[str, Model] | Callable[["Cell"], Model]
@@ -250,7 +250,7 @@ def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> lis
                 axis: policy.name
                 if axis == "policy"
                 else None
-                if axis in SETTINGS and axis not in policy.order
+                if axis in AGENT_LIMITS and axis not in policy.order
                 else value
                 for axis, value in given.items()
             }
@@ -266,9 +266,9 @@ def _under(agent: Agent, policy: Policy, settings: Mapping[str, Any]) -> Agent:
     values: dict[str, Any] = {
         name: value
         for name, value in settings.items()
-        if name == "temperature" or (name in SETTINGS and name in policy.order)
+        if name == "temperature" or (name in AGENT_LIMITS and name in policy.order)
     }
-    absent = dict.fromkeys((name for name in SETTINGS if name not in policy.order), DEFAULT)
+    absent = dict.fromkeys((name for name in AGENT_LIMITS if name not in policy.order), DEFAULT)
     try:
         return replace(agent, policy=policy, **absent | values)
     except SettingError as error:

@@ -7,21 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean, count, first_of
+from boolab.limits.table import AGENT_LIMITS, LIMIT_OF_REASON, LIMITS
 
 if TYPE_CHECKING:
     from boolab.sweeps.progress import CellResult
 
-_AXES: Final[Mapping[str, str]] = {
-    "step_cap": "max_steps",
-    "tool_budget": "tool_budget",
-    "doom_loop": "doom_loop",
-    "error_streak": "error_streak",
-    "token_budget": "max_tokens",
-    "cost_budget": "max_cost",
-    "time_budget": "max_time",
-}
 _NUMBER: Final = re.compile(r"\D*(\d+)\D*")
 _CEILING: Final = "ceiling("
 _MAX_NAMES: Final = 5
@@ -47,7 +38,7 @@ class Notes:
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         grid = about.get("grid", {})
-        self._axes = {*grid} if {*grid} & {*SETTINGS, "temperature"} else None
+        self._axes = {*grid} if {*grid} & {*AGENT_LIMITS, "temperature"} else None
         self._tools: Mapping[str, list[str]] = about.get("tools", {})
         self._stops: Counter[tuple[str, str, str]] = Counter()
         self._runs: Counter[str] = Counter()
@@ -58,7 +49,7 @@ class Notes:
         self._runs[result.agent] += 1
         if result.agent in self._tools:
             self._called.setdefault(result.agent, {}).update(dict.fromkeys(result.tools))
-        axis = _AXES.get(result.reason)
+        axis = LIMIT_OF_REASON.get(result.reason)
         if axis is None or self._axes is None or not result.rule:
             return
         if result.rule.startswith(_CEILING) or axis not in self._axes:
@@ -84,11 +75,11 @@ class Notes:
 def _limit(axis: str, rule: str, policy: str) -> tuple[str, str]:
     """A limit outside of the grid, and how it is put into the grid or taken off."""
     number = _NUMBER.match(rule)
-    value = None if number is None or axis not in SETTINGS else int(number[1])
+    value = None if number is None or axis not in AGENT_LIMITS else int(number[1])
     if rule.startswith(_CEILING):
         return f"the ceiling of {value} steps of policy {clean(policy)}", (
             f"bl.policies[{policy!r}].vary(name=..., cap={{'ceiling': None}}) is that policy without it"
         )
-    label = f"{AXES[axis].label}" if value is None else f"{AXES[axis].label} of {value}"
+    label = f"{LIMITS[axis].label}" if value is None else f"{LIMITS[axis].label} of {value}"
     limit = f"a{'n' if label[0] in 'aeiou' else ''} {label}, which is not in the grid"
-    return limit, f'"{axis}": [None] takes it off' if axis in SETTINGS else f"it is one of policy {clean(policy)}"
+    return limit, f'"{axis}": [None] takes it off' if axis in AGENT_LIMITS else f"it is one of policy {clean(policy)}"

@@ -16,7 +16,6 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final
 
-from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
 from boolab.errors import BoolabError, UnknownCounter
 from boolab.harnesses.policy import Policy
@@ -24,6 +23,7 @@ from boolab.limits.counters import Progress
 from boolab.limits.detector import Detector
 from boolab.limits.ladder import LadderState
 from boolab.limits.stop import Threshold
+from boolab.limits.table import AGENT_LIMITS
 from boolab.runtime.engine.options import Setup
 from boolab.runtime.engine.plan import TurnPlan, plan_of
 from boolab.runtime.engine.record import as_success, identity_on_record, limits_on_record
@@ -93,14 +93,14 @@ def _group(cell: Cell) -> object:
     """The key that cells share if they may follow from each other; None for a cell that follows from none."""
     if not is_plain(cell.policy) or cell.settings.get("max_steps") == 0:
         return None
-    swept = [name for name in SETTINGS if cell.settings.get(name) is not None or name in cell.settings]
+    swept = [name for name in AGENT_LIMITS if cell.settings.get(name) is not None or name in cell.settings]
     if not any(name in cell.policy.order for name in swept):
         return None
     return cell.policy.name, repr(cell.settings.get("temperature")), cell.repeat
 
 
 def _looseness(cell: Cell) -> tuple[float, ...]:
-    values = (cell.settings.get(name) for name in SETTINGS)
+    values = (cell.settings.get(name) for name in AGENT_LIMITS)
     return tuple(float("inf") if value is None else value for value in values)
 
 

@@ -6,20 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from boolab.core.types import MICRO, Run
+from boolab.core.types import Run
 from boolab.errors import SettingError, near
 from boolab.harnesses.policy import DEFAULT
 from boolab.harnesses.presets import get_policy, policies
+from boolab.limits.table import AGENT_LIMITS, BUDGETS, LIMITS
 from boolab.runtime.agents.agent import Agent
 from boolab.trials.change import Change
 
 UNNAMED_POLICY: Final = "boocode"
 """The policy of branches where the record names none."""
-_COUNTERS: Final = {"max_steps": "steps", "tool_budget": "tool_calls", "doom_loop": "repeat_streak"}
-_LIMITS: Final = {**_COUNTERS, "max_tokens": "tokens", "max_cost": "cost", "max_time": "elapsed"}
-_UNITS: Final = {"max_cost": MICRO, "max_time": 1000}
-_BUDGETS: Final = (("tokens", "tokens", 1), ("cost", "cost", MICRO), ("seconds", "elapsed", 1000))
-"""Fields of `Budgets`, their counters on record, and how many of what these count is one."""
 
 
 def agents_by_name(given: Agent | Mapping[str, Agent] | None, runs: Iterable[Run]) -> dict[str, Agent]:
@@ -64,7 +60,8 @@ def agent_on_record(run: Run) -> Agent:
     complete = run.source == "boolab"  # a record of the engine has all limits that were in force
     plain = policy.cap.kind == "hard" and policy.cap.counts == "steps"
     fields: dict[str, Any] = {}
-    for name, counter in _COUNTERS.items():
+    for name in AGENT_LIMITS:
+        counter = LIMITS[name].counter
         if name not in policy.order:
             continue
         if name in run.settings:
@@ -76,9 +73,9 @@ def agent_on_record(run: Run) -> Agent:
     if fields.get("max_steps") == policy.cap.ceiling:
         fields["max_steps"] = None if policy.cap.max_steps is None else DEFAULT
     budgets = {
-        name: run.limits[counter] / unit if unit > 1 else run.limits[counter]
-        for name, counter, unit in _BUDGETS
-        if counter in run.limits
+        budget: run.limits[limit.counter] / limit.per_unit if limit.per_unit > 1 else run.limits[limit.counter]
+        for name, budget in BUDGETS.items()
+        if (limit := LIMITS[name]).counter in run.limits
     }
     agent = Agent(run.agent or "agent", policy=policy, **fields)
     return replace(agent, policy=policy.vary(budgets=budgets)) if budgets else agent
@@ -109,10 +106,10 @@ def _agrees(run: Run, axis: str, value: float | None, agent: Agent) -> bool:
     cap = get_policy(agent.policy).cap
     if axis == "max_steps" and (cap.kind != "hard" or cap.counts != "steps"):
         return True  # the record has another number
-    recorded = run.limits.get(_LIMITS[axis])
+    recorded = run.limits.get(LIMITS[axis].counter)
     if value is None or recorded is None:
         return value is recorded and run.source == "boolab"
-    return recorded == round(value * _UNITS.get(axis, 1))
+    return recorded == round(value * LIMITS[axis].per_unit)
 
 
 def _conditions(agent: Agent) -> tuple[object, ...]:

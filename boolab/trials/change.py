@@ -6,22 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from boolab.core.axes import AXES, AXIS_OF_REASON, SETTINGS
 from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
 from boolab.harnesses.policy import DEFAULT, Policy
 from boolab.harnesses.presets import get_policy
 from boolab.io.checks import is_whole, repr_of
 from boolab.limits.stop import StopRule
+from boolab.limits.table import AGENT_LIMITS, BUDGETS, LIMIT_OF_REASON, LIMITS
 from boolab.runtime.agents.agent import Agent
 
 Given: TypeAlias = Mapping[str, Any] | Policy | str | StopRule
 
-BUDGETS: Final[Mapping[str, str]] = {"max_tokens": "tokens", "max_cost": "cost", "max_time": "seconds"}
-"""The field of `Budgets` that holds the limit of an axis that an agent has no field for."""
-REASONS: Final[Mapping[str, str]] = {**AXIS_OF_REASON, "stuck": "guards"}
+REASONS: Final[Mapping[str, str]] = {**LIMIT_OF_REASON, "stuck": "guards"}
 """The limit that is behind each stop reason that is one."""
-_TRIED: Final = (*SETTINGS, *BUDGETS)
+_TRIED: Final = (*AGENT_LIMITS, *BUDGETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +49,9 @@ class Change:
         if self.rule is not None:
             return f"the rule {self.rule}"
         return " and ".join(
-            f"the removal of the {AXES[name].label}"
+            f"the removal of the {LIMITS[name].label}"
             if value is None
-            else AXES[name].with_value(int(value) if value == int(value) else value)
+            else LIMITS[name].with_value(int(value) if value == int(value) else value)
             for name, value in self.settings.items()
         )
 
@@ -71,14 +69,14 @@ class Change:
             SettingError: if the agent's policy does not accept a value.
         """
         if self.policy is not None:
-            own_limits: dict[str, Any] = dict.fromkeys(SETTINGS, DEFAULT)
+            own_limits: dict[str, Any] = dict.fromkeys(AGENT_LIMITS, DEFAULT)
             return replace(agent, policy=self.policy, **own_limits)
-        own = {name: value for name, value in self.settings.items() if name in SETTINGS}
+        own = {name: value for name, value in self.settings.items() if name in AGENT_LIMITS}
         budgets = {BUDGETS[name]: value for name, value in self.settings.items() if name in BUDGETS}
         policy = get_policy(agent.policy)
         for name in own:
             if name not in policy.order:
-                msg = f"change: the policy {policy.name} of agent {agent.name!r} has no {AXES[name].label}"
+                msg = f"change: the policy {policy.name} of agent {agent.name!r} has no {LIMITS[name].label}"
                 raise SettingError(msg)
         return replace(agent, policy=policy.vary(budgets=budgets) if budgets else agent.policy, **own)
 
@@ -108,10 +106,10 @@ def change_of(given: Given) -> Change:
         if name not in _TRIED:
             msg = f"change: there is no setting {name!r}{near(str(name), _TRIED, 'settings')}"
             raise SettingError(msg)
-        least = max(1, AXES[name].min_value)
-        fits = value is None or (is_whole(value) and value >= least) or (AXES[name].fractions and _is_amount(value))
+        least = max(1, LIMITS[name].min_value)
+        fits = value is None or (is_whole(value) and value >= least) or (LIMITS[name].fractions and _is_amount(value))
         if not fits:
-            kind = "a number above 0" if AXES[name].fractions else f"an integer >= {least}"
+            kind = "a number above 0" if LIMITS[name].fractions else f"an integer >= {least}"
             msg = f"change: {name}={repr_of(value)} is not accepted; expected {kind}, or None for no limit"
             raise SettingError(msg)
     return Change(settings=dict(given))

@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from boolab.core.axes import AXES
 from boolab.core.endings import terminated
 from boolab.core.text import count
-from boolab.core.types import MICRO, Run
+from boolab.core.types import Run
 from boolab.frames.runs import used_by
+from boolab.limits.table import LIMITS
 from boolab.stats.intervals import Array, ClusterBootstrap, Interval, clopper_pearson, percentiles
 from boolab.trials.openings import Opening
 
@@ -35,8 +35,6 @@ AMOUNTS: Final[Mapping[str, Callable[[Run], int | None]]] = {
     "max_time": lambda run: run.duration_ms,
 }
 """How much of it a run used, in whole numbers."""
-UNITS: Final = {"max_cost": MICRO, "max_time": 1000}
-"""How many of these whole numbers the unit of a limit has."""
 
 _AMOUNT: Final = {
     "max_tokens": "a known number of tokens in each request",
@@ -97,7 +95,7 @@ def hazards_of(
         return _nothing(f"No run on record can be used: {left_out}.")
     some, used, kinds = zip(*known, strict=True)
     new = settings[axis]
-    limit = np.iinfo(np.int64).max if new is None else round(new * UNITS.get(axis, 1))
+    limit = np.iinfo(np.int64).max if new is None else round(new * LIMITS[axis].per_unit)
     bootstrap = ClusterBootstrap([one.cluster for one in some], repetitions=_REPETITIONS)
     pool = _Pool(some, np.array(used, dtype=np.int64), kinds, bootstrap)
     found = pool.estimate([place for place, one in enumerate(some) if one.outcome == "open"], limit, axis, confidence)
@@ -156,10 +154,10 @@ class _Pool:
             if end < limit:
                 reach = end if reach is None else min(reach, end)
         if not covered:
-            return _nothing(f"No run on record used more {AXES[axis].unit} than those that were stopped.")
+            return _nothing(f"No run on record used more {LIMITS[axis].unit} than those that were stopped.")
         tail = (1 - confidence) / 2
         low, high = percentiles(samples[:, None], [tail, 1 - tail])[:, 0].tolist()
-        shown = None if reach is None else reach / UNITS.get(axis, 1)
+        shown = None if reach is None else reach / LIMITS[axis].per_unit
         return Hazards(gain, Interval(min(low, lowest), max(high, highest)), covered, longer, shown, "")
 
     def _incidence(self, later: npt.NDArray[np.bool_], limit: int) -> tuple[float, Array, int]:

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias, get_args
 import numpy as np
 
 from boolab.core.types import StopReason
+from boolab.limits.table import MEASURES
 from boolab.whatif.first_crossing import Fires, Places, fires_of
 from boolab.whatif.grid import Settings
 from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
@@ -28,7 +29,7 @@ Sums: TypeAlias = dict[str, Ints]
 
 BLOCK: Final = 1 << 18
 """Steps that are worked on at a time: few enough for the columns to stay in the processor's cache."""
-SPENT: Final = ("steps", "tool_calls", "tokens", "cost")
+SPENT: Final = tuple(MEASURES)
 
 
 def aggregate_of(

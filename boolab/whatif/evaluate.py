@@ -21,7 +21,6 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.parallel.executors import Executor, in_order, open_pool
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError
@@ -29,6 +28,8 @@ from boolab.frames.data_set import of_set
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import identity_under
 from boolab.limits.function_rule import AnyRule
+from boolab.limits.stop import StopRule
+from boolab.limits.table import LIMITS
 from boolab.store.connection import begins_as_sqlite
 from boolab.whatif.from_frame import ledger_of_frame
 from boolab.whatif.from_runs import ledger_of
@@ -171,7 +172,7 @@ def counterfactual(
         [[1, 'truncated', 1, 2], [<NA>, 'unchanged', 3, 0]]
     """
     for name, value in unknown.items():
-        hint = f"; did you mean grid={{{name!r}: {value!r}}}?" if name in AXES else ""
+        hint = f"; did you mean grid={{{name!r}: {value!r}}}?" if name in LIMITS else ""
         msg = f"counterfactual() got an unexpected keyword argument {name!r}{hint}"
         raise TypeError(msg)
     if isinstance(policy, Sequence) and not isinstance(policy, str):

@@ -23,7 +23,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from boolab.core.axes import AXES
 from boolab.core.types import Identities, StopReason
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import Cell, is_missing
@@ -34,6 +33,7 @@ from boolab.limits.catalog import ceiling
 from boolab.limits.detector import Detector
 from boolab.limits.rule_of import RULES
 from boolab.limits.stop import Threshold
+from boolab.limits.table import LIMITS
 from boolab.whatif.extensions import Extension
 from boolab.whatif.interventions import intervenes
 from boolab.whatif.policy_thresholds import AXIS_OF, NEVER, Limit, check_identified, own_limits, thresholds_of
@@ -364,7 +364,8 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
         return GridAxis(name, rules, all_values, goes_on=policy is not None and _goes_on(policy, name))
     # Dollars and seconds as they are given, all else as the whole number that it is.
     pairs = [
-        thresholds_of(policy, name, value if AXES[name].fractions else rule.threshold) for rule, value in tight_to_loose
+        thresholds_of(policy, name, value if LIMITS[name].fractions else rule.threshold)
+        for rule, value in tight_to_loose
     ]
     at_boundary, at_response = (_filled([pair[place] for pair in pairs]) for place in (0, 1))
     ahead, goes_on = _ahead(policy, name), _goes_on(policy, name)
@@ -389,7 +390,7 @@ def _filled(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
 
 
 def _rule(name: str, value: Cell, identity: Identities) -> Threshold:
-    if isinstance(value, float) and value.is_integer() and not AXES[name].fractions:
+    if isinstance(value, float) and value.is_integer() and not LIMITS[name].fractions:
         value = int(value)  # a column with NA in it holds whole numbers as floats
     leaf = next(RULES[name](value, *([identity] if name == "doom_loop" else [])).leaves())
     if leaf.threshold > _MAX_THRESHOLD:

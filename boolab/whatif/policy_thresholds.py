@@ -17,17 +17,14 @@ from boolab.harnesses.groups import LimitCheck
 from boolab.harnesses.policy import Policy
 from boolab.limits.catalog import max_steps
 from boolab.limits.stop import Threshold
+from boolab.limits.table import BUDGETS, LIMITS
 from boolab.whatif.step_table import response_counter
 
-AXIS_OF: Final[Mapping[str, str]] = {
-    "token_budget": "max_tokens",
-    "cost_budget": "max_cost",
-    "time_budget": "max_time",
-}
+AXIS_OF: Final[Mapping[str, str]] = {LIMITS[name].reason: name for name in BUDGETS}
 """The axis of a grid for a policy's limit, where it has another name."""
 LIMIT_OF: Final[Mapping[str, str]] = {axis: limit for limit, axis in AXIS_OF.items()}
 """The policy's limit for such an axis."""
-FIELD_OF: Final[Mapping[str, str]] = {"token_budget": "tokens", "cost_budget": "cost", "time_budget": "seconds"}
+FIELD_OF: Final[Mapping[str, str]] = {limit: BUDGETS[axis] for limit, axis in AXIS_OF.items()}
 """The field of `Budgets` that holds such a limit."""
 NEVER: Final = 1 << 62
 """A threshold that no counter reaches."""

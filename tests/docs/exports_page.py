@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from boolab.core.axes import AXES
 from boolab.harnesses.exports.export import TARGETS, target_of
+from boolab.limits.table import LIMITS
 from tests.support.project import ROOT
 
 PAGE: Final = ROOT / "docs" / "howto" / "set_it_in_my_harness.md"
@@ -23,8 +23,8 @@ def tables() -> str:
 
 def _section(name: str) -> str:
     target = target_of(name)
-    rows = [f"| {AXES[row.limit].label} | {row.where} | {row.meaning} | {row.verified} |" for row in target.sets]
-    lacks = [f"- {AXES[limit].label}: {why}" for limit, why in target.lacks.items()]
+    rows = [f"| {LIMITS[row.limit].label} | {row.where} | {row.meaning} | {row.verified} |" for row in target.sets]
+    lacks = [f"- {LIMITS[limit].label}: {why}" for limit, why in target.lacks.items()]
     missing = ["", "Not there:", "", *lacks] if lacks else []
     head = [f"### {name}", "", "| limit | where | how it is counted | checked |", "|-|-|-|-|"]
     return "\n".join([*head, *rows, *missing, "", f"Source: {target.source}.", ""])

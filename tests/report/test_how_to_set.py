@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.core.axes import AXES
 from boolab.core.types import IDENTITIES
 from boolab.harnesses.exports.command import as_command
 from boolab.harnesses.exports.export import TARGETS, export, target_of
 from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.presets import policies
+from boolab.limits.table import LIMITS
 from boolab.report.how_to_set import OF_SOURCE, how_to_set
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, shell
@@ -27,7 +27,7 @@ from boolab.report.text import as_data, text
 from tests.support.caplab_cases import Told, runs_of
 
 NUMBERS = st.none() | st.integers(2, 10**6)
-LIMITS = st.builds(
+LIMIT_VALUES = st.builds(
     Limits,
     max_steps=NUMBERS,
     tool_budget=NUMBERS,
@@ -52,7 +52,7 @@ def printed(command: str) -> str:
 
 
 @settings(max_examples=30, deadline=None)
-@given(limits=LIMITS, target=st.sampled_from(sorted(TARGETS)))
+@given(limits=LIMIT_VALUES, target=st.sampled_from(sorted(TARGETS)))
 def test_the_command_prints_the_export_of_its_limits(limits: Limits, target: str) -> None:
     if limits.policy is not None and not set(limits.given) & {"max_steps"}:
         limits = Limits(max_steps=5, policy=limits.policy)
@@ -126,7 +126,7 @@ def test_printed_commands_set_the_limit_in_each_harness(
     value = str(limits.given[axis])
     if axis in target.lacks:
         assert not effects
-        assert f"{target.title} cannot set {AXES[axis].with_value(limits.given[axis])}:" in " ".join(lines)
+        assert f"{target.title} cannot set {LIMITS[axis].with_value(limits.given[axis])}:" in " ".join(lines)
         return
     assert effects
     for command, effect in effects.items():

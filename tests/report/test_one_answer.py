@@ -15,9 +15,9 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.core.axes import SETTINGS as LIMITS
 from boolab.harnesses.setting import Setting, as_code, as_front_matter
 from boolab.io.resources import data_path
+from boolab.limits.table import AGENT_LIMITS as LIMITS
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, front_matter, python, shell
 from boolab.report.study import Question, Study, study_of
@@ -197,7 +197,7 @@ def told(runs: Sequence[bl.Run], setting: Setting) -> tuple[int, int]:
     return int(row["kept_lower"]), int(row["saved_steps"])
 
 
-SETTINGS = [
+AGENT_LIMITS = [
     Setting(doom_loop=5),
     Setting(doom_loop=5, identity=POLLS),
     Setting(max_steps=56, tool_budget=60, doom_loop=4, identity={"*": "ordered", "wait_for_build": None}),
@@ -205,7 +205,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("setting", first(2, SETTINGS), ids=str)
+@pytest.mark.parametrize("setting", first(2, AGENT_LIMITS), ids=str)
 def test_a_setting_that_is_pasted_keeps_and_saves_what_stands_beside_it(setting: Setting, tmp_path: Path) -> None:
     runs = bl.load_runs(DATASET)
     lab = bl.CapLab(runs, identity=setting.identity)

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from boolab.core.axes import AXES
 from boolab.core.text import percent
 from boolab.frames.dtypes import is_missing
+from boolab.limits.table import LIMITS
 from boolab.logs.shipped import atlas_files
 from boolab.report.caplab_frames import labs_of
 from boolab.report.frontier_chart import Curve, _svg, best_at, curves_of, frontier_chart, title_of
@@ -37,7 +37,7 @@ def test_a_row_has_the_numbers_of_the_recommendation(several: Study) -> None:
     for found in frame.to_dict("records"):
         row = rows[key_of([found["agent"], found["set"]])]
         on = {name: value for name, value in row.limits.items() if value is not None}
-        wanted = {name: found[name] for name in AXES if name in found and not is_missing(found[name])}
+        wanted = {name: found[name] for name in LIMITS if name in found and not is_missing(found[name])}
         assert on == (wanted if found["qualifies"] else {})
         assert (*row.kept, row.successes) == (found["kept_lower"], found["kept_upper"], found["successes"])
         assert row.saved == (found["saved"], found["saved"] + found["spent"])

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.axes import SETTINGS
 from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError
 from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import Setting, as_code, as_front_matter
 from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.limits.table import AGENT_LIMITS
 from boolab.report.units import Unit, turns_as_units
 from boolab.runtime.agents.agent import policy_of
 from boolab.store.rows import records_of
@@ -37,7 +37,7 @@ LABELS = st.sampled_from([True, False, None])
 def drawn(data: st.DataObject, tables: CapTables, setting: Setting) -> Setting:
     """Limits among those that the sliders have: every threshold that the data reach is one of them."""
     options = tables.at(setting).options
-    limits: dict[str, Any] = {name: data.draw(st.sampled_from(options[name]), label=name) for name in SETTINGS}
+    limits: dict[str, Any] = {name: data.draw(st.sampled_from(options[name]), label=name) for name in AGENT_LIMITS}
     return setting._replace(**limits)
 
 
@@ -190,7 +190,7 @@ def test_the_recommended_setting_is_that_of_recommend(scope: Any, success: Any) 
     found = CapTables(runs, Question(success=success)).recommended(Setting(scope=scope))
     theirs = bl.recommend(runs, success=success, scope=scope)
     row = theirs.frame.iloc[0]
-    assert found["setting"] == ({name: theirs.setting[name] for name in SETTINGS} if row["qualifies"] else None)
+    assert found["setting"] == ({name: theirs.setting[name] for name in AGENT_LIMITS} if row["qualifies"] else None)
     assert found["tasks"] == row["tasks"]
     assert (found["keep"], found["confidence"]) == (0.95, 0.95)
     assert [*theirs.sentences] == found["sentences"]
@@ -313,7 +313,7 @@ def test_where_nothing_is_recommended_it_opens_without_a_limit() -> None:
     tables = CapTables(labelled(20), Question())
     assert tables.at(Setting()).opening["max_steps"] is not None  # until that is known
     assert tables.recommended(Setting())["setting"] is None
-    assert tables.at(Setting()).opening == dict.fromkeys(SETTINGS)
+    assert tables.at(Setting()).opening == dict.fromkeys(AGENT_LIMITS)
 
 
 def test_without_labels_the_proxy_is_named() -> None:
@@ -403,7 +403,7 @@ def test_the_rule_that_is_written_down_stops_where_the_setting_does() -> None:
     assert len(rows) == 2
 
 
-@given(st.sampled_from(SETTINGS), st.integers(0, 5000))
+@given(st.sampled_from(AGENT_LIMITS), st.integers(0, 5000))
 @cases(40)
 def test_sliders_have_all_values_of_a_short_range_and_both_ends_of_a_long_one(name: str, peak: int) -> None:
     values = values_of(name, peak)
@@ -515,7 +515,7 @@ def test_a_limit_that_a_policy_does_not_have_is_named_where_it_is_written_down()
     for name in ("boocode", "naive", "openhands_classic"):
         for text in (as_code(setting, name), as_front_matter(setting, name)):
             said = [line for line in text.splitlines() if "knows no" in line]
-            assert len(said) == sum(axis not in policies[name].order for axis in SETTINGS)
+            assert len(said) == sum(axis not in policies[name].order for axis in AGENT_LIMITS)
 
 
 def test_a_long_range_says_how_much_of_it_the_sliders_have() -> None:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
 from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import Setting
+from boolab.limits.table import AGENT_LIMITS
 from boolab.stats.estimates import share
 from boolab.widgets.caplab.agents import groups_of
 from boolab.widgets.caplab.curve import Curve, frontier_title
@@ -35,7 +35,7 @@ def test_what_is_saved_of_all_tasks_is_what_is_saved(
     runs: list[Run], scope: Any, objective: Literal["steps", "tokens"], data: st.DataObject
 ) -> None:
     table = CapTables(runs, Question(objective=objective)).at(Setting(scope=scope))
-    limits = {name: data.draw(st.sampled_from(table.options[name]), label=name) for name in SETTINGS}
+    limits = {name: data.draw(st.sampled_from(table.options[name]), label=name) for name in AGENT_LIMITS}
     columns = chosen_columns(table._settings, table.options, limits)
     saved = table._by_task.saved(columns)
     assert saved.sum() == table.sums(limits)[f"saved_{table.measure}"]

@@ -22,7 +22,6 @@ import pandas as pd
 
 from boolab.cli.demo.layout import align, paragraphs, wrap
 from boolab.cli.demo.recordings import Findings, findings_of, recordings
-from boolab.core.axes import SETTINGS
 from boolab.core.types import MICRO, Run, Stop, StopReason
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df, steps_df
@@ -32,6 +31,7 @@ from boolab.io.files import user_path
 from boolab.io.resources import checkout, data_path
 from boolab.limits.catalog import doom_loop, error_streak, max_cost, max_time, max_tokens, tool_budget
 from boolab.limits.stop import StopRule
+from boolab.limits.table import AGENT_LIMITS
 from boolab.runtime.agents.agent import Agent, load_agents
 from boolab.runtime.engine.runner import run_sync
 from boolab.runtime.models.scripted import ScriptedModel
@@ -84,7 +84,7 @@ class Material(NamedTuple):
 
     def play(self, script: str, *, agent: str = "explorer", **options: Any) -> Run:  # noqa: ANN401 - those of `run`
         """One run of one script; settings of the agent may be given as options."""
-        settings = {name: options.pop(name) for name in SETTINGS if name in options}
+        settings = {name: options.pop(name) for name in AGENT_LIMITS if name in options}
         chosen = replace(self.agents[agent], **settings)
         with _quiet():
             return run_sync(chosen, TASK, model=self.scripts[script], tools=self.tools, **options)
@@ -161,8 +161,8 @@ async def measure(material: Material | None = None, *, grid: Grid = GRID, progre
     Raises:
         SettingError: if the grid has another axis than the three limits, or an axis without None.
     """
-    if set(grid) != set(SETTINGS) or not all(None in values for values in grid.values()):
-        msg = f"grid={dict(grid)!r} is not accepted; expected values for {', '.join(SETTINGS)}, None among each"
+    if set(grid) != set(AGENT_LIMITS) or not all(None in values for values in grid.values()):
+        msg = f"grid={dict(grid)!r} is not accepted; expected values for {', '.join(AGENT_LIMITS)}, None among each"
         raise SettingError(msg)
     material = load_material() if material is None else material
     agents = list(material.agents.values())
@@ -382,7 +382,7 @@ def _write_tables(runs: pd.DataFrame, recorded: Findings, folder: Path) -> Itera
     tables = {
         "runs.csv": runs,
         "stop_reasons_by_setting.csv": stop_reasons(
-            runs[runs["part"].isin(["grid", "policies"])], ["policy", *SETTINGS]
+            runs[runs["part"].isin(["grid", "policies"])], ["policy", *AGENT_LIMITS]
         ),
         "stop_reasons_by_agent.csv": stop_reasons(runs[runs["part"] == "own limits"], ["agent", "policy"]),
         "recorded_runs_by_limit.csv": recorded.rows,
@@ -417,7 +417,7 @@ def _frame(runs: Iterable[Run]) -> pd.DataFrame:
     """The runs as a frame, with a column for each limit of the grid, and one for all of them in words."""
     listed = list(runs)
     frame = runs_df(listed)
-    for name in SETTINGS:
+    for name in AGENT_LIMITS:
         frame[name] = pd.Series([run.settings.get(name) for run in listed], dtype="Int64")
     return frame.assign(limit=[_limit(run) for run in listed])
 
@@ -425,12 +425,14 @@ def _frame(runs: Iterable[Run]) -> pd.DataFrame:
 def _single(runs: Iterable[Run]) -> list[Run]:
     """The runs with one limit of the grid or none, by policy and limit."""
     single = [run for run in runs if len(_limits(run)) <= 1]
-    return sorted(single, key=lambda run: (POLICIES.index(run.policy), [SETTINGS.index(name) for name in _limits(run)]))
+    return sorted(
+        single, key=lambda run: (POLICIES.index(run.policy), [AGENT_LIMITS.index(name) for name in _limits(run)])
+    )
 
 
 def _limits(run: Run) -> dict[str, int]:
     """The limits of the grid that the run had."""
-    return {name: run.settings[name] for name in SETTINGS if run.settings.get(name) is not None}
+    return {name: run.settings[name] for name in AGENT_LIMITS if run.settings.get(name) is not None}
 
 
 def _limit(run: Run) -> str:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pandas as pd
 
 from boolab.cli.demo.layout import align, wrap
-from boolab.core.axes import AXES
 from boolab.core.types import Identities, Run, Scope
 from boolab.frames.tables import runs_df
 from boolab.io.resources import data_path
+from boolab.limits.table import LIMITS
 from boolab.logs.datasets import load_dataset
 from boolab.logs.load import load_runs
 from boolab.stats.recommend.recommend import Recommendation, recommend
@@ -118,7 +118,7 @@ def _table(recording: Recording, grids: Mapping[str, Sequence[int]]) -> str:
                 continue
             kept = f"{row['kept_lower']}-{row['kept_upper']} of {row['successes']}"
             lines.append((
-                f"{AXES[axis].label} {row[axis]}",
+                f"{LIMITS[axis].label} {row[axis]}",
                 f"{row['n_runs'] - row['n_unchanged'] - row['n_censored']:,}",
                 kept,
                 f"{row['saved_steps']:,}",

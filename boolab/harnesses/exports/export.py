@@ -7,10 +7,10 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Final
 
-from boolab.core.axes import AXES
 from boolab.errors import SettingError, near
 from boolab.harnesses.exports.command import as_command
 from boolab.harnesses.exports.values import Change, Export, Limits, Part, Sets, Target
+from boolab.limits.table import LIMITS
 
 __all__ = ["TARGETS", "Change", "Export", "Limits", "Part", "Sets", "Target", "export", "target_of"]
 
@@ -67,10 +67,10 @@ def export(target: str, limits: Limits) -> Export:
     """
     chosen = target_of(target)
     if not limits.given:
-        msg = f"there is nothing to export: no limit is on; expected one of {', '.join(AXES)}"
+        msg = f"there is nothing to export: no limit is on; expected one of {', '.join(LIMITS)}"
         raise SettingError(msg)
     missing = tuple(
-        f"{_capital(AXES[name].with_value(value))} is not set. {chosen.lacks[name]}"
+        f"{_capital(LIMITS[name].with_value(value))} is not set. {chosen.lacks[name]}"
         for name, value in limits.given.items()
         if name in chosen.lacks
     )

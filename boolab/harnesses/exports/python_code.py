@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from boolab.core.axes import AXES
 from boolab.harnesses.exports.values import Limits, Sets
 from boolab.harnesses.presets import get_policy
+from boolab.limits.table import LIMITS
 
 
 def rule_lines(limits: Limits, names: Sequence[str]) -> list[str]:
@@ -59,7 +59,7 @@ def monitored(limits: Limits, names: Sequence[str], package: str) -> tuple[str, 
         >>> monitored(Limits(doom_loop=5), ["doom_loop"], "LangChain")[0].partition(":")[0]
         'LangChain has no doom-loop threshold of its own'
     """
-    on = [AXES[name].label for name in limits.given if name in names]
+    on = [LIMITS[name].label for name in limits.given if name in names]
     if not on:
         return ()
     lacks = " or ".join([", ".join(on[:-1]), on[-1]] if len(on) > 1 else on)
@@ -76,7 +76,7 @@ def monitor_rows(names: Sequence[str], code: str) -> tuple[Sets, ...]:
         Sets(
             name,
             f"`{code.format(f'bl.{name}(N)')}`",
-            AXES[name].meaning,
+            LIMITS[name].meaning,
             "the adapter stops at the step of the rule: make conformance, docs/exports.md",
         )
         for name in names
@@ -106,7 +106,7 @@ def spending_notes(
             "runs the whole batch that reaches the budget, then stops. A run may answer after its last allowed call."
         )
     if {"max_tokens", "max_cost"} & {*given} and policy.budgets.after == "exceeded":
-        budgets = " and ".join(AXES[name].label for name in ("max_tokens", "max_cost") if name in given)
+        budgets = " and ".join(LIMITS[name].label for name in ("max_tokens", "max_cost") if name in given)
         yield (
             f"The response that exceeds the {budgets} is paid for, and its calls are not run: the run may end one step "
             "earlier than under boolab's rule."

@@ -11,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from boolab.core.axes import AXES
 from boolab.core.text import NO_MATH, WIDTH, clean, wrapped
 from boolab.core.types import IDENTITIES, Identities
 from boolab.errors import SettingError, near
@@ -19,6 +18,7 @@ from boolab.harnesses.exports.agent_name import agent_name
 from boolab.harnesses.policy import Policy
 from boolab.io.checks import is_whole, repr_of
 from boolab.limits.call_identity import identity_of
+from boolab.limits.table import LIMITS
 
 Language: TypeAlias = Literal["json", "jsonc", "markdown", "python", "shell", "toml", "yaml"]
 JSONValue: TypeAlias = "str | int | float | bool | Sequence[JSONValue] | Mapping[str, JSONValue] | None"
@@ -77,7 +77,7 @@ class Limits:
     policy: Policy | str | None = None
 
     def __post_init__(self) -> None:
-        for name, axis in AXES.items():
+        for name, axis in LIMITS.items():
             value = getattr(self, name)
             least = axis.min_useful
             right = value is None or (
@@ -106,8 +106,8 @@ class Limits:
 
     @property
     def given(self) -> dict[str, int | float]:
-        """The limits that are on, by the names of `boolab.core.axes.AXES`."""
-        return {name: value for name in AXES if (value := getattr(self, name)) is not None}
+        """The limits that are on, by the names of `boolab.limits.table.LIMITS`."""
+        return {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
 
     def in_words(self) -> str:
         """The limits that are on, as a sentence has them.
@@ -116,7 +116,7 @@ class Limits:
             >>> Limits(max_steps=56, max_cost=0.5).in_words()
             'a step cap of 56 and a cost budget of $0.5'
         """
-        parts = [AXES[name].with_value(value) for name, value in self.given.items()]
+        parts = [LIMITS[name].with_value(value) for name, value in self.given.items()]
         return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "no limit"
 
 
@@ -238,7 +238,7 @@ class Sets(NamedTuple):
     """One limit of a harness.
 
     Attributes:
-        limit: Which of `boolab.core.axes.AXES` it sets.
+        limit: Which of `boolab.limits.table.LIMITS` it sets.
         where: The setting, as documentation has it.
         meaning: How the harness counts it and what happens there.
         verified: How that was checked, with the version.

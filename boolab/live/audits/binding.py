@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pandas as pd
 
-from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
 from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
 from boolab.harnesses.policy import Policy
+from boolab.limits.table import AGENT_LIMITS
 from boolab.live.audits.count import PLAIN
 from boolab.live.audits.declared import Declared, Limit, limits_of
 from boolab.live.audits.verdicts import Row
@@ -43,11 +43,11 @@ def outranked(
     limits = limits_of(run, declared, policy, log=log)
     found: dict[tuple[str, float], str] = {}
     harness = next((one.policy for one in limits if one.policy is not None), PLAIN)
-    asked: dict[str, Any] = dict.fromkeys(SETTINGS)
+    asked: dict[str, Any] = dict.fromkeys(AGENT_LIMITS)
     named: dict[str, Limit] = {}
     for one in limits:
         axis = one.native.axis
-        if axis in SETTINGS and axis not in named and float(one.value).is_integer():
+        if axis in AGENT_LIMITS and axis not in named and float(one.value).is_integer():
             asked[axis], named[axis] = int(one.value), one
     order = (*harness.order, *(axis for axis in named if axis not in harness.order))
     free = harness.vary(order=order, cap={"ceiling": None}) if order != harness.order else harness.vary(

@@ -34,6 +34,7 @@ from boolab.io.files import read_file, user_path
 from boolab.io.json_input import mapping, parse, text
 from boolab.io.packed import unpacked
 from boolab.limits.call_identity import exempting
+from boolab.limits.table import AGENT_LIMITS
 from boolab.live.audits.declared import ANY, Declared
 from boolab.live.hooks.options import Options
 from boolab.live.hooks.replay import monitor_for
@@ -55,9 +56,7 @@ _KEY: Final = re.compile(r"""(["']?)([A-Za-z_]+)\1\s*:\s*(["']?)(.*?)\3\s*(?:\s#
 _COMMENT: Final = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 _COMMENTS: Final = re.compile(rf'("(?:[^"\\]|\\.)*")|{_COMMENT}|,(?=(?:\s|{_COMMENT})*[}}\]])', re.DOTALL)
 
-_HOOK: Final = Policy(
-    name="boolab_hook", order=("max_steps", "tool_budget", "doom_loop"), wrap_up=WrapUp(summary="model")
-)
+_HOOK: Final = Policy(name="boolab_hook", order=AGENT_LIMITS, wrap_up=WrapUp(summary="model"))
 """How boolab's hook counts: as its rules do, and one more response follows, in which no call is executed."""
 
 _AGENT_FOLDERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {

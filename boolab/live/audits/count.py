@@ -18,20 +18,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from boolab.core.axes import AXES
 from boolab.core.endings import FINISHING, terminated
-from boolab.core.types import MICRO, Run, Scope, Step
+from boolab.core.types import Run, Scope, Step
 from boolab.frames.runs import known_sum, turns_of
 from boolab.harnesses.policy import Policy
 from boolab.limits.catalog import error_streak
 from boolab.limits.counters import Progress
 from boolab.limits.ladder import LadderState
 from boolab.limits.stop import Threshold
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.live.audits.native import Native
 from boolab.logs.limit_answers import limit_answer
 from boolab.whatif.policy_thresholds import thresholds_of
 
-PLAIN: Final = Policy(name="plain", order=("max_steps", "tool_budget", "doom_loop"))
+PLAIN: Final = Policy(name="plain", order=AGENT_LIMITS)
 """How limits are counted where the harness is not known: each at the boundary, in model responses."""
 
 _UNITS: Final = {
@@ -40,7 +40,6 @@ _UNITS: Final = {
     "tool_steps": "responses with tool calls",
     "supersteps": "supersteps",
 }
-_PER: Final = {"max_cost": MICRO, "max_time": 1000}
 _OPEN: Final = ("aborted", "error")
 """The stop reasons of a log that is cut off for any cause, a limit too."""
 _FRESH: Final = ("extension", "continued", "resumed")
@@ -112,11 +111,12 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
     parts = [_part(steps, start, rule) for steps, start in _scopes(run, scope)]
     values = [part.value for part in parts]
     known = [one for one in values if one is not None]
+    per_unit = LIMITS[native.axis].per_unit if native.axis in LIMITS else 1
     over = next((part for part in parts if part.over), None)
     own_end = parts[-1].at_limit and _ended_otherwise(run, over=parts[-1].over)
     return Counted(
         native.unit or rule.unit,
-        _exact(max(known) / _PER.get(native.axis, 1) / native.factor) if len(known) == len(values) else None,
+        _exact(max(known) / per_unit / native.factor) if len(known) == len(values) else None,
         tuple(step for part in parts for step in part.beyond),
         any(part.at_limit for part in (parts[:-1] if own_end else parts)),
         over is not None,
@@ -165,7 +165,7 @@ def _rule_of(policy: Policy, native: Native, value: float) -> _Rule:
         return _Rule(native.unit, axis, rule, weights=native.weights)
     if axis == "error_streak":
         rule = next(error_streak(int(exact)).leaves())
-        return _Rule(AXES[axis].unit, rule.counter, rule)
+        return _Rule(LIMITS[axis].unit, rule.counter, rule)
     if axis == "max_steps" and "max_steps" not in policy.order:
         policy = policy.vary(order=("max_steps", *policy.order))
     places = thresholds_of(policy, axis, exact)
@@ -178,7 +178,7 @@ def _rule_of(policy: Policy, native: Native, value: float) -> _Rule:
     asks = asks or (last.action in ("no_tools", "tool_choice_none") and not last.in_cap)
     asks = asks or (axis == "max_steps" and exact == 0 and policy.cap.zero == "text_only")
     hard = axis == "max_steps" and policy.cap.kind == "hard"
-    unit = _UNITS[policy.cap.counts if hard else "steps"] if axis == "max_steps" else AXES[axis].unit
+    unit = _UNITS[policy.cap.counts if hard else "steps"] if axis == "max_steps" else LIMITS[axis].unit
     return _Rule(unit, counter, boundary, response, asks, FINISHING | {*policy.finish.tools})
 
 

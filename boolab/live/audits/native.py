@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from boolab.core.axes import AXES
-from boolab.core.types import MICRO, Scope
+from boolab.core.types import Scope
 from boolab.harnesses.front_matter import ALIASES
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
+from boolab.limits.table import LIMITS
 
 
 class Native(NamedTuple):
@@ -138,16 +138,8 @@ _LOGGED: Final[Mapping[str, Mapping[str, str]]] = {
 """The harness's name for a limit of `Run.limits`, by source and counter."""
 
 _COUNTED: Final[Mapping[str, tuple[str, float]]] = {
-    "steps": ("max_steps", 1),
-    "tool_calls": ("tool_budget", 1),
-    "tokens": ("max_tokens", 1),
-    "cost": ("max_cost", MICRO),
-    "elapsed": ("max_time", 1000),
-    "repeat_streak": ("doom_loop", 1),
-    "error_streak": ("error_streak", 1),
-    "messages": ("message_limit", 1),
-    "working": ("working_limit", 1000),
-}
+    limit.counter: (limit.name, limit.per_unit) for limit in LIMITS.values()
+} | {"messages": ("message_limit", 1), "working": ("working_limit", 1000)}
 """The axis of a counter of `Run.limits`, and how many of the counter's units one of the axis's is."""
 
 
@@ -172,7 +164,7 @@ def names_of(source: str, policy: Policy | None) -> dict[str, Native]:
     known = dict(NATIVE.get(policy.name, {}) if policy is not None else own)
     if policy is None:
         known |= {alias: STEPS for alias in ALIASES if alias not in known}
-    return known | {axis: Native(axis) for axis in AXES if axis not in known}
+    return known | {axis: Native(axis) for axis in LIMITS if axis not in known}
 
 
 def find(name: str, known: Mapping[str, Native]) -> str | None:
@@ -198,7 +190,7 @@ def logged(source: str, limits: Mapping[str, int]) -> Iterator[tuple[str, float]
 
 def every_name() -> dict[str, list[str]]:
     """All names of limits, each with the harnesses that have it."""
-    found: dict[str, list[str]] = {axis: [] for axis in AXES}
+    found: dict[str, list[str]] = {axis: [] for axis in LIMITS}
     for harness, names in (*NATIVE.items(), *_OF_SOURCES.items()):
         for name in names:
             found.setdefault(name, []).append(harness)

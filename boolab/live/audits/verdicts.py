@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from boolab.core.axes import AXES
 from boolab.core.endings import terminated
 from boolab.core.text import count, number, shorten
 from boolab.core.types import MICRO, Run, Scope
 from boolab.frames.runs import known_sum
 from boolab.harnesses.policy import Policy
+from boolab.limits.table import BUDGETS, LIMIT_OF_REASON, LIMITS
 from boolab.live.audits.count import Counted, count_limit, tokens_of
 from boolab.live.audits.declared import THE_LOG, Declared, Limit, limits_of
 from boolab.logs.sources import scope_of
@@ -31,24 +31,13 @@ VERDICTS: Final[dict[Verdict, str]] = {
 NEAR: Final = 0.5
 """The share of a limit from which on a run was near it."""
 
-_REASONS: Final = {
-    "max_steps": "step_cap",
+_REASONS: Final = {limit.name: limit.reason for limit in LIMITS.values()} | {
     "messages": "step_cap",
-    "tool_budget": "tool_budget",
-    "max_tokens": "token_budget",
     "rollout_tokens": "token_budget",
-    "max_cost": "cost_budget",
-    "max_time": "time_budget",
     "working": "time_budget",
-    "doom_loop": "doom_loop",
-    "error_streak": "error_streak",
 }
-_UNITS: Final = {
-    "step_cap": "as the harness counts",
-    "tool_budget": "tool calls",
-    "token_budget": "tokens",
-    "cost_budget": "dollars",
-    "time_budget": "seconds",
+_UNITS: Final = {LIMITS[name].reason: LIMITS[name].unit for name in ("tool_budget", *BUDGETS)} | {
+    "step_cap": "as the harness counts"
 }
 """The units of the limits that a stop may be by, by its reason."""
 _REFUSED: Final = re.compile(r"boolab: Stopped after step \d+ by (\w+)\((\d+)")
@@ -104,7 +93,7 @@ def rows_of(
 def _stopped(run: Run) -> Row:
     """The row of a limit of which the log shows only that it stopped the run."""
     stop = run.stop
-    per = {"cost_budget": MICRO, "time_budget": 1000}.get(stop.reason, 1)
+    per = LIMITS[LIMIT_OF_REASON[stop.reason]].per_unit
     amounts = [None if amount is None else amount / per for amount in (stop.threshold, stop.value)]
     name = (stop.rule or stop.reason).partition("(")[0]
     note = "" if stop.threshold is not None else "the log does not show the limit, only that it stopped the run"
@@ -162,10 +151,12 @@ def _verdict(found: Counted, declared: float, *, stopped: bool) -> Verdict:
 
 def _total(run: Run, limit: Limit) -> float | None:
     """What the log gives for the whole run, where it gives nothing by step."""
-    name, per = {"max_cost": ("cost", MICRO), "max_tokens": ("tokens", 1)}.get(limit.native.axis, ("", 1))
-    totals = [event.payload.get(name) for event in run.events if event.kind == "totals"]
+    if limit.native.axis not in ("max_cost", "max_tokens"):
+        return None
+    counted = LIMITS[limit.native.axis]
+    totals = [event.payload.get(counted.counter) for event in run.events if event.kind == "totals"]
     known = [amount for amount in totals if isinstance(amount, int)]
-    return known[-1] / per / limit.native.factor if known else None
+    return known[-1] / counted.per_unit / limit.native.factor if known else None
 
 
 def _stopped_by(run: Run, limit: Limit, limits: list[Limit], counted: float | None) -> bool:
@@ -233,8 +224,8 @@ def _caveats(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterab
     """What the verdict rests on, where the log or the harness leaves something open."""
     if run.stop.reason in _UNITS and not (stopped or found.at_limit or found.beyond):
         yield "another limit stopped it"
-    if found.value is None and limit.native.axis in AXES and not stopped:
-        yield f"no {AXES[limit.native.axis].unit} in the log"
+    if found.value is None and limit.native.axis in LIMITS and not stopped:
+        yield f"no {LIMITS[limit.native.axis].unit} in the log"
     if limit.policy is None and limit.native.axis == "max_steps" and run.source != "boolab":
         yield "the harness's own rule is not known: counted in model responses"
     if limit.changed is not None and run.started_at is not None and limit.changed > run.started_at:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from boolab.core.text import aligned, clip, count, duration, money, short_number, shorten
+from boolab.limits.table import LIMITS
 from boolab.live.follow.fleet import AgentRow, Change, Limit
 
 TASK_CHARS: Final = 40
@@ -15,15 +16,7 @@ _FACT_CHARS: Final = 4096
 _INDENTS: Final = 8
 """How many agents above one are shown by indenting it; a chain of subagents may have any length."""
 _TWO: Final = 2
-_REASONS: Final = {
-    "step_cap": "step cap",
-    "tool_budget": "tool budget",
-    "doom_loop": "doom loop",
-    "error_streak": "error streak",
-    "token_budget": "token budget",
-    "cost_budget": "cost budget",
-    "time_budget": "time budget",
-}
+_REASONS: Final = {limit.reason: limit.short_label for limit in LIMITS.values()}
 
 Values = tuple[Callable[[int], str], str]
 _PLAIN: Final[Values] = (lambda value: f"{value:,}", "")

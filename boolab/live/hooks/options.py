@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-NUMBERS = ("max_steps", "tool_budget", "doom_loop", "error_streak", "max_time")
+from boolab.limits.table import LIMITS
+
+NUMBERS = tuple(name for name in LIMITS if name not in ("max_tokens", "max_cost"))
 """The limits of a hook. Events carry no tokens, so there are none on tokens and cost."""
 ACTIONS = ("stop", "nudge", "shadow")
 SCOPES = ("turn", "run")

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from boolab.core.axes import SETTINGS
 from boolab.core.caller import warn
 from boolab.core.surrogates import whole_text
 from boolab.core.types import IDENTITIES
@@ -35,6 +34,7 @@ from boolab.harnesses.presets import get_policy
 from boolab.io.checks import is_amount, repr_of
 from boolab.io.files import read_file, user_path
 from boolab.limits.call_identity import exempting
+from boolab.limits.table import AGENT_LIMITS
 from boolab.runtime.models.base import Model
 from boolab.runtime.tools.tool import ToolSpec, as_tool
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from boolab.io.yaml_loader import Document
 
 MAX_FILE_BYTES: Final = 1_000_000
-_KEYS: Final = ("name", "description", "tools", "model", *SETTINGS, "identity", "exempt", "policy", "temperature")
+_KEYS: Final = ("name", "description", "tools", "model", *AGENT_LIMITS, "identity", "exempt", "policy", "temperature")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -138,7 +138,7 @@ class Agent:
     @property
     def settings(self) -> dict[str, Setting]:
         """The three limits by name, `DEFAULT` where unset."""
-        return {name: getattr(self, name) for name in SETTINGS}
+        return {name: getattr(self, name) for name in AGENT_LIMITS}
 
 
 NO_AGENT: Final = Agent("")
@@ -277,7 +277,7 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
 
 def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401 - any field
     """One value of the front matter as an agent has it, if its type is right."""
-    if meant in SETTINGS:
+    if meant in AGENT_LIMITS:
         return None if value == "none" else value
     if meant in ("tools", "exempt"):
         tools = [t.strip() for t in value.split(",")] if isinstance(value, str) else value or []

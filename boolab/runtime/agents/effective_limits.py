@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from boolab.core.axes import AXES, SETTINGS
 from boolab.core.card import card, escaped, facts
 from boolab.harnesses.describe import axes
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.runtime.tools.tool import as_tool
 from boolab.runtime.tools.workspace import BUILT_IN
 
@@ -27,8 +27,8 @@ def limits_of(agent: Agent, policy: Policy) -> list[str]:
     reading = bool(agent.tools) and all(tool in BUILT_IN for tool in agent.tools)
     settings = policy.effective(agent.settings, read_only=reading)
     sentences = []
-    for name in SETTINGS:
-        value, label = settings.get(name), AXES[name].label
+    for name in AGENT_LIMITS:
+        value, label = settings.get(name), LIMITS[name].label
         if name not in policy.order:
             sentences.append(f"{label}: {policy} has no such setting; the file's value changes nothing")
         elif name == "max_steps" and agent.max_steps == 0:
@@ -44,7 +44,7 @@ def limits_of(agent: Agent, policy: Policy) -> list[str]:
     if policy.last_step.action != "tools" and settings.get("max_steps"):
         sentences.append(f"last step under the cap: {words['last_step.action']}")
     for name, first in policy.never_fires(agent.settings, read_only=reading).items():
-        sentences.append(f"{AXES[name].label}: it never fires, because {first.why}")
+        sentences.append(f"{LIMITS[name].label}: it never fires, because {first.why}")
     return sentences
 
 

@@ -8,9 +8,10 @@ from typing import Final
 from boolab.core.types import Stop
 from boolab.limits.catalog import tool_budget
 from boolab.limits.stop import AnyOf, StopRule
+from boolab.limits.table import BUDGETS, LIMITS
 from boolab.runtime.engine.turn import Turn
 
-SPENT: Final = frozenset({"tool_budget", "token_budget", "cost_budget", "time_budget"})
+SPENT: Final = frozenset(LIMITS[name].reason for name in ("tool_budget", *BUDGETS))
 """The stop reasons of limits that a subagent can use up for its caller."""
 
 

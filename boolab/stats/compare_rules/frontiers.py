@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent
 from boolab.core.types import Scope
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
 from boolab.frames.runs import distinct_runs
+from boolab.limits.table import LIMITS
 from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, judged_of, recorded_once
 from boolab.stats.compare_rules.pareto import Band, band_of, undominated
 from boolab.stats.compare_rules.settings import Rules, Settings, label_of, listed_settings
@@ -79,7 +79,7 @@ def first_on_front(frame: pd.DataFrame) -> pd.DataFrame:
     """
     front = frame[frame["on_front"].fillna(value=False)]
     names = [str(name) for name in front.columns]
-    keys = [name for name in names[: names.index("rule")] if name not in AXES]
+    keys = [name for name in names[: names.index("rule")] if name not in LIMITS]
     front = front[~front.duplicated([*keys, "kept_lower", "saved_steps"])]
     group = front.groupby(keys, sort=False, dropna=False).ngroup() if keys else pd.Series(0, index=front.index)
     order = np.lexsort((front["saved_steps"].to_numpy(dtype=np.int64), group.to_numpy()))

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.types import MICRO, Identities
 from boolab.harnesses.policy import Policy
+from boolab.limits.table import LIMITS
 from boolab.stats.intervals import Labels
 from boolab.stats.recommend.family_units import is_root
 from boolab.stats.recommend.fixed_sequence import (
@@ -172,7 +172,7 @@ class Candidates:
         question, units = self._question, self._units
         if question.grid is not None:
             return question.axis(name, list(question.grid[name]))
-        least = AXES[name].min_useful
+        least = LIMITS[name].min_useful
         tightest = question.axis(name, [least])
         listed = [(rule, units) for rule in tightest.rules] + [
             (rule, units.at_response()) for rule in tightest.responses

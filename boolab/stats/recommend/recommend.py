@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_of
 from boolab.core.text import level, span
 from boolab.core.types import MICRO, Identities, Scope
@@ -27,12 +26,13 @@ from boolab.harnesses.exports.values import Export, Limits
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, identity_under
 from boolab.limits.call_identity import uncalled_note
+from boolab.limits.table import LIMITS
 from boolab.logs.list_prices import price_notes
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import check_confidence, runs_needed
 from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
 from boolab.stats.recommend.family_units import family_units
-from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
+from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Dependence
 from boolab.stats.recommend.show import as_html, as_text
 from boolab.stats.recommend.verdict import trade_of_group, verdict_of
 from boolab.stats.recommend.wording import MOSTLY, Advice, Group, notes_by_kind, noun_of
@@ -45,8 +45,7 @@ from boolab.whatif.scopes import one_scope, scopes_of
 from boolab.whatif.step_table import LABEL, PROXY, Ledger
 
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
-OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
-ORDER: Final = ("max_steps", "doom_loop", "tool_budget")
+OBJECTIVES: Final[tuple[Objective, ...]] = get_args(Objective)
 POOR: Final = (
     f"These limits are {BETTER_OFF}. The trade is poor: the share of the successes that they may lose is larger than "
     "the share of the work that they save."
@@ -190,7 +189,7 @@ class Recommendation(Finding):
     def _keys(self) -> list[str]:
         """The columns by which groups are kept apart: those before the first limit."""
         names = [str(name) for name in self.frame.columns]
-        return names[: next((n for n, name in enumerate(names) if name in AXES), 0)]
+        return names[: next((n for n, name in enumerate(names) if name in LIMITS), 0)]
 
     def _place(self, agent: str | None) -> int:
         """The row of the group that is meant."""
@@ -218,7 +217,7 @@ class Recommendation(Finding):
 
     def _setting(self, place: int) -> dict[str, Any]:
         row = self.frame.iloc[place]
-        return {name: None if row[name] is pd.NA else row[name].item() for name in row.index if name in AXES}
+        return {name: None if row[name] is pd.NA else row[name].item() for name in row.index if name in LIMITS}
 
     def _limits(self, place: int, agent: str | None = None) -> Limits:
         own = self.frame["agent"].iloc[place] if "agent" in self._keys() else agent
@@ -334,14 +333,14 @@ def recommend(
     if dependence not in DEPENDENCE:
         msg = f"dependence={dependence!r}: expected one of {', '.join(map(repr, DEPENDENCE))}"
         raise SettingError(msg)
-    keys = keys_of(by, {*_FRAME, *AXES})
+    keys = keys_of(by, {*_FRAME, *LIMITS})
     named = next((name for name in grid or () if "@" in name), None)
     if named is not None:
         msg = f"grid: {named!r}: each agent gets a setting of its own by itself: leave {named[named.index('@') :]} out"
         raise SettingError(msg)
     harness = None if policy is None else get_policy(policy)
     identity = identity_under(harness, identity, exempt)
-    order = tuple(grid) if grid is not None else ORDER if harness is None else axes_of(harness)
+    order = tuple(grid) if grid is not None else JOINT_AXES if harness is None else axes_of(harness)
     chosen_from = None if grid is None else {name: list(values) for name, values in grid.items()}
     tested: Grid = {name: [2] for name in order} if chosen_from is None else chosen_from
     if harness is not None:
@@ -414,7 +413,7 @@ def axes_of(policy: Policy) -> tuple[str, ...]:
         >>> axes_of(bl.policies["boocode"]), axes_of(bl.policies["claude_code"])
         (('max_steps', 'doom_loop', 'tool_budget'), ('max_steps',))
     """
-    return tuple(name for name in ORDER if name in policy.order)
+    return tuple(name for name in JOINT_AXES if name in policy.order)
 
 
 def check_policy(policy: Policy, grid: Grid) -> None:

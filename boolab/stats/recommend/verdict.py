@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent, span
 from boolab.core.types import MICRO
+from boolab.limits.table import LIMITS
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import Found
 from boolab.stats.recommend.fixed_sequence import JOINT
@@ -65,7 +65,7 @@ def _one(advice: Advice, group: Group) -> Iterator[str]:
 
 
 def _limits(group: Group) -> str:
-    return joined([AXES[name].with_value(value) for name, value in group.choice.setting.items() if value is not None])
+    return joined([LIMITS[name].with_value(value) for name, value in group.choice.setting.items() if value is not None])
 
 
 def _kept_and_saved(advice: Advice, group: Group, *, several: bool = False) -> str:
@@ -131,7 +131,7 @@ def _by_itself(advice: Advice, group: Group, found: Found) -> str:
     name, value = next(iter((found.setting or {}).items()))
     successes, measure = group.choice.successes, advice.question.measure
     saved = advice.saved({f"saved_{measure}": found.saved, measure: used_in(group.sums, measure) - found.saved})
-    return f"{AXES[name].with_value(value)} keeps {successes - found.lost:,} of {successes:,} and saves {saved}"
+    return f"{LIMITS[name].with_value(value)} keeps {successes - found.lost:,} of {successes:,} and saves {saved}"
 
 
 def _several(advice: Advice, groups: Sequence[Group], keys: Sequence[str]) -> Iterator[str]:
@@ -177,7 +177,7 @@ def _kept_ones(groups: Sequence[Group]) -> str:
 
 def _in_short(group: Group) -> str:
     limits = [
-        f"{AXES[name].label.removesuffix(' threshold')} {value:,}"
+        f"{LIMITS[name].label.removesuffix(' threshold')} {value:,}"
         for name, value in group.choice.setting.items()
         if value is not None
     ]

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.text import count, first_of, level, percent, runs_in_words
 from boolab.core.types import MICRO
+from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import FOLDS, Choice, Found, Question, base_of
 from boolab.stats.recommend.family_units import is_root
@@ -25,7 +25,6 @@ _ROUNDING: Final = 1e-9
 _NAMED: Final = 3  # groups in a note
 _OWN_CAP: Final = 3
 """So many runs that were cut at the same step, the last of all: they had a cap of their own."""
-_NOUNS: Final = {"steps": "step", "tool_calls": "tool call", "tokens": "token"}
 
 MOSTLY: Final = 0.5
 """The share of steps that have to report what is to be saved: the savings of few are not those of all."""
@@ -199,7 +198,7 @@ class Advice:
         for name in self.question.order:
             axis = self.question.axis(name, [_EXAMPLE])
             rules = [str(rule) for rule in (*axis.rules, *axis.responses)]
-            counted.append(f"a {AXES[name].label} of {_EXAMPLE} is {' and '.join(rules)}")
+            counted.append(f"a {LIMITS[name].label} of {_EXAMPLE} is {' and '.join(rules)}")
         own = [axis for axis in self.question.settings({}).axes if axis.name not in self.question.order]
         rules = [str(rule) for axis in own for rule in (*axis.rules, *axis.responses)]
         also = f" Its further limits are in force too: {', '.join(rules)}." if rules else ""
@@ -306,7 +305,7 @@ class Advice:
                 f"{level(question.confidence)} confidence, would have saved any {plural_of(question.measure)} in "
                 f"{count(group.units.n_runs, group.noun)}."
             )
-        limits = [AXES[name].with_value(value) for name, value in choice.setting.items() if value is not None]
+        limits = [LIMITS[name].with_value(value) for name, value in choice.setting.items() if value is not None]
         lost, perhaps = choice.successes - sums["kept_lower"], sums["kept_upper"] - sums["kept_lower"]
         most = choice.best.tests.may_lose
         source = "these same tasks" if question.dependence == "same_tasks" else "the same source"
@@ -343,7 +342,7 @@ class Advice:
             name, value = next(iter((found.setting or {}).items()))
             share = group.share_of(found, self.question.measure)
             saves = f" saves {percent(share)}" if share is not None else ""
-            parts.append(f"{AXES[name].with_value(value)}{saves} and loses {found.lost or 'none'}")
+            parts.append(f"{LIMITS[name].with_value(value)}{saves} and loses {found.lost or 'none'}")
         return f"By itself, at the same confidence, {'; '.join(parts)}."
 
     def saved(self, sums: dict[str, int]) -> str:
@@ -353,7 +352,7 @@ class Advice:
         share = f" ({percent(saved / whole)})" if whole else ""
         if measure == "cost":
             return f"${saved / MICRO:,.2f} of ${whole / MICRO:,.2f}{share}"
-        return f"{saved:,} of {count(whole, _NOUNS[measure])}{share}"
+        return f"{saved:,} of {count(whole, MEASURES[measure].singular)}{share}"
 
     def _held_out(self, group: Group) -> str:
         folds, question = group.folds, self.question
@@ -425,7 +424,7 @@ class Advice:
         if name == JOINT:
             return "limits of several kinds together"
         axis = self.question.axis(name, list((self.question.grid or {})[name]))
-        return AXES[name].with_value(axis.values[-1])  # noqa: PD011 - no pandas
+        return LIMITS[name].with_value(axis.values[-1])  # noqa: PD011 - no pandas
 
     def loses_nothing(self, group: Group) -> str:
         """The tightest values that lose nothing on record: a description, not a guarantee."""
@@ -434,8 +433,8 @@ class Advice:
             return ""
         parts = []
         for name in self.question.order:
-            least = AXES[name].min_useful
-            if AXES[name].fractions:
+            least = LIMITS[name].min_useful
+            if LIMITS[name].fractions:
                 continue
             counter = self.question.axis(name, [least]).counter
             peaks = group.units.peak(counter)
@@ -446,7 +445,7 @@ class Advice:
                 continue
             stopped = peaks >= tight
             if stopped[peaks < UNKNOWN_PEAK].any():  # a limit that stops no run is no information
-                parts.append(AXES[name].with_value(tight))
+                parts.append(LIMITS[name].with_value(tight))
         if not parts:
             return ""
         each = ", each by itself," if len(parts) > 1 else ""
@@ -467,7 +466,7 @@ def successes_of(n: int, more: str = "") -> str:
 
 def plain_name(found: Found) -> str:
     """What the limit of a path is called."""
-    return AXES[found.tests.path.name].label
+    return LIMITS[found.tests.path.name].label
 
 
 def joined(parts: Sequence[str], word: str = "and") -> str:
@@ -477,4 +476,4 @@ def joined(parts: Sequence[str], word: str = "and") -> str:
 
 def plural_of(measure: str) -> str:
     """What is saved, in the plural."""
-    return "cost" if measure == "cost" else f"{_NOUNS[measure]}s"
+    return "cost" if measure == "cost" else MEASURES[measure].plural

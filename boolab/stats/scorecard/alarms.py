@@ -17,12 +17,13 @@ from boolab.core.types import Run, Step, ToolCall, ToolResult
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.stop import StopRule, Threshold
+from boolab.limits.table import MEASURES
 from boolab.whatif.first_crossing import Places
 from boolab.whatif.outcomes import running_total
 from boolab.whatif.rule_matrix import stops_of_rules
 from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
 
-SAVED: Final = ("steps", "tool_calls", "tokens", "cost")
+SAVED: Final = tuple(MEASURES)
 """What a stop saves; `cost` in micro-dollars."""
 
 NOT_REPORTED: Final = -1

@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from boolab.core.types import MICRO, Scope
+from boolab.core.types import Scope
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.io.checks import whole
 from boolab.limits.stop import StopRule, Threshold
+from boolab.limits.table import LIMITS
 from boolab.stats.finding import frame_of
 from boolab.stats.intervals import ClusterBootstrap, check_confidence
 from boolab.stats.scorecard.alarms import saved_after
@@ -56,7 +57,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "positive_is": TEXT,
     "confidence": FLOAT,
 }
-_UNITS: Final = {"cost": MICRO, "elapsed": 1000}
+_UNITS: Final = {limit.counter: limit.per_unit for limit in LIMITS.values()}
 """How many units of a counter make one of a threshold as users give it."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from boolab.core.axes import AXES
 from boolab.core.text import clean, count, shorten
 from boolab.harnesses.agent_edit import FIELDS, AgentText, agents_in
+from boolab.limits.table import LIMITS
 
 MAX_NAMED = 3
 """How many changed fields are named; of more, only how many there are."""
@@ -57,7 +57,7 @@ def _changed_fields(old: AgentText, new: AgentText) -> Iterable[str]:
     for field in FIELDS:
         was, is_now = (shown_value(one, field) for one in (old, new))
         if was != is_now:
-            short = field in AXES
+            short = field in LIMITS
             yield f"{label_of(field)} {was or 'not set'} → {is_now or 'not set'}" if short else label_of(field)
     if old.prompt != new.prompt:
         yield "prompt"
@@ -74,7 +74,7 @@ def label_of(field: str) -> str:
         >>> label_of("max_steps"), label_of("name"), label_of("exempt")
         ('step cap', 'name', 'exempt tools')
     """
-    return AXES[field].label if field in AXES else _LABELS.get(field, field.replace("_", " "))
+    return LIMITS[field].label if field in LIMITS else _LABELS.get(field, field.replace("_", " "))
 
 
 def shown_value(agent: AgentText, field: str) -> str:

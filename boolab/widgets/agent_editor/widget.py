@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import ipywidgets
 
-from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean
 from boolab.errors import AgentFileError, ConfigFileError, SettingError
 from boolab.harnesses.agent_edit import FIELDS, Value, agents_in, with_field, with_prompt, without_field
 from boolab.io.file_edit import UserFile, edit_file, read_user_file
 from boolab.io.files import user_path
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.runtime.agents.agent import Agent, AgentFileWarning, agents_of, policy_of
 from boolab.runtime.agents.effective_limits import limits_of
 from boolab.widgets._base.standalone_html import Part
@@ -340,7 +340,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     def _show_defaults(self) -> None:
         """In an empty field of a limit, the value that applies."""
         applying = self._applying()
-        for name in SETTINGS:
+        for name in AGENT_LIMITS:
             value = applying.get(name)
             self.fields[name].placeholder = HINTS[name] if value is None else f"{value}; a number or none"
 
@@ -351,7 +351,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             return dict(_APPLYING)
         policy = policy_of(agent)
         limits = dict(sentence.partition(": ")[::2] for sentence in limits_of(agent, policy))
-        values = {name: limits[label_of(name)] for name in SETTINGS if label_of(name) in limits}
+        values = {name: limits[label_of(name)] for name in AGENT_LIMITS if label_of(name) in limits}
         return {**_APPLYING, **values, "policy": f"{policy} applies", "identity": f"as policy {policy} compares them"}
 
     def _verdict(self) -> str:
@@ -418,13 +418,13 @@ def typed_value(field: str, typed: str) -> Value:
         (7, 'none', ['ls', 'grep'])
     """
     typed = typed.strip()
-    if field in SETTINGS:
+    if field in AGENT_LIMITS:
         if typed.lower() == "none":
             return "none"
         try:
             return int(typed)
         except ValueError:
-            least = f"an integer >= {AXES[field].min_value}"
+            least = f"an integer >= {LIMITS[field].min_value}"
             msg = f"{typed!r} is not accepted; expected {least}, none for no limit, or nothing for the default"
             raise SettingError(msg) from None
     if field in LISTS:

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES, SETTINGS
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Identities, Run
@@ -20,6 +19,7 @@ from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
 from boolab.harnesses.setting import ALL, Setting, identity_words
 from boolab.io.checks import is_whole
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.stats.recommend.recommend import recommend
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
@@ -71,7 +71,7 @@ class CapTables:
         self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
         self._found: dict[Hashable, dict[float, dict[str, Any]]] = {}
         """What is recommended, by the place of a table, then by the share to keep."""
-        self._set_by_code: dict[str, set[int]] = {name: set() for name in SETTINGS}
+        self._set_by_code: dict[str, set[int]] = {name: set() for name in AGENT_LIMITS}
         """By axis, the values that code has set, beside those that make a difference in these runs."""
 
     @property
@@ -152,13 +152,13 @@ class CapTables:
 
     def ledger(self, setting: Setting) -> Ledger:
         """All runs as columns, as recorded, under a setting's identity and scope."""
-        watched = settings_of({name: [2] for name in SETTINGS}, self.question.policy, setting.identity).detectors()
+        watched = settings_of({name: [2] for name in AGENT_LIMITS}, self.question.policy, setting.identity).detectors()
         key = (identity_words(setting.identity), setting.scope)
         return _kept(self._ledgers, key, MAX_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope))
 
     def _counters(self, setting: Setting) -> dict[str, str]:
-        axes = settings_of({name: [2] for name in SETTINGS}, self.question.policy, setting.identity).axes
-        return {name: next(axis.counter for axis in axes if axis.name == name) for name in SETTINGS}
+        axes = settings_of({name: [2] for name in AGENT_LIMITS}, self.question.policy, setting.identity).axes
+        return {name: next(axis.counter for axis in axes if axis.name == name) for name in AGENT_LIMITS}
 
     def _advised(self, setting: Setting, name: str) -> set[int]:
         """The values of an axis that are recommended for some share to keep, so that they stay on its slider."""
@@ -198,7 +198,7 @@ class CapTables:
             SettingError: if a value is neither None nor a whole number that the axis accepts.
         """
         for name, value in limits.items():
-            least = AXES[name].min_useful
+            least = LIMITS[name].min_useful
             if value is not None and not (is_whole(value) and value >= least):
                 msg = f"{name}={value!r}: expected a whole number, {least} or more, or None for no limit"
                 raise SettingError(msg)
@@ -235,7 +235,7 @@ class CapTables:
                 raise
             return {**none, "reason": "not under this policy", "sentences": [f"No recommendation. {error}."]}
         row = found.frame.iloc[[*found.frame["agent"]].index(setting.agent) if self.roots else 0]
-        chosen = {name: row.get(name, pd.NA) for name in SETTINGS}
+        chosen = {name: row.get(name, pd.NA) for name in AGENT_LIMITS}
         limits = {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
         return none | {
             "setting": limits if row["qualifies"] else None,

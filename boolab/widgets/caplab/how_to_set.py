@@ -8,11 +8,11 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, Literal
 
-from boolab.core.axes import SETTINGS
 from boolab.harnesses.exports.export import TARGETS, export, target_of
 from boolab.harnesses.exports.values import Limits, Part
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.setting import ALL, Setting, as_code, as_front_matter
+from boolab.limits.table import AGENT_LIMITS
 
 SHORT: Final = {"max_steps": "cap", "tool_budget": "budget", "doom_loop": "doom loop"}
 """What limits are called where there is little room."""
@@ -99,7 +99,7 @@ def _set_by(name: str, axes: tuple[str, ...], scope: Literal["turn", "run"], age
 
     A step cap may be there in another unit: then it is the first part's.
     """
-    marks = {axis: _MARKED[axis] if axis in axes else None for axis in SETTINGS}
+    marks = {axis: _MARKED[axis] if axis in axes else None for axis in AGENT_LIMITS}
     parts = export(name, Limits(**marks, scope=scope, agent=agent)).parts  # type: ignore[arg-type] # whole numbers
     code = ["".join(_code(part.text)) for part in parts]
     found = [frozenset(axis for axis in axes if str(_MARKED[axis]) in one) for one in code]

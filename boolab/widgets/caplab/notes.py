@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from boolab.core.axes import AXES
 from boolab.core.text import count
+from boolab.limits.table import LIMITS, MEASURES
 from boolab.whatif.step_table import LABEL, Ledger
-
-MEASURES: Mapping[str, str] = {"cost": "cost", "tokens": "tokens", "tool_calls": "tool calls", "steps": "steps"}
 
 
 def notes_of(
@@ -51,9 +49,9 @@ def notes_of(
         few = (
             f"Only {known:,} of {count(ledger.n_steps, 'step')} have a known" if known else "The source does not record"
         )
-        yield f"{few} {MEASURES[objective]}: what is saved is counted in {MEASURES[measure]}."
+        yield f"{few} {MEASURES[objective].label}: what is saved is counted in {MEASURES[measure].label}."
     elif left := sums.get(f"n_unknown_{measure}", 0):
-        yield f"{count(left, noun)} of unknown {MEASURES[measure]} left out of what is saved."
+        yield f"{count(left, noun)} of unknown {MEASURES[measure].label} left out of what is saved."
     if turns:
         yield (
             "Each turn is limited by itself, and later turns stand as recorded: what is saved of tokens and cost "
@@ -64,7 +62,7 @@ def notes_of(
 def skipped_values(options: Mapping[str, Sequence[int | None]], whole: Mapping[str, bool]) -> Iterable[str]:
     """Which sliders have not all whole numbers, and how many they have."""
     some = [
-        f"{len(values) - 1:,} up to {values[-2]:,} ({AXES[name].label})"
+        f"{len(values) - 1:,} up to {values[-2]:,} ({LIMITS[name].label})"
         for name, values in options.items()
         if not whole[name]
     ]

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from boolab.core.axes import AXES
 from boolab.core.text import count
 from boolab.harnesses.setting import Limits, Setting
+from boolab.limits.table import LIMITS
 from boolab.widgets.caplab.table import CapTable
 
 SAMPLED: Final = {"max_steps": 8, "tool_budget": 5, "doom_loop": 4}
@@ -75,7 +75,7 @@ def _with_pattern(how: object, patterns: dict[str, int]) -> list[Any]:
 def _some(table: CapTable, values: Mapping[str, Sequence[int | None]]) -> str:
     """Which limits are held in part; "" if all are."""
     some = [
-        f"{len(held) - 1} of {count(len(table.options[name]) - 1, AXES[name].label)}"
+        f"{len(held) - 1} of {count(len(table.options[name]) - 1, LIMITS[name].label)}"
         for name, held in values.items()
         if 1 < len(held) < len(table.options[name])
     ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from boolab.core.axes import SETTINGS
 from boolab.errors import SettingError
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
+from boolab.limits.table import AGENT_LIMITS
 from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.recommend import OBJECTIVES, Objective
 from boolab.whatif.grid import settings_of
@@ -45,7 +45,7 @@ class Question:
                 f"success={self.success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
             )
             raise SettingError(msg)
-        settings = settings_of({name: [2, None] for name in SETTINGS}, self.policy)
+        settings = settings_of({name: [2, None] for name in AGENT_LIMITS}, self.policy)
         if not settings.plain:
             msg = (
                 f"policy {get_policy(self.policy or '').name}: it sends messages to the model, or evaluates limits at "

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES, SETTINGS
 from boolab.core.types import MICRO
 from boolab.errors import SettingError
 from boolab.harnesses.setting import Limits, Setting, counted_by
+from boolab.limits.table import AGENT_LIMITS, LIMITS, MEASURES
 from boolab.stats.intervals import Array
 from boolab.stats.recommend.recommend import measure_of
 from boolab.whatif.aggregate import Sums, aggregate_of
@@ -26,7 +26,7 @@ from boolab.whatif.grid import Settings, settings_of
 from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger
 from boolab.widgets.caplab.curve import Curve, frontier_title, note_of, tightest, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import how_to_set, short_of
-from boolab.widgets.caplab.notes import MEASURES, notes_of, skipped_values
+from boolab.widgets.caplab.notes import notes_of, skipped_values
 from boolab.widgets.caplab.numbers import numbers_of
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.stops import FirstStops, SavedByTask, chosen_columns, weights_of
@@ -95,7 +95,7 @@ class CapTable:
     @property
     def opening(self) -> dict[str, Any]:
         """The limits that are shown at first: the recommended ones; until they are known, a cap that does on record."""
-        none: Limits = dict.fromkeys(SETTINGS)
+        none: Limits = dict.fromkeys(AGENT_LIMITS)
         if self.found is not None:
             return {**(self.found["setting"] or none)}
         return {**none, "max_steps": tightest(self._curve(none), self.keep)}
@@ -108,7 +108,7 @@ class CapTable:
         Raises:
             SettingError: if a limit is not one of the values.
         """
-        place = tuple(self._at(name, limits[name]) for name in SETTINGS)
+        place = tuple(self._at(name, limits[name]) for name in AGENT_LIMITS)
         return {name: int(values[place]) for name, values in self._sums.items()}
 
     def answer(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class CapTable:
         missing = sums.get(f"n_unknown_{name}", 0)
         return {
             "measure": name,
-            "label": MEASURES[name],
+            "label": MEASURES[name].label,
             "saved": saved / scale,
             "of": whole / scale,
             "share": saved / whole if whole else None,
@@ -237,7 +237,7 @@ class CapTable:
         budget = self._at("tool_budget", limits["tool_budget"])
         curve, confidence = self._curve(limits), self._question.confidence
         cap, advised = tightest(curve, self.keep), self._advised(limits)
-        others = {name: limits[name] for name in SETTINGS[1:] if limits[name] is not None}
+        others = {name: limits[name] for name in AGENT_LIMITS[1:] if limits[name] is not None}
         loops = self._over((-1, budget, slice(None)), self.options["doom_loop"])
         shares = [
             {"value": value, "saved": share, "kept": kept / curve.of}
@@ -261,7 +261,7 @@ class CapTable:
         }
 
     def _curve(self, limits: Limits) -> Curve:
-        budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
+        budget, doom = (self._at(name, limits[name]) for name in AGENT_LIMITS[1:])
         curve = self._over((slice(None), budget, doom), self.options["max_steps"])
         off = self._least_kept(curve.lower[-1], {**limits, "max_steps": None})
         return dataclasses.replace(curve, at_least=[*curve.at_least[:-1], off])
@@ -269,7 +269,7 @@ class CapTable:
     def _advised(self, limits: Limits) -> int | None:
         """The recommended cap, if the other recommended limits are these."""
         wanted = None if self.found is None else self.found["setting"]
-        if wanted is None or any(wanted[name] != limits[name] for name in SETTINGS[1:]):
+        if wanted is None or any(wanted[name] != limits[name] for name in AGENT_LIMITS[1:]):
             return None
         cap: int | None = wanted["max_steps"]
         return cap
@@ -288,7 +288,7 @@ class CapTable:
             whole=((saved + sums[self.measure]) / scale).tolist(),
             stopped=(sums["n_truncated"] + sums["n_not_identified"] + sums["n_unknown"]).tolist(),
             of=self._successes,
-            measure=MEASURES[self.measure],
+            measure=MEASURES[self.measure].label,
             success=self._success,
             noun=self.noun,
         )
@@ -312,7 +312,7 @@ class CapTable:
 
     def over_caps(self, limits: Limits) -> pd.DataFrame:
         """A frame with a row for each cap, the other limits as they are, for `plot_caps`."""
-        budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
+        budget, doom = (self._at(name, limits[name]) for name in AGENT_LIMITS[1:])
         frame = pd.DataFrame({name: values[:, budget, doom] for name, values in self._sums.items()})
         for name in ("cost", "saved_cost"):
             frame[f"{name}_usd"] = frame.pop(name) / MICRO
@@ -339,18 +339,18 @@ class CapTable:
             "axes": [
                 {
                     "key": name,
-                    "label": AXES[name].label,
-                    "unit": AXES[name].unit,
+                    "label": LIMITS[name].label,
+                    "unit": LIMITS[name].unit,
                     "values": self.options[name],
                     "ticks": ticks_of(name, max(value or 0 for value in self.options[name])),
                 }
-                for name in SETTINGS
+                for name in AGENT_LIMITS
             ],
             "end": self._end,
             "longer": int((self._extent >= self._end).sum()),
             "log": is_log([cap for cap in caps if cap <= self._end] or caps),
             "lengths": {"edges": self._edges.tolist(), "turns": self._turns(), **lengths},
-            "measure": MEASURES[self.measure],
+            "measure": MEASURES[self.measure].label,
             "confidence": self._question.confidence,
             "counted_by": counted_by(self._where),
             "notes": self._notes(),
@@ -367,7 +367,7 @@ class CapTable:
 
     def _notes(self) -> list[str]:
         """What is to be known of the runs, of the sliders and of the policy."""
-        sums = self.sums(dict.fromkeys(SETTINGS))
+        sums = self.sums(dict.fromkeys(AGENT_LIMITS))
         notes = [
             *notes_of(
                 self.ledger, sums, self.measure, self._question.objective,
@@ -377,7 +377,7 @@ class CapTable:
         if not self.ledger.n_runs:
             return notes
         notes += skipped_values(self.options, self.whole)
-        own = [axis for axis in self._settings.axes if axis.name not in SETTINGS]
+        own = [axis for axis in self._settings.axes if axis.name not in AGENT_LIMITS]
         if own:
             notes.append(f"Further limits of the policy hold too: {', '.join(str(axis.rules[0]) for axis in own)}.")
         return [*notes, "These numbers hold for limits that the model cannot see."]
@@ -394,8 +394,8 @@ class _Stops(NamedTuple):
 
 
 def _by_axes(sums: Sums, settings: Settings) -> Sums:
-    """Sums with one dimension for each of `SETTINGS`, in their order; the policy's further limits hold."""
-    named = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in SETTINGS]
+    """Sums with one dimension for each of `AGENT_LIMITS`, in their order; the policy's further limits hold."""
+    named = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in AGENT_LIMITS]
     own = [n for n in range(len(settings.axes)) if n not in named]
     return {name: values[0].transpose(*named, *own)[(..., *(0 for _ in own))].copy() for name, values in sums.items()}
 

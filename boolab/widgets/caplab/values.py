@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from boolab.core.axes import AXES
+from boolab.limits.table import LIMITS
 from boolab.whatif.step_table import Ints
 
 _MAX_VALUES: Final = {"max_steps": 120, "tool_budget": 120, "doom_loop": 16}
@@ -26,7 +26,7 @@ class Values(NamedTuple):
 
 def values_of(name: str, peak: int, also: Collection[int] = ()) -> Values:
     """The values of an axis up to the largest count: all whole numbers, or, of a long range, ever fewer; and `also`."""
-    least, most = AXES[name].min_useful, _MAX_VALUES[name]
+    least, most = LIMITS[name].min_useful, _MAX_VALUES[name]
     top = max(peak, least)
     if top - least < most:
         return Values(sorted({*range(least, top + 1), *also}), whole=True)

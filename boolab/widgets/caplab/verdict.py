@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from boolab.core.axes import AXES
 from boolab.core.text import level, percent, rounded_down
 from boolab.harnesses.setting import Setting
+from boolab.limits.table import LIMITS
 from boolab.stats.intervals import Array, lower_bound
 from boolab.stats.trade import BETTER_OFF, Trade
 from boolab.whatif.step_table import Ledger
@@ -73,7 +73,7 @@ def verdict_of(
         >>> verdict_of(Setting(max_steps=47), kept, saved, "successes", 0.95)[0]
         'A step cap of 47 keeps 148 of 168 successes, 88.0%, less than the 95% to keep, and saves 2.1% of the steps.'
     """
-    limits = [AXES[name].with_value(value) for name, value in setting.limits.items() if value is not None]
+    limits = [LIMITS[name].with_value(value) for name, value in setting.limits.items() if value is not None]
     if not limits:
         return ["No limit is set: nothing is stopped, and nothing is saved.", ""]
     named = limits[0] if len(limits) == 1 else f"{', '.join(limits[:-1])} and {limits[-1]}"

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, cast, overload
 
 import traitlets
 
-from boolab.core.axes import SETTINGS
 from boolab.core.text import count, level
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError, near
@@ -20,6 +19,7 @@ from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, identity_under
 from boolab.harnesses.setting import ALL, Setting, in_words, kept_in_words, saved_in_words
 from boolab.limits.call_identity import check_tools
+from boolab.limits.table import AGENT_LIMITS
 from boolab.stats.recommend.recommend import Objective
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
@@ -166,14 +166,14 @@ class CapLab(OpensRuns):
         for name in wanted:
             if name not in Setting._fields:
                 raise SettingError(f"setting: there is no {name!r}{near(name, Setting._fields, 'accepted')}")
-        self._tables.put_on_sliders({name: wanted[name] for name in SETTINGS if name in wanted})
+        self._tables.put_on_sliders({name: wanted[name] for name in AGENT_LIMITS if name in wanted})
         new = self._setting._replace(**wanted)
-        places = [name for name in SETTINGS if name not in wanted]
+        places = [name for name in AGENT_LIMITS if name not in wanted]
         new = self._fitting(new, places)
         self._tables.at(
             new
         )  # an error for an agent, a scope or an identity that is not accepted, before anything moves
-        self._untouched = self._untouched and not any(name in wanted for name in SETTINGS)
+        self._untouched = self._untouched and not any(name in wanted for name in AGENT_LIMITS)
         self._move(new)
 
     @property
@@ -230,7 +230,7 @@ class CapLab(OpensRuns):
 
     def _move(self, setting: Setting) -> None:
         """Show another setting."""
-        elsewhere = setting[len(SETTINGS) :] != self._setting[len(SETTINGS) :]
+        elsewhere = setting[len(AGENT_LIMITS) :] != self._setting[len(AGENT_LIMITS) :]
         self._setting = setting
         self._refresh()
         if elsewhere:
@@ -254,8 +254,8 @@ class CapLab(OpensRuns):
             return
         same = {name: wanted.pop(name) for name in ("same", "exempt") if name in wanted}
         setting = counted_anew(self._setting._replace(**wanted), same)
-        self._untouched = self._untouched and not any(name in wanted for name in SETTINGS)
-        self._move(self._opening(setting) if self._untouched else self._fitting(setting, list(SETTINGS)))
+        self._untouched = self._untouched and not any(name in wanted for name in AGENT_LIMITS)
+        self._move(self._opening(setting) if self._untouched else self._fitting(setting, list(AGENT_LIMITS)))
 
     def _data_of(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
         table, found = self._tables.at(setting), self._tables.found(setting)

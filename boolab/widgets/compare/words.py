@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from boolab.core.axes import AXES, AXIS_OF_REASON
 from boolab.core.transcript import stop_place
 from boolab.core.types import Run
+from boolab.limits.table import LIMIT_OF_REASON, LIMITS
 
 
 def reason_words(reason: str) -> str:
@@ -14,7 +14,7 @@ def reason_words(reason: str) -> str:
         >>> reason_words("doom_loop"), reason_words("error")
         ('doom-loop threshold', 'error')
     """
-    return AXES[AXIS_OF_REASON[reason]].label if reason in AXIS_OF_REASON else reason.replace("_", " ")
+    return LIMITS[LIMIT_OF_REASON[reason]].label if reason in LIMIT_OF_REASON else reason.replace("_", " ")
 
 
 def end_words(run: Run) -> str:
@@ -27,10 +27,10 @@ def end_words(run: Run) -> str:
         'stopped after 3 steps by its doom-loop threshold of 3'
     """
     stop, place = run.stop, stop_place(run)
-    if stop.reason not in AXIS_OF_REASON:
+    if stop.reason not in LIMIT_OF_REASON:
         rule = f", by {stop.rule}" if stop.rule else ""
         return f"{reason_words(stop.reason)} {place}{rule}"
-    axis = AXES[AXIS_OF_REASON[stop.reason]]
+    axis = LIMITS[LIMIT_OF_REASON[stop.reason]]
     # Thresholds of costs and times are in the units of the record.
     value = "" if stop.threshold is None or axis.fractions else f" of {stop.threshold:,}"
     return f"stopped {place} by its {axis.label}{value}"

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.text import aligned, clean, count, shorten, span
 from boolab.core.types import Run
 from boolab.frames.dtypes import axis_value
+from boolab.limits.table import LIMITS
 from boolab.plots._grid import UNITS, Words, setting, spent_and_saved
 from boolab.plots._grid_cells import Square
 from boolab.widgets.heatmap.layers import frontier_layer, layer_of
@@ -122,8 +122,8 @@ def heatmap_text(data: Mapping[str, Any]) -> str:
 def _side(name: str, values: Sequence[Any]) -> dict[str, Any]:
     return {
         "axis": name,
-        "name": AXES[name].label,
-        "unit": AXES[name].unit,
+        "name": LIMITS[name].label,
+        "unit": LIMITS[name].unit,
         "values": [None if value is None else float(value) if value != int(value) else int(value) for value in values],
         "ticks": [axis_value(name, value) for value in values],
     }

@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.endings import proxy_success
 from boolab.core.types import MICRO, Identities, Run, Scope
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, axis_dtype, is_missing
 from boolab.frames.runs import known_sum, used_by
 from boolab.harnesses.policy import Policy
+from boolab.limits.table import LIMITS
 from boolab.plots._grid import setting
 from boolab.plots._grid_cells import Square
 from boolab.whatif.evaluate import counterfactual
@@ -93,7 +93,7 @@ def _evaluated(
 ) -> Iterator[pd.DataFrame]:  # fmt: skip
     """The rows that an aggregate is the sum of, evaluated for the cells that are drawn."""
     first = square.rows.iloc[0]
-    axes = [name for name in AXES if name in square.rows]
+    axes = [name for name in LIMITS if name in square.rows]
     names = [str(name) for name in square.rows.columns]
     groups = names[: min(names.index(name) for name in axes)]
     values = {x: square.across, y: square.up}
@@ -163,7 +163,7 @@ def source_of_sweep(runs: Sequence[Run]) -> Source:
         SettingError: if there are none, if no two settings vary, or if they are of several policies.
     """
     names = list(dict.fromkeys(name for run in runs for name in run.settings))
-    axes = [name for name in names if name in AXES]
+    axes = [name for name in names if name in LIMITS]
     if runs and not axes:
         msg = (
             "table: these runs were recorded under no settings, so there is no grid to show: expected the runs of a "

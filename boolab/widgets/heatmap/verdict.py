@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping
 
 import pandas as pd
 
-from boolab.core.axes import AXES
 from boolab.core.text import span, whole_percent
 from boolab.frames.dtypes import is_missing
+from boolab.limits.table import LIMITS
 from boolab.plots._frames import capital
 from boolab.plots._grid import setting, spent_and_saved
 from boolab.plots._grid_cells import Square
@@ -26,7 +26,7 @@ def best_of(square: Square) -> Mapping[Hashable, object] | None:
     enough = rows[rows["kept_lower"].astype("Float64") >= (square.keep or 0) * base - 1e-9]
     if enough.empty or not enough["saved_steps"].max() > 0:
         return None
-    order = ["saved_steps", "kept_lower", *(name for name in AXES if name in enough)]
+    order = ["saved_steps", "kept_lower", *(name for name in LIMITS if name in enough)]
     best: dict[Hashable, object] = enough.sort_values(order, na_position="last", kind="stable").iloc[-1].to_dict()
     return best
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 import pandas as pd
 import traitlets
 
-from boolab.core.axes import AXES
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import identity_under
+from boolab.limits.table import LIMITS
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import square_of
 from boolab.plots.heatmap import plot_heatmap
@@ -188,13 +188,13 @@ def _plain(value: float | None) -> float | None:
 def _axes(tally: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
     """The two axes that are drawn: those that were given, then cap and budget, then whatever varies."""
     chosen = [x, y]
-    known = [name for name in AXES if name in tally]
+    known = [name for name in LIMITS if name in tally]
     free = [name for name in known if name not in chosen and len(tally[name].unique()) > 1]
     free.sort(key=lambda name: name not in _USUAL)
     for place, name in enumerate(chosen):
         if name is None:
             if not free:
-                msg = f"the table varies {len(known)} axes of {', '.join(AXES)}: expected two; plot_caps draws one"
+                msg = f"the table varies {len(known)} axes of {', '.join(LIMITS)}: expected two; plot_caps draws one"
                 raise SettingError(msg)
             chosen[place] = free.pop(0)
     return str(chosen[0]), str(chosen[1])

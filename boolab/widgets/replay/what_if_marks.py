@@ -13,6 +13,7 @@ from boolab.frames.runs import turns_of
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
 from boolab.limits.stop import StopRule, Threshold
+from boolab.limits.table import LIMITS
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.grid import settings_of_policy
 from boolab.widgets.replay.gauges import nameless
@@ -20,14 +21,7 @@ from boolab.widgets.replay.gauges import nameless
 DEFAULT_POLICIES: Final = ("boocode", "opencode_v1", "opencode_v2", "claude_code", "gemini_cli", "openhands")
 """The policies whose stops are shown by default: widely used harnesses, each different."""
 
-_SHORT: Final = {
-    "step_cap": "step cap",
-    "tool_budget": "tool budget",
-    "doom_loop": "doom loop",
-    "token_budget": "token budget",
-    "error_streak": "error streak",
-    "stuck": "stuck detector",
-}
+_SHORT: Final = {limit.reason: limit.short_label for limit in LIMITS.values()} | {"stuck": "stuck detector"}
 
 
 def marks_of_each(

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from boolab.core.axes import AXES
 from boolab.core.text import count
 from boolab.errors import describe
 from boolab.frames.dtypes import NO_LIMIT
+from boolab.limits.table import LIMITS
 from boolab.plots.palette import STOP_LOOKS
 from boolab.sweeps.notes import Notes
 from boolab.sweeps.progress import CellResult
@@ -169,7 +169,7 @@ class Board:
             "reasons": [{"reason": name, "n": self._reasons[name]} for name in STOP_LOOKS if self._reasons[name]],
             "columns": columns,
             "heads": [head_of(name) for name in columns],
-            "units": [AXES[name].unit if name in AXES else "" for name in columns],
+            "units": [LIMITS[name].unit if name in LIMITS else "" for name in columns],
             "fixed": [{"name": head_of(name), "value": _text_of(value)} for name, value in fixed.items()],
             "rows": _with_copies(rows, [columns.index(name) for name in without]),
             "verdict": self._verdict(state, ordered, [name for name in columns if name not in without]),
@@ -303,7 +303,7 @@ class Board:
                 labels = [sum(each) for each in zip(*row.tasks.values(), strict=True)]
                 spent = (row.steps, round(row.cost, 6), row.priced)
                 alike.setdefault(others, []).append((row.runs, *spent, labels, sorted(row.reasons.items())))
-            if name in AXES and all(len(rows) > 1 and rows.count(rows[0]) == len(rows) for rows in alike.values()):
+            if name in LIMITS and all(len(rows) > 1 and rows.count(rows[0]) == len(rows) for rows in alike.values()):
                 yield name
 
 
@@ -361,11 +361,11 @@ def head_of(name: str) -> str:
         >>> head_of("max_steps"), head_of("model")
         ('step cap', 'model')
     """
-    return AXES[name].label if name in AXES else name.replace("_", " ")
+    return LIMITS[name].label if name in LIMITS else name.replace("_", " ")
 
 
 def _in_words(name: str, value: str) -> str:
-    return f"no {head_of(name)}" if name in AXES and value == NO_LIMIT else f"{head_of(name)} {value}"
+    return f"no {head_of(name)}" if name in LIMITS and value == NO_LIMIT else f"{head_of(name)} {value}"
 
 
 def _text_of(value: object) -> str:

@@ -7,10 +7,10 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.core.axes import AXES
 from boolab.errors import SettingError
 from boolab.harnesses.exports.export import TARGETS, Limits, export, target_of
 from boolab.harnesses.exports.step_cap import cap_of, longest_finish, step_cap
+from boolab.limits.table import LIMITS
 from boolab.stats.recommend.recommend import Recommendation
 
 ALL = Limits(
@@ -31,11 +31,11 @@ EVERY_TARGET = pytest.mark.parametrize("target", list(TARGETS))
 def test_each_limit_is_set_or_its_absence_is_said(target: str) -> None:
     harness = target_of(target)
     has = {row.limit for row in harness.sets}
-    assert has | set(harness.lacks) >= set(AXES)
+    assert has | set(harness.lacks) >= set(LIMITS)
     text = str(export(target, ALL))
     for name, value in ALL.given.items():
         if name in harness.lacks or name not in has:
-            assert f"{AXES[name].with_value(value)[1:]} is not set." in " ".join(text.replace("#", "").split()), name
+            assert f"{LIMITS[name].with_value(value)[1:]} is not set." in " ".join(text.replace("#", "").split()), name
 
 
 @pytest.mark.parametrize(("target", "own"), [("opencode", 3), ("gemini-cli", 5)])
@@ -85,7 +85,7 @@ def test_limits_that_no_run_could_begin_under_are_errors(wrong: dict[str, object
 
 
 def found(**columns: list[object]) -> Recommendation:
-    frame = pd.DataFrame({k: pd.array(v, dtype="Int64" if k in AXES else "string") for k, v in columns.items()})  # type: ignore[call-overload]
+    frame = pd.DataFrame({k: pd.array(v, dtype="Int64" if k in LIMITS else "string") for k, v in columns.items()})  # type: ignore[call-overload]
     return Recommendation("A cap", frame, ("lead: Set a step cap of 9.", "scout: No setting qualifies yet."))
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.conformance.exported import (
     KEPT,
-    LIMITS,
     MONITORED,
     PACKAGES,
     PAGE,
+    TARGET_LIMITS,
     Case,
     Row,
     Seen,
@@ -60,7 +60,7 @@ def test_every_case_was_run_and_every_known_difference_is_one_of_them(rows: list
 def test_the_limits_of_a_target_are_those_that_it_declares(target: str) -> None:
     rows = target_of(target.partition(",")[0]).sets
     own, monitored = ({row.limit for row in rows if ("bl." in row.where) is by} for by in (False, True))
-    assert {*LIMITS[target]} == own - {"max_time"}
+    assert {*TARGET_LIMITS[target]} == own - {"max_time"}
     ends_at_errors = target in ("langchain", "pydantic-ai")
     assert {*MONITORED.get(target, ())} == monitored - {"max_time", *(["error_streak"] * ends_at_errors)}
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.axes import AXES
 from boolab.harnesses.exports.export import TARGETS, Limits, export, target_of
 from boolab.limits.stop import StopRule
+from boolab.limits.table import LIMITS
 
 PYTHON = ["langchain", "langgraph", "openai-agents", "pydantic-ai", "smolagents", "inspect"]
 FRAMEWORKS = [*PYTHON, "mini-swe-agent"]
@@ -20,7 +20,7 @@ ALL = Limits(
     max_steps=20, tool_budget=90, doom_loop=5, error_streak=4, max_tokens=200_000, max_cost=2.5, max_time=600.5
 )
 NAMES = st.text(st.characters(), min_size=1, max_size=8)
-LIMITS = st.builds(
+LIMIT_VALUES = st.builds(
     Limits,
     max_steps=st.none() | st.integers(1, 10_000),
     tool_budget=st.none() | st.integers(1, 10_000),
@@ -75,7 +75,7 @@ def test_a_translated_cap_executes_the_same_steps_under_the_preset(preset: str, 
     assert f'"recursion_limit": {limit}' in "".join(texts("langgraph", Limits(max_steps=steps)))
 
 
-@given(limits=LIMITS, target=st.sampled_from(PYTHON))
+@given(limits=LIMIT_VALUES, target=st.sampled_from(PYTHON))
 def test_whatever_the_limits_and_names_the_text_is_python_without_calls_of_theirs(limits: Limits, target: str) -> None:
     if not limits.given:
         return
@@ -85,10 +85,10 @@ def test_whatever_the_limits_and_names_the_text_is_python_without_calls_of_their
         called = {
             node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and hasattr(node.func, "attr")
         }
-        assert called <= {*AXES, "run_sync", "invoke", "eval"}
+        assert called <= {*LIMITS, "run_sync", "invoke", "eval"}
 
 
-@given(limits=LIMITS)
+@given(limits=LIMIT_VALUES)
 def test_whatever_the_limits_the_configuration_of_mini_swe_agent_is_yaml(limits: Limits) -> None:
     if not limits.given:
         return
@@ -97,7 +97,7 @@ def test_whatever_the_limits_the_configuration_of_mini_swe_agent_is_yaml(limits:
     assert loaded is None or set(loaded["agent"]) <= {"step_limit", "cost_limit", "wall_time_limit_seconds"}
 
 
-@given(limits=LIMITS, target=st.sampled_from(["langchain", "openai-agents", "pydantic-ai", "smolagents"]))
+@given(limits=LIMIT_VALUES, target=st.sampled_from(["langchain", "openai-agents", "pydantic-ai", "smolagents"]))
 def test_the_rule_for_the_monitor_is_the_rule_of_the_limits(limits: Limits, target: str) -> None:
     (text,) = texts(target, limits) if limits.given else [""]
     code = [node for node in ast.parse(text).body if isinstance(node, ast.Assign) and node.targets[0].id == "rule"]  # type: ignore[attr-defined]

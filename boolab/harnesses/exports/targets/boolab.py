@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.core.axes import SETTINGS
 from boolab.core.text import wrapped
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, name_of
 from boolab.harnesses.setting import ALL, Setting, as_front_matter
 from boolab.limits.call_identity import exempting, identity_of
+from boolab.limits.table import AGENT_LIMITS
 
 _RUN: Final = "boolab itself: the live loop and the offline evaluation stop at the same step (tests/whatif)"
 
@@ -18,14 +18,14 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     """The front matter of an agent file."""
     identity = exempting(limits.identity, limits.exempt) if limits.exempt else limits.identity
     setting = Setting(
-        **{name: getattr(limits, name) for name in SETTINGS},
+        **{name: getattr(limits, name) for name in AGENT_LIMITS},
         identity=identity,
         scope=limits.scope,
         agent=limits.agent or ALL,
     )
     same, by_tool = identity_of(identity)
     exempt = [tool for tool, one in by_tool if one is None]
-    changes = [Change((name,), value) for name in SETTINGS if (value := getattr(limits, name)) is not None]
+    changes = [Change((name,), value) for name in AGENT_LIMITS if (value := getattr(limits, name)) is not None]
     if limits.doom_loop is not None and len(exempt) == len(by_tool):
         changes.append(Change(("identity",), same))
         changes += [Change(("exempt",), exempt)] if exempt else []

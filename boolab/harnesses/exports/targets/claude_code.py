@@ -9,10 +9,11 @@ from typing import Final
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, yaml_text
 from boolab.limits.call_identity import exempting, identity_of
+from boolab.limits.table import LIMITS
 
 PRESET: Final = "claude_code"
 VERSION: Final = "2.1.330"
-HOOK_LIMITS: Final = ("tool_budget", "doom_loop", "error_streak", "max_time")
+HOOK_LIMITS: Final = tuple(name for name in LIMITS if name not in ("max_steps", "max_tokens", "max_cost"))
 """Those that only the hook has; it has the step cap too."""
 HOOK_IDENTITIES: Final = ("canonical", "ordered", "call+result", "tool")
 
