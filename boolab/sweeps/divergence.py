@@ -28,7 +28,7 @@ from boolab.harnesses.compare import distinct_names
 from boolab.harnesses.policy import Policy
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.runner import run_sync
-from boolab.runtime.models.base import Emit, Model, Request
+from boolab.runtime.models.base import Emit, Model, Request, traits_of
 from boolab.runtime.models.scripted import Item, ScriptedModel
 from boolab.runtime.tools.tool import ToolContext, ToolSpec
 
@@ -219,7 +219,7 @@ class _Observer:
     def __init__(self, model: Model, lexicon: _Lexicon) -> None:
         self._model = model
         self._lexicon = lexicon
-        self._reply = getattr(model, "reply", None)
+        self._reply = traits_of(model).reply
         self._history: list[int] = []
         self._latest = 0
         self._conversation: Sequence[Message] | None = None

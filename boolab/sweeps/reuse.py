@@ -167,7 +167,7 @@ class _Path:
         options, limits = plan.options, limits_on_record(plan, plan.limits)
         facts: dict[str, Any] = {"run_id": options.run_id, "settings": dict(options.settings), "limits": limits}
         run = replace(self._run, **facts, identity=identity_on_record(plan), success=None)
-        score = options.score or getattr(plan.model, "score", None)
+        score = options.score or plan.traits.score
         if score is None:
             return run
         try:

@@ -22,7 +22,7 @@ from boolab.runtime.engine.options import Score, Setup
 from boolab.runtime.engine.record import close
 from boolab.runtime.engine.runner import drive, turn_of
 from boolab.runtime.engine.turn import Turn
-from boolab.runtime.models.base import Model
+from boolab.runtime.models.base import Model, traits_of
 from boolab.runtime.tools.tool import ToolSpec
 from boolab.sweeps.cells import Cell, Models, Planned, Task, model_of_cell
 from boolab.sweeps.progress import CellResult, result_of
@@ -67,7 +67,8 @@ class Job:
         Such runs gain nothing by running concurrently, and cost a fifth more, because more of them are in memory.
         """
         models = self.model.values() if isinstance(self.model, Mapping) else [self.model]
-        return all(getattr(model, "virtual", False) and hasattr(model, "own_tools") for model in models)
+        every = [traits_of(model) for model in models]
+        return all(traits.virtual and traits.own_tools is not None for traits in every)
 
     @property
     def parts(self) -> list[tuple[str, object]]:

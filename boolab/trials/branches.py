@@ -246,7 +246,7 @@ def _check(wanted: Iterable[tuple[BranchCell, str]], job: BranchJob, *, labelled
 def _check_tools(turn: Turn, run: Run) -> None:
     """Raise `SettingError` if a run called tools and its branch has none at all: the model could only write text."""
     called = list(dict.fromkeys(call.name for step in run.steps for call in step.response.tool_calls))
-    replies = getattr(turn.plan.model, "replies_to", lambda _name: False)
+    replies = turn.plan.traits.replies_to
     if not called or turn.plan.tools or turn.plan.text_only or any(map(replies, called)):
         return
     msg = (
@@ -258,10 +258,9 @@ def _check_tools(turn: Turn, run: Run) -> None:
 
 def _check_score(turn: Turn) -> None:
     """Raise `SettingError` if nothing labels a branch."""
-    model = turn.plan.model
-    profile = getattr(model, "profile", None)
+    profile = turn.plan.traits.profile
     undecided = profile is not None and profile.success is None
-    if turn.plan.options.score is None and (undecided or getattr(model, "score", None) is None):
+    if turn.plan.options.score is None and (undecided or turn.plan.traits.score is None):
         why = " (the profile of the simulated model has no success)" if undecided else ""
         msg = (
             f"runs on record have labels, and the branch would have none{why}, so that its outcome would be unknown: "

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from boolab.core.types import Response, Run, ToolCall, ToolResult
 from boolab.limits.call_identity import arguments_hash
-from boolab.runtime.models.base import Emit, LocalModel, Model, Request
+from boolab.runtime.models.base import Emit, LocalModel, Model, Request, traits_of
 from boolab.runtime.tools.tool import ToolContext
 
 
@@ -31,16 +31,12 @@ class ReplayedTools(LocalModel):
         self._run = run
         self._diverged = ""
         self.name = model.name
-        self.summarises = getattr(model, "summarises", True)
-        self.compacts = getattr(model, "compacts", True)
-        self.context_window = getattr(model, "context_window", None)
-        self.virtual = getattr(model, "virtual", False)
+        traits = traits_of(model)
+        self.summarises, self.compacts = traits.summarises, traits.compacts
+        self.context_window, self.virtual, self.score = traits.context_window, traits.virtual, traits.score
         self.own_tools = tuple(
             dict.fromkeys(call.name for step in run.steps for call in step.response.tool_calls)
         )  # fmt: skip
-        score = getattr(model, "score", None)
-        if score is not None:
-            self.score = score
         self.fingerprint = (model, run.run_id)
         """What distinguishes it from others: see `boolab.sweeps.fingerprints`."""
 

@@ -28,7 +28,6 @@ from boolab.frames.data_set import of_set
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import identity_under
 from boolab.limits.function_rule import AnyRule
-from boolab.limits.stop import StopRule
 from boolab.limits.table import LIMITS
 from boolab.store.connection import begins_as_sqlite
 from boolab.whatif.from_frame import ledger_of_frame

@@ -22,7 +22,7 @@ from tests.fuzz.target import Act, Target
 from tests.support.model_server import CLOSE, Asked, ModelServer
 from tests.support.project import ROOT
 
-BODIES: Final = ROOT / "tests" / "models" / "remote" / "sse"
+BODIES: Final = ROOT / "tests" / "runtime" / "models" / "remote" / "sse"
 _HELLO: Final = Message("user", (Text("Hello."),))
 _WAIT: Final = bl.models.Timeouts(connect=5, first_token=5, between=5, whole=5)
 

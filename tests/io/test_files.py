@@ -149,7 +149,7 @@ _OTHERS: Final = {
     "cli/main.py": "the null device",
     "cli/run_agent.py": "a new file",
     "core/lazy_names.py": "boolab's own",
-    "counterfactuals/step_files.py": "pyarrow reads what open_file opened",
+    "whatif/step_files.py": "pyarrow reads what open_file opened",
     "io/file_edit.py": "a file that is edited is opened relative to its open folder, and checked",
     "io/files.py": "open_file itself, and a new file",
     "io/folders.py": "folders, opened one below the other",
@@ -158,17 +158,17 @@ _OTHERS: Final = {
     "logs/readers/_archives.py": "zipfile reads what open_file opened",
     "logs/readers/parquet.py": "pyarrow reads what open_file opened",
     "logs/readers/pi.py": "a method of its own",
-    "models/recorded/recorder.py": "a new file",
-    "parallel/worker.py": "the null device and standard output",
+    "runtime/models/recorded/recorder.py": "a new file",
+    "core/parallel/worker.py": "the null device and standard output",
     "report/html_page.py": "boolab's own",
     "store/connection.py": "SQLite opens it, and what is beside it; all were checked",
     "store/lock.py": "filelock opens it; it was checked",
-    "tools/bash_supervisor.py": "the kernel's own",
-    "tools/workspace.py": "files of an agent, which are opened relative to open folders",
+    "runtime/tools/bash_supervisor.py": "the kernel's own",
+    "runtime/tools/workspace.py": "files of an agent, which are opened relative to open folders",
     "widgets/_base/standalone_html.py": "boolab's own",
 }
 """Modules that open files in another way, and why they may."""
-_ELSEWHERE: Final = ("hooks/", "git/", "worlds/", "cli/hook.py")
+_ELSEWHERE: Final = ("live/hooks/", "io/git/", "runtime/worlds/", "cli/hook.py")
 """Files that belong to boolab or to a repository; see their tests."""
 
 

@@ -39,7 +39,7 @@ MAY = re.compile(
     + r"|\b(eval|exec|compile)\s*\(|\b(allow_pickle|shell)\b|\b(system|popen)\b"
 )
 """What a module has that uses any of these."""
-BETWEEN_PROCESSES = {"parallel/worker.py", "sweeps/task.py", "counterfactuals/evaluate.py"}
+BETWEEN_PROCESSES = {"core/parallel/worker.py", "sweeps/task.py", "whatif/evaluate.py"}
 """Where boolab unpickles: what its own driver sent to its own worker through a pipe, or through the user's cluster."""
 
 

@@ -15,7 +15,8 @@ from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult, U
 from boolab.errors import SettingError
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.recommend.candidates import FOLDS, Candidates, Question, sums_of
-from boolab.stats.recommend.recommend import ORDER, recommend, units_of_ledger
+from boolab.stats.recommend.fixed_sequence import JOINT_AXES
+from boolab.stats.recommend.recommend import recommend, units_of_ledger
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.step_table import LABEL
@@ -178,7 +179,7 @@ def test_what_is_chosen_without_a_fold_is_what_is_chosen_on_the_rest() -> None:
         for i, n in enumerate(lengths)
     ]
     units = units_of_ledger(ledger_of(runs, [RepeatStreak()]), None)
-    question = Question(0.9, 0.95, "steps", ORDER, None, None, 0)
+    question = Question(0.9, 0.95, "steps", JOINT_AXES, None, None, 0)
     tasks = units.runs["task"].astype(str)
     total = {"kept_lower": 0, "steps": 0, "saved_steps": 0}
     codes = pd.factorize(tasks)[0]

@@ -10,7 +10,7 @@ from httpx_sse import EventSource
 from boolab.runtime.models.remote.protocol import Decoder
 from tests.support.project import ROOT
 
-BODIES = ROOT / "tests" / "models" / "remote" / "sse"
+BODIES = ROOT / "tests" / "runtime" / "models" / "remote" / "sse"
 D = TypeVar("D", bound=Decoder)
 
 

@@ -365,9 +365,8 @@ def _refuse(turn: Turn, calls: Sequence[ToolCall], places: Sequence[int] | set[i
 
 def _unknown_tools(turn: Turn, calls: Sequence[ToolCall]) -> list[str]:
     """The names among calls that stand for no tool, and to which the model brings no results of its own."""
-    model, tools = turn.plan.model, turn.plan.tools
-    knows = getattr(model, "has_result_of", None) or getattr(model, "replies_to", None) or (lambda _name: False)
-    return [call.name for call in calls if call.name not in tools and not knows(call.name)]
+    tools, has_result_of = turn.plan.tools, turn.plan.traits.has_result_of
+    return [call.name for call in calls if call.name not in tools and not has_result_of(call.name)]
 
 
 # --- After a response: final? -----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from boolab.limits.stop import StopRule
 from boolab.runtime.agents.agent import NO_AGENT, Agent
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.inbox import Inbox
-from boolab.runtime.models.base import Model
+from boolab.runtime.models.base import Model, traits_of
 from boolab.runtime.tools.tool import ToolSpec, as_tool, as_tools, open_tool
 from boolab.runtime.tools.workspace import BUILT_IN, pause_tools, workspace_tools
 from boolab.runtime.worlds.protocol import World
@@ -215,7 +215,7 @@ def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
             raise SettingError(msg)
     if not agent.tools:
         model = agent.model if setup.model is None else setup.model
-        return given or {name: open_tool(name) for name in getattr(model, "own_tools", ())}
+        return given or {name: open_tool(name) for name in traits_of(model).own_tools or ()}
     built_in = pause_tools() if setup.folder is None else pause_tools() | workspace_tools(setup.folder)
     offered: dict[str, ToolSpec] = {}
     for tool in agent.tools:
@@ -223,7 +223,7 @@ def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
             spec = tool
         elif isinstance(tool, str):
             found = given.get(tool) or built_in.get(tool)
-            if found is None and getattr(model_of(setup, agent), "replies_to", _to_none)(tool):
+            if found is None and traits_of(model_of(setup, agent)).replies_to(tool):
                 found = open_tool(tool)
             if found is None:
                 need = " (which needs root=... or world=...)" if tool in BUILT_IN else ""
@@ -240,10 +240,6 @@ def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
             raise SettingError(msg)
         offered[spec.name] = spec
     return offered
-
-
-def _to_none(_tool: str) -> bool:
-    return False
 
 
 def prompt_of(agent: Agent, task: Task) -> tuple[Message, ...]:

@@ -20,7 +20,7 @@ from boolab.runtime.agents.agent import NO_AGENT, Agent, policy_of
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.inbox import Inbox
 from boolab.runtime.engine.options import Setup, check_setup, model_of, offered_tools, rules_of
-from boolab.runtime.models.base import Model
+from boolab.runtime.models.base import Model, ModelTraits, traits_of
 from boolab.runtime.tools.tool import ToolSpec
 
 
@@ -51,6 +51,7 @@ class TurnPlan:
         options: What the turn is run with.
         agent: Who runs.
         model: What answers.
+        traits: What else the model can do.
         policy: What decides.
         tools: The tools, by name.
         offered: The tools in a request.
@@ -80,6 +81,7 @@ class TurnPlan:
     options: Setup
     agent: Agent
     model: Model
+    traits: ModelTraits
     policy: Policy
     tools: dict[str, ToolSpec]
     offered: tuple[ToolSpec, ...]
@@ -159,6 +161,7 @@ def plan_of(options: Setup) -> TurnPlan:
     stop, in_shadow = rules_of(options)
     agent = options.agent if options.agent is not None else NO_AGENT
     model, policy = model_of(options, agent), policy_of(agent, options.policy)
+    traits = traits_of(model)
     tools = offered_tools(options)
     read_only = all(spec.read_only for spec in tools.values())
     settings = policy.effective(agent.settings, read_only=read_only, no_agent=options.agent is None)
@@ -177,12 +180,13 @@ def plan_of(options: Setup) -> TurnPlan:
         options=options,
         agent=agent,
         model=model,
+        traits=traits,
         policy=policy,
         tools=tools,
         offered=() if text_only else tuple(tools.values()),
         pausing=frozenset(name for name, spec in tools.items() if spec.pauses),
         compaction=options.compaction or policy.compaction,
-        context_window=getattr(model, "context_window", None),
+        context_window=traits.context_window,
         abort=options.abort,
         inbox=options.inbox,
         own=own,

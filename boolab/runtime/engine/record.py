@@ -143,7 +143,7 @@ def close(turn: Turn, stop: Stop) -> Run:
         turn.keeper.close()
         turn.keeper = None
     run, record = run_of(turn, stop), turn.record
-    score = turn.plan.options.score or getattr(turn.plan.model, "score", None)
+    score = turn.plan.options.score or turn.plan.traits.score
     if score is not None:
         try:
             run = replace(run, success=as_success(score(run)))

@@ -55,7 +55,7 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
     cancelled = None
     if turn.plan.policy.wrap_up.summary != "none":
         response, fault, broken = None, "", False
-        if turn.plan.policy.wrap_up.summary == "model" and getattr(turn.plan.model, "summarises", True):
+        if turn.plan.policy.wrap_up.summary == "model" and turn.plan.traits.summarises:
             try:
                 response = await _ask(turn, "summary", turn.history.sent, SUMMARY_PROMPT)
                 fault = _summary_fault(response)
@@ -99,7 +99,7 @@ async def compact(turn: Turn) -> None:
     if tokens <= limit or kept_from <= turn.history.summed_up_to:
         return
     old = turn.history.up_to(kept_from)
-    start, asks = turn.now(), compaction.by == "model" and getattr(turn.plan.model, "compacts", True)
+    start, asks = turn.now(), compaction.by == "model" and turn.plan.traits.compacts
     response, text, fault, failure = None, "", "", None
     try:
         if compaction.by != "model":

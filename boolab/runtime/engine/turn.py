@@ -211,7 +211,7 @@ class Turn:
         parent: Turn | None = None,
         charged: bool = False,
     ) -> None:
-        options, model = plan.options, plan.model
+        options = plan.options
         self.plan = plan
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -219,7 +219,7 @@ class Turn:
         self.passed_on = Progress() if charged else None
         clock = options.clock
         if clock is None:
-            clock = VirtualClock(start_ms) if getattr(model, "virtual", False) else WallClock(start_ms)
+            clock = VirtualClock(start_ms) if plan.traits.virtual else WallClock(start_ms)
         ahead = clock.now() - start_ms
         self.clock, self.ahead_ms = clock, ahead
         self.now: Callable[[], int] = (lambda: clock.now() - ahead) if ahead else clock.now
@@ -242,7 +242,7 @@ class Turn:
         self.times_continued = 0
         self.set_context_limit()
         fatal = FATAL[plan.policy.execution.tool_failures]
-        reply = getattr(model, "reply", None)
+        reply = plan.traits.reply
         root = None if options.folder is None else Path(options.folder)
         run_id, messages = self.record.run_id, self.history.messages
         self.execution = Execution(plan.tools, run_id, clock, messages, reply, self, fatal, [], root)

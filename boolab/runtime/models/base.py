@@ -10,14 +10,14 @@ a `reply` method, and no tool is executed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from boolab.core.clock import Clock
 from boolab.core.surrogates import whole_response
-from boolab.core.types import RESPONSE_WORDS, UNKNOWN_USAGE, Message, Response, ToolCall, Usage
+from boolab.core.types import RESPONSE_WORDS, UNKNOWN_USAGE, Message, Response, Run, ToolCall, ToolResult, Usage
 from boolab.io.checks import MAX_COUNT
-from boolab.runtime.tools.tool import ToolSpec
+from boolab.runtime.tools.tool import ToolContext, ToolSpec
 
 RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 """The HTTP statuses after which the same request may succeed; 529 is Anthropic's status for an overload."""
@@ -82,7 +82,7 @@ class Request(NamedTuple):
 class Model(Protocol):
     """Anything with a name that answers requests.
 
-    Optional attributes, with the defaults that the loop uses:
+    Optional attributes, with the defaults that the loop uses (`traits_of` reads them):
 
     - `virtual` (False): the model's time is virtual, so the run's clock is too.
     - `summarises` (True): whether it can write a summary at a limit.
@@ -93,7 +93,8 @@ class Model(Protocol):
     - `replies_to` (None): a function from a tool's name to whether the model can provide results for that tool.
     - `has_result_of` (`replies_to`): a function from a tool's name to whether the model has at least one result of
       that tool; if not, the tool is unknown.
-    - `own_tools` (()): the names of tools that are offered when neither the agent nor the run has tools.
+    - `profile` (None): what a simulated model draws from.
+    - `own_tools` (None): the names of tools that are offered when neither the agent nor the run has tools.
     """
 
     @property
@@ -116,6 +117,42 @@ class Model(Protocol):
             ScriptExhausted: if a script or a recording has no further response.
         """
         ...
+
+
+def _provides_nothing(tool: str) -> bool:  # noqa: ARG001 - the answer is the same for each tool
+    return False
+
+
+class ModelTraits(NamedTuple):
+    """What a model can do besides answering: the optional attributes of `Model`, with their defaults."""
+
+    virtual: bool = False
+    summarises: bool = True
+    compacts: bool = True
+    score: Callable[[Run], Any] | None = None
+    context_window: int | None = None
+    reply: Callable[[ToolCall, ToolContext], Awaitable[ToolResult] | None] | None = None
+    replies_to: Callable[[str], bool] = _provides_nothing
+    has_result_of: Callable[[str], bool] = _provides_nothing
+    own_tools: Collection[str] | None = None
+    profile: Any = None
+
+
+def traits_of(model: object) -> ModelTraits:
+    """The traits of a model; those that it does not have are the defaults.
+
+    Args:
+        model: The model; what is none has no traits.
+
+    Example:
+        >>> import boolab as bl
+        >>> traits_of(bl.ScriptedModel(["Done."])).virtual
+        True
+    """
+    traits = {name: getattr(model, name) for name in ModelTraits._fields if hasattr(model, name)}
+    if "replies_to" in traits:
+        traits.setdefault("has_result_of", traits["replies_to"])
+    return ModelTraits(**traits)
 
 
 class LocalModel:

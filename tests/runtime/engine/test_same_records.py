@@ -30,7 +30,7 @@ from tests.support.cases import first
 from tests.support.detectors import DETECTORS
 from tests.support.helpers import grouped
 
-KEPT: Final = Path(__file__).parents[1] / "data" / "same_records.txt"
+KEPT: Final = Path(__file__).parents[2] / "data" / "same_records.txt"
 CASES: Final = 300
 TEXTS: Final = ("", "Thinking.", "Looking further.", "La la la. " * 60)
 RULES: Final = (

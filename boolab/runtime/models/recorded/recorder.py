@@ -16,7 +16,7 @@ from boolab.core.codec import dumps, encode
 from boolab.core.types import Response
 from boolab.errors import INTERRUPTS, ModelError, SettingError, describe
 from boolab.io.files import user_path
-from boolab.runtime.models.base import Emit, Model, Request, partial_of, validate_response
+from boolab.runtime.models.base import Emit, Model, Request, partial_of, traits_of, validate_response
 from boolab.runtime.models.recorded.format import (
     LINES,
     VERSION,
@@ -87,13 +87,9 @@ class _Recorder:
         self._conversations: dict[str, int] = {}
         self._numbers = itertools.count(1)
         self._notified: set[str] = set()
+        traits = traits_of(model)
         header = Header(
-            VERSION,
-            version("boolab"),
-            model.name,
-            getattr(model, "context_window", None),
-            getattr(model, "summarises", True),
-            getattr(model, "compacts", True),
+            VERSION, version("boolab"), model.name, traits.context_window, traits.summarises, traits.compacts
         )
         self._file.write({"kind": "recording", **encode(header, "a model")})
 

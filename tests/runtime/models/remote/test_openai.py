@@ -39,7 +39,7 @@ from tests.support.cases import cases, first
 from tests.support.helpers import TOOLS
 from tests.support.project import ROOT
 
-BODIES = ROOT / "tests" / "models" / "remote" / "sse"
+BODIES = ROOT / "tests" / "runtime" / "models" / "remote" / "sse"
 WIRE: Wire = ChatCompletions("m", {})
 
 
