@@ -22,253 +22,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-FUNCTION_WORDS: Final = frozenset(
-    [
-        "about",
-        "again",
-        "ahead",
-        "all",
-        "alone",
-        "also",
-        "alike",
-        "among",
-        "an",
-        "and",
-        "another",
-        "any",
-        "anew",
-        "apart",
-        "as",
-        "aside",
-        "at",
-        "away",
-        "back",
-        "before",
-        "behind",
-        "below",
-        "beneath",
-        "beside",
-        "between",
-        "beyond",
-        "both",
-        "but",
-        "by",
-        "each",
-        "either",
-        "else",
-        "enough",
-        "every",
-        "few",
-        "for",
-        "from",
-        "further",
-        "hence",
-        "here",
-        "how",
-        "if",
-        "in",
-        "inside",
-        "instead",
-        "into",
-        "it",
-        "its",
-        "itself",
-        "least",
-        "less",
-        "like",
-        "lonely",
-        "many",
-        "mine",
-        "more",
-        "most",
-        "much",
-        "neither",
-        "next",
-        "no",
-        "none",
-        "nor",
-        "not",
-        "nothing",
-        "now",
-        "of",
-        "off",
-        "on",
-        "once",
-        "one",
-        "ones",
-        "only",
-        "onto",
-        "or",
-        "others",
-        "otherwise",
-        "ours",
-        "outside",
-        "over",
-        "own",
-        "past",
-        "per",
-        "same",
-        "second",
-        "several",
-        "since",
-        "so",
-        "some",
-        "somewhat",
-        "still",
-        "such",
-        "than",
-        "that",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "thing",
-        "things",
-        "this",
-        "those",
-        "through",
-        "thus",
-        "to",
-        "together",
-        "too",
-        "toward",
-        "twice",
-        "under",
-        "unless",
-        "until",
-        "up",
-        "upon",
-        "us",
-        "very",
-        "way",
-        "what",
-        "whatever",
-        "when",
-        "where",
-        "whether",
-        "which",
-        "while",
-        "who",
-        "whole",
-        "whom",
-        "whose",
-        "why",
-        "with",
-        "within",
-        "without",
-        "yet",
-        "asked",
-        "begun",
-        "born",
-        "bought",
-        "bound",
-        "broken",
-        "brought",
-        "built",
-        "called",
-        "came",
-        "caught",
-        "chosen",
-        "come",
-        "counted",
-        "cut",
-        "done",
-        "drawn",
-        "driven",
-        "fallen",
-        "fed",
-        "felt",
-        "forgotten",
-        "found",
-        "gave",
-        "given",
-        "goes",
-        "gone",
-        "got",
-        "grown",
-        "had",
-        "has",
-        "heard",
-        "held",
-        "here",
-        "hidden",
-        "is",
-        "it",
-        "joined",
-        "kept",
-        "known",
-        "laid",
-        "leads",
-        "led",
-        "left",
-        "lent",
-        "listed",
-        "lost",
-        "made",
-        "marked",
-        "meant",
-        "met",
-        "missed",
-        "named",
-        "needed",
-        "offered",
-        "open",
-        "opened",
-        "paid",
-        "place",
-        "placed",
-        "places",
-        "put",
-        "put_in",
-        "ran",
-        "read_in",
-        "reached",
-        "runs_in",
-        "said",
-        "saw",
-        "seen",
-        "sent",
-        "set_by",
-        "shown",
-        "spent",
-        "spoken",
-        "stands",
-        "started",
-        "stood",
-        "taken",
-        "takes",
-        "thought",
-        "told",
-        "took",
-        "tried",
-        "turned",
-        "understood",
-        "used",
-        "went",
-        "were",
-        "wanted",
-        "wished",
-        "won",
-        "worn",
-        "written",
-        "mentioned",
-        "noticed",
-        "noted",
-        "allowed",
-        "accepted",
-        "decided",
-        "planned",
-        "judged",
-        "drawn",
-    ]
-)
+_WORDS: Final = """
+    about again ahead all alone also alike among an and another any anew apart as aside at away back before behind
+    below beneath beside between beyond both but by each either else enough every few for from further hence here
+    how if in inside instead into it its itself least less like lonely many mine more most much neither next no none
+    nor not nothing now of off on once one ones only onto or others otherwise ours outside over own past per same
+    second several since so some somewhat still such than that their them then there these they thing things this
+    those through thus to together too toward twice under unless until up upon us very way what whatever when where
+    whether which while who whole whom whose why with within without yet asked begun born bought bound broken
+    brought built called came caught chosen come counted cut done drawn driven fallen fed felt forgotten found gave
+    given goes gone got grown had has heard held hidden is joined kept known laid leads led left lent listed lost
+    made marked meant met missed named needed offered open opened paid place placed places put put_in ran read_in
+    reached runs_in said saw seen sent set_by shown spent spoken stands started stood taken takes thought told took
+    tried turned understood used went were wanted wished won worn written mentioned noticed noted allowed accepted
+    decided planned judged
+"""
+FUNCTION_WORDS: Final = frozenset(_WORDS.split())
 """Words that do not say what a name holds: function words, and participles without their noun."""
 
 WALKS: Final[Mapping[str, str]] = {
     "run(stop=)": """
-        agent, model = bl.Agent("a"), bl.ScriptedModel([{"tool_calls": [{"name": "f", "arguments": {}}], "repeat": "forever"}])
+        agent, model = bl.Agent("a"), bl.ScriptedModel([{"tool_calls": [{"name": "f"}], "repeat": "forever"}])
         call = lambda: asyncio.run(bl.run(agent, "t", model=model, stop=bl.max_steps(2)))""",
     "load_runs": """
         call = lambda: bl.load_runs(str(claude))""",
@@ -282,11 +56,13 @@ WALKS: Final[Mapping[str, str]] = {
         found = bl.recommend(bl.load_dataset("atlas/tau-airline"))
         call = lambda: found.export("langgraph")""",
     "Replay(run)": """
-        agent, model = bl.Agent("a"), bl.ScriptedModel([{"tool_calls": [{"name": "f", "arguments": {}}], "repeat": "forever"}])
+        agent, model = bl.Agent("a"), bl.ScriptedModel([{"tool_calls": [{"name": "f"}], "repeat": "forever"}])
         run = bl.run_sync(agent, "t", model=model, stop=bl.max_steps(3))
         call = lambda: bl.Replay(run)""",
 }
 """What is called, by its name in the table."""
+
+CLAUDE_LOG: Final = "tests/logs/released/claude_code/max_turns_3/0000000f-1111-4222-8333-444444444444.jsonl"
 
 LIMITS: Final = frozenset(
     {"max_steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time"}
@@ -337,7 +113,7 @@ class Package:
         """The modules of the package that a module imports at its top: for types alone, or at run time."""
         is_package = f"{self.name}/{'/'.join(module.split('.')[1:])}/__init__.py" in self._inits
         names: set[str] = set()
-        for node, for_types in _top_level(self.trees[module].body, False):
+        for node, for_types in _top_level(self.trees[module].body):
             if for_types is not typing:
                 continue
             if isinstance(node, ast.Import):
@@ -435,14 +211,14 @@ class Package:
         return sum(word in text for text in self.texts.values())
 
 
-def _top_level(body: list[ast.stmt], for_types: bool) -> Iterator[tuple[ast.stmt, bool]]:
+def _top_level(body: list[ast.stmt], *, for_types: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
     for node in body:
         if isinstance(node, ast.If):
             typing = "TYPE_CHECKING" in ast.unparse(node.test)
-            yield from _top_level(node.body, for_types or typing)
-            yield from _top_level(node.orelse, for_types)
+            yield from _top_level(node.body, for_types=for_types or typing)
+            yield from _top_level(node.orelse, for_types=for_types)
         elif isinstance(node, ast.Try):
-            yield from _top_level(node.body, for_types)
+            yield from _top_level(node.body, for_types=for_types)
         else:
             yield node, for_types
 
@@ -521,7 +297,7 @@ warnings.simplefilter("ignore")
 sys.path.insert(0, {str(root)!r})
 import boolab as bl
 folder = str(pathlib.Path({str(root / "boolab")!r})) + os.sep
-claude = pathlib.Path({str(root)!r}, "tests/logs/released/claude_code/max_turns_3/0000000f-1111-4222-8333-444444444444.jsonl")
+claude = pathlib.Path({str(root / CLAUDE_LOG)!r})
 {body}
 call()
 modules = set()
