@@ -136,6 +136,7 @@ class Part:
         language: The language of the text.
         how: Where it belongs and how it is used, in a sentence.
         path: The file, relative to the folder of the project; None: it is pasted elsewhere.
+        sets: The limits that it sets, by name. A fixed threshold that it only turns on is none.
         changes: What `write` sets in a file that is there already, and what it has a place for. Without changes
             nothing is written into a file that exists.
     """
@@ -143,6 +144,7 @@ class Part:
     text: str
     language: Language
     how: str
+    sets: frozenset[str] = frozenset()
     path: str | None = None
     changes: tuple[Change, ...] = ()
 

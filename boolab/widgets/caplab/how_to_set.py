@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from itertools import chain
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from boolab.harnesses.exports.export import TARGETS, export, target_of
 from boolab.harnesses.exports.values import Limits, Part
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.setting import ALL, Setting, as_code, as_front_matter
-from boolab.limits.table import AGENT_LIMITS
 
 SHORT: Final = {"max_steps": "cap", "tool_budget": "budget", "doom_loop": "doom loop"}
 """What limits are called where there is little room."""
 LONG: Final = 40  # letters of a line that finds no place beside a harness
-_MARKED: Final = {"max_steps": 1_000_003, "tool_budget": 2_000_003, "doom_loop": 3_000_017}
-"""Values that occur in no text by chance."""
 
 
 def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dict[str, Any]]:
@@ -80,32 +75,15 @@ def _ways(name: str, limits: Limits, given: Mapping[str, int]) -> Iterator[dict[
     title = target_of(name).title.removeprefix("the ")
     ways: list[dict[str, Any]] = []
     done: set[str] = set()
-    sets = _set_by(name, tuple(given), limits.scope, limits.agent)
-    for n, part in enumerate(made.parts):
-        axes = sets[n] if n < len(sets) else frozenset()
-        if ways and axes <= done:
+    for part in made.parts:
+        if ways and part.sets <= done:
             ways[-1]["others"].append({"where": _where(part), "text": part.text})
             continue
-        done |= axes
-        own = {axis: given[axis] for axis in given if axis in axes}
+        done |= part.sets
+        own = {axis: value for axis, value in given.items() if axis in part.sets}
         ways.append(_way(name, title, _where(part), part.text, own))
         ways[-1]["notes"] = [*made.notes] if part.language == "json" else []
     yield from ways
-
-
-@lru_cache(maxsize=256)
-def _set_by(name: str, axes: tuple[str, ...], scope: Literal["turn", "run"], agent: str | None) -> list[frozenset[str]]:
-    """Which limits each part of an export sets: those whose values are in its code.
-
-    A step cap may be there in another unit: then it is the first part's.
-    """
-    marks = {axis: _MARKED[axis] if axis in axes else None for axis in AGENT_LIMITS}
-    parts = export(name, Limits(**marks, scope=scope, agent=agent)).parts  # type: ignore[arg-type] # whole numbers
-    code = ["".join(_code(part.text)) for part in parts]
-    found = [frozenset(axis for axis in axes if str(_MARKED[axis]) in one) for one in code]
-    if "max_steps" in axes and "max_steps" not in {*target_of(name).lacks, *chain(*found)}:
-        found[0] |= {"max_steps"}
-    return found
 
 
 def _where(part: Part) -> str:

@@ -1,5 +1,6 @@
 """Limits as the settings of a harness: what is exported, and what is said of the rest."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -36,6 +37,18 @@ def test_each_limit_is_set_or_its_absence_is_said(target: str) -> None:
     for name, value in ALL.given.items():
         if name in harness.lacks or name not in has:
             assert f"{LIMITS[name].with_value(value)[1:]} is not set." in " ".join(text.replace("#", "").split()), name
+
+
+@EVERY_TARGET
+@pytest.mark.parametrize("agent", [None, "coder"])
+def test_parts_set_the_limits_that_a_target_has(target: str, agent: str | None) -> None:
+    harness = target_of(target)
+    off = Limits(agent=agent)
+    for limits in (replace(ALL, agent=agent), *(replace(off, **{name: value}) for name, value in ALL.given.items())):  # type: ignore[arg-type]
+        sets = {name for part in export(target, limits).parts for name in part.sets}
+        only_subagents = {"max_time"} if target == "gemini-cli" and agent is None else set()
+        assert sets == limits.given.keys() - harness.lacks.keys() - only_subagents
+        assert sets <= {row.limit for row in harness.sets}
 
 
 @pytest.mark.parametrize(("target", "own"), [("opencode", 3), ("gemini-cli", 5)])

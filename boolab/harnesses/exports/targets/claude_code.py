@@ -36,7 +36,12 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     if flags:
         line = shlex.join(["claude", "-p", *flags, "PROMPT"])
         how = "flags of claude -p; --max-turns holds for the main loop, not for its subagents."
-        parts.append(_command(line, how, () if parts else comments))
+        sets = [
+            name
+            for name, on in (("max_steps", cap is not None and limits.agent is None), ("max_cost", limits.max_cost))
+            if on
+        ]
+        parts.append(_command(line, how, () if parts else comments, sets))
     if all_hooked:
         how = (
             "a hook, which holds in all sessions, with and without -p, for each agent by itself; it shows the change "
@@ -44,7 +49,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         )
         values = {**limits.given, **({} if cap is None else {"max_steps": cap.value})}
         line = _hook(limits, {name: values[name] for name in all_hooked})
-        parts.append(_command(line, how, () if parts else comments))
+        parts.append(_command(line, how, () if parts else comments, all_hooked))
     if not parts:
         parts.append(Part(language="shell", text=commented("shell", comments), how="nothing of this can be set."))
     return tuple(parts), tuple(own)
@@ -68,8 +73,8 @@ def _own_notes(limits: Limits, hooked: Sequence[str]) -> Iterator[str]:
         yield "The hook cannot compare calls by this identity; it takes canonical."
 
 
-def _command(line: str, how: str, notes: Sequence[str]) -> Part:
-    return Part(language="shell", text=f"{commented('shell', notes)}{line}\n", how=how)
+def _command(line: str, how: str, notes: Sequence[str], sets: Sequence[str]) -> Part:
+    return Part(language="shell", text=f"{commented('shell', notes)}{line}\n", how=how, sets=frozenset(sets))
 
 
 def _agent_file(limits: Limits, turns: int, notes: Sequence[str]) -> Part:
@@ -84,6 +89,7 @@ def _agent_file(limits: Limits, turns: int, notes: Sequence[str]) -> Part:
         language="markdown",
         text="---\n" + "".join(f"{line}\n" for line in lines) + commented("markdown", notes) + "---\n",
         how="the file of a subagent; its prompt goes below the second ---.",
+        sets=frozenset({"max_steps"}),
         changes=(Change(("maxTurns",), turns),),
     )
 

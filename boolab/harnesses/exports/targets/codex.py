@@ -46,6 +46,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         how="the settings of the project, if Codex trusts it; those of the user are in ~/.codex/config.toml."
         if changes
         else "nothing of this can be set.",
+        sets=frozenset({"max_tokens"} if changes else ()),
         changes=changes,
     )
     return (part,), tuple(own)

@@ -48,6 +48,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         language="jsonc",
         text=text,
         how="the settings of the project." if changes else "nothing of this can be set.",
+        sets=frozenset({"max_steps"} & limits.given.keys()),
         changes=tuple(changes),
     )
     return (part,), tuple(own)
@@ -83,6 +84,7 @@ def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tup
         how="the file of a subagent; its prompt goes below the second ---."
         if changes
         else "nothing of this can be set.",
+        sets=frozenset({"max_steps", "max_time"} & limits.given.keys()),
         changes=tuple(changes),
     )
     return (part,), tuple(own)

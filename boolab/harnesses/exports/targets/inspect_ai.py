@@ -37,14 +37,18 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         return (Part(text=text, language="python", how="Inspect has no such limit."),), ()
     arguments = "".join(f"    {name}={value},\n" for name, value in values.items())
     options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
+    sets = frozenset({"max_steps", "max_tokens", "max_cost", "max_time"} & limits.given.keys())
     parts = (
         Part(
             text=f"{commented('python', (*own, *notes))}import inspect_ai\n\n"
             f"logs = inspect_ai.eval(\n    task,\n    model=model,\n{arguments})\n",
             language="python",
             how="where the task is evaluated; `task` and `model` are yours.",
+            sets=sets,
         ),
-        Part(text=f"inspect eval task.py {options}\n", language="shell", how="the same on the command line."),
+        Part(
+            text=f"inspect eval task.py {options}\n", language="shell", how="the same on the command line.", sets=sets
+        ),
     )
     return parts, tuple(own)
 

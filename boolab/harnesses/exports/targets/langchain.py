@@ -57,6 +57,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         text=commented("python", (*own, *notes)) + "\n".join(lines) + "\n",
         language="python",
         how="where the agent is made; `model` and `tools` are yours.",
+        sets=frozenset({"max_steps", "tool_budget", *_MONITORED} & limits.given.keys()),
     )
     return (part,), tuple(own)
 

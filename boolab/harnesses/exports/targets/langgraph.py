@@ -27,11 +27,13 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
             text=commented("python", (agent.note, *own, *notes)) + _call(agent.value),
             language="python",
             how="an agent made by langchain.agents.create_agent, without middleware; `agent` and `prompt` are yours.",
+            sets=frozenset({"max_steps"}),
         ),
         Part(
             text=commented("python", (react.note,)) + _call(react.value),
             language="python",
             how="instead, an agent made by the older langgraph.prebuilt.create_react_agent.",
+            sets=frozenset({"max_steps"}),
         ),
     )
     return parts, (agent.note, react.note, *own)

@@ -36,14 +36,16 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         return (Part(text=commented("yaml", notes), language="yaml", how="mini-swe-agent has no such limit."),), ()
     settings = "".join(f"  {name}: {value}\n" for name, value in values.items())
     options = " ".join(f"-c agent.{name}={value}" for name, value in values.items())
+    sets = frozenset({"max_steps", "max_cost", "max_time"} & limits.given.keys())
     parts = (
         Part(
             text=f"{commented('yaml', (*own, *notes))}agent:\n{settings}",
             language="yaml",
             how="a configuration of its own, merged into the package's: mini -c mini.yaml -c limits.yaml",
             path="limits.yaml",
+            sets=sets,
         ),
-        Part(text=f"mini -c mini.yaml {options}\n", language="shell", how="the same on the command line."),
+        Part(text=f"mini -c mini.yaml {options}\n", language="shell", how="the same on the command line.", sets=sets),
     )
     return parts, tuple(own)
 

@@ -39,6 +39,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         text=commented("python", (*own, *notes)) + "\n".join(lines) + "\n",
         language="python",
         how="where the agent is run; `agent` and `prompt` are yours, and `await Runner.run` takes the same.",
+        sets=frozenset({"max_steps", *_MONITORED} & limits.given.keys()),
     )
     return (part,), tuple(own)
 

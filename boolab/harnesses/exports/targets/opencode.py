@@ -48,6 +48,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         language="jsonc",
         text="{\n" + commented("jsonc", comments, "  ") + text.removeprefix("{\n") + "\n",
         how="the settings of the project." if changes else "nothing of this can be set.",
+        sets=frozenset({"max_steps"} & limits.given.keys()),
         changes=tuple(changes),
     )
     return (part,), tuple(own)

@@ -54,6 +54,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         text=commented("python", (*own, *notes)) + "\n".join([*imports, "", *code]) + "\n",
         language="python",
         how=f"where the agent is run; {names} are yours, and `await agent.run` takes the same.",
+        sets=frozenset({"max_steps", "tool_budget", "max_tokens", "max_cost", *_MONITORED} & limits.given.keys()),
     )
     return (part,), tuple(own)
 
