@@ -4,7 +4,7 @@ Usage: python -m benchmarks.leaderboard
 """
 
 from benchmarks.environments import ROOT
-from boolab.bench.leaderboard import write_board
+from benchmarks.stoprulebench.leaderboard import write_board
 
 if __name__ == "__main__":
     print(f"Wrote {write_board(ROOT / 'docs')}")

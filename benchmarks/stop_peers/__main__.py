@@ -25,11 +25,11 @@ from benchmarks.stop_peers.entries import ENTRIES, Entry
 from benchmarks.stop_peers.prefixes import fed
 from benchmarks.stop_peers.replay import Part, StopSteps, adapter_of, replay, save
 from benchmarks.stop_peers.submissions import PAGE, SUBMISSIONS, entered, with_table
-from boolab.bench.judge import judge
-from boolab.bench.load import recordings_from
-from boolab.bench.recordings import Recordings, recordings_of
-from boolab.bench.submission import as_json
-from boolab.bench.tracks import Track, parts_of
+from benchmarks.stoprulebench.judge import judge
+from benchmarks.stoprulebench.load import recordings_from
+from benchmarks.stoprulebench.recordings import Recordings, recordings_of
+from benchmarks.stoprulebench.submission import as_json
+from benchmarks.stoprulebench.tracks import Track, parts_of
 
 LISTS: Final = ROOT / "out" / "stop_peers"
 LEARNT: Final[tuple[Track, ...]] = ("within", "model", "set")

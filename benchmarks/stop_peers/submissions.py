@@ -9,9 +9,9 @@ from typing import Final
 
 from benchmarks.environments import REQUIREMENTS, ROOT
 from benchmarks.stop_peers.entries import ENTRIES, Entry
-from boolab.bench.entries import ListEntry
-from boolab.bench.stop_list import read_stops
-from boolab.bench.submission import Figures, Submission, file_stem, read_submission
+from benchmarks.stoprulebench.entries import ListEntry
+from benchmarks.stoprulebench.stop_list import read_stops
+from benchmarks.stoprulebench.submission import Figures, Submission, file_stem, read_submission
 
 SUBMISSIONS: Final = ROOT / "docs" / "leaderboard"
 PAGE: Final = ROOT / "docs" / "stop_packages.md"

@@ -1,19 +1,19 @@
-"""The command `boolab bench`: judges stop rules on recorded runs that they were not chosen on."""
+"""The command `boolab bench`: judges stop rules on recorded runs that they were not chosen on.
+
+The benchmark itself is in the repository, in `benchmarks/stoprulebench`, and not in the wheel.
+"""
 
 from __future__ import annotations
 
 import argparse
-import sys
+import shlex
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from boolab.cli.arguments import FORMAT, written
+from boolab.cli.arguments import FORMAT
 from boolab.cli.help import Command
 from boolab.errors import BoolabError
-from boolab.io.files import user_path
-
-if TYPE_CHECKING:
-    from boolab.bench.submission import Submission
 
 MORE: Final = """
     ENTRY:
@@ -68,50 +68,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a row for each track, and write the submissions."""
-    from boolab.bench.judge import judge
-    from boolab.bench.load import about_with, entries_of, recordings_from
-    from boolab.bench.terminal import headline, lines_of
+    """Judge the entries, where the benchmark lies beside the package."""
+    benchmarks = find_spec("benchmarks")  # it imports nothing: the folder may be another project's
+    folders = (benchmarks and benchmarks.submodule_search_locations) or ()
+    if not any(Path(folder, "stoprulebench").is_dir() for folder in folders):
+        msg = (
+            "StopRuleBench is in boolab's repository, and not in the package: in a checkout of it, type python -m "
+            f"benchmarks.stoprulebench {shlex.join(args.entries)}"
+        )
+        raise BoolabError(msg)
+    from benchmarks.stoprulebench.command import judge_entries
 
-    about = {name: getattr(args, name) for name in ("name", "authors", "description", "url")}
-    entries = [entry for text in args.entries for entry in entries_of(text)]
-    entries = about_with(entries, {name: value for name, value in about.items() if value is not None})
-    data = recordings_from(args.data, format=args.format, labels=args.labels)
-    print("\n".join(headline(data)))
-    shown = sys.stderr.isatty()
-    faults: list[str] = []
-    for submission in judge(
-        entries,
-        data,
-        progress=_say if shown else lambda _: None,
-        failed=lambda name, error: faults.append(_fault(name, error)),
-    ):
-        print("\n" + "\n".join(lines_of(submission)), flush=True)
-        if args.out is not None:
-            _write(submission, user_path(args.out), alone=len(entries) == 1)
-    for fault in faults:
-        print(f"boolab: {fault}", file=sys.stderr)
-    return 1 if faults else 0
-
-
-def _fault(name: str, error: Exception) -> str:
-    """The error of an entry in a line: those of a user's function may be of any type."""
-    known = isinstance(error, BoolabError) and str(error).startswith(name)
-    return str(error) if known else f"{name} cannot be judged: {type(error).__name__}: {error}"
-
-
-def _say(name: str) -> None:
-    print(f"boolab: judging {name}", file=sys.stderr)
-
-
-def _write(submission: Submission, out: Path, *, alone: bool) -> None:
-    from boolab.bench.submission import as_json
-
-    if out.is_dir() or not alone:
-        written(out, lambda: out.mkdir(parents=True, exist_ok=True))
-        out /= submission.file_name
-    written(out, lambda: out.write_text(as_json(submission), encoding="utf-8"))
-    print(f"boolab: wrote {out}", file=sys.stderr)
+    return judge_entries(args)
 
 
 COMMAND: Final = Command(
@@ -119,7 +87,8 @@ COMMAND: Final = Command(
     add,
     "A rule sees the steps of a run one after the other and decides after each whether to stop. It is chosen on some "
     "tasks and judged on others, in up to four tracks: within a set, on a new model, on a new set, and without any "
-    "training. docs/stoprulebench.md explains the benchmark; make leaderboard makes a page of the submissions.",
+    "training. docs/stoprulebench.md explains the benchmark; make leaderboard makes a page of the submissions. "
+    "The benchmark is not in the package: the command works in a checkout of the repository.",
     MORE,
     "ENTRY [ENTRY ...]",
 )

@@ -1,11 +1,14 @@
 """`boolab bench`: entries of all kinds are judged, printed and written; what is wrong is one line."""
 
 import json
+import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from boolab.bench.submission import read_submission
+from benchmarks.stoprulebench.submission import read_submission
 from boolab.cli.main import main
 from tests.support.bench_cases import saved, some_runs
 
@@ -93,3 +96,22 @@ def test_what_is_wrong_is_one_line(
     error = capsys.readouterr().err
     assert error.startswith(f"boolab: {message}")
     assert error.count("\n") == 1
+
+
+def test_bench_without_the_benchmark_names_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks/__init__.py").write_text("raise RuntimeError('of another project')\n")
+    command = [sys.executable, "-m", "boolab", "bench", "my rules.yaml"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert " ".join(ended.stderr.split()) == (
+        "boolab: StopRuleBench is in boolab's repository, and not in the package: in a checkout of it, type "
+        "python -m benchmarks.stoprulebench 'my rules.yaml'"
+    )
+
+
+def test_bench_runs_as_a_module(runs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["stoprulebench", "mine:late", "--data", runs])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("benchmarks.stoprulebench", run_name="__main__")
+    assert "mine:late\n" in capsys.readouterr().out

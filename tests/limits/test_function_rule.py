@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.bench.entries import About, FunctionEntry, RuleEntry
-from boolab.bench.first_stops import Scoped
-from boolab.bench.judge import judge
+from benchmarks.stoprulebench.entries import About, FunctionEntry, RuleEntry
+from benchmarks.stoprulebench.first_stops import Scoped
+from benchmarks.stoprulebench.judge import judge
 from boolab.limits.function_rule import as_rule
 from tests.support.bench_cases import some_recordings
 

@@ -83,6 +83,11 @@ def its_commands_work() -> None:
     assert {".csv", ".png"} <= {path.suffix for path in Path("out/demo").iterdir()}
 
 
+def it_says_where_the_benchmark_is() -> None:
+    said = refused(lambda: command("bench", "baselines"))
+    assert "type python -m benchmarks.stoprulebench baselines" in " ".join(said.split()), said
+
+
 def its_notebooks_are_copied() -> None:
     command = [sys.executable, "-m", "boolab", "lab", "--", "--version"]
     subprocess.run(command, capture_output=True, check=True)
@@ -153,6 +158,7 @@ if __name__ == "__main__":
         its_data_can_be_loaded,
         every_widget_has_its_files,
         its_commands_work,
+        it_says_where_the_benchmark_is,
         its_notebooks_are_copied,
         it_says_which_extra_is_missing,
     ):

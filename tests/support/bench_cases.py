@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import count
 
 import boolab as bl
-from boolab.bench.recordings import Recordings, recordings_of
+from benchmarks.stoprulebench.recordings import Recordings, recordings_of
 from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult, Usage
 
 SETS = {

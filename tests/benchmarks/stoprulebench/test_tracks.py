@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from boolab.bench.recordings import recordings_of
-from boolab.bench.splits import splits
-from boolab.bench.tracks import TRACKS, Track, parts_of
+from benchmarks.stoprulebench.recordings import recordings_of
+from benchmarks.stoprulebench.splits import splits
+from benchmarks.stoprulebench.tracks import TRACKS, Track, parts_of
 from boolab.errors import SettingError
 from tests.support.bench_cases import run_of, some_recordings, some_runs
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from boolab.bench.first_stops import NEVER, RuleTables, Scoped, Setting, Stops
-from boolab.bench.recordings import Floats, Recordings
-from boolab.bench.tracks import Part, Track
+from benchmarks.stoprulebench.first_stops import NEVER, RuleTables, Scoped, Setting, Stops
+from benchmarks.stoprulebench.recordings import Floats, Recordings
+from benchmarks.stoprulebench.tracks import Part, Track
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.limits.function_rule import Prefix, StopFunction

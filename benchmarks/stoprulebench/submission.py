@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from boolab.bench.metrics import FIGURES, Figure
-from boolab.bench.tracks import TRACKS, Track
+from benchmarks.stoprulebench.metrics import FIGURES, Figure
+from benchmarks.stoprulebench.tracks import TRACKS, Track
 from boolab.errors import FileError
 from boolab.io.files import read_file
 
@@ -44,7 +44,7 @@ class FixedSplits(_Strict):
 
 
 class Figures(_Strict):
-    """The figures of a set, or of a track: see `boolab.bench.metrics`."""
+    """The figures of a set, or of a track: see `benchmarks.stoprulebench.metrics`."""
 
     score: Figure
     saved_steps: Figure

@@ -29,8 +29,8 @@ from operator import and_, or_
 from pathlib import Path
 from typing import Any, Final, cast
 
-from boolab.bench.entries import About, RuleEntry
-from boolab.bench.first_stops import RuleScope, Scoped
+from benchmarks.stoprulebench.entries import About, RuleEntry
+from benchmarks.stoprulebench.first_stops import RuleScope, Scoped
 from boolab.errors import FileError, SettingError, near
 from boolab.io.files import read_file
 from boolab.io.yaml_loader import Document, DocumentError, read_yaml

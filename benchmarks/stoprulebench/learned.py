@@ -12,10 +12,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from boolab.bench.entries import About, Kind, Prepared, Scores, thresholds_of
-from boolab.bench.first_stops import NEVER, RuleTables, Setting, Stops
-from boolab.bench.recordings import Floats, Recordings
-from boolab.bench.tracks import Part, Track
+from benchmarks.stoprulebench.entries import About, Kind, Prepared, Scores, thresholds_of
+from benchmarks.stoprulebench.first_stops import NEVER, RuleTables, Setting, Stops
+from benchmarks.stoprulebench.recordings import Floats, Recordings
+from benchmarks.stoprulebench.tracks import Part, Track
 from boolab.errors import SettingError
 from boolab.limits.learned.features import DEFAULT
 from boolab.limits.learned.models import Model, score_of

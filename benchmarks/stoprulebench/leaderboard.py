@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from boolab.bench.submission import Submission, TrackResult, read_submission
-from boolab.bench.terminal import WORDS, percent_of, shown
-from boolab.bench.tracks import TRACKS, Track
+from benchmarks.stoprulebench.submission import Submission, TrackResult, read_submission
+from benchmarks.stoprulebench.terminal import WORDS, percent_of, shown
+from benchmarks.stoprulebench.tracks import TRACKS, Track
 from boolab.core.text import clean, count
 from boolab.errors import FileError
 from boolab.plots import palette, style
@@ -272,7 +272,7 @@ def _score_axis(ax: Axes, rows: Sequence[Submission]) -> None:
     values = [_score(result) for one in rows for result in one.tracks.values()]
     top = max(0.1, np.ceil(max(values) * 20) / 20)
     ax.set_xlim(-0.01, top)
-    ticks = np.arange(0, top + 1e-9, 0.1 if top > 0.3 else 0.05)  # noqa: PLR2004 - few enough to read
+    ticks = np.arange(0, top + 1e-9, 0.1 if top > 0.3 else 0.05)
     ax.set_xticks(ticks, [f"{100 * tick:.0f}%" for tick in ticks])
     ax.xaxis.set_tick_params(labelsize=style.sizes(ax).text)
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from boolab.bench.metrics import FIGURES, Figure, SetWeights, area, mean_of, mixed
-from boolab.bench.recordings import Recordings, recordings_of
+from benchmarks.stoprulebench.metrics import FIGURES, Figure, SetWeights, area, mean_of, mixed
+from benchmarks.stoprulebench.recordings import Recordings, recordings_of
 from tests.support.bench_cases import run_of, some_recordings
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pytest
 
-from boolab.bench.baselines import baselines, detectors_of
-from boolab.bench.judge import judge
-from boolab.bench.leaderboard import FOLDER, page_of, plot_leaderboard, ranked, read_board, write_board
-from boolab.bench.rule_file import parse_rules
-from boolab.bench.submission import Submission, as_json, read_submission
-from boolab.bench.terminal import headline
+from benchmarks.stoprulebench.baselines import baselines, detectors_of
+from benchmarks.stoprulebench.judge import judge
+from benchmarks.stoprulebench.leaderboard import FOLDER, page_of, plot_leaderboard, ranked, read_board, write_board
+from benchmarks.stoprulebench.rule_file import parse_rules
+from benchmarks.stoprulebench.submission import Submission, as_json, read_submission
+from benchmarks.stoprulebench.terminal import headline
 from boolab.errors import FileError
 from boolab.harnesses.presets import policies
 from tests.support.bench_cases import some_recordings

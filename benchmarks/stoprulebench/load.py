@@ -14,13 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from boolab.bench.baselines import baselines
-from boolab.bench.entries import About, Entry, FunctionEntry, ListEntry, RuleEntry
-from boolab.bench.first_stops import Scoped
-from boolab.bench.learned import LearnedEntry
-from boolab.bench.recordings import SET, Recordings, hashed, recordings_of
-from boolab.bench.rule_file import read_rules
-from boolab.bench.stop_list import read_stops
+from benchmarks.stoprulebench.baselines import baselines
+from benchmarks.stoprulebench.entries import About, Entry, FunctionEntry, ListEntry, RuleEntry
+from benchmarks.stoprulebench.first_stops import Scoped
+from benchmarks.stoprulebench.learned import LearnedEntry
+from benchmarks.stoprulebench.recordings import SET, Recordings, hashed, recordings_of
+from benchmarks.stoprulebench.rule_file import read_rules
+from benchmarks.stoprulebench.stop_list import read_stops
 from boolab.core.text import shorten
 from boolab.core.types import Run
 from boolab.errors import SettingError, near

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from boolab.bench.metrics import Figure
-from boolab.bench.recordings import Recordings
-from boolab.bench.submission import Submission
-from boolab.bench.tracks import TRACKS
+from benchmarks.stoprulebench.metrics import Figure
+from benchmarks.stoprulebench.recordings import Recordings
+from benchmarks.stoprulebench.submission import Submission
+from benchmarks.stoprulebench.tracks import TRACKS
 from boolab.core.text import aligned, clean, count
 
 WORDS: Final = {

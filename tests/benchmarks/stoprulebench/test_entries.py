@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import boolab as bl
-from boolab.bench.entries import About, Entry, FunctionEntry, RuleEntry
-from boolab.bench.first_stops import NEVER, RuleTables, Scoped
-from boolab.bench.judge import held_out_stops, judge
-from boolab.bench.load import entries_of
-from boolab.bench.recordings import Recordings, recordings_of
-from boolab.bench.rule_file import parse_rules
-from boolab.bench.stop_list import read_stops
-from boolab.bench.submission import Submission, as_json
-from boolab.bench.tracks import TRACKS, parts_of
+from benchmarks.stoprulebench.entries import About, Entry, FunctionEntry, RuleEntry
+from benchmarks.stoprulebench.first_stops import NEVER, RuleTables, Scoped
+from benchmarks.stoprulebench.judge import held_out_stops, judge
+from benchmarks.stoprulebench.load import entries_of
+from benchmarks.stoprulebench.recordings import Recordings, recordings_of
+from benchmarks.stoprulebench.rule_file import parse_rules
+from benchmarks.stoprulebench.stop_list import read_stops
+from benchmarks.stoprulebench.submission import Submission, as_json
+from benchmarks.stoprulebench.tracks import TRACKS, parts_of
 from boolab.core.types import Run, Step
 from boolab.errors import FileError, SettingError
 from boolab.limits.function_rule import Prefix
@@ -309,7 +309,7 @@ def test_rule_of_a_module_is_judged_as_in_a_file(
     rule: StopRule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text("RULE = None\n")
-    monkeypatch.setattr("boolab.bench.load._module", lambda name: type("mine", (), {"RULE": rule}))
+    monkeypatch.setattr("benchmarks.stoprulebench.load._module", lambda name: type("mine", (), {"RULE": rule}))
     (entry,) = entries_of("mine.py:RULE")
     same = RuleEntry(about=About(name="r"), settings=[(Scoped(rule),)])
     assert figures(judged(entry)) == figures(judged(same))

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from boolab.bench.entries import About, Entry, ListEntry, RuleEntry
-from boolab.bench.first_stops import NEVER, Scoped, Setting
-from boolab.bench.learned import learned_baselines
-from boolab.bench.recordings import Recordings
-from boolab.bench.tracks import TRACKS, Track
+from benchmarks.stoprulebench.entries import About, Entry, ListEntry, RuleEntry
+from benchmarks.stoprulebench.first_stops import NEVER, Scoped, Setting
+from benchmarks.stoprulebench.learned import learned_baselines
+from benchmarks.stoprulebench.recordings import Recordings
+from benchmarks.stoprulebench.tracks import TRACKS, Track
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import policies
 from boolab.limits import catalog

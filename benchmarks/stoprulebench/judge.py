@@ -7,12 +7,12 @@ from importlib.metadata import version
 
 import numpy as np
 
-from boolab.bench.entries import Entry, Prepared
-from boolab.bench.first_stops import NEVER, RuleTables, Stops
-from boolab.bench.metrics import Samples, SetWeights, mean_of
-from boolab.bench.recordings import Recordings
-from boolab.bench.submission import DataSource, Figures, FixedSplits, SetResult, Submission, TrackResult
-from boolab.bench.tracks import TRACKS, Track, parts_of
+from benchmarks.stoprulebench.entries import Entry, Prepared
+from benchmarks.stoprulebench.first_stops import NEVER, RuleTables, Stops
+from benchmarks.stoprulebench.metrics import Samples, SetWeights, mean_of
+from benchmarks.stoprulebench.recordings import Recordings
+from benchmarks.stoprulebench.submission import DataSource, Figures, FixedSplits, SetResult, Submission, TrackResult
+from benchmarks.stoprulebench.tracks import TRACKS, Track, parts_of
 
 
 def judge(

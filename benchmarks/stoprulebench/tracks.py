@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from boolab.bench.recordings import Recordings
+from benchmarks.stoprulebench.recordings import Recordings
 from boolab.whatif.step_table import Flags
 
 Track: TypeAlias = Literal["within", "model", "set", "none"]
@@ -62,7 +62,7 @@ def parts_of(data: Recordings, track: Track) -> Iterator[Part]:
                 yield Part(track, others, here, others & (fold == folds - 1))
             continue
         models = sorted(set(model[here])) if track == "model" else [None]
-        if track == "model" and len(models) < 2:  # noqa: PLR2004 - a new model, and one to learn from
+        if track == "model" and len(models) < 2:
             continue
         for one in models:
             mine = here if one is None else here & (model == one)

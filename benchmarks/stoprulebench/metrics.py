@@ -29,8 +29,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from boolab.bench.first_stops import NEVER, Stops
-from boolab.bench.recordings import Floats, Recordings
+from benchmarks.stoprulebench.first_stops import NEVER, Stops
+from benchmarks.stoprulebench.recordings import Floats, Recordings
 from boolab.stats.intervals import ClusterBootstrap, percentiles
 from boolab.whatif.step_table import Ints
 

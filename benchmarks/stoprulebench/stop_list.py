@@ -14,10 +14,10 @@ from typing import Final
 
 import numpy as np
 
-from boolab.bench.entries import About, ListEntry
-from boolab.bench.first_stops import NEVER
-from boolab.bench.recordings import Recordings
-from boolab.bench.tracks import TRACKS, Track
+from benchmarks.stoprulebench.entries import About, ListEntry
+from benchmarks.stoprulebench.first_stops import NEVER
+from benchmarks.stoprulebench.recordings import Recordings
+from benchmarks.stoprulebench.tracks import TRACKS, Track
 from boolab.core.text import count
 from boolab.errors import FileError
 from boolab.io.checks import repr_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
-from boolab.bench.rule_file import RULES, parse_rules, read_rules
+from benchmarks.stoprulebench.rule_file import RULES, parse_rules, read_rules
 from boolab.errors import FileError
 from boolab.limits.learned.models import LinearModel
 from boolab.limits.learned.risk import LearnedRisk

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from boolab.bench.splits import Splits, splits
+from benchmarks.stoprulebench.splits import Splits, splits
 from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.errors import SettingError

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 import boolab as bl
-from boolab.bench.entries import Prepared
-from boolab.bench.first_stops import NEVER, RuleTables, Scoped
-from boolab.bench.judge import judge
-from boolab.bench.learned import learned_baselines
-from boolab.bench.recordings import Recordings, recordings_of
-from boolab.bench.tracks import parts_of
+from benchmarks.stoprulebench.entries import Prepared
+from benchmarks.stoprulebench.first_stops import NEVER, RuleTables, Scoped
+from benchmarks.stoprulebench.judge import judge
+from benchmarks.stoprulebench.learned import learned_baselines
+from benchmarks.stoprulebench.recordings import Recordings, recordings_of
+from benchmarks.stoprulebench.tracks import parts_of
 from tests.support.bench_cases import some_recordings, some_runs
 
 DATA = some_recordings(3, tasks=150, sets=["tau-airline"])
