@@ -196,13 +196,7 @@ def forgot_await(value: object) -> str:
 def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str | None:
     """The known name nearest to one that is not known; None if none is near.
 
-    Args:
-        name: The name that was given.
-        known: All names.
-        cutoff: How alike they have to be, from 0 to 1.
-
-    Returns:
-        The nearest name.
+    `cutoff`: how alike they have to be, from 0 to 1.
     """
     import difflib  # only when something is wrong: rules start fast
 
@@ -213,14 +207,7 @@ def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str |
 def near(name: object, known: Collection[object], title: str = "", *, every: bool = False) -> str:
     """The end of a message about a name that is not known: the nearest one, or else all.
 
-    Args:
-        name: The name that was given.
-        known: All names.
-        title: What stands before the list of all; "" for no list.
-        every: Whether the list follows the nearest name too.
-
-    Returns:
-        The hint.
+    `title`: what stands before the list of all; "" for no list.
 
     Example:
         >>> "there is no policy 'boocde'" + near("boocde", ["boocode", "naive"])

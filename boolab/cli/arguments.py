@@ -47,9 +47,6 @@ def values_of(text: str, number: Callable[[str], float] = int, least: int = 1) -
 
     A range includes its end, if its steps reach it. Whole numbers are `least` or more, others above 0.
 
-    Raises:
-        ArgumentTypeError: if it is not understood; the message lists what is accepted.
-
     Example:
         >>> values_of("1:3,10,none"), values_of("5:20:5")
         ([1, 2, 3, 10, None], [5, 10, 15, 20])
@@ -87,9 +84,6 @@ def _part(part: str, number: Callable[[str], float]) -> Iterable[Any]:
 
 def since_of(text: str, now: datetime | None = None) -> datetime:
     """The time that a text means: `30d`, `12h`, `2w`, `45m` ago, or a date (`2026-11-01`, local time).
-
-    Raises:
-        ArgumentTypeError: if it is not understood; the message lists what is accepted.
 
     Example:
         >>> since_of("2w", datetime(2026, 11, 15, tzinfo=UTC)).isoformat()
@@ -178,12 +172,7 @@ def table_file(text: str) -> str:
 def place_to_write(text: str, *suffixes: str) -> Path:
     """The path of a file that a command writes at its end, checked before it begins.
 
-    Args:
-        text: The path.
-        suffixes: The ends of names that are accepted; any without.
-
-    Raises:
-        SettingError: if its name has another end, its folder is not there, or it is a folder.
+    `suffixes`: the ends of names that are accepted; any without.
     """
     path = user_path(text)
     if suffixes and path.suffix.lower() not in suffixes:
@@ -196,11 +185,7 @@ def place_to_write(text: str, *suffixes: str) -> Path:
 
 
 def written(path: Path, write: Callable[[], _Result]) -> _Result:
-    """Write a file.
-
-    Raises:
-        SettingError: if it cannot be written, or a package that writes it is missing.
-    """
+    """Write a file."""
     try:
         return write()
     except (OSError, ImportError) as error:

@@ -56,14 +56,6 @@ def import_logs(
 
     The file itself is skipped, should it be among the logs. A run whose id occurred before gets another id. Without a
     single run the file is left as it is.
-
-    Args:
-        logs: What `each_log` yields.
-        out: The file.
-        contents: What of the runs is written: see `save_runs`.
-
-    Raises:
-        SettingError: if the file has another suffix, or the package that writes it is not installed.
     """
     account = Imported()
     start = time.perf_counter()

@@ -24,9 +24,6 @@ def notebooks_to_work_in(into: Path | None = None) -> Path:
 
     Installed files are replaced by the next version, and may belong to another user, so they are copied to `into`, by
     default `boolab-notebooks` in the current folder. An existing file stays as it is, so that no work in it is lost.
-
-    Raises:
-        SettingError: if the copies cannot be written.
     """
     shipped = data_path("notebooks")
     if not is_installed():
@@ -76,9 +73,6 @@ def run(args: argparse.Namespace) -> int:
 
 def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[str]:
     """The command line of JupyterLab, on `path` or the notebooks that come with boolab.
-
-    Raises:
-        SettingError: if `path` or JupyterLab does not exist.
 
     Example:
         >>> lab_command(".", ["--no-browser"])[1:4]

@@ -51,17 +51,7 @@ COMMANDS: Final = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Args:
-        argv: The arguments; those of the process by default.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        SystemExit: after `--help` and `--version`, and with code 2 for arguments that are not understood.
-    """
+    """Run the command."""
     given = sys.argv[1:] if argv is None else list(argv)
     if is_hook(given):
         return answer(given[2:])

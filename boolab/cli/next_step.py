@@ -22,14 +22,7 @@ NO_VALUE: Final = ("--full", "--json", "--write")
 
 
 def show_next(name: str, args: argparse.Namespace, given: Words, code: int) -> None:
-    """Print the next step after a command.
-
-    Args:
-        name: The command.
-        args: Its arguments.
-        given: What was typed after `boolab`, the command first.
-        code: Its exit code.
-    """
+    """Print the next step after a command."""
     words = next_step(name, args, given, code)
     if words:
         sys.stdout.flush()

@@ -52,12 +52,7 @@ TICK_S: Final = 0.1
 
 
 def run_agent(args: Namespace) -> int:
-    """Run an agent with the arguments of `boolab run`, and return the exit code; see `exit_code`.
-
-    Raises:
-        SettingError: if something is missing or not accepted, before the first request.
-        BrokenPipeError: if the output was closed; the record is written all the same.
-    """
+    """Run an agent with the arguments of `boolab run`, and return the exit code; see `exit_code`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AgentFileWarning)
         agent = agent_of(args)
@@ -137,12 +132,7 @@ def exit_code(run: Run) -> int:
 
 
 def agent_of(args: Namespace) -> Agent | None:
-    """The agent that the arguments of `boolab run` name, under the limits that they set.
-
-    Raises:
-        SettingError: if there is no such agent, or a limit is not one that its policy has.
-        AgentFileError: if its file cannot be read.
-    """
+    """The agent that the arguments of `boolab run` name, under the limits that they set."""
     if args.agent is None and args.task in known_agents(args.agents):
         msg = f"{args.task!r} is an agent, and has no task (boolab run - {args.task} sends the word to a bare model)"
         raise SettingError(msg)
@@ -224,12 +214,7 @@ def _agent_files(given: str | None) -> Iterator[Path]:
 
 
 def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
-    """The model that the arguments of `boolab run`, or the agent, name, and where it is in words.
-
-    Raises:
-        SettingError: if there is none, or it cannot be used.
-        ScriptError: if a script cannot be read.
-    """
+    """The model that the arguments of `boolab run`, or the agent, name, and where it is in words."""
     named = None if agent is None else agent.model
     name = args.model or (named if isinstance(named, str) else None)
     if name is None:

@@ -251,12 +251,7 @@ def status_line(
 ) -> str:
     """The state of a run, against its limits.
 
-    Args:
-        step: The number of the step under way.
-        progress: Its counters; missing ones are 0, None is not known.
-        limits: Its limits, by counter.
-        seconds: How long it has run.
-        doing: What it does now.
+    `progress`: its counters; missing ones are 0, None is not known.
 
     Example:
         >>> status_line(3, {"tool_calls": 4, "cost": 4_000}, {"steps": 20, "cost": 500_000}, 12.3, "thinking 2 s")

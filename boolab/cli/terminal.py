@@ -52,11 +52,6 @@ def clipped(line: str, room: int) -> str:
 class Sheet:
     """Text on a stream, wrapped and indented, above a status line. Each call is one write, followed by a flush.
 
-    Args:
-        stream: Where to write.
-        terminal: Whether it supports styles and a status line; see `is_terminal`.
-        columns: Its width, read for each line; by default the terminal's, or `boolab.core.transcript.WIDTH`.
-
     Example:
         >>> from io import StringIO
         >>> sheet = Sheet(StringIO(), terminal=False, columns=lambda: 30)

@@ -61,9 +61,6 @@ _FRAME: Final = 3
 def seconds_of(text: str) -> float:
     """A duration: `30s`, `10m`, `2h` or `1d`, in seconds.
 
-    Raises:
-        ArgumentTypeError: if it is not understood.
-
     Example:
         >>> seconds_of("10m"), seconds_of("90s")
         (600.0, 90.0)
@@ -403,11 +400,7 @@ class Commands:
     Eight run at a time, the others wait. One that cannot be started, fails or takes too long is a sentence, and the
     next alert has its own.
 
-    Args:
-        command: What the shell runs.
-        timeout: How many seconds it may take; then it is ended, with what it started.
-        say: Called with each sentence.
-        environment: The environment of this process.
+    `timeout`: how many seconds it may take; then it is ended, with what it started.
     """
 
     def __init__(

@@ -13,12 +13,7 @@ _SKIPPED: Final = (f"{Path(__file__).parents[1]}{os.sep}", f"{Path(os.__file__).
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn about the line of the user's code that called this package.
-
-    Args:
-        message: The text of the warning.
-        category: Its category.
-    """
+    """Warn about the line of the user's code that called this package."""
     frame, level = sys._getframe(1), 2  # noqa: SLF001 - `inspect` reads files for each frame
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKIPPED):
         frame, level = frame.f_back, level + 1

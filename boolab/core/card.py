@@ -54,9 +54,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def card(*parts: str, then: str = "") -> str:
     """Parts of HTML as one display.
 
-    Args:
-        *parts: The parts, from top to bottom; their texts are escaped already.
-        then: Code that shows more, in a quiet line below.
+    `parts`: the parts, from top to bottom; their texts are escaped already.
 
     Example:
         >>> "bl.Replay(run)" in card("<p>A run</p>", then="bl.Replay(run) shows each step")

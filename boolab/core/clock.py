@@ -65,9 +65,7 @@ class WallClock:
 class VirtualClock:
     """Time that only `sleep` advances, by whole milliseconds and at least by one.
 
-    Args:
-        start_ms: Its time at the start.
-        deadline_ms: The time at which `sleep` raises `TimeoutError`.
+    `deadline_ms`: the time at which `sleep` raises `TimeoutError`.
 
     Example:
         >>> clock = VirtualClock()

@@ -39,11 +39,7 @@ _TUPLE, _PAIRS = "$tuple", "$pairs"
 
 
 def run_fields(run: Run, leave_out: Collection[str] = ()) -> dict[str, Any]:
-    """The fields of a run as JSON values: without those that have their default, and those to `leave_out`.
-
-    Raises:
-        SettingError: if a setting or an event holds what JSON cannot.
-    """
+    """The fields of a run as JSON values: without those that have their default, and those to `leave_out`."""
     row = {}
     for name, default in _FIELDS.items():
         value = getattr(run, name)
@@ -53,11 +49,7 @@ def run_fields(run: Run, leave_out: Collection[str] = ()) -> dict[str, Any]:
 
 
 def run_of(row: Mapping[str, Any], **rest: object) -> Run:
-    """The run that these fields, as JSON values, and the `rest`, as they are, make.
-
-    Raises:
-        ValueError: if a field is not known, missing, or of another kind, or the fields contradict each other.
-    """
+    """The run that these fields, as JSON values, and the `rest`, as they are, make."""
     unknown = row.keys() - _FIELDS.keys()
     if unknown:
         raise ValueError(f"{', '.join(sorted(unknown))}: not fields of a run")
@@ -78,9 +70,6 @@ def run_of(row: Mapping[str, Any], **rest: object) -> Run:
 
 def decode(kind: type[_Kind], value: object) -> _Kind:
     """The record of this kind that a JSON value stands for.
-
-    Raises:
-        ValueError: if it stands for none.
 
     Example:
         >>> import boolab as bl
@@ -117,15 +106,7 @@ _FIELDS: Final = _defaults()
 
 
 def encode(value: JSON, where: str) -> JSON:
-    """A value of the records as JSON has it: a NamedTuple without its defaults, other tuples as lists.
-
-    Args:
-        value: The value.
-        where: What it is of, for the message if JSON cannot hold it.
-
-    Raises:
-        SettingError: if JSON cannot hold it.
-    """
+    """A value of the records as JSON has it: a NamedTuple without its defaults, other tuples as lists."""
     if isinstance(value, tuple):
         kind = type(value)
         if kind is tuple:

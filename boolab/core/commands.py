@@ -11,10 +11,6 @@ _COMMAND: Final = re.compile(r"(?m)(^[ ]*|type: )boolab (?=[a-z]+ )")
 def with_program(text: str, program: str) -> str:
     r"""A text in which lines that are commands of boolab, and those that are to be typed, begin with another word.
 
-    Args:
-        text: The text.
-        program: What to type for `boolab`.
-
     Example:
         >>> print(with_program("# The hook of boolab holds them:\nboolab hook claude-code", ".venv/bin/boolab"))
         # The hook of boolab holds them:

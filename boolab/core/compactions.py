@@ -16,12 +16,8 @@ RECORDED_BY: Final = frozenset(
 def compactions_of(run: Run) -> dict[int, int] | None:
     """How often the history was compacted before each step.
 
-    Args:
-        run: A run.
-
-    Returns:
-        How often, by the number of the step that followed; without the steps before which it was not. None if the
-        record does not report whether it was.
+    Returns how often, by the number of the step that followed; without the steps before which it was not. None if the
+    record does not report whether it was.
 
     Example:
         >>> import boolab as bl

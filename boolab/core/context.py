@@ -15,12 +15,6 @@ CHARS_PER_TOKEN: Final = 4
 class Context(Sequence[Message]):
     """What is sent to a model: a head, the history from some place on, and a tail. Nothing is copied.
 
-    Args:
-        head: The messages that come first.
-        history: The run's own growing list of messages.
-        start: How many of it are left out.
-        tail: The messages that come last.
-
     Example:
         >>> hello, history = Message("user", (Text("Hello"),)), []
         >>> len(Context((hello,), history, 0, (hello,)))

@@ -28,11 +28,7 @@ FINISHING: Final = frozenset(
 def terminated(run: Run) -> bool:
     """Whether the record ended by itself, so that it would have ended there under a looser limit too.
 
-    Args:
-        run: The run.
-
-    Returns:
-        True unless the run is censored.
+    Returns True unless the run is censored.
 
     Example:
         >>> import boolab as bl
@@ -49,12 +45,6 @@ def proxy_success(run: Run) -> bool:
     run when it is called), and the finish reason of its last response is not `length`, `content_filter` or `error`. A
     run that ended with a synthesis has its answer from there, whatever its last response was. A run without steps is
     not a success.
-
-    Args:
-        run: The run.
-
-    Returns:
-        True if it counts as a success.
 
     Example:
         >>> import boolab as bl
@@ -74,13 +64,6 @@ def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
     The run's last turn ends as the run does. An earlier turn was answered if its last response calls no tools, and
     that step would count at the end of a run.
 
-    Args:
-        run: The run.
-        steps: The steps of one of its turns, in order.
-
-    Returns:
-        True if the turn counts as a success.
-
     Example:
         >>> import boolab as bl
         >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
@@ -97,9 +80,6 @@ def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
 
 def finished_unexecuted(run: Run) -> bool:
     """Whether the run reports that it finished, with calls in its last response that were never executed.
-
-    Args:
-        run: The run.
 
     Example:
         >>> import boolab as bl

@@ -13,12 +13,6 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
 
     The stub has a line `from module import name as name` for each. Type checkers and editors read the same list.
 
-    Args:
-        package: The package's `__name__`.
-
-    Returns:
-        The two functions. The first also gives `__all__`.
-
     Example:
         >>> __getattr__, __dir__ = lazy_names("boolab.runtime.models")
         >>> __getattr__("Retry").__module__, "Retry" in __dir__()

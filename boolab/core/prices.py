@@ -32,14 +32,9 @@ def require() -> None:
 def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int | None = 0) -> int | None:
     """The cost of a response at its provider's list price.
 
-    Args:
-        usage: The usage; input tokens include cached ones, output tokens include reasoning.
-        model: The provider's name for the model.
-        base_url: The address of the API, which identifies the provider.
-        cache_write_tokens: The input tokens that were written to the provider's cache.
-
-    Returns:
-        Integer micro-dollars; None if the provider, the model or a number of tokens is unknown.
+    `usage`: the usage; input tokens include cached ones, output tokens include reasoning. `cache_write_tokens`: the
+    input tokens that were written to the provider's cache. Returns integer micro-dollars; None if the provider, the
+    model or a number of tokens is unknown.
     """
     if cache_write_tokens is None or _is_near(base_url):
         return None
@@ -49,11 +44,8 @@ def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int 
 def list_price(usage: Usage, model: str, provider: str, at: datetime | None = None) -> int | None:
     """The cost of a recorded response at its provider's list price, as `cost_of`.
 
-    Args:
-        usage: The usage, with its own `cache_write_tokens` (None counts as none); `cache_write_1h_tokens` cost more.
-        model: The provider's name for the model.
-        provider: The provider's id in the price table, such as "anthropic".
-        at: The time of the response, because prices change; by default now.
+    `usage`: the usage, with its own `cache_write_tokens` (None counts as none); `cache_write_1h_tokens` cost more.
+    `at`: the time of the response, because prices change; by default now.
     """
     return _cost(usage, model, provider_id=provider, genai_request_timestamp=at)
 

@@ -89,12 +89,6 @@ def redacted_text(number: int, chars: int) -> str:
 def redacted_result(number: int, begins: int, chars: int, *, timed_out: bool) -> str:
     """The placeholder of a result.
 
-    Args:
-        number: Its number.
-        begins: The number of the first result with the same beginning.
-        chars: How many characters it has.
-        timed_out: Whether the call exceeded its time limit.
-
     Example:
         >>> redacted_result(31, 12, 1204, timed_out=False), redacted_result(7, 7, 90, timed_out=True)
         ('<redacted result 31/12: 1204 chars>', '<redacted result 7: 90 chars, did not finish within its time>')

@@ -19,8 +19,7 @@ from boolab.core.types import Run
 def each_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
     """The runs as they come, each followed by those of its subagents that have not come already.
 
-    Args:
-        runs: Runs, from a generator too: of those that are not subagents nothing is remembered.
+    `runs`: runs, from a generator too: of those that are not subagents nothing is remembered.
     """
     followed: set[str] = set()
     came: set[str] = set()
@@ -48,9 +47,7 @@ def descendants(run: Run) -> Iterator[Run]:
 def rebuilt(run: Run, make: Callable[[Run], Run]) -> Run:
     """A run made anew, with those of its subagents, each by a function that need not care for its own.
 
-    Args:
-        run: The run.
-        make: Makes one run from one; it is called for a run before it is for its subagents.
+    `make`: makes one run from one; it is called for a run before it is for its subagents.
     """
     if not run.subagents:
         return make(run)
@@ -142,10 +139,7 @@ class Kin(NamedTuple):
 def kin_of(run_ids: Sequence[str], parent_ids: Sequence[str | None], starts: Mapping[int, Sequence[Start]]) -> Kin:
     """Who among some runs started whom.
 
-    Args:
-        run_ids: The id of each run.
-        parent_ids: The id of the run that started it, where it is a subagent.
-        starts: The subagents that each run, by its row, has started; runs that started none may be left out.
+    `starts`: the subagents that each run, by its row, has started; runs that started none may be left out.
 
     Example:
         >>> kin = kin_of(["lead", "scout"], [None, "lead"], {0: [Start(2, "scout"), Start(3, "gone")]})
@@ -192,9 +186,7 @@ def _before(copies: Sequence[int], row: int) -> int:
 def homes_of(links: Iterable[tuple[str, str | None]], on_record: Collection[str]) -> dict[str, tuple[str, int]]:
     """The family of each run that has kin: an id that all of them share, and how many they are.
 
-    Args:
-        links: Pairs of runs, of which one started the other.
-        on_record: The ids of all runs; others are left out.
+    `on_record`: the ids of all runs; others are left out.
 
     Example:
         >>> homes_of([("scout", "lead"), ("clerk", "scout"), ("orphan", "gone")], {"lead", "scout", "clerk", "orphan"})
@@ -244,10 +236,6 @@ _Key = TypeVar("_Key", bound=Hashable)
 def in_agent_order(keys: Sequence[_Key], is_main: Sequence[bool]) -> list[_Key]:
     """The groups of runs, each once: main agents before subagents, then by the number of runs, then by name.
 
-    Args:
-        keys: The group of each run, such as its agent.
-        is_main: Whether each run is no subagent's.
-
     Example:
         >>> in_agent_order(["scout", "lead", "scout", "clerk", "lead", "boss"], [False, True, False, False, True, True])
         ['lead', 'boss', 'scout', 'clerk']
@@ -261,11 +249,6 @@ def in_labelled_groups(groups: Sequence[Hashable], roots: Sequence[int], labelle
     """For each run whether successes of its group are labels: the root of one of its runs has one.
 
     A label of a root is that of its whole family, so that groups that share a family have labels together.
-
-    Args:
-        groups: The group of each run.
-        roots: For each run the row of its family's root: see `roots_of`.
-        labelled: For each run whether it has a label.
 
     Example:
         >>> in_labelled_groups(["lead", "scout", "other", "lead"], [0, 0, 2, 3], [False, False, False, True])

@@ -111,13 +111,6 @@ def shorten(text: object, most: int = NAME_CHARS) -> str:
 def shorten_apart(names: Iterable[str], most: int = NAME_CHARS) -> dict[str, str]:
     """Each name in one line; long ones that would look the same are shown from where they begin to differ.
 
-    Args:
-        names: The names.
-        most: The most characters of each.
-
-    Returns:
-        What is shown, by name.
-
     Example:
         >>> names = [f"logs/of/{'the-same-task-' * 3}{setting}/try" for setting in ("cap-20", "cap-30")]
         >>> list(shorten_apart(names, 24).values())
@@ -168,12 +161,6 @@ def line_width() -> int:
 def wrapped(text: str, width: int | None = None, first: str = "", rest: str | None = None) -> str:
     """A paragraph in lines of at most so many characters, without control characters. No path is broken.
 
-    Args:
-        text: The paragraph.
-        width: The most characters of a line; by default `line_width`.
-        first: What the first line begins with.
-        rest: What the other lines begin with; by default as many spaces.
-
     Example:
         >>> print(wrapped("One two three.", 9, "- "))
         - One two
@@ -221,10 +208,7 @@ def aligned(
 ) -> list[str]:
     """The rows of a table as lines: columns two spaces apart.
 
-    Args:
-        rows: Cells of one line each, as many in each row.
-        left: The columns that are aligned to the left; all others, which hold numbers, are aligned to the right.
-        widths: How wide each column is, in columns of a terminal; by default as wide as its widest cell.
+    `left`: the columns that are aligned to the left; all others, which hold numbers, are aligned to the right.
 
     Example:
         >>> aligned([["", "runs"], ["codex", "12"]])

@@ -57,9 +57,8 @@ _BREAKS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 def kind_of(tool: str, arguments: object = None) -> Kind:
     """What a tool does: one of `KINDS`.
 
-    Args:
-        tool: Its name in the log; the prefix of an MCP server (`mcp__server__`) is ignored.
-        arguments: The parsed arguments of the call: the `command` of some editors shows that they only read.
+    `tool`: its name in the log; the prefix of an MCP server (`mcp__server__`) is ignored. `arguments`: the parsed
+    arguments of the call: the `command` of some editors shows that they only read.
 
     Example:
         >>> [kind_of(name) for name in ("Read", "mcp__git__search_code", "run_shell_command", "Task", "hum")]

@@ -308,13 +308,6 @@ def _single(line: str) -> str:
 def folded(text: str, most: int, first: str, rest: str | None = None, width: int = WIDTH) -> Iterator[str]:
     """The first lines of a text, and how many more there are.
 
-    Args:
-        text: The text.
-        most: How many lines are shown.
-        first: What the first line begins with.
-        rest: What the others begin with; by default as many spaces.
-        width: How long a line may be.
-
     Example:
         >>> list(folded("one two three", 1, "> ", width=7))
         ['> one', '  … 2 more lines']

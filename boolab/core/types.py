@@ -378,12 +378,9 @@ class History(Sequence[Message]):
     A model that does not read the history pays nothing for it; one that does finds each message built once, and the
     same object ever after.
 
-    Args:
-        prompt: The messages before the first step.
-        steps: The steps; the list may grow.
-        inputs: The messages that came in between steps, in order; the list may grow.
-        missing: What stands for the result of a call that was dropped; by default nothing does. It is given where the
-            messages are for a model: no sentinels are among them then, and no responses that broke off.
+    `steps`: the steps; the list may grow. `inputs`: the messages that came in between steps, in order; the list may
+    grow. `missing`: what stands for the result of a call that was dropped; by default nothing does. It is given where
+    the messages are for a model: no sentinels are among them then, and no responses that broke off.
 
     Example:
         >>> len(History([Message("user", (Text("Hello"),))], []))

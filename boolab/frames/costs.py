@@ -13,12 +13,8 @@ from boolab.frames.runs import used_by
 def micro_cost(run: Run, steps: int | None = None) -> int | None:
     """What a run cost in micro-dollars, its subagents included; of its first steps alone, if a number is given.
 
-    Args:
-        run: The run.
-        steps: How many of its steps count; by default all, and the requests outside of them.
-
-    Returns:
-        None if it is not known of each request.
+    `steps`: how many of its steps count; by default all, and the requests outside of them. Returns None if it is not
+    known of each request.
     """
     if steps is not None:
         costs = [step.response.usage.cost for step in run.steps[:steps]]
@@ -30,11 +26,7 @@ def micro_cost(run: Run, steps: int | None = None) -> int | None:
 def own_cost(run: Run) -> int | None:
     """What a run cost itself, in micro-dollars: a branch without the steps that it kept, which an earlier run paid for.
 
-    Args:
-        run: The run.
-
-    Returns:
-        None if it is not known of each request.
+    Returns None if it is not known of each request.
 
     Example:
         >>> import boolab as bl
@@ -52,9 +44,6 @@ def own_part(run: Run) -> Run:
     """What a run has that no earlier one has: a branch without the steps and the summaries that it kept.
 
     A branch in a log has kept none: what it shares with the earlier run is in its prompt.
-
-    Args:
-        run: The run.
     """
     begun = next((event for event in reversed(run.events) if event.kind == "branch"), None)
     if begun is None:

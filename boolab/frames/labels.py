@@ -31,14 +31,7 @@ _UNKNOWN: Final = ("", "none", "null", "na", "nan", "unknown")
 
 
 def labels_of(path: str | Path) -> tuple[Key, dict[str, bool | None]]:
-    """The labels in a file: CSV with the columns `run_id` (or `task`) and `success`; JSON with a mapping, or rows.
-
-    Returns:
-        What its keys are, and the labels by key.
-
-    Raises:
-        SettingError: if the file cannot be read, or holds something else.
-    """
+    """The labels in a file: CSV with the columns `run_id` (or `task`) and `success`; JSON with a mapping, or rows."""
     place = user_path(path)
     try:
         text = read_file(place, MAX_LABELS).decode("utf-8-sig")
@@ -138,11 +131,7 @@ def check_keys(labels: Mapping[Any, Any], present: Container[Any], key: str) -> 
 
 
 def mapping_of(by: object) -> Mapping[Any, Any]:
-    """Labels by key, from a mapping or a Series.
-
-    Raises:
-        SettingError: if it is neither, or has a key twice.
-    """
+    """Labels by key, from a mapping or a Series."""
     if isinstance(by, Mapping):
         return by
     index = getattr(by, "index", None)
@@ -157,11 +146,7 @@ def mapping_of(by: object) -> Mapping[Any, Any]:
 
 
 def flag_of(value: Cell, whose: str) -> bool | None:
-    """A label as True, False or None (also pandas' NA, and NaN); words such as `yes` and `fail` are accepted.
-
-    Raises:
-        SettingError: if it is something else; `whose` names the run.
-    """
+    """A label as True, False or None (also pandas' NA, and NaN); words such as `yes` and `fail` are accepted."""
     if is_missing(value):
         return None
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):

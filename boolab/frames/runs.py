@@ -24,13 +24,7 @@ atlas."""
 
 
 def as_runs(runs: Runs) -> list[Run]:
-    """A list of runs, from one run, from any number of them, or from where they are.
-
-    Raises:
-        TypeError: if something else than a run is among them.
-        StoreError: if a store cannot be read.
-        RunFormatError: if there are no logs at a path.
-    """
+    """A list of runs, from one run, from any number of them, or from where they are."""
     return list(each_run(runs))
 
 
@@ -43,9 +37,6 @@ def distinct_runs(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...]]:
 
     The same run is there again if it is the same object, or has the same id and the same record. Of a labelled and an
     unlabelled one, the labelled one stays; two with different labels both do.
-
-    Args:
-        runs: Runs, in order.
 
     Example:
         >>> import boolab as bl
@@ -144,13 +135,7 @@ def _no_run(value: object) -> TypeError:
 
 
 def each_run(runs: Runs) -> Iterable[Run]:
-    """The runs one after the other, whatever they come from: those of a store need not fit into memory.
-
-    Raises:
-        StoreError: if a store cannot be read.
-        RunFormatError: if there are no logs at a path.
-        TypeError: if it is a coroutine, or no runs at all.
-    """
+    """The runs one after the other, whatever they come from: those of a store need not fit into memory."""
     if isinstance(runs, Run):
         return (runs,)
     if isinstance(runs, str | Path):

@@ -15,8 +15,7 @@ from boolab.core.types import REDACTED, Run, Step
 def with_equal_arguments(run: Run) -> Run | None:
     """Make all calls equal of each tool that has a call without arguments on record.
 
-    Returns:
-        The run; None if the arguments of all its calls are on record.
+    Returns the run; None if the arguments of all its calls are on record.
 
     Example:
         >>> import boolab as bl

@@ -41,11 +41,7 @@ def encoding_of(start: bytes) -> str:
 
 
 def in_utf8(file: io.BufferedReader, path: Path) -> io.BufferedReader:
-    """The same text in UTF-8, if it is UTF-16; the file itself if it may be UTF-8.
-
-    Raises:
-        RunFormatError: if it is UTF-32.
-    """
+    """The same text in UTF-8, if it is UTF-16; the file itself if it may be UTF-8."""
     encoding = encoding_of(file.peek(4)[:4])
     if encoding.startswith("utf-32"):
         msg = "its text is UTF-32, which is not read: convert it to UTF-8"

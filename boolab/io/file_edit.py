@@ -66,11 +66,7 @@ class UserFile(NamedTuple):
         return f"{self.path} -> {self.target}" if self.is_link else str(self.path)
 
     def text(self) -> str | None:
-        """Decode the content; None if there is no file.
-
-        Raises:
-            ConfigFileError: if it is not UTF-8.
-        """
+        """Decode the content; None if there is no file."""
         try:
             return None if self.data is None else self.data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -84,14 +80,8 @@ class _Refusal(Exception):
 def read_user_file(path: Path, within: Path | None = None) -> UserFile:
     """Read a file that is to be edited.
 
-    Args:
-        path: The file; it may be missing.
-        within: The folder out of which no link may lead. By default the current folder, if the path is below it, else
-            the folder of the file.
-
-    Raises:
-        ConfigFileError: if it cannot be read: a pipe, a device, more than `MAX_FILE_BYTES`; a link that leads nowhere,
-            to itself, or out of the folder.
+    `path`: the file; it may be missing. `within`: the folder out of which no link may lead. By default the current
+    folder, if the path is below it, else the folder of the file.
 
     Example:
         >>> read_user_file(Path("none.json")).data is None
@@ -113,17 +103,7 @@ def read_user_file(path: Path, within: Path | None = None) -> UserFile:
 def edit_file(file: UserFile, new: bytes | None, again: str = RUN_AGAIN) -> UserFile:
     """Replace, make or remove a file of the user, if it still is what was read.
 
-    Args:
-        file: The file as it was read, and as the user was shown it.
-        new: The new content; None removes the file.
-        again: What to do if it has changed.
-
-    Returns:
-        The file as it is now.
-
-    Raises:
-        ConfigFileError: if it has changed since, is read-only, or cannot be replaced without a loss; it is then as it
-            was.
+    `new`: the new content; None removes the file.
 
     Example:
         >>> import tempfile
@@ -157,11 +137,7 @@ def _edit(file: UserFile, new: bytes | None, changed: str) -> None:
 
 
 def edit_files(edits: Sequence[tuple[UserFile, bytes | None]]) -> None:
-    """Edit several files, all or none; see `edit_file`.
-
-    Raises:
-        ConfigFileError: if one cannot be edited; those that were edited before are as they were.
-    """
+    """Edit several files, all or none; see `edit_file`."""
     done: list[tuple[UserFile, bytes | None]] = []
     try:
         for file, new in edits:

@@ -54,9 +54,6 @@ def _kernels() -> frozenset[int]:
 def user_path(path: str | Path) -> Path:
     """The path that a user named, with `~` expanded.
 
-    Raises:
-        SettingError: if nothing can have that name: it is too long, holds a NUL character, or names no user's home.
-
     Example:
         >>> user_path("logs/a.jsonl").name
         'a.jsonl'
@@ -78,12 +75,7 @@ def open_file(path: str | Path, within: int | None = None) -> BufferedReader:
     What is there is checked before it is opened, because to open a device may have effects, and once it is open,
     because another program may have put a pipe in its place meanwhile.
 
-    Args:
-        path: The file.
-        within: The open folder that holds it; a link is refused then.
-
-    Raises:
-        OSError: if it cannot be read, or is no file of a user (see `no_file`); the `strerror` has the reason.
+    `within`: the open folder that holds it; a link is refused then.
 
     Example:
         >>> import tempfile
@@ -117,13 +109,7 @@ def _refuse(stat: os.stat_result, path: str | Path) -> None:
 def read_file(path: str | Path, most: int, within: int | None = None) -> bytes:
     """What a file of a user holds, at most `most` bytes; see `open_file`.
 
-    Args:
-        path: The file.
-        most: The largest size.
-        within: The open folder that holds it; a link is refused then.
-
-    Raises:
-        OSError: if it cannot be read, is no file or is larger; the `strerror` has the reason.
+    `within`: the open folder that holds it; a link is refused then.
 
     Example:
         >>> import tempfile
@@ -148,9 +134,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
     It has the permissions of the old one from its first byte on, and its owner where that is possible. A link is
     replaced, not followed. For a file that the user writes too there is `boolab.io.file_edit`.
-
-    Raises:
-        OSError: if no file can be made there, or the old one is read-only; the `strerror` has the reason.
 
     Example:
         >>> import tempfile

@@ -20,13 +20,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
 def folder_handle(path: str | Path, within: int | None = None, *, make: bool = False) -> Iterator[int]:
     """A folder, open.
 
-    Args:
-        path: The folder; below `within`, none of its names may be a link. Without it, only the last one.
-        within: The open folder above.
-        make: Whether folders that are missing are made.
-
-    Raises:
-        OSError: if it is no folder, or a link.
+    `path`: the folder; below `within`, none of its names may be a link. Without it, only the last one.
 
     Example:
         >>> with folder_handle("/") as top:
@@ -57,16 +51,7 @@ def open_folder(path: str | Path, within: int | None = None, *, make: bool = Fal
 
 
 def read_below(folder: int, path: str, most: int) -> bytes:
-    """What a file below an open folder holds, read as `read_file` does, through no link.
-
-    Args:
-        folder: The open folder.
-        path: The file, relative to it.
-        most: The largest size.
-
-    Raises:
-        OSError: if it cannot be read, is a link, no file, or larger.
-    """
+    """What a file below an open folder holds, read as `read_file` does, through no link."""
     above, _, name = path.rpartition("/")
     with folder_handle(above, folder) as handle:
         return read_file(name, most, within=handle)

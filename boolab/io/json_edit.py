@@ -58,9 +58,6 @@ class _Member:
 def read_json(text: str) -> Any:  # noqa: ANN401 - JSON
     r"""The value of JSON text that may have comments and trailing commas. Of a key that is there twice, the last.
 
-    Raises:
-        ConfigFileError: if it is not JSON, with the line.
-
     Example:
         >>> read_json('{"a": [1, 2,],  // two\n}')
         {'a': [1, 2]}
@@ -88,17 +85,8 @@ def line_of(text: str, at: Sequence[Step]) -> int:
 def with_json(text: str, at: Sequence[Step], value: object) -> str:
     r"""The text with another value at a place; objects that lead to it are made where they are missing.
 
-    Args:
-        text: The text; blank text is an empty object.
-        at: The keys that lead to the value, and places in lists. The place after a list's end appends to it.
-        value: A JSON value. An equal one leaves the text as it is.
-
-    Returns:
-        The text, with every other byte as it was.
-
-    Raises:
-        ConfigFileError: if the text is not JSON, the place leads through something that is no object or list, a key on
-            the way is there twice, or the edit would change more: with the line.
+    `text`: the text; blank text is an empty object. `at`: the keys that lead to the value, and places in lists. The
+    place after a list's end appends to it. `value`: a JSON value. An equal one leaves the text as it is.
 
     Example:
         >>> with_json('{\n  "a": 1, // one\n}\n', ["a"], 2)
@@ -111,9 +99,6 @@ def with_json(text: str, at: Sequence[Step], value: object) -> str:
 
 def without_json(text: str, at: Sequence[Step]) -> str:
     r"""The text without one value and its key; the text itself if there is none.
-
-    Raises:
-        ConfigFileError: as in `with_json`.
 
     Example:
         >>> without_json('{\n  "a": 1,\n  "b": 2\n}\n', ["b"])
@@ -155,11 +140,7 @@ class JsonText(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> JsonText:
-        """Read a text.
-
-        Raises:
-            ConfigFileError: if it is not JSON, with the line.
-        """
+        """Read a text."""
         reader = _Reader(text)
         root = reader.document()
         return cls(text, root, reader.comments)

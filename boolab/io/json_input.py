@@ -124,8 +124,7 @@ class Damage:
     def answers_no_call(self, line: int | None = None) -> int | None:
         """Record a tool result that answers no call in the file, and is left out. By default it is on the last line.
 
-        Returns:
-            Its line, None if unknown.
+        Returns its line, None if unknown.
         """
         line = self.line if line is None else line
         self._unmatched.append(line)
@@ -136,11 +135,7 @@ class Damage:
         self._unmatched.remove(line)
 
     def report(self, warn: Warn, *, readable: bool) -> None:
-        """Warn of the first places, of how many follow, and of results that answer no call.
-
-        Raises:
-            RunFormatError: if nothing is `readable`, and there is damage or the format was not recognised.
-        """
+        """Warn of the first places, of how many follow, and of results that answer no call."""
         if not readable and self.first is not None:
             line, what = self.first
             raise RunFormatError(f"{what}, and nothing else in it can be read as a run", path=self.path, line=line)
@@ -401,8 +396,7 @@ def _whole(data: bytes) -> JSON:
 def _remove_last(part: object) -> bool:
     """Remove the entry in which a document ends: the last of the first list on the way there, else the last field.
 
-    Returns:
-        Whether there is a list that is not empty.
+    Returns whether there is a list that is not empty.
     """
     holder, inner = part, part
     while isinstance(inner, dict) and inner:
@@ -484,9 +478,6 @@ def json_text(value: object) -> str:
 
 def plain_json(value: object) -> JSON:
     """A value of Python as one of JSON: objects of pydantic become mappings, numpy's numbers become Python's.
-
-    Raises:
-        ValueError: if it has a part that is no value of JSON, or is nested too deeply.
 
     Example:
         >>> plain_json({"role": "user", "content": ("a", None)})

@@ -149,9 +149,6 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
 
     Reading from a packed file raises a `RunFormatError` if it holds too much, and `DamagedFile` where it is damaged.
 
-    Raises:
-        RunFormatError: if its text is UTF-32, or it is packed with Zstandard and no package unpacks that.
-
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:

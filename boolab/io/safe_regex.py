@@ -33,9 +33,6 @@ def compiled(pattern: str) -> Pattern:
     Its syntax is that of `re` without lookaround and backreferences: https://github.com/google/re2/wiki/Syntax. `\d`,
     `\s` and `\w` match ASCII only.
 
-    Raises:
-        ValueError: if it is no regular expression, or too large.
-
     Example:
         >>> compiled(r"^(error|failed): \d+").is_in("failed: 3")
         True

@@ -13,9 +13,6 @@ import stat
 def state_folder(*names: str) -> str:
     """The path of a folder for state, whether it is there or not.
 
-    Args:
-        names: The names that lead to it, below boolab's own folder.
-
     Example:
         >>> state_folder("git").endswith(os.path.join("boolab", "git"))
         True
@@ -27,17 +24,7 @@ def state_folder(*names: str) -> str:
 
 
 def private_state_folder(*names: str) -> str:
-    """A folder for state that is there, belongs to this user, and is neither a link nor open to others.
-
-    Args:
-        names: As for `state_folder`.
-
-    Returns:
-        Its real path.
-
-    Raises:
-        OSError: if it cannot be made, or others could have changed what is in it.
-    """
+    """A folder for state that is there, belongs to this user, and is neither a link nor open to others."""
     top = os.path.dirname(state_folder())  # noqa: PTH120
     os.makedirs(top, mode=0o700, exist_ok=True)  # noqa: PTH103
     path = os.path.realpath(top)  # what leads to the state folder is the user's choice; what is in it is boolab's

@@ -30,14 +30,7 @@ def edited(
 ) -> tuple[str, _Document] | None:
     """Replace parts of a text.
 
-    Args:
-        text: The text.
-        replacements: The parts, which do not overlap.
-        read: Reads an edited text.
-        is_expected: Whether what was read has the expected values.
-
-    Returns:
-        The edited text, as it is and as it is read; None if it cannot be read, or has other values than expected.
+    Returns the edited text, as it is and as it is read; None if it cannot be read, or has other values than expected.
 
     Example:
         >>> edited("a = 1  # one", [Replacement(4, 5, "2")], lambda text: text, lambda text: "2" in text)[0]

@@ -83,17 +83,7 @@ class _Document(NamedTuple):
 def with_toml(text: str, at: Sequence[str], value: object) -> str:
     r"""The text with another value at a place; tables that lead to it are made where they are missing.
 
-    Args:
-        text: The text.
-        at: The keys that lead to the value.
-        value: A text, number, truth value or list. An equal one leaves the text as it is.
-
-    Returns:
-        The text, with every other byte as it was.
-
-    Raises:
-        ConfigFileError: if it is not TOML, with the line; if the place leads through something that is no table; if the
-            edit would change more.
+    `value`: a text, number, truth value or list. An equal one leaves the text as it is.
 
     Example:
         >>> with_toml('# mine\n[a]\nb = 1  # one\n', ["a", "b"], 2)

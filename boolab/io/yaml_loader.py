@@ -109,10 +109,7 @@ class Document(NamedTuple):
 def read_document(path: Path, fault: type[FileError], most: int = MAX_BYTES) -> Document:
     """Read a YAML file; whatever is wrong with it is a `fault` with its path and, if known, its line.
 
-    Args:
-        path: The file.
-        fault: What is raised.
-        most: How many bytes it may have.
+    `most`: how many bytes it may have.
     """
     try:
         return read_yaml(read_file(path, most).decode())
@@ -128,10 +125,6 @@ def read_document(path: Path, fault: type[FileError], most: int = MAX_BYTES) -> 
 
 def read_yaml(text: str, first_line: int = 1) -> Document:
     r"""Parse one YAML document, whose first line has this number in its file.
-
-    Raises:
-        DocumentError: if it is not YAML, has a key twice, exceeds a limit, or has a number that YAML 1.1 reads as octal
-            (`010`) or in base 60 (`1:30`).
 
     Example:
         >>> document = read_yaml("a: 1\nb: [2, 3]")

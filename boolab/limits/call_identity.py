@@ -183,13 +183,8 @@ def call_key(
 ) -> tuple[str, ...] | None:
     """What a call is compared by: two calls are the same if and only if their keys are equal and not None.
 
-    Args:
-        call: The call.
-        result: Its result, needed for `call+result`.
-        identity: One of `IDENTITIES`; None for a tool that is exempt.
-
-    Returns:
-        The key. None for a tool that is exempt, and for arguments that a log keeps back, unless by `tool` alone.
+    `result`: its result, needed for `call+result`. `identity`: one of `IDENTITIES`; None for a tool that is exempt.
+    Returns the key. None for a tool that is exempt, and for arguments that a log keeps back, unless by `tool` alone.
 
     Example:
         >>> import boolab as bl
@@ -225,9 +220,6 @@ def arguments_hash(arguments: str) -> str:
 def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None], ...]]:
     """The identity of most tools, and those of others by tool.
 
-    Raises:
-        SettingError: if every tool is exempt.
-
     Example:
         >>> identity_of({"*": "ordered", "poll": None})
         ('ordered', (('poll', None),))
@@ -247,15 +239,7 @@ def check_tools(identity: Identities | None, tools: Iterable[str]) -> tuple[str,
     One list of exempt tools may serve many recordings, some of which never call all of them. A name close to that of a
     tool that was called is taken for a misspelt one.
 
-    Args:
-        identity: An identity for all tools, or by tool.
-        tools: The names of the tools that recordings hold calls of. Where there are none, nothing is checked.
-
-    Returns:
-        The tools that are named and were never called.
-
-    Raises:
-        SettingError: if one of these is close to the name of a tool that was called.
+    `tools`: the names of the tools that recordings hold calls of. Where there are none, nothing is checked.
 
     Example:
         >>> check_tools({"*": "canonical", "poll": None}, ["Bash", "Read"])
@@ -292,13 +276,6 @@ def uncalled_note(identity: Identities | None, tools: Iterable[str]) -> tuple[st
 
 def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:
     """An identity without some tools: their calls are never the same.
-
-    Args:
-        identity: An identity for all tools, or by tool.
-        exempt: The tools whose repeats are no loop, such as one that polls.
-
-    Raises:
-        SettingError: if `exempt` is no list of names.
 
     Example:
         >>> exempting("ordered", ["poll"])
@@ -376,10 +353,6 @@ def _normalised(arguments: str, parsed: object, *, sort: bool) -> str:
 
 def normalised(arguments: str, *, sort: bool) -> str:
     """Arguments as compact JSON, as an identity compares them; their text if they are not valid JSON.
-
-    Args:
-        arguments: The text as sent.
-        sort: Whether the keys are sorted.
 
     Example:
         >>> normalised('{"b": 1, "a": [ ]}', sort=True), normalised("not JSON", sort=True)

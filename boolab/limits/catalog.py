@@ -489,11 +489,7 @@ def _units(n: object, in_one: int, what: str) -> int:
 
 
 def unless_known(on_unknown: OnUnknown) -> str:
-    """The part of a rule's label about unknown counters.
-
-    Raises:
-        SettingError: if the option is not one of `error` and `ignore`.
-    """
+    """The part of a rule's label about unknown counters."""
     if on_unknown not in ("error", "ignore"):
         raise SettingError(f"on_unknown={on_unknown!r} is not known; accepted: error, ignore")
     return ", on_unknown=ignore" if on_unknown == "ignore" else ""

@@ -64,13 +64,8 @@ class Progress(dict[str, int | None]):
 def projected(counters: Mapping[str, int | None], response: Response) -> Progress:
     """The counters at a response: as they would be, were it counted and its calls executed.
 
-    Args:
-        counters: The counters at the boundary before it.
-        response: The response.
-
-    Returns:
-        The counters of a boundary and those of `RESPONSE_COUNTERS`: responses, steps that call tools, and the
-        supersteps of LangGraph, which counts a response and the calls of one as two.
+    Returns the counters of a boundary and those of `RESPONSE_COUNTERS`: responses, steps that call tools, and the
+    supersteps of LangGraph, which counts a response and the calls of one as two.
     """
     n, calls = counters["steps"] or 0, len(response.tool_calls)
     further = {"responses": n + 1, "tool_steps": n + (calls > 0), "supersteps": 2 * n + 2 + (calls > 0)}

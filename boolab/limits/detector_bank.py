@@ -13,9 +13,6 @@ from boolab.limits.detector import Close, Compact, Detector, Extend, Fold, closi
 class Watch:
     """Detectors, and their states at one place of a turn.
 
-    Args:
-        detectors: The detectors, each with a name of its own.
-
     Example:
         >>> import boolab as bl
         >>> watch, counts = Watch([bl.detectors.RepeatStreak()]), {}
@@ -53,8 +50,7 @@ class Watch:
 
         No count changes before that step is complete: rules are evaluated after steps.
 
-        Args:
-            times: How often; None where a record does not report whether it was.
+        `times`: how often; None where a record does not report whether it was.
         """
         if times == 0:
             return
@@ -68,17 +64,7 @@ class Watch:
         counts: MutableMapping[str, int | None],
         step: Step | None = None,
     ) -> int:
-        """Count one completed step. A call without a result was dropped and counts nowhere.
-
-        Args:
-            response: The response of the model.
-            results: The results of its calls, in order.
-            counts: Takes each detector's count, by its name.
-            step: The step on record, for detectors that read it whole.
-
-        Returns:
-            How many calls have a result.
-        """
+        """Count one completed step. A call without a result was dropped and counts nowhere."""
         folds, states, text = self._folds, self._states, response.text
         self._step += 1
         if folds:
@@ -100,8 +86,7 @@ class Watch:
     def after(self, response: Response) -> dict[str, int | None]:
         """The counts as they would be after a step of this response. The states do not change.
 
-        Args:
-            response: The response. The results of its calls are not known, so detectors that need them count None.
+        `response`: the response. The results of its calls are not known, so detectors that need them count None.
         """
         states, _, counts = self._folded(response, response.tool_calls)
         after = counts[-1] if counts else {}
@@ -114,10 +99,6 @@ class Watch:
 
         The results are not known yet, so detectors that need them count None. Detectors of whole steps judge a call by
         all calls of the same tool in the response.
-
-        Args:
-            response: The response that makes the calls.
-            calls: The calls, in order.
         """
         _, observed, counts = self._folded(response, calls)
         for i, name, close in self._of_steps:

@@ -46,12 +46,7 @@ AnyRule: TypeAlias = StopRule | Callable[[Any], bool]
 def as_rule(given: object, what: str) -> StopRule:
     """A stop rule, also of a function.
 
-    Args:
-        given: A rule, or a function of a prefix that answers True or False.
-        what: The name of the argument, for the error.
-
-    Raises:
-        SettingError: if it is neither.
+    `given`: a rule, or a function of a prefix that answers True or False.
 
     Example:
         >>> import boolab as bl
@@ -132,11 +127,7 @@ _START: Final[tuple[Any, bool]] = ((), False)
 
 @dataclass(frozen=True)
 class FunctionAnswer:
-    """Whether a function has answered True: 1, else 0.
-
-    Args:
-        function: The function.
-    """
+    """Whether a function has answered True: 1, else 0."""
 
     function: StopFunction
 
@@ -160,15 +151,7 @@ class FunctionAnswer:
         return state, 1 if state[1] else None
 
     def extend(self, state: tuple[tuple[Step, ...], bool], step: Step) -> tuple[Any, int]:
-        """The state and the count after a step.
-
-        Args:
-            state: The steps before, and whether the function has answered True.
-            step: The step, complete.
-
-        Raises:
-            SettingError: if the function raises an error, or answers something else than True or False.
-        """
+        """The state and the count after a step."""
         steps, stopped = state
         if stopped:
             return state, 1

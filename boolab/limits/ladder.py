@@ -39,11 +39,7 @@ class Reached(NamedTuple):
 class LadderState:
     """The counters of a turn and the levels of its guards, at one place of the turn.
 
-    Args:
-        detectors: The detectors whose counts are kept, each with a name of its own.
-        at_call: The guards that are evaluated at a call.
-        at_boundary: The guards that are evaluated at a boundary.
-        per_turn: Whether everything starts anew with each turn; if not, turns count as one.
+    `per_turn`: whether everything starts anew with each turn; if not, turns count as one.
 
     Attributes:
         counters: The counters by name.
@@ -95,9 +91,7 @@ class LadderState:
     def open_turn(self, number: int, start_ms: int | None) -> None:
         """Count from zero.
 
-        Args:
-            number: The number of the turn that begins.
-            start_ms: When it begins, in ms from the start of the run; None if it is not known.
+        `start_ms`: when it begins, in ms from the start of the run; None if it is not known.
         """
         self.turn = number
         self.opened_ms = start_ms
@@ -109,11 +103,7 @@ class LadderState:
         self._last_tool: str | None = None
 
     def enter(self, step: Step) -> None:
-        """Open the turn of a step on record, unless it is open. The first turn begins with the run.
-
-        Args:
-            step: A step that has not been applied yet.
-        """
+        """Open the turn of a step on record, unless it is open. The first turn begins with the run."""
         if step.turn != self.turn and self._per_turn:
             self.open_turn(step.turn, step.start_ms if step.index > 1 else 0)
 
@@ -122,17 +112,14 @@ class LadderState:
 
         No counter changes before that step is applied.
 
-        Args:
-            times: How often; None where a record does not report whether it was.
+        `times`: how often; None where a record does not report whether it was.
         """
         self._bank.compacted(times)
 
     def compacted_before(self, step: Step, compacted: Mapping[int, int] | None) -> None:
         """Note how often the history was compacted before a step on record. If that opens a turn, it is opened first.
 
-        Args:
-            step: A step that has not been applied yet.
-            compacted: What `boolab.core.compactions.compactions_of` gives for the run.
+        `compacted`: what `boolab.core.compactions.compactions_of` gives for the run.
         """
         if compacted is None or step.index in compacted:
             self.enter(step)
@@ -141,8 +128,7 @@ class LadderState:
     def apply(self, step: Step) -> None:
         """Count one completed step. A call without a result was dropped and counts nowhere.
 
-        Args:
-            step: The step. If it belongs to another turn, that turn is opened first.
+        `step`: the step. If it belongs to another turn, that turn is opened first.
         """
         _, turn, start, took, _, response, results, _, _, _ = step
         if turn != self.turn:
@@ -159,12 +145,8 @@ class LadderState:
     def reach(self, guard: Guard, count: int | None) -> Reached | None:
         """Move a guard to the level of a count. If it nudges there, its message is added to `messages`.
 
-        Args:
-            guard: The guard.
-            count: Its detector's count; None where it is not known, which breaks the pattern.
-
-        Returns:
-            The level; None if the count has reached none.
+        `count`: its detector's count; None where it is not known, which breaks the pattern. Returns the level; None if
+        the count has reached none.
         """
         level = guard.level(count)
         if level is None or count is None:
@@ -184,10 +166,6 @@ class LadderState:
 
         Guards move as the iterators are read: those after the last call that is read stay where they are.
 
-        Args:
-            response: The response that makes the calls.
-            places: Which of its calls are evaluated.
-
         Yields:
             The place of each call, and each guard that has reached a level there, with that level.
         """
@@ -206,15 +184,7 @@ class LadderState:
                 yield guard, reached
 
     def replay_calls(self, response: Response, places: Sequence[int]) -> list[Reached]:
-        """Move the guards at calls as the live loop did it when it evaluated these calls of a response on record.
-
-        Args:
-            response: The response.
-            places: Which of its calls were evaluated.
-
-        Returns:
-            All levels that were reached.
-        """
+        """Move the guards at calls as the live loop did it when it evaluated these calls of a response on record."""
         if not self._at_call:
             return []
         return [reached for _, levels in self.at_calls(response, places) for _, reached in levels]
@@ -222,7 +192,6 @@ class LadderState:
     def after(self, response: Response) -> dict[str, int | None]:
         """The counters as they would be after a response, were its calls executed.
 
-        Args:
-            response: The response. Detectors that depend on what its calls give know no count.
+        `response`: the response. Detectors that depend on what its calls give know no count.
         """
         return dict(self.counters) | self._bank.after(response)

@@ -361,11 +361,7 @@ class Monitor:
 def verdict_at(stop: Stop, action: Action, *, was_true: bool, nudge: str = "") -> Verdict:
     """The verdict at a boundary where a rule is true.
 
-    Args:
-        stop: The stop that the rule gives.
-        action: What happens when the rule is true.
-        was_true: Whether it was true at the boundary before.
-        nudge: The message of a nudge; by default a sentence that names the rule.
+    `nudge`: the message of a nudge; by default a sentence that names the rule.
 
     Example:
         >>> verdict_at(Stop("step_cap", 2, "max_steps(2)", 2, 2), "nudge", was_true=False).message
@@ -380,9 +376,6 @@ def verdict_at(stop: Stop, action: Action, *, was_true: bool, nudge: str = "") -
 
 def reason_of(stop: Stop) -> str:
     """Why a run was stopped, in one sentence.
-
-    Args:
-        stop: The stop.
 
     Example:
         >>> reason_of(Stop("step_cap", 56, "max_steps(56)", 56, 56))

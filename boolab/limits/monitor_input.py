@@ -33,14 +33,6 @@ _PAIR: Final = 2
 def response_of(calls: Iterable[GivenCall], usage: GivenUsage = None, text: str | None = None) -> Response:
     """The response that makes some calls.
 
-    Args:
-        calls: The calls, in order.
-        usage: What the response consumed.
-        text: The text of the model before them.
-
-    Raises:
-        SettingError: if a call or the usage has another form.
-
     Example:
         >>> response_of([("ls", {"path": "."}), {"name": "ls", "arguments": "{}"}]).tool_calls[0].arguments
         '{"path":"."}'
@@ -60,13 +52,6 @@ def _listed(calls: object) -> Iterable[object]:
 
 def results_of(results: Sequence[GivenResult], response: Response) -> tuple[ToolResult | None, ...]:
     """The results of the calls of a response.
-
-    Args:
-        results: One for each call, in the same order.
-        response: The response.
-
-    Raises:
-        SettingError: if there are more or fewer, or a result has another form.
 
     Example:
         >>> results_of(["a.py", None], response_of([("ls", {}), ("rm", {})]))[1] is None

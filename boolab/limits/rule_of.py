@@ -22,16 +22,7 @@ RULES: Final[Mapping[str, Callable[..., StopRule]]] = MappingProxyType(
 def rule_of(values: Mapping[str, Any], identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
     """The rule that is true when the first of some limits is reached.
 
-    Args:
-        values: The value of each limit by its name, one at least.
-        identity: What makes two calls the same, for `doom_loop`.
-        exempt: The tools whose repeats are no loop.
-
-    Returns:
-        The limits, joined by `|` in the order of precedence.
-
-    Raises:
-        SettingError: if a limit is not known, a value is not accepted, or there is none.
+    Returns the limits, joined by `|` in the order of precedence.
 
     Example:
         >>> str(rule_of({"tool_budget": 50, "max_steps": 20}))

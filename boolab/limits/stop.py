@@ -261,11 +261,7 @@ def _no_rule(rule: StopRule, sign: str, other: object) -> TypeError:
 
 
 def _depth_over(rules: Sequence[StopRule]) -> int:
-    """The depth of a compound of these rules.
-
-    Raises:
-        SettingError: if it is more than `MAX_DEPTH`.
-    """
+    """The depth of a compound of these rules."""
     depth = 1 + max(rule.depth for rule in rules)
     if depth > MAX_DEPTH:
         msg = (

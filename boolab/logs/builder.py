@@ -305,11 +305,8 @@ class OpenCalls:
 class RunBuilder:
     """Builds one run.
 
-    Args:
-        source: The name of the format.
-        damage: The damage of the file: it records results that answer no call.
-        truncated: Whether the log ends before the run does, so that its end is unknown; by default that of `damage`.
-        checked: The damage of the file that gets the inconsistencies of the run; by default `damage`.
+    `truncated`: whether the log ends before the run does, so that its end is unknown; by default that of `damage`.
+    `checked`: the damage of the file that gets the inconsistencies of the run; by default `damage`.
 
     Example:
         >>> builder = RunBuilder("some_format")

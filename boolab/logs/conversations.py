@@ -31,17 +31,8 @@ _ID_BYTES: Final = 6
 def read_conversations(values: Sequence[object], warn: Warn, name: str | None = None) -> list[Run]:
     """The runs of conversations in memory, in their order.
 
-    Args:
-        values: The messages of one conversation, or conversations.
-        warn: Called with each warning, which names the conversation.
-        name: The format, `openai_chat` or `anthropic_messages`; by default it is detected for each.
-
-    Returns:
-        The runs. Their ids are those beside the messages, else digests of the conversations.
-
-    Raises:
-        RunFormatError: if no conversation can be read.
-        SettingError: if a value is no conversation, or a label is neither yes nor no.
+    `name`: the format, `openai_chat` or `anthropic_messages`; by default it is detected for each. Returns the runs.
+    Their ids are those beside the messages, else digests of the conversations.
     """
     if name is not None and name not in _FORMATS.values():
         known = " and ".join(dict.fromkeys(_FORMATS.values()))

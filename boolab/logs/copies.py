@@ -149,8 +149,7 @@ def _leave_out_subagents_of_conversions(taken: Sequence[_Known]) -> None:
 class Copies:
     """The runs of all logs so far, by digests.
 
-    Args:
-        digest: The digest of the bytes of a file, unpacked.
+    `digest`: the digest of the bytes of a file, unpacked.
     """
 
     def __init__(self, digest: Callable[[str], object]) -> None:
@@ -164,12 +163,7 @@ class Copies:
         """How many runs of a file say the same as runs of another one."""
 
     def settle(self, found: Sequence[Found], *, last: bool = False) -> tuple[list[list[Run]], list[Note]]:
-        """The runs that count, for each that was found one or none; and what there is to report about the files.
-
-        Args:
-            found: The runs of files that may be related.
-            last: Whether no others follow, so that these need not be remembered.
-        """
+        """The runs that count, for each that was found one or none; and what there is to report about the files."""
         if last and not found[1:]:
             return [[one.run] for one in found], []
         taken = [self._known(one, alone=last) for one in found]
@@ -417,14 +411,7 @@ def _counted(one: _Known) -> Run:
 
 
 def without_history(run: Run, shared: int, origin: str, step: int) -> Run:
-    """A run with only its own steps: those that it shares with another one are in its prompt.
-
-    Args:
-        run: The run, with the history that it began with.
-        shared: How many of its steps are the other run's.
-        origin: The id of the other run.
-        step: The last of the other run's steps that both have.
-    """
+    """A run with only its own steps: those that it shares with another one are in its prompt."""
     prompt = list(run.prompt)
     waiting = list(reversed(run.inputs))
     for old in run.steps[:shared]:

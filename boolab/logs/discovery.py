@@ -34,13 +34,7 @@ def found_logs(
 ) -> list[Found]:
     """The logs of agent harnesses on this machine.
 
-    Args:
-        home: The folder that `~` stands for, if it is not the user's.
-        since: Count only files that were changed at this time or later.
-        environ: The environment, because a variable may name a harness's folder; by default that of the process.
-
-    Returns:
-        One entry for each known harness, in the order of their names, also without any files.
+    Returns one entry for each known harness, in the order of their names, also without any files.
 
     Example:
         >>> import tempfile

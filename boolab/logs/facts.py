@@ -31,8 +31,7 @@ _ALL_NUMBERS: Final = (Usage, StepStart)
 def facts_of(runs: Runs) -> Iterator[Run]:
     """Runs with placeholders in place of all texts: see `boolab.logs.fact_places`.
 
-    Args:
-        runs: A run, runs, or the path of a store. Of the texts only digests are kept in memory, to number them.
+    `runs`: a run, runs, or the path of a store. Of the texts only digests are kept in memory, to number them.
 
     Yields:
         Each run, and within it its subagents. One numbering serves all of them.

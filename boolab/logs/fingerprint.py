@@ -39,9 +39,7 @@ class Fingerprint(NamedTuple):
 def fingerprint(run: Run, step: int | None = None) -> Fingerprint:
     """The fingerprint of a run, or of its beginning.
 
-    Args:
-        run: The run.
-        step: The last of its steps that counts, from 1: that of a turn's last step makes it the turn's. By default all.
+    `step`: the last of its steps that counts, from 1: that of a turn's last step makes it the turn's. By default all.
 
     Example:
         >>> import boolab as bl

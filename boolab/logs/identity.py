@@ -200,12 +200,9 @@ class Shared(NamedTuple):
 def shared_steps(marks: Marks, at: int, other: Marks, *, related: bool = False, grows: bool = False) -> Shared:
     """How many steps from place `at` on are the first ones of the other run.
 
-    Args:
-        marks: Those of one run.
-        at: The place, from 0.
-        other: Those of the other run.
-        related: Whether the log has it that one began with the history of the other: then its content is enough.
-        grows: Whether both are of one session: then the last response of the shorter one may be a part of the other's.
+    `at`: the place, from 0. `related`: whether the log has it that one began with the history of the other: then its
+    content is enough. `grows`: whether both are of one session: then the last response of the shorter one may be a part
+    of the other's.
     """
     length = min(marks.n_steps - at, other.n_steps)
     rewritten = related or _times_are_rewritten(marks, at, other, length)

@@ -27,9 +27,6 @@ def atlas_sets() -> dict[str, Path]:
 def atlas_files(name: str) -> list[Path]:
     """The files of `atlas` or of one of its sets; none if this is no such name.
 
-    Raises:
-        SettingError: if the atlas has no set of that name.
-
     Example:
         >>> [path.name for path in atlas_files("atlas/tau-airline")], atlas_files("logs/atlas")
         (['tau-airline.jsonl.bz2'], [])

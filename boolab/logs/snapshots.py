@@ -15,11 +15,7 @@ from boolab.logs.identity import is_unique
 
 
 def last_states(runs: Sequence[Run]) -> list[Run]:
-    """The runs without those that are an earlier state of another one, whose usage the other one gets.
-
-    Args:
-        runs: The runs of one file, in order.
-    """
+    """The runs without those that are an earlier state of another one, whose usage the other one gets."""
     groups: dict[int, list[int]] = {}
     for place, run in enumerate(runs):
         if run.steps:

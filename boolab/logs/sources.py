@@ -20,11 +20,8 @@ DEFAULT_SCOPE: Final[SourceScope] = "turn"
 def scope_of(source: str | None) -> SourceScope:
     """`run` if the limits of a source's harness hold for the whole run, `turn` if they start anew in each turn.
 
-    Args:
-        source: The source of runs, as `Run.source` gives it; None if it is not known.
-
-    Returns:
-        The scope; `DEFAULT_SCOPE` for sources without a reader.
+    `source`: the source of runs, as `Run.source` gives it; None if it is not known. Returns the scope; `DEFAULT_SCOPE`
+    for sources without a reader.
 
     Example:
         >>> scope_of("tau_bench"), scope_of("claude_code"), scope_of("boolab"), scope_of(None)

@@ -51,12 +51,7 @@ def caplab_frames(
 ) -> list[Frame]:
     """A page for each group, in their order, as many as fit.
 
-    Args:
-        study: The results.
-        groups: See `groups_of_frames`.
-        transcripts: Whether runs in Replay have their texts.
-        most: So many bytes all pages together take at most, but for the first; None for no limit.
-        move: Called after each page.
+    `most`: so many bytes all pages together take at most, but for the first; None for no limit.
     """
     frames: list[Frame] = []
     size = 0

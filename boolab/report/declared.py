@@ -30,11 +30,7 @@ _NUMBERS: Final = ("declared", "counted", "first_step_beyond")
 
 
 def declared_limits(study: Study) -> dict[str, object] | None:
-    """The notes, the sentences and the table of the audit, without empty columns; None where no limit was declared.
-
-    Args:
-        study: The study, with the files that its runs are from.
-    """
+    """The notes, the sentences and the table of the audit, without empty columns; None where no limit was declared."""
     pairs = zip(study.homes, study.runs, strict=True)
     files = [(Path(home) if home else None, [run for _, run in part]) for home, part in groupby(pairs, lambda p: p[0])]
     found = audit_files(files)

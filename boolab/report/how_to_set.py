@@ -67,12 +67,7 @@ def how_to_set(study: Study) -> list[HowToSet]:
 
 
 def how_to_set_text(study: Study, *, full: bool = False) -> str:
-    """How the recommended settings are set, for a terminal; "" if no limit is recommended.
-
-    Args:
-        study: The results.
-        full: The text of the setting too.
-    """
+    """How the recommended settings are set, for a terminal; "" if no limit is recommended."""
     ways = how_to_set(study)
     return "\n\n".join(_blocks(ways, full=full)) if ways else ""
 

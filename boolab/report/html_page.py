@@ -91,13 +91,7 @@ def page_of(
 ) -> str:
     """The page.
 
-    Args:
-        study: The data, the question and the results.
-        title: The title of the page; by default its result.
-        transcripts: Whether to show the runs' messages and calls.
-        sources: What was read, for the code on the page.
-        full: All groups, and CapLab for each of them, however large the page becomes.
-        progress: Show a progress bar, if stderr is a terminal.
+    `title`: the title of the page; by default its result.
     """
     return _Page(study, title, transcripts=transcripts, sources=sources, full=full).html(progress=progress)
 

@@ -38,10 +38,7 @@ class Row(NamedTuple):
 def informative_rows(part: pd.DataFrame, axis: str, best: float | None) -> list[Row]:
     """A dozen informative rows of an axis, from tight to loose, off last.
 
-    Args:
-        part: The aggregate over the values of one limit, the others off.
-        axis: That limit.
-        best: The recommended value; None if there is none.
+    `best`: the recommended value; None if there is none.
     """
     ordered = part.assign(_off=part[axis].isna()).sort_values(["_off", axis], kind="stable")
     rows = [_row(entry, axis) for entry in ordered.to_dict("records")]

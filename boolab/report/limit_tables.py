@@ -40,12 +40,7 @@ def kept_head(counted: Counted) -> str:
 
 
 class LimitTables:
-    """The tables of all limits; `lists` has the runs behind their counts, `stops` the same by row.
-
-    Args:
-        study: The results.
-        keys: Which groups have tables, in this order: see `boolab.report.study.key_of`.
-    """
+    """The tables of all limits; `lists` has the runs behind their counts, `stops` the same by row."""
 
     def __init__(self, study: Study, keys: Sequence[str]) -> None:
         self._study = study

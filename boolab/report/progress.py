@@ -14,11 +14,6 @@ DELAY_S: Final = 2.0
 def parts_bar(what: str, total: int, *, show: bool) -> Iterator[Callable[[], object]]:
     """A bar on stderr, if that is a terminal and the work takes more than `DELAY_S`.
 
-    Args:
-        what: The work, as the bar names it.
-        total: The number of its parts.
-        show: Whether to show it at all.
-
     Yields:
         What moves the bar on by one part.
 

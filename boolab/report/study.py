@@ -380,9 +380,7 @@ class Study:
     def stopped(self, limits: Mapping[str, Any], key: str = "") -> list[Cut]:
         """The units of a group that several limits together stop, successes first.
 
-        Args:
-            limits: By axis, the values that are on.
-            key: The group: see `key_of`; "" for all.
+        `key`: the group: see `key_of`; "" for all.
         """
         which = [place for place in range(len(self.units)) if not key or self.unit_keys[place] == key]
         if not limits or not which:
@@ -446,20 +444,7 @@ def study_of(
     limit: int | None = None,
     progress: bool = False,
 ) -> Study:
-    """Read logs, and compute the result.
-
-    Args:
-        logs: Files, folders, globs.
-        question: What to compute.
-        format: The name of the logs' format, if it is not to be detected.
-        since: Only files that were changed at this time or later.
-        limit: At most this many logs, the newest first.
-        progress: Show a progress bar, if stderr is a terminal.
-
-    Raises:
-        RunFormatError: if nothing can be read.
-        SettingError: if there is no run, or the question has something that is not accepted.
-    """
+    """Read logs, and compute the result."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files has them
         how: dict[str, Any] = {"format": format, "since": since, "limit": limit, "progress": progress}

@@ -35,12 +35,7 @@ MAX_ASKED: Final = 20
 
 
 def text(study: Study, *, full: bool = False) -> str:
-    """What `boolab whatif` prints: the answer, how to set it, a table for each limit, and what that rests on.
-
-    Args:
-        study: The results.
-        full: All values, all groups' tables and the texts of the settings too.
-    """
+    """What `boolab whatif` prints: the answer, how to set it, a table for each limit, and what that rests on."""
     found = study.found
     blocks = ["\n".join(wrapped(sentence) for sentence in found.verdict)]
     how = how_to_set_text(study, full=full)

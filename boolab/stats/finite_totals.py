@@ -54,19 +54,9 @@ def total_sequence(
 ) -> TotalSequence:
     """The interval for the total of a population after each of the observations so far.
 
-    Args:
-        low: The observed values in order, shape (observed,); where one is not known, the least that it can be.
-        high: The same; where one is not known, the most that it can be.
-        least: The least value that each member of the population can have, in the same order, shape (size,).
-        most: The most that each can have.
-        confidence: The probability that all intervals together contain the total.
-        whole: Whether all values are whole numbers.
-
-    Returns:
-        The ends of the interval at each look. The last look at a whole population has the total itself.
-
-    Raises:
-        SettingError: if a value lies outside of its bounds, or more members are observed than there are.
+    `low`: the observed values in order, shape (observed,); where one is not known, the least that it can be. `high`:
+    the same; where one is not known, the most that it can be. Returns the ends of the interval at each look. The last
+    look at a whole population has the total itself.
 
     Example:
         >>> found = total_sequence([1, 0, 0, 1], [1, 0, 0, 1], least=[0] * 40, most=[1] * 40)

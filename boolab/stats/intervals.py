@@ -122,13 +122,7 @@ class ClusterBootstrap:
     Whole clusters are drawn with replacement, as many as there are. All columns use the same draws, so that settings
     which share their runs are compared on the same draws.
 
-    Args:
-        clusters: The cluster of each observation, of any type; shape (observations,).
-        repetitions: The number of samples.
-        seed: The same seed gives the same numbers.
-
-    Raises:
-        SettingError: if repetitions are below 1, or a cluster is missing.
+    `clusters`: the cluster of each observation, of any type; shape (observations,).
 
     Example:
         >>> float(ClusterBootstrap(["a", "a", "b", "b", "c"]).ratio([1, 1, 1, 1, 0], [1, 1, 1, 1, 1]).value)
@@ -191,22 +185,15 @@ class ClusterBootstrap:
     ) -> Estimate:
         """A ratio of sums with its two-sided percentile interval, for any number of columns at once.
 
-        Args:
-            numerator: Shape (observations,) or (observations, columns).
-            denominator: Not below 0; the same shape, or (observations,) for all columns.
-            confidence: The probability that an interval contains its true ratio.
-            proportion: Whether the numerator is a part of the denominator, as in precision and recall; for all columns,
-                or for each. Then the interval is at least as wide as the Clopper-Pearson interval with the effective
-                number of clusters as n: where all or none are counted, every sample of a bootstrap is the same,
-                whatever the sample size. Where no cluster adds more than 1 to the denominator, it is that interval
-                alone.
+        - `numerator`: shape (observations,) or (observations, columns).
+        - `denominator`: not below 0; the same shape, or (observations,) for all columns.
+        - `proportion`: whether the numerator is a part of the denominator, as in precision and recall; for all columns,
+          or for each. Then the interval is at least as wide as the Clopper-Pearson interval with the effective number
+          of clusters as n: where all or none are counted, every sample of a bootstrap is the same, whatever the sample
+          size. Where no cluster adds more than 1 to the denominator, it is that interval alone.
 
-        Returns:
-            Values and intervals of shape () or (columns,). NaN where the denominator is 0; the interval alone is NaN
-            where one cluster has the whole denominator and `proportion` is False.
-
-        Raises:
-            SettingError: if shapes do not match, a denominator is negative, or a proportion's numerator is not a part.
+        Returns values and intervals of shape () or (columns,). NaN where the denominator is 0; the interval alone is
+        NaN where one cluster has the whole denominator and `proportion` is False.
 
         Example:
             >>> saved = ClusterBootstrap(list("aabbcc")).ratio([4, 5, 0, 1, 2, 2], [9, 9, 8, 9, 9, 8])
@@ -258,13 +245,9 @@ class ClusterBootstrap:
     ) -> tuple[Array, Array]:
         """The percentile interval of one ratio of sums over another, such as precision over the share of positives.
 
-        Args:
-            first: Numerator and denominator of the upper ratio; shape (observations, columns) each.
-            second: Those of the lower ratio; the same shape.
-            confidence: The probability that an interval contains its true quotient.
-
-        Returns:
-            Both ends, of shape (columns,). NaN where fewer than two clusters have a part of the first denominator.
+        `first`: numerator and denominator of the upper ratio; shape (observations, columns) each. `second`: those of
+        the lower ratio; the same shape. Returns both ends, of shape (columns,). NaN where fewer than two clusters have
+        a part of the first denominator.
         """
         sums = [_columns(self.sums(values)) for values in (*first, *second)]
         level = expanded((1 - confidence) / 2, (sums[1] > 0).sum(axis=0))

@@ -67,13 +67,11 @@ def curve(
 ) -> Curve:
     """Kaplan-Meier survival and Aalen-Johansen incidences with pointwise intervals, at each distinct time.
 
-    Args:
-        times: How long each unit was observed; integers, shape (units,), at least one unit.
-        ended: Whether it ended then; else it is censored; shape (units,).
-        causes: By name, whether each unit ended in this way; shape (units,). Ignored where a unit is censored.
-        clusters: The cluster of each unit, at least two; shape (units,). None if units are independent. Of several
-            curves of the same units, a bootstrap of their clusters, which draws once.
-        confidence: Of the intervals.
+    - `times`: how long each unit was observed; integers, shape (units,), at least one unit.
+    - `ended`: whether it ended then; else it is censored; shape (units,).
+    - `causes`: by name, whether each unit ended in this way; shape (units,). Ignored where a unit is censored.
+    - `clusters`: the cluster of each unit, at least two; shape (units,). None if units are independent. Of several
+      curves of the same units, a bootstrap of their clusters, which draws once.
     """
     seen, over = np.asarray(times, dtype=np.int64), np.asarray(ended, dtype=bool)
     kinds = {name: over & np.asarray(flags, dtype=bool) for name, flags in (causes or {}).items()}

@@ -38,12 +38,8 @@ class Trade:
     is `saved / lost < total / successes`: for each success that it loses it saves less than a success costs on record.
     Such a trade is poor: further runs cost more to win the lost successes back than the limit saves.
 
-    Args:
-        saved: What the limit saves.
-        lost: The number of successes that it loses, those included that it may lose.
-        total: What all runs use without it, in the same unit.
-        successes: The number of successes on record.
-        unit: What is counted, in the plural, or "cost" for dollars.
+    `total`: what all runs use without it, in the same unit. `unit`: what is counted, in the plural, or "cost" for
+    dollars.
 
     Example:
         >>> trade = Trade(351, 8, 16707, 168)
@@ -139,13 +135,7 @@ def trade_of(
 ) -> dict[str, float | None]:
     """The columns of `TRADE`, for one rule over some runs; None where they are not defined or not known.
 
-    Args:
-        steps: Those of all runs.
-        saved_steps: Of them, those that the rule saves.
-        successes: The number of runs that succeed.
-        kept: Of them, those that the rule keeps at least.
-        cost: That of all runs, in any unit; None if it is not known for each.
-        saved_cost: Of it, what the rule saves.
+    `cost`: that of all runs, in any unit; None if it is not known for each.
 
     Example:
         >>> found = trade_of(steps=1000, saved_steps=200, successes=50, kept=45, cost=None, saved_cost=None)

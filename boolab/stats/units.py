@@ -75,9 +75,6 @@ def units_of(
 
     `cluster` is the task, or the run where no task is named; for a subagent's run, that of its root run: units of one
     cluster are not independent. A label judges the whole run, so `success` is NA in the turns of a longer session.
-
-    Raises:
-        SettingError: if scope or by does not exist, or a frame's rows hold several turns under scope "turn".
     """
     check_scope(scope)
     if isinstance(runs, pd.DataFrame):

@@ -30,11 +30,7 @@ def lock_path(path: Path) -> Path:
 
 
 def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
-    """Become the writer of a store: returns the lock, after waiting for another writer up to `wait_s` seconds.
-
-    Raises:
-        StoreError: if there still is another writer, or no lock file can be made there.
-    """
+    """Become the writer of a store: returns the lock, after waiting for another writer up to `wait_s` seconds."""
     place = lock_path(path)
     _check(place, path)
     held = FileLock(place, thread_local=False)

@@ -77,9 +77,6 @@ def records_of(run: Run, base: Run | None = None) -> list[Record]:
 
     The steps of `base`, if it is given, begin with those of the run: the record then refers to it and holds no steps.
 
-    Raises:
-        SettingError: if a setting or an event holds what JSON cannot.
-
     Example:
         >>> import boolab as bl
         >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))

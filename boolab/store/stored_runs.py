@@ -213,15 +213,7 @@ def stored_runs(
 def finished_run(path: str | Path, run_id: str) -> list[Run]:
     """A finished run, then those of its subagents, as the store has them now.
 
-    Args:
-        path: The store.
-        run_id: The run's id.
-
-    Returns:
-        The runs; none if the store has no finished run of this id.
-
-    Raises:
-        StoreError: if the store cannot be read.
+    Returns the runs; none if the store has no finished run of this id.
     """
     with reading(path_of(path).absolute()) as connection:
         return runs_at(connection, family_of_finished(connection, run_id))
@@ -230,15 +222,8 @@ def finished_run(path: str | Path, run_id: str) -> list[Run]:
 def attempts(path: str | Path, run_ids: Iterable[str]) -> Iterator[tuple[State, list[Run]]]:
     """All attempts at some runs: the finished ones, and those that were interrupted or were run again later.
 
-    Args:
-        path: The store.
-        run_ids: The ids of the runs.
-
     Yields:
         The state of an attempt; and its run, then those of its subagents.
-
-    Raises:
-        StoreError: if the store cannot be read.
     """
     wanted = iter(run_ids)
     while some := list(islice(wanted, _AT_ONCE)):

@@ -167,12 +167,7 @@ class Plan:
 
 
 class Identities:
-    """The ids of cells' runs. Parts that many cells share are digested once.
-
-    Args:
-        rest: What all cells share: tools, score, and the like.
-        model: The model, as it was given to the sweep.
-    """
+    """The ids of cells' runs. Parts that many cells share are digested once."""
 
     def __init__(self, rest: object, model: Models | None) -> None:
         self._rest = fingerprint(rest)

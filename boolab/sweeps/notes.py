@@ -23,8 +23,7 @@ class Notes:
 
     A sweep whose grid has no limit compares no limits, so what its agents' own limits stop needs no note.
 
-    Args:
-        about: What the sweep is made of, as `Plan.about`: `grid`, and `tools` by agent.
+    `about`: what the sweep is made of, as `Plan.about`: `grid`, and `tools` by agent.
 
     Example:
         >>> from boolab.sweeps.progress import CellResult

@@ -56,12 +56,7 @@ def is_plain(policy: Policy) -> bool:
 
 
 def groups(cells: Iterable[Planned], answers: Callable[[Cell], object]) -> Iterator[list[Planned]]:
-    """Groups of cells that may follow from their first, the loosest; all others alone.
-
-    Args:
-        cells: The cells of one agent, task and model.
-        answers: What distinguishes the models of two cells, where a function makes them.
-    """
+    """Groups of cells that may follow from their first, the loosest; all others alone."""
     found: dict[object, list[Planned]] = {}
     for planned in cells:
         group = _group(planned.cell)

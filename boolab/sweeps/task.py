@@ -139,11 +139,7 @@ async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) ->
 
 
 def packed(job: Job, tasks: Sequence[Task] | None = None) -> bytes:
-    """A job, or tasks of it, for another process, with definitions that cannot be imported there.
-
-    Raises:
-        SettingError: if something cannot be sent there.
-    """
+    """A job, or tasks of it, for another process, with definitions that cannot be imported there."""
     try:
         return bytes(cloudpickle.dumps(job if tasks is None else tuple(tasks)))
     except BoolabError:

@@ -19,15 +19,7 @@ UNNAMED_POLICY: Final = "boocode"
 
 
 def agents_by_name(given: Agent | Mapping[str, Agent] | None, runs: Iterable[Run]) -> dict[str, Agent]:
-    """The caller's agents by the names on record.
-
-    Args:
-        given: One agent for all runs, agents by name, or None.
-        runs: The runs.
-
-    Raises:
-        SettingError: if it is none of these, or a name on record is missing.
-    """
+    """The caller's agents by the names on record."""
     if given is None:
         return {}
     names = list(dict.fromkeys(run.agent for run in runs))
@@ -45,9 +37,6 @@ def agents_by_name(given: Agent | Mapping[str, Agent] | None, runs: Iterable[Run
 
 def agent_on_record(run: Run) -> Agent:
     """An agent with the policy and the limits that a record names; what it does not name has no limit.
-
-    Args:
-        run: The run.
 
     Example:
         >>> import boolab as bl
@@ -82,13 +71,7 @@ def agent_on_record(run: Run) -> Agent:
 
 
 def is_as_before(run: Run, change: Change, agents: Mapping[str, Agent]) -> bool:
-    """Whether a run was made under just what the change sets, so that the change leaves it as it was.
-
-    Args:
-        run: The run.
-        change: What is tried.
-        agents: The caller's agents by their names on record.
-    """
+    """Whether a run was made under just what the change sets, so that the change leaves it as it was."""
     given = agents.get(run.agent)
     if change.rule is not None or (given is None and run.source != "boolab" and not change.settings):
         return False

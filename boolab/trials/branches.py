@@ -57,15 +57,7 @@ class BranchJob(Job):
         return [*super(BranchJob, self).parts, ("world", self.world)]
 
     def turn(self, cell: Any, run_id: str | None = None) -> Turn:  # noqa: ANN401 - a `Cell` in a sweep
-        """The prepared turn of a branch.
-
-        Args:
-            cell: The `BranchCell`.
-            run_id: The id of the branch.
-
-        Raises:
-            SettingError: if the branch is not accepted.
-        """
+        """The prepared turn of a branch."""
         turn = mark(branch_turn(cell.run, cell.at, self.setup_of(cell, run_id)), self.score)
         return _counting_cost(turn, cell)
 
@@ -80,12 +72,7 @@ class BranchJob(Job):
             yield _counting_cost(mark(own, self.score), cell)
 
     def setup_of(self, cell: BranchCell, run_id: str | None = None) -> Setup:
-        """The options of a branch.
-
-        Args:
-            cell: The branch.
-            run_id: The id of its record.
-        """
+        """The options of a branch."""
         agent, rule = cell.agent, cell.rule
         if self.cost_limit is not None:
             most = cost_before(cell.run, cell.at) / MICRO + self.cost_limit
@@ -146,21 +133,8 @@ async def run_branches(
 ) -> None:
     """Run branches in their order, as far as the maximum goes.
 
-    Args:
-        cells: All branches of the trial.
-        job: What they share.
-        ids: Their ids.
-        n: How many of them are to be run.
-        store: Where they are kept.
-        executor: As for `sweep`.
-        concurrency: As for `sweep`.
-        spending: Counts what they cost, and shows the progress.
-        finished: Those that exist already, by the id of the run on record; it gets all of the store and the new ones,
-            also if an interrupt or an error ends the trial early.
-        labelled: Whether runs on record have labels, so that branches need some.
-
-    Raises:
-        SettingError: if a branch is not accepted.
+    `finished`: those that exist already, by the id of the run on record; it gets all of the store and the new ones,
+    also if an interrupt or an error ends the trial early.
     """
     again = () if job.replay_tools else AGAIN  # the record will not have the missing result another time either
     records = {run_id: cell.run.run_id for cell, run_id in zip(cells, ids, strict=True)}
@@ -309,12 +283,7 @@ def _whole(family: Sequence[Run]) -> Run:
 
 
 def branch_ids(cells: Sequence[BranchCell], job: BranchJob) -> list[str]:
-    """The ids of branches: digests of all that may change them, so that a store knows which of them it has.
-
-    Args:
-        cells: The branches.
-        job: What they share.
-    """
+    """The ids of branches: digests of all that may change them, so that a store knows which of them it has."""
     # Without a world a branch can be scored again from its record, so that another score pays for none anew.
     score = None if job.world is None else job.score
     shared = fingerprint((job.tools, score, str(job.root), job.cost_limit, job.replay_tools, job.world))
@@ -331,12 +300,7 @@ def branch_ids(cells: Sequence[BranchCell], job: BranchJob) -> list[str]:
 
 
 def check_model(model: object, cells: Iterable[BranchCell]) -> None:
-    """Raise `SettingError` if nothing answers in branches.
-
-    Args:
-        model: The model of the trial.
-        cells: The branches.
-    """
+    """Raise `SettingError` if nothing answers in branches."""
     if model is not None and not (hasattr(model, "respond") or callable(model)):
         msg = f"model={model!r}: expected a model, or a function from a run to its model"
         raise SettingError(msg)
@@ -349,11 +313,6 @@ def check_model(model: object, cells: Iterable[BranchCell]) -> None:
 
 
 def is_simulated(job: BranchJob, cell: BranchCell) -> bool:
-    """Whether a simulated model answers in a branch, so that it is a rehearsal.
-
-    Args:
-        job: What all branches share.
-        cell: The branch.
-    """
+    """Whether a simulated model answers in a branch, so that it is a rehearsal."""
     model = _model_of(job.model, cell.run)
     return hasattr(cell.agent.model if model is None else model, "profile")

@@ -42,11 +42,7 @@ class BranchCell:
 
 
 def most_steps(cell: BranchCell) -> int | None:
-    """The most steps that a branch can have under the change; None if it has no cap.
-
-    Args:
-        cell: The branch.
-    """
+    """The most steps that a branch can have under the change; None if it has no cap."""
     if cell.rule is not None:
         caps = [
             one.threshold for one in cell.rule.alternatives if isinstance(one, Threshold) and one.counter == "steps"
@@ -65,10 +61,6 @@ def cost_before(run: Run, at: int) -> int:
 
     Where the record does not have their costs, they count as 0, so that a limit is one on the cost of the branch. A
     whole run that a limit on cost stopped counts as that limit.
-
-    Args:
-        run: The run.
-        at: How many first steps.
     """
     known = micro_cost(run, at)
     if known is not None:

@@ -84,12 +84,6 @@ class Change:
 def change_of(given: Given) -> Change:
     """The change, checked.
 
-    Args:
-        given: Settings such as `{"max_steps": 100}`, a policy or its name, or a stop rule.
-
-    Raises:
-        SettingError: if it is none of these, or a value is not accepted.
-
     Example:
         >>> change_of({"max_step": 100})
         Traceback (most recent call last):

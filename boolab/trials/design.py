@@ -77,11 +77,7 @@ class Design:
         return Interval(*(sum(getattr(one, end) for one in self.openings) for end in ("low", "high")))
 
     def prefix(self, wanted: int) -> int:
-        """How many branches the first tasks have that together have at least so many.
-
-        Args:
-            wanted: How many branches there are to be.
-        """
+        """How many branches the first tasks have that together have at least so many."""
         size = 0
         for task in self.tasks:
             if size >= wanted:
@@ -103,18 +99,7 @@ def design_of(
 ) -> Design:
     """Look at what the record knows of a change, and draw the order of its open tasks.
 
-    Args:
-        runs: The runs, but for those of subagents.
-        change: What is tried.
-        agents: The caller's agents by their names on record.
-        job: What all branches share.
-        below: The runs of subagents.
-        seed: Of the order.
-        pool: The column whose values hazards keep apart.
-        confidence: Of each interval.
-
-    Raises:
-        SettingError: if runs have no id, or the same one, or there is no such column.
+    `runs`: the runs, but for those of subagents.
     """
     _check_ids(runs)
     groups = _groups(runs, pool)

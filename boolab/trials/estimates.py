@@ -89,9 +89,7 @@ class Looks(NamedTuple):
 def tasks_in_order(openings: Sequence[Opening], seed: int) -> list[OpenTask]:
     """The tasks with open runs, in the one random order of a trial.
 
-    Args:
-        openings: What is known of each run.
-        seed: The seed of the order; neither the order of the runs nor anything else changes it.
+    `seed`: the seed of the order; neither the order of the runs nor anything else changes it.
     """
     groups: dict[str, list[Opening]] = {}
     for one in openings:
@@ -112,15 +110,7 @@ def looks_of(
     labelled: bool,
     confidence: float,
 ) -> Looks:
-    """What the finished branches show at each look.
-
-    Args:
-        tasks: All open tasks, in the order of the trial.
-        branches: By the id of the run on record, its branch.
-        limits: What bounds a branch.
-        labelled: Whether labels, and not the ends of runs, determine what a success is.
-        confidence: Of the intervals.
-    """
+    """What the finished branches show at each look."""
     done = 0
     while done < len(tasks) and all(one.run.run_id in branches for one in tasks[done].openings):
         done += 1
@@ -167,15 +157,8 @@ def looks_of(
 def unknown_because(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> str:
     """Why it is not known what a branch made of a success.
 
-    Args:
-        one: What is known of the run.
-        branch: Its branch.
-        limits: What bounds a branch.
-        labelled: Whether labels, and not the ends of runs, determine what a success is.
-
-    Returns:
-        `broke off`, `no label` (of the branch), `cost_limit` (reached without a success), or `no label on record`; ""
-        where it is known.
+    Returns `broke off`, `no label` (of the branch), `cost_limit` (reached without a success), or `no label on record`;
+    "" where it is known.
     """
     success = success_of(branch, labelled=labelled)
     if branch.stop.reason in BROKEN:
@@ -291,13 +274,8 @@ def _gain(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> Sprea
 def ratio_of(cost: Interval, gain: Interval) -> Interval:
     """The interval of a ratio from those of its two parts, each at half the error.
 
-    Args:
-        cost: What all branches add.
-        gain: The successes that they add.
-
-    Returns:
-        The ends; infinite above where the gain may be 0 and the branches may add some, NaN where the gain cannot be
-        above 0.
+    Returns the ends; infinite above where the gain may be 0 and the branches may add some, NaN where the gain cannot be
+    above 0.
 
     Example:
         >>> ratio_of(Interval(10, 20), Interval(2, 5)), ratio_of(Interval(10, 20), Interval(0, 5)).high

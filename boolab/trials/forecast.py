@@ -41,14 +41,7 @@ def forecast(
 ) -> Forecast:
     """How many branches it is likely to take until the interval of the gain is narrow enough.
 
-    Args:
-        tasks: All open tasks in the order of the trial.
-        low: The gains of the tasks that are complete, at least.
-        high: The same, at most.
-        share: The share of the open runs of other tasks whose outcome differs from the record.
-        width: How wide the interval may be, in successes.
-        other: The part of the width that no branch can narrow.
-        confidence: Of the interval.
+    `share`: the share of the open runs of other tasks whose outcome differs from the record.
     """
     least = np.array([sum(one.low for one in task.openings) for task in tasks], float)
     most = np.array([sum(one.high for one in task.openings) for task in tasks], float)

@@ -73,11 +73,7 @@ def hazards_of(
 
     Runs of which the record does not have the amount or the label are left out, and named.
 
-    Args:
-        openings: What is known of each run.
-        settings: The settings of the change.
-        groups: The group of each run; only runs of the same group are taken as alike.
-        confidence: Of the interval.
+    `groups`: the group of each run; only runs of the same group are taken as alike.
     """
     axis = next(iter(settings), "") if len(settings) == 1 else ""
     if axis not in AMOUNTS:

@@ -20,13 +20,7 @@ _WHY: Final = {
 
 
 def notes_of(design: Design, looks: Looks, *, n_unknown_costs: int) -> Iterator[str]:
-    """The notes of a trial.
-
-    Args:
-        design: Its design.
-        looks: The branches so far.
-        n_unknown_costs: How many branches report no cost.
-    """
+    """The notes of a trial."""
     openings = design.openings
     by_outcome = {name: sum(one.outcome == name for one in openings) for name in ("unchanged", "truncated", "unknown")}
     counter, turn, user = (sum(one.why == why for one in openings) for why in ("counter", "turn", "user"))

@@ -63,11 +63,8 @@ def openings_of(
 ) -> list[Opening]:
     """What the recording knows of each run, in their order.
 
-    Args:
-        runs: The runs; those of subagents are not tried by themselves.
-        change: What is tried.
-        agents: By the name of an agent on record, the agent that made its runs, where the caller has it.
-        below: The runs of their subagents that they do not hold themselves: what they used counts for their callers.
+    `runs`: the runs; those of subagents are not tried by themselves. `below`: the runs of their subagents that they do
+    not hold themselves: what they used counts for their callers.
     """
     rows = {run.run_id: row for group in _by_policy(runs, agents) for run, row in _evaluated(*group, change, below)}
     labelled = any(run.success is not None for run in runs)
@@ -110,12 +107,7 @@ class Harness(NamedTuple):
 
 
 def harness_of(run: Run, agents: Mapping[str, Agent]) -> Harness:
-    """What a run was made under: its agent, if the caller has it, else what is on record.
-
-    Args:
-        run: The run.
-        agents: Agents by name.
-    """
+    """What a run was made under: its agent, if the caller has it, else what is on record."""
     agent = agents.get(run.agent)
     policy = get_policy(agent.policy) if agent is not None else policies.get(run.policy)
     cap = run.limits.get("steps")

@@ -19,12 +19,7 @@ class Diverged(Exception):
 
 
 class ReplayedTools(LocalModel):
-    """A model whose calls get the results on record; it ends its run where it makes another call.
-
-    Args:
-        model: What answers.
-        run: The record.
-    """
+    """A model whose calls get the results on record; it ends its run where it makes another call."""
 
     def __init__(self, model: Model, run: Run) -> None:
         self._model = model
@@ -49,12 +44,7 @@ class ReplayedTools(LocalModel):
         return True
 
     def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult]:
-        """The result on record.
-
-        Args:
-            call: The call.
-            context: Where it was made.
-        """
+        """The result on record."""
         return self._reply(call, context.step, context.call)
 
     async def _reply(self, call: ToolCall, step: int, number: int) -> ToolResult:

@@ -25,9 +25,7 @@ _NO_LABEL: Final = "it returned None"
 def mark(turn: Turn, score: object) -> Turn:
     """The turn of a branch, with the score that labels it on record: its event `branch` names a digest of it.
 
-    Args:
-        turn: The turn.
-        score: The score; None where nothing or the model labels it.
+    `score`: the score; None where nothing or the model labels it.
     """
     if score is not None:
         events = turn.record.events
@@ -37,15 +35,7 @@ def mark(turn: Turn, score: object) -> Turn:
 
 
 def scored(branches: Sequence[Run], score: Callable[[Run], Any]) -> list[Run]:
-    """Branches with labels: those that this score has labelled as they are, and the others scored again.
-
-    Args:
-        branches: Finished branches.
-        score: The score.
-
-    Raises:
-        SettingError: if it raises, or returns neither True nor False.
-    """
+    """Branches with labels: those that this score has labelled as they are, and the others scored again."""
     known = fingerprint(score)
     return [
         run if run.stop.reason in BROKEN or (run.success is not None and _marked(run) == known) else _anew(run, score)
@@ -86,13 +76,7 @@ def _anew(run: Run, score: Callable[[Run], Any]) -> Run:
 
 
 class FirstLabel:
-    """Watches a trial until one of its branches has a label.
-
-    Args:
-        watcher: What watches the trial besides.
-        labels: Whether a score labels branches.
-        settled: Whether one has a label already.
-    """
+    """Watches a trial until one of its branches has a label."""
 
     def __init__(self, watcher: Watcher, *, labels: bool, settled: bool) -> None:
         self._watcher = watcher

@@ -36,9 +36,7 @@ def charge_of(attempt: Sequence[Run], limit: float) -> Charge:
     counts as much as the most expensive one of the branch: its response is not on record. Where the cost of another
     request is not known, the attempt counts as the limit; so does one in another process that ended before it returned.
 
-    Args:
-        attempt: The record of the attempt, then those of its subagents that it does not hold itself.
-        limit: The most that a branch may cost, in dollars.
+    `limit`: the most that a branch may cost, in dollars.
 
     Example:
         >>> import boolab as bl
@@ -75,12 +73,8 @@ class Spending:
     It is the watcher of a sweep. `may_start` keeps the total within the maximum: each branch under way counts with the
     most that it may cost. Once it has ended, it counts with what it cost, so that another may fit.
 
-    Args:
-        ids: Of all branches of the trial.
-        maximum: Of the whole trial, in dollars.
-        cost_limit: The most that a branch may cost.
-        shown: Whether a bar is shown, or another watcher.
-        before: What was spent before; with a store, that is counted from the attempts in it.
+    `maximum`: of the whole trial, in dollars. `before`: what was spent before; with a store, that is counted from the
+    attempts in it.
     """
 
     def __init__(
@@ -115,11 +109,7 @@ class Spending:
         return True
 
     def begin(self, begun: Begun) -> None:
-        """Count what the store has already.
-
-        Args:
-            begun: The sweep.
-        """
+        """Count what the store has already."""
         self._find = begun.find
         if begun.store is not None:
             self.count_store(begun.store)
@@ -127,11 +117,7 @@ class Spending:
             self._watcher.begin(begun)
 
     def add(self, result: CellResult) -> None:
-        """Count one more branch.
-
-        Args:
-            result: Its result.
-        """
+        """Count one more branch."""
         self.under_way -= 1
         found = self._find(result.run_id)
         if found:
@@ -142,28 +128,16 @@ class Spending:
             self._watcher.add(result)
 
     def end(self, error: BaseException | None) -> None:
-        """Pass the end on.
-
-        Args:
-            error: What ended the trial early.
-        """
+        """Pass the end on."""
         if self._watcher is not None:
             self._watcher.end(error)
 
     def count(self, attempt: Sequence[Run]) -> None:
-        """Count an attempt at a branch.
-
-        Args:
-            attempt: Its record, then those of its subagents that it does not hold itself.
-        """
+        """Count an attempt at a branch."""
         self._add(attempt[0].run_id, charge_of(attempt, self._limit))
 
     def count_store(self, store: str | Path) -> None:
-        """Count all attempts in a store, and nothing else.
-
-        Args:
-            store: The store.
-        """
+        """Count all attempts in a store, and nothing else."""
         from boolab.store.stored_runs import attempts
 
         self.spent, self.unknown = 0.0, set()

@@ -29,11 +29,7 @@ def summary_of(
 ) -> TrialResult:
     """What a trial has found so far.
 
-    Args:
-        design: Its design.
-        branches: By the id of the run on record, its finished branch.
-        spending: What the branches cost; None before the first.
-        simulated: Whether a simulated model answers in them.
+    `spending`: what the branches cost; None before the first.
     """
     looks, others = _looks(design, branches, design.confidence), design.others
     frame, last = of_set(looks.frame.copy(), [one.run for one in design.openings]), looks.frame.iloc[-1]

@@ -61,9 +61,6 @@ def open_pool(executor: Executor) -> Iterator[Pool]:
     The processes of `"processes"` end with the block; the user's own executor or client stays open. Where the scheduler
     of a client is lost, all unfinished tasks raise `SchedulerLost`.
 
-    Raises:
-        SettingError: if it is none of these, or a client that cannot be waited for.
-
     Example:
         >>> with open_pool("processes") as pool:
         ...     pool.submit(divmod, 7, 2).result()
@@ -196,11 +193,7 @@ class _ClientExecutor(FuturesExecutor):
         return outcome
 
     def threads(self) -> int:
-        """How many tasks the workers run at once.
-
-        Raises:
-            SchedulerLost: if the scheduler is gone, or does not answer within `SCHEDULER_TIMEOUT_S`.
-        """
+        """How many tasks the workers run at once."""
         if not self._is_connected():
             raise self.lost or self._lost(None)
         scheduler: Any = self._client.scheduler  # None once the connection is lost

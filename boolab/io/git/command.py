@@ -67,11 +67,7 @@ class GitFailedError(WorldError):
 
 
 def find_git() -> str:
-    """The path of git.
-
-    Raises:
-        SettingError: if there is none.
-    """
+    """The path of git."""
     found = shutil.which("git", path=_path())
     if found is None:
         msg = "GitWorld: there is no git on the PATH: install git 2.31 or newer"
@@ -87,11 +83,7 @@ def _path() -> str:
 def users_settings(git_dir: Path) -> dict[str, list[str]]:
     """The settings of the user and of the machine, which no repository has a part in.
 
-    Args:
-        git_dir: An empty git directory.
-
-    Returns:
-        The values of each name, in the order of precedence, lowest first.
+    `git_dir`: an empty git directory.
     """
     files = _passed_on("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
     defaults = {"XDG_CONFIG_HOME": "", "GIT_CONFIG_NOSYSTEM": "0", "HOME": str(Path.home())}
@@ -117,10 +109,7 @@ def _settings() -> tuple[str, ...]:
 class Git:
     """Runs git commands in one git directory, which is boolab's own.
 
-    Args:
-        git_dir: The git directory; git starts in it, and takes it for the home folder.
-        variables: Further variables of the environment.
-        is_users: Whether the settings of the user and of the machine are read.
+    `git_dir`: the git directory; git starts in it, and takes it for the home folder.
     """
 
     def __init__(self, git_dir: Path, variables: Mapping[str, str] | None = None, *, is_users: bool = False) -> None:
@@ -135,17 +124,7 @@ class Git:
     def __call__(self, *arguments: str, given: bytes = b"", most: int = MAX_PRINTED) -> bytes:
         """Run a command.
 
-        Args:
-            arguments: The command and its arguments.
-            given: Its input.
-            most: The largest number of bytes that it may print.
-
-        Returns:
-            What it printed.
-
-        Raises:
-            GitFailedError: if it failed.
-            WorldError: if it could not be started, printed more, or printed nothing for two minutes.
+        `most`: the largest number of bytes that it may print.
         """
         with tempfile.TemporaryFile() as source:
             source.write(given)
@@ -156,14 +135,7 @@ class Git:
 
     @contextmanager
     def conversation(self, *arguments: str) -> Iterator[Conversation]:
-        """A command that answers what it is asked, until the block ends.
-
-        Args:
-            arguments: The command and its arguments.
-
-        Raises:
-            WorldError: as for a call.
-        """
+        """A command that answers what it is asked, until the block ends."""
         with self._started(arguments, subprocess.PIPE) as command:
             yield command
 
@@ -210,12 +182,7 @@ class _EndedError(Exception):
 
 
 class Conversation:
-    """The input and the output of a command that runs.
-
-    Args:
-        process: The command.
-        name: What it is called in errors.
-    """
+    """The input and the output of a command that runs."""
 
     def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
         self._process = process
@@ -227,11 +194,7 @@ class Conversation:
         self._poll.register(self._output, select.POLLIN)
 
     def ask(self, text: bytes) -> None:
-        """Write to the command: at most what a pipe holds, or both sides would wait.
-
-        Args:
-            text: What to write.
-        """
+        """Write to the command: at most what a pipe holds, or both sides would wait."""
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
         try:
             self._process.stdin.write(text)
@@ -239,22 +202,14 @@ class Conversation:
             raise _EndedError from error
 
     def until(self, end: bytes) -> bytes:
-        """What the command prints before a mark, which is one byte.
-
-        Args:
-            end: The mark.
-        """
+        """What the command prints before a mark, which is one byte."""
         while end not in self._read:
             self._read += self._more()
         found, _, self._read = self._read.partition(end)
         return found
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """The next bytes that the command prints, in pieces.
-
-        Args:
-            size: How many.
-        """
+        """The next bytes that the command prints, in pieces."""
         while size:
             if not self._read:
                 self._read = self._more()
@@ -263,14 +218,7 @@ class Conversation:
             yield piece
 
     def rest(self, most: int) -> bytes:
-        """All that the command prints until it ends.
-
-        Args:
-            most: The largest number of bytes.
-
-        Raises:
-            WorldError: if it prints more.
-        """
+        """All that the command prints until it ends."""
         pieces: list[bytes] = []
         size = 0
         while True:

@@ -46,14 +46,7 @@ class Entry(NamedTuple):
 
 
 class ObjectWriter:
-    """Writes objects into a repository. Close it.
-
-    Args:
-        repository: The repository.
-
-    Raises:
-        WorldError: if its folder of objects is a link, or cannot be opened.
-    """
+    """Writes objects into a repository. Close it."""
 
     def __init__(self, repository: Repository) -> None:
         self.path = repository.common / "objects"
@@ -68,18 +61,7 @@ class ObjectWriter:
         os.close(self._folder)
 
     def put(self, kind: bytes, data: bytes) -> bytes:
-        """Write an object, unless the repository has it.
-
-        Args:
-            kind: "blob", "tree" or "commit".
-            data: What it holds.
-
-        Returns:
-            Its name.
-
-        Raises:
-            WorldError: if it cannot be written.
-        """
+        """Write an object, unless the repository has it."""
         head = b"%s %d\0" % (kind, len(data))
         oid: bytes = self._new(head + data).digest()
         if not self._has(oid):
@@ -89,16 +71,7 @@ class ObjectWriter:
     def put_file(self, file: BinaryIO, size: int) -> bytes | None:
         """Write a file as a blob, unless the repository has it, in pieces.
 
-        Args:
-            file: The file, at its beginning.
-            size: Its size.
-
-        Returns:
-            The name of the object; None if the file changed while it was read.
-
-        Raises:
-            OSError: if it cannot be read.
-            WorldError: if the object cannot be written.
+        Returns the name of the object; None if the file changed while it was read.
         """
         head = b"blob %d\0" % size
         oid = self._digest_of(head, file, size)
@@ -179,11 +152,7 @@ class ObjectWriter:
 
 
 def tree_bytes(entries: Iterable[tuple[bytes, Entry]]) -> bytes:
-    """The bytes of a tree.
-
-    Args:
-        entries: What it holds, by name, in any order.
-    """
+    """The bytes of a tree."""
     ordered = sorted(entries, key=lambda item: item[0] + b"/" if item[1].mode == _FOLDER else item[0])
     return b"".join(b"%o %s\0%s" % (entry.mode, name, entry.oid) for name, entry in ordered)
 
@@ -191,12 +160,7 @@ def tree_bytes(entries: Iterable[tuple[bytes, Entry]]) -> bytes:
 def tree_entries(data: bytes, size: int) -> Iterator[tuple[bytes, Entry]]:
     """The names and entries of a tree.
 
-    Args:
-        data: Its bytes.
-        size: How many bytes the name of an object has.
-
-    Raises:
-        ValueError: if they are no tree.
+    `size`: how many bytes the name of an object has.
     """
     at = 0
     while at < len(data):

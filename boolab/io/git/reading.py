@@ -37,12 +37,7 @@ def reading(repository: Repository, *, refs: bool = True) -> Iterator[Git]:
 
     What it prints is of the repository, and as hostile. The bytes of an object are not compared with its name.
 
-    Args:
-        repository: The repository.
-        refs: Whether its refs and HEAD are there, or its objects alone.
-
-    Raises:
-        WorldError: if the objects are not as git makes them, such as a pipe among them.
+    `refs`: whether its refs and HEAD are there, or its objects alone.
     """
     with scratch_git(repository.name, repository.object_format) as folder:
         _link_objects(repository, folder / "objects")
@@ -101,9 +96,7 @@ def _copy_refs(repository: Repository, into: Path) -> None:
 class ObjectReader:
     """Reads objects, and compares their bytes with their names.
 
-    Args:
-        answers: The conversation with `git cat-file --batch`.
-        object_format: How objects are named.
+    `answers`: the conversation with `git cat-file --batch`.
     """
 
     def __init__(self, answers: Conversation, object_format: str) -> None:
@@ -111,31 +104,14 @@ class ObjectReader:
         self._digest = object_format
 
     def read(self, oid: str, kind: str) -> bytes:
-        """An object other than a file.
-
-        Args:
-            oid: Its name.
-            kind: "tree" or "commit".
-
-        Raises:
-            KeyError: if it is not there, or of another kind.
-            WorldError: if it is not what its name is of, or larger than 64 MiB.
-        """
+        """An object other than a file."""
         self._answers.ask(f"{oid}\n".encode())
         pieces: list[bytes] = []
         self._answer(oid, kind, pieces.append, MAX_OBJECT)
         return b"".join(pieces)
 
     def files(self, wanted: Sequence[tuple[str, Callable[[], AbstractContextManager[BinaryIO]]]]) -> None:
-        """Write the bytes of files.
-
-        Args:
-            wanted: The name of each, and what opens the file that it is written to.
-
-        Raises:
-            KeyError: if one is not there.
-            WorldError: if one is not what its name is of.
-        """
+        """Write the bytes of files."""
         for batch in range(0, len(wanted), _BATCH):
             some = wanted[batch : batch + _BATCH]
             self._answers.ask("".join(f"{oid}\n" for oid, _ in some).encode())

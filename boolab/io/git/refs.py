@@ -33,15 +33,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 def read_refs(repository: Repository, below: str = "refs") -> dict[str, str]:
-    """The refs of a repository, each with the object that it names. What is no ref is left out.
-
-    Args:
-        repository: The repository.
-        below: The folder of refs, such as "refs/heads".
-
-    Raises:
-        WorldError: if they cannot be read.
-    """
+    """The refs of a repository, each with the object that it names. What is no ref is left out."""
     found = {name: target for name, target in _packed(repository) if name.startswith(f"{below}/")}
     with repository.opened() as common, suppress(FileNotFoundError):
         try:
@@ -53,31 +45,12 @@ def read_refs(repository: Repository, below: str = "refs") -> dict[str, str]:
 
 
 def set_ref(folder: int, name: str, target: str) -> None:
-    """Point a ref to an object.
-
-    Args:
-        folder: The open folder of the ref.
-        name: The last part of its name.
-        target: The object.
-
-    Raises:
-        OSError: if it cannot be written.
-        WorldError: if another process holds its lock.
-    """
+    """Point a ref to an object."""
     _replace(folder, name, [f"{target}\n".encode()])
 
 
 def delete_refs(repository: Repository, below: str, deleted: Collection[str]) -> None:
-    """Delete refs in one folder, all or none.
-
-    Args:
-        repository: The repository.
-        below: The folder, such as "refs/heads".
-        deleted: The last parts of their names.
-
-    Raises:
-        WorldError: if they cannot be deleted; then all are still there, but for a fault of the disk.
-    """
+    """Delete refs in one folder, all or none."""
     locked = []
     with repository.opened() as common, repository.opened(below, make=True) as folder:
         try:
@@ -102,12 +75,7 @@ def locks_in(folder: int) -> list[str]:
 
 
 def remove_lock(folder: int, name: str) -> None:
-    """Remove the lock that this process, or one that was killed, has put beside a file.
-
-    Args:
-        folder: The open folder of the file.
-        name: The file.
-    """
+    """Remove the lock that this process, or one that was killed, has put beside a file."""
     with suppress(OSError):
         os.unlink(name + _LOCK, dir_fd=folder)
 

@@ -59,15 +59,7 @@ class Repository(NamedTuple):
 
     @contextmanager
     def opened(self, path: str = "", *, make: bool = False) -> Iterator[int]:
-        """A folder of the common git directory, open.
-
-        Args:
-            path: The folder, relative to that.
-            make: Whether it is made if it is missing.
-
-        Raises:
-            WorldError: if it is no folder, or a link.
-        """
+        """A folder of the common git directory, open."""
         try:
             with folder_handle(self.common) as top, folder_handle(path, top, make=make) as folder:
                 handle = os.dup(folder)
@@ -89,12 +81,7 @@ def unusable(path: Path, error: OSError) -> WorldError:
 def find_repository(folder: Path) -> Repository:
     """The repository that a folder is in.
 
-    Args:
-        folder: The folder, without links on its path.
-
-    Raises:
-        SettingError: if there is no git, or none that is new enough; if the folder is in no repository, in a bare one,
-            or in one that is not as git makes it; if the state folder cannot be used.
+    `folder`: the folder, without links on its path.
     """
     _check_version()
     for top in (folder, *folder.parents):
@@ -127,16 +114,7 @@ def find_repository(folder: Path) -> Repository:
 
 @contextmanager
 def scratch_git(name: str, object_format: str = "sha1", *, alone: bool = False) -> Iterator[Path]:
-    """A new, empty git directory of boolab's own, in the state folder, until the block ends.
-
-    Args:
-        name: Whose it is: see `Repository.name`.
-        object_format: How objects are named.
-        alone: As for `scratch_folder`.
-
-    Raises:
-        WorldError: if it cannot be made.
-    """
+    """A new, empty git directory of boolab's own, in the state folder, until the block ends."""
     place = scratch_place()
     remove_leftovers(within=place)
     with scratch_folder(name, place, alone=alone) as folder:
@@ -145,11 +123,7 @@ def scratch_git(name: str, object_format: str = "sha1", *, alone: bool = False) 
 
 
 def scratch_place() -> Path:
-    """The folder that git directories of boolab's own are made in.
-
-    Raises:
-        WorldError: if it cannot be made, or others can write in it.
-    """
+    """The folder that git directories of boolab's own are made in."""
     try:
         return Path(private_state_folder("git"))
     except OSError as error:
@@ -159,12 +133,7 @@ def scratch_place() -> Path:
 
 
 def make_git_dir(folder: Path, object_format: str) -> None:
-    """Make a folder an empty git directory.
-
-    Args:
-        folder: The folder, which is boolab's own.
-        object_format: How objects are named.
-    """
+    """Make a folder an empty git directory."""
     config = _CONFIG.format(version=0 if object_format == "sha1" else 1)
     if object_format != "sha1":
         config += f"[extensions]\n\tobjectFormat = {object_format}\n"

@@ -32,14 +32,7 @@ class HeldError(WorldError):
 def scratch_folder(owner: str, within: Path | None = None, *, alone: bool = False) -> Iterator[Path]:
     """An empty folder, which is removed at the end.
 
-    Args:
-        owner: Whose it is: letters, digits, and the characters `_`, `.` and `-`.
-        within: The folder that it is made in; by default that of temporary files.
-        alone: Whether the owner has no other one at the same time.
-
-    Raises:
-        HeldError: if the owner has one, and may have no other.
-        WorldError: if it cannot be made.
+    `owner`: whose it is: letters, digits, and the characters `_`, `.` and `-`.
 
     Example:
         >>> with scratch_folder("a1") as folder:
@@ -68,15 +61,7 @@ def scratch_folder(owner: str, within: Path | None = None, *, alone: bool = Fals
 
 
 def remove_leftovers(owners: Collection[str] | None = None, within: Path | None = None) -> list[str]:
-    """Remove folders whose process has ended; those of live processes stay.
-
-    Args:
-        owners: Whose folders are looked at; by default those of all.
-        within: Where they are; by default where temporary files are.
-
-    Returns:
-        The names of the folders that were removed.
-    """
+    """Remove folders whose process has ended; those of live processes stay."""
     removed = []
     for lock in _place(within).glob(f"{_prefix(within)}*{_LOCK}"):
         name = lock.name.removeprefix(_prefix(within)).removesuffix(_LOCK)
@@ -94,12 +79,7 @@ def remove_leftovers(owners: Collection[str] | None = None, within: Path | None 
 
 
 def is_held(name: str, within: Path) -> bool:
-    """Whether a process holds the folder of an owner who has no other one.
-
-    Args:
-        name: The owner.
-        within: The folder that it is in.
-    """
+    """Whether a process holds the folder of an owner who has no other one."""
     try:
         held = _take(within / f"{name}{_LOCK}")
     except OSError:

@@ -26,8 +26,7 @@ _NO_MATCHES: Final = (0,) * MAX_PERIOD
 def cycle_period(keys: Sequence[object]) -> int | None:
     """The smallest p <= 5 such that the last 2p calls are two equal halves; None if there is none.
 
-    Args:
-        keys: The keys of the calls, in order (see `call_key`).
+    `keys`: the keys of the calls, in order (see `call_key`).
 
     Example:
         >>> cycle_period("xABAB"), cycle_period("ABC")

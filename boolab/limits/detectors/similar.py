@@ -27,13 +27,7 @@ def are_similar(one: str, other: str, similarity: float) -> bool:
     is found in both, with gaps. Of a text of more than `MAX_COMPARED` characters its two ends are compared, and the
     whole of its length: texts whose lengths alone differ too much are not similar.
 
-    Args:
-        one: A text.
-        other: Another one.
-        similarity: The least share, above 0 and at most 1.
-
-    Returns:
-        True if they are equal, or the share is at least that.
+    `similarity`: the least share, above 0 and at most 1.
 
     Example:
         >>> are_similar("grep -n TODO a.py", "grep -n TODO b.py", 0.9), are_similar("ls", "pwd", 0.9)

@@ -339,12 +339,7 @@ class _Counted:
 class Reader:
     """The folds that some features need, and the values of these features.
 
-    Args:
-        names: The names of the features, in the order of their values.
-        detectors: Detectors that are features too, by their names: the log of 1 + their count.
-
-    Raises:
-        SettingError: if a feature has no such name, or is named twice.
+    `detectors`: detectors that are features too, by their names: the log of 1 + their count.
 
     Example:
         >>> from boolab.core.types import Response, ToolCall, ToolResult
@@ -391,13 +386,6 @@ class Reader:
 
 def check_features(names: Sequence[str], detectors: Container[str] = ()) -> tuple[str, ...]:
     """The names of features, each of which exists, once.
-
-    Args:
-        names: The names.
-        detectors: The names of detectors that are features too.
-
-    Raises:
-        SettingError: if one does not exist, is here twice, or there are none.
 
     Example:
         >>> check_features(["steps", "call_streak"])

@@ -100,15 +100,7 @@ class LearnedRule(Threshold):
 def learned_rule(
     risk: LearnedRisk, threshold: int, promise: Promise, learned_from: LearnedFrom, report: object = None
 ) -> LearnedRule:
-    """The rule that stops a run whose score is a threshold or more.
-
-    Args:
-        risk: The detector.
-        threshold: In billionths.
-        promise: What is promised.
-        learned_from: The runs that it was learned from.
-        report: What it does on held-out tasks.
-    """
+    """The rule that stops a run whose score is a threshold or more."""
     label = f"learn_stop({risk.model.kind}, {promise.keep:g}, {promise.confidence}, {digest_of(risk.model)})"
     return LearnedRule(
         risk.reason,

@@ -174,15 +174,11 @@ class _Log:
 class Fleet:
     """The agents whose logs are in some places.
 
-    Args:
-        places: Where logs are looked for; see `boolab.live.follow.places`.
-        rule: The rule that is evaluated for each of them; None counts alone.
-        scope: Where counters start anew; `auto` is as the harness of each log counts.
-        format: The format of the logs, if it is not to be detected.
-        idle_s: How many seconds after its last change a log is one of a running agent.
-        since: Logs that were changed at this time (seconds since 1970) or later are read at the beginning, too.
-        prices: Whether costs that logs lack are computed at list prices; see `load_runs`.
-        now: The clock: seconds since 1970.
+    - `rule`: the rule that is evaluated for each of them; None counts alone.
+    - `scope`: where counters start anew; `auto` is as the harness of each log counts.
+    - `idle_s`: how many seconds after its last change a log is one of a running agent.
+    - `since`: logs that were changed at this time (seconds since 1970) or later are read at the beginning, too.
+    - `now`: the clock: seconds since 1970.
     """
 
     def __init__(
@@ -231,9 +227,7 @@ class Fleet:
 
         One and the same is reported `MAX_REPEATS` times at most: a pipe may replace a file and back, again and again.
 
-        Args:
-            what: A file, a folder, an agent: the beginning of the sentence.
-            why: The rest of it.
+        `what`: a file, a folder, an agent: the beginning of the sentence.
         """
         if self._faults.get(what) != why:
             self._faults[what] = why
@@ -254,11 +248,7 @@ class Fleet:
 
     @_locked
     def look(self) -> list[Change]:
-        """Look at all files, for new ones too.
-
-        Returns:
-            What happened since the last time.
-        """
+        """Look at all files, for new ones too."""
         found = {path for place in self.places for path in self._files(place)}
         first, self._looked = not self._looked, True
         after = self._now() - self.idle_s if self.since is None else self.since
@@ -306,12 +296,8 @@ class Fleet:
     def changed(self, paths: Iterable[str]) -> list[Change]:
         """Read the files that changed.
 
-        Args:
-            paths: The files, and folders that are new. Files that waited before are read as well, if they are due;
-                those that are in none of the places are left out.
-
-        Returns:
-            What happened, in the order of the files.
+        `paths`: the files, and folders that are new. Files that waited before are read as well, if they are due; those
+        that are in none of the places are left out.
         """
         for path in _with_contents(paths):
             try:
@@ -337,8 +323,7 @@ class Fleet:
     def rows(self, *, running: bool = True) -> list[AgentRow]:
         """The agents, each followed by its subagents; those that changed last come first.
 
-        Args:
-            running: Leave out those whose logs were not changed for `idle_s`.
+        `running`: leave out those whose logs were not changed for `idle_s`.
         """
         after = self._now() - self.idle_s if running else float("-inf")
         rows = [agent.row for log in self._logs.values() for agent in log.agents.values() if agent.row is not None]

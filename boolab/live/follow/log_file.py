@@ -34,9 +34,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 class LogFile:
     r"""A log, read as far as it is written.
 
-    Args:
-        path: The file.
-        format: The name of its format, or a reader, if it is not to be detected.
+    `format`: the name of its format, or a reader, if it is not to be detected.
 
     Attributes:
         runs: The runs of the log so far; none before `update`, and none if no reader recognises it.
@@ -81,18 +79,7 @@ class LogFile:
         return 0.0 if self._seen is None else self._seen[3] / 1e9
 
     def update(self, *, parts: bool = False) -> bool:
-        """Read what was written since the last update.
-
-        Args:
-            parts: Whether other files that belong to the log changed, so that it is read again.
-
-        Returns:
-            Whether the file is another one than at the last update.
-
-        Raises:
-            OSError: if the file is not there any more, or cannot be read.
-            Exception: what a reader raises that fails on it. The runs stay as they were.
-        """
+        """Read what was written since the last update."""
         stat = self.path.stat()
         if why := no_file(stat):
             raise OSError(EINVAL, why, str(self.path))

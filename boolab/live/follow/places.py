@@ -52,15 +52,8 @@ class Place:
 def places_of(paths: Sequence[str | Path]) -> list[Place]:
     """The places that paths name.
 
-    Args:
-        paths: Files, folders or globs; `~` is expanded. A glob, and a file in a folder that exists, may have no match
-            yet.
-
-    Returns:
-        The places, each once.
-
-    Raises:
-        RunFormatError: if a path cannot match anything, because the folder of it does not exist.
+    `paths`: files, folders or globs; `~` is expanded. A glob, and a file in a folder that exists, may have no match
+    yet.
     """
     found: dict[Place, None] = {}
     for item in paths:
@@ -82,15 +75,7 @@ def places_of(paths: Sequence[str | Path]) -> list[Place]:
 def usual_places(home: str | Path | None = None, environ: Mapping[str, str] | None = None) -> list[Place]:
     """The folders in which the harnesses on this machine keep logs that boolab reads.
 
-    Args:
-        home: The folder that `~` stands for, if it is not the user's.
-        environ: The environment; by default that of the process.
-
-    Returns:
-        The places.
-
-    Raises:
-        RunFormatError: if none of the folders exists.
+    `home`: the folder that `~` stands for, if it is not the user's.
     """
     patterns = [pattern for found in found_logs(home, environ=environ) if found.readable for pattern in found.places]
     places = [Place("glob", pattern, root) for pattern in patterns if Path(root := _root(Path(pattern))).is_dir()]

@@ -130,9 +130,7 @@ def turn_note(rows: Sequence[AgentRow]) -> str:
 def table(rows: Sequence[AgentRow], width: int | None = None) -> list[str]:
     """The agents as an aligned table, its head first.
 
-    Args:
-        rows: The agents.
-        width: So many characters a line has at most: the last columns are left out where they do not fit.
+    `width`: so many characters a line has at most: the last columns are left out where they do not fit.
     """
     body = [
         [

@@ -45,10 +45,7 @@ class Totals(NamedTuple):
 class RuleState:
     """The counters of a run under a rule.
 
-    Args:
-        rule: The rule; None counts alone.
-        scope: Whether counters start anew with each turn, or never.
-        prices: Whether costs that the log lacks are computed at list prices; see `load_runs`.
+    `rule`: the rule; None counts alone. `scope`: whether counters start anew with each turn, or never.
 
     Attributes:
         fired: Where the rule was true first: in each turn, or (scope "run") in the run.
@@ -109,8 +106,7 @@ class RuleState:
     def update(self, run: Run) -> None:
         """Count what is new in a run.
 
-        Args:
-            run: The run, as its log stands now. Steps that were counted and are another way now are counted again.
+        `run`: the run, as its log stands now. Steps that were counted and are another way now are counted again.
         """
         steps = run.steps
         known = len(self._folded)

@@ -39,15 +39,8 @@ def watch(fleet: Fleet, stop: Event) -> Iterator[list[Change]]:
     An error never ends it: `Fleet.take_faults` has what is not followed, and that the system reports no changes. Then
     all files are looked at every second.
 
-    Args:
-        fleet: The fleet.
-        stop: Ends it.
-
     Yields:
         What happened, at most every quarter of a second, and an empty list where nothing did.
-
-    Raises:
-        KeyboardInterrupt: on Ctrl-C, in the main thread.
     """
     yield fleet.look()
     looked = looked_at_running = time.monotonic()
@@ -89,12 +82,8 @@ def _reported(
 ) -> Iterator[_Notice]:
     """What the system reports, until one of the folders is another one.
 
-    Args:
-        roots: The files and folders.
-        fleet: Whose they are.
-        stop: Ends it.
-        ignore: Whether folders that cannot be opened are left out. Then watchfiles also ignores that no more can
-            be watched.
+    `ignore`: whether folders that cannot be opened are left out. Then watchfiles also ignores that no more can be
+    watched.
     """
     from watchfiles import watch as watch_files
 

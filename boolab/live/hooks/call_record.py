@@ -30,11 +30,7 @@ Claude Code 2.1.330."""
 def call_id(value: object) -> str | None:
     """The id of a call as a journal has it.
 
-    Args:
-        value: The id, as an event has it.
-
-    Returns:
-        The id; None if it is none, so that two events cannot be known to be of one call.
+    Returns the id; None if it is none, so that two events cannot be known to be of one call.
     """
     return _name(value) if isinstance(value, str) and value else None
 
@@ -42,15 +38,7 @@ def call_id(value: object) -> str | None:
 def call_records(calls: object, key: bytes) -> list[list[str | int]]:
     """What a journal keeps of the calls of a response.
 
-    Args:
-        calls: The calls, as an event has them.
-        key: The key of the session.
-
-    Returns:
-        For each call the values of `FIELDS`; a call that is there twice counts once.
-
-    Raises:
-        ValueError: if they are no list.
+    Returns for each call the values of `FIELDS`; a call that is there twice counts once.
 
     Example:
         >>> one = {"tool_use_id": "1", "tool_name": "ls", "tool_input": {"a": 1, "b": 2}, "tool_response": "x"}

@@ -79,17 +79,7 @@ _BY_CALL = {"PreToolUse": "asked", "PostToolUse": "ran", "PostToolUseFailure": "
 def respond(event: dict[str, object], options: Options) -> dict[str, object] | None:
     """Count an event, and decide.
 
-    Args:
-        event: The event, as Claude Code gives it.
-        options: The limits, and what happens at them.
-
-    Returns:
-        The answer, as Claude Code reads it; None if there is nothing to say.
-
-    Raises:
-        ValueError: if the event has no name or no session.
-        SettingError: if the options do not make a rule.
-        OSError: if the state cannot be kept.
+    Returns the answer, as Claude Code reads it; None if there is nothing to say.
     """
     name, session, agent = event.get("hook_event_name"), event.get("session_id"), event.get("agent_id")
     if not isinstance(name, str) or not isinstance(session, str) or not session:
@@ -232,12 +222,6 @@ def _sentence(verdict: dict[str, object]) -> str:
 
 def read_event(text: str) -> dict[str, object]:
     """An event from the standard input of a hook.
-
-    Args:
-        text: What was read there.
-
-    Raises:
-        ValueError: if it is no JSON object.
 
     Example:
         >>> read_event('{"hook_event_name": "Stop", "session_id": "1"}')["hook_event_name"]

@@ -95,10 +95,7 @@ class Counts:
     def add(self, calls: list[LastCall], statuses: list[str], time: Times | None) -> None:
         """Count the calls of a response, and a step if one of them counts.
 
-        Args:
-            calls: The calls, in order.
-            statuses: What each counts as.
-            time: When the step was done, in ms by each clock; None if that is not on record.
+        `time`: when the step was done, in ms by each clock; None if that is not on record.
         """
         before = self.place
         self.began = self.began or time
@@ -117,8 +114,7 @@ class Counts:
     def doubt(self, call: LastCall | None = None) -> None:
         """Note that a call may have been executed that does not count.
 
-        Args:
-            call: The call; None if nothing is known of it.
+        `call`: the call; None if nothing is known of it.
         """
         counters, last = dict(self.place.counters), self.place.last
         counters[_ERRORS.name] = None
@@ -156,14 +152,7 @@ class Counts:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Counts:
-        """The counters that were written as JSON.
-
-        Args:
-            value: What `as_json` gave.
-
-        Raises:
-            ValueError: if it is something else.
-        """
+        """The counters that were written as JSON."""
         counts = cls(_times(value["began"]))
         counts.place = _place(value["place"])
         counts.before = None if value["before"] is None else _place(value["before"])
@@ -199,11 +188,7 @@ class State:
         self._compacted = False
 
     def apply(self, record: Mapping[str, Any]) -> None:
-        """Count what happened next. A record of another form counts nowhere.
-
-        Args:
-            record: A record of a journal.
-        """
+        """Count what happened next. A record of another form counts nowhere."""
         kind, call_id, time = record.get("e"), record.get("id"), _times(record.get("t"))
         if kind in _KINDS:
             if isinstance(call_id, str) and call_id not in self._seen:
@@ -257,14 +242,7 @@ class State:
 
     @classmethod
     def of(cls, value: object) -> State:
-        """The state that was written as JSON.
-
-        Args:
-            value: What `as_json` gave.
-
-        Raises:
-            ValueError: if it is something else.
-        """
+        """The state that was written as JSON."""
         state = cls()
         try:
             fields = dict(cast("Mapping[str, Any]", value))

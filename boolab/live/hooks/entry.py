@@ -20,9 +20,6 @@ MANAGED = frozenset({"--install", "--remove", "--log", "-h", "--help"})
 def is_hook(words: list[str]) -> bool:
     """Whether a command line starts the process of a hook.
 
-    Args:
-        words: The arguments of `boolab`.
-
     Example:
         >>> is_hook(["hook", "claude-code", "--max-steps", "56"]), is_hook(["hook", "claude-code", "--log"])
         (True, False)
@@ -33,13 +30,7 @@ def is_hook(words: list[str]) -> bool:
 def main(words: list[str], source: int = 0, sink: int = 1) -> int:
     """Answer the event on standard input.
 
-    Args:
-        words: The arguments after `boolab hook claude-code`.
-        source: The file descriptor of the event.
-        sink: The file descriptor of the answer.
-
-    Returns:
-        The exit code: 0, also after an error. 2 if a person started it in a terminal, where no event can come.
+    Returns the exit code: 0, also after an error. 2 if a person started it in a terminal, where no event can come.
     """
     try:
         if os.isatty(source):

@@ -65,12 +65,8 @@ def state_folder() -> str:
 def journal_path(session: str, agent: str | None) -> str:
     """The journal of an agent in a session.
 
-    Args:
-        session: The id of the session.
-        agent: The id of the subagent; None for the main agent.
-
-    Returns:
-        The path. Ids that are no plain names are replaced by a hash.
+    `agent`: the id of the subagent; None for the main agent. Returns the path. Ids that are no plain names are replaced
+    by a hash.
     """
     name = "main" if agent is None else f"agent-{_plain(agent)}"
     return os.path.join(state_folder(), "sessions", _plain(session), f"{name}.jsonl")  # noqa: PTH118
@@ -81,9 +77,6 @@ def session_key(path: str) -> bytes:
 
     It lies beside the journals, in a file of its own. Who has a journal without it cannot try out which text a hash is
     of.
-
-    Args:
-        path: The path of a journal of the session.
     """
     key_path = os.path.join(os.path.dirname(path), "key")  # noqa: PTH118, PTH120
     for _ in range(4):
@@ -106,19 +99,13 @@ def session_key(path: str) -> bytes:
 def line_of(record: dict[str, object]) -> bytes:
     """A record as a line of a journal or of the log, with its end.
 
-    Args:
-        record: What to keep. In a journal, `e` is its first key.
+    `record`: what to keep. In a journal, `e` is its first key.
     """
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
 def boundary_of(kind: str, **values: object) -> dict[str, object]:
-    """A record after which a verdict is due: `turn` or `step`. It has a name of its own, by which a verdict names it.
-
-    Args:
-        kind: The kind.
-        values: What else it holds.
-    """
+    """A record after which a verdict is due, `turn` or `step`, with a name of its own that verdicts refer to."""
     return {"e": kind, "b": os.urandom(4).hex(), "t": _now(), **values}
 
 
@@ -128,24 +115,14 @@ def _now() -> list[int]:
 
 
 def append(path: str, record: dict[str, object]) -> None:
-    """Add a record to a journal, which is made where it is missing. It waits for no other process.
-
-    Args:
-        path: The journal.
-        record: The record.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    """Add a record to a journal, which is made where it is missing. It waits for no other process."""
     _append(path, line_of(record))
 
 
 def mark_lost(path: str, kind: str) -> None:
     """Mark a journal in which a record is missing, so that the next process adds it. A full disk has room for a mark.
 
-    Args:
-        path: The journal.
-        kind: `turn` if that is what is missing; else `lost`.
+    `kind`: `turn` if that is what is missing; else `lost`.
     """
     try:
         mark = max(_MARKS[kind], _mark_of(os.stat(path, follow_symlinks=False)))  # noqa: PTH116
@@ -161,16 +138,11 @@ def _mark_of(status: os.stat_result) -> int:
 class Journal:
     """A journal as it was when it was read.
 
-    Args:
-        path: The file. It is made, readable by its owner alone, where it is missing.
+    `path`: the file. It is made, readable by its owner alone, where it is missing.
 
     Attributes:
         path: The file.
         data: Its bytes, and those of the records that were added since.
-
-    Raises:
-        OSError: if it cannot be read.
-        JournalError: if it is of another version.
     """
 
     __slots__ = ("data", "path")
@@ -200,8 +172,7 @@ class Journal:
     def last_two(self) -> tuple[str, str]:
         """The names of the latest step or turn, and of the one before; a step that is there twice is one.
 
-        Returns:
-            The names; "" where there is none.
+        Returns the names; "" where there is none.
         """
         places = self.boundaries()
         last = places[-1][1] if places else ""
@@ -218,12 +189,7 @@ class Journal:
     def verdict(self, options: str, on: str) -> dict[str, object] | None:
         """A verdict on record.
 
-        Args:
-            options: The options that it is of.
-            on: The name of the step or turn that it came after.
-
-        Returns:
-            The record; None if there is none.
+        Returns the record; None if there is none.
         """
         prefix = line_of({"e": "verdict", "on": on, "of": options})[:-2] + b","
         start = self.data.rfind(b"\n" + prefix)
@@ -244,11 +210,7 @@ class Journal:
 
 
 def start_anew(path: str) -> None:
-    """Replace a journal by one without counts.
-
-    Args:
-        path: The journal.
-    """
+    """Replace a journal by one without counts."""
     _replace(path, line_of({"e": "journal", "v": VERSION}))
 
 
@@ -256,10 +218,6 @@ def compact(path: str, state_after: Callable[[bytes], dict[str, object]]) -> Non
     """Write a journal anew: the counters in its first line, and the newest lines as they are.
 
     Nothing happens while another process does it.
-
-    Args:
-        path: The journal.
-        state_after: From the beginning of a journal to the counters there.
     """
     fd = _open(path)
     try:
@@ -290,12 +248,7 @@ def is_long(data: bytes) -> bool:
 def open_private(path: str, flags: int = os.O_RDWR | os.O_APPEND | os.O_CREAT) -> int:
     """Open a file for its owner alone; a folder of it that is missing is made, where the file may be.
 
-    Args:
-        path: The file. A link is refused, and what is no plain file.
-        flags: How it is opened.
-
-    Returns:
-        The file descriptor.
+    `path`: the file. A link is refused, and what is no plain file.
     """
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     before = os.umask(0o077)

@@ -19,11 +19,7 @@ def log_path() -> str:
 def log(event: dict[str, object], did: str, verdict: dict[str, object] | None = None, **more: str | int | None) -> None:
     """Add a line to the log. One that cannot be written is left out: it changes no answer.
 
-    Args:
-        event: The event, for its session and agent.
-        did: What was done, such as `deny`, or `would stop` in shadow.
-        verdict: The verdict that it was done for.
-        more: Further values of the line.
+    `did`: what was done, such as `deny`, or `would stop` in shadow.
     """
     verdict = verdict or {}
     line: dict[str, object] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "did": did}
@@ -36,11 +32,7 @@ def log(event: dict[str, object], did: str, verdict: dict[str, object] | None = 
 
 
 def append(line: dict[str, object]) -> None:
-    """Add a line as it is.
-
-    Raises:
-        OSError: if the file cannot be written.
-    """
+    """Add a line as it is."""
     path = log_path()
     fd = open_private(path)
     try:

@@ -12,12 +12,7 @@ from boolab.live.hooks.journal import state_folder
 
 
 def note_installed(file: UserFile, new: bytes) -> None:
-    """Note that the hook was installed into a file: the digest of its new content, if the file is boolab's alone.
-
-    Args:
-        file: The file as it was before.
-        new: Its content now.
-    """
+    """Note that the hook was installed into a file: the digest of its new content, if the file is boolab's alone."""
     mark = _mark(file.target)
     with suppress(OSError):  # the removal then leaves an empty object in place of no file
         if file.data is None or is_made(file):

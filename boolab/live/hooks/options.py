@@ -13,13 +13,9 @@ SCOPES = ("turn", "run")
 class Options:
     """The limits of a hook, and what happens at them. Not validated: `monitor` does that.
 
-    Args:
-        limits: The limits that are on, by their names in `NUMBERS`; `max_time` in seconds.
-        action: `stop`: the model is asked to stop, and more calls are denied; `nudge`: it is informed that a limit is
-            reached; `shadow`: it is only logged.
-        identity: What makes two calls the same, for `doom_loop`.
-        exempt: The tools whose repeats are no loop.
-        scope: Whether the counts start again with each message of the user (`turn`) or never (`run`).
+    `limits`: the limits that are on, by their names in `NUMBERS`; `max_time` in seconds. `action`: `stop`: the model is
+    asked to stop, and more calls are denied; `nudge`: it is informed that a limit is reached; `shadow`: it is only
+    logged. `scope`: whether the counts start again with each message of the user (`turn`) or never (`run`).
 
     Example:
         >>> Options.parse(["--max-steps", "56", "--shadow"]).words()
@@ -44,14 +40,7 @@ class Options:
 
     @classmethod
     def parse(cls, words: list[str]) -> Options:
-        """The options of a command line, without argparse: it would take as long as Python takes to start.
-
-        Args:
-            words: The arguments after `boolab hook claude-code`.
-
-        Raises:
-            ValueError: if one is not known.
-        """
+        """The options of a command line, without argparse: it would take as long as Python takes to start."""
         found = cls({})
         exempt: list[str] = []
         rest = iter(words)

@@ -21,12 +21,6 @@ _TURN: Final = b'{"e":"turn"'
 def monitor_for(options: Options) -> Monitor:
     """The monitor of these options, before the first step.
 
-    Args:
-        options: The limits, and what happens at them.
-
-    Raises:
-        SettingError: if there is no limit, or an option is not accepted.
-
     Example:
         >>> monitor_for(Options.parse(["--max-steps", "56", "--doom-loop", "5"])).rule.verdict({"steps": 56,
         ... "repeat_streak:canonical": 1}).rule
@@ -52,15 +46,7 @@ def monitor_for(options: Options) -> Monitor:
 
 
 class Boundary:
-    """Where an agent stands, under the options of a hook.
-
-    Args:
-        state: What was counted.
-        options: The limits, and what happens at them.
-
-    Raises:
-        SettingError: if the options do not make a rule.
-    """
+    """Where an agent stands, under the options of a hook."""
 
     __slots__ = ("_counts", "_options", "_rule", "_state")
 
@@ -86,11 +72,7 @@ class Boundary:
         return self._stop(self._counts.place) is not None and (before is None or self._stop(before) is None)
 
     def record(self, on: str) -> dict[str, object]:
-        """The verdict as a record of the journal.
-
-        Args:
-            on: The name of the step or turn that it comes after.
-        """
+        """The verdict as a record of the journal."""
         action, stop, message = self.verdict
         record: dict[str, object] = {"e": "verdict", "on": on, "of": str(self._options), "action": action}
         about = {} if stop is None else {"rule": stop.rule, "reason": stop.reason, "step": stop.step}
@@ -121,11 +103,7 @@ def _repeats(options: Options) -> RepeatStreak:
 def state_after(data: bytes) -> State:
     """What was counted by the lines of a journal.
 
-    Args:
-        data: The lines, from the first on.
-
-    Raises:
-        JournalError: if the counters in its first line cannot be read.
+    `data`: the lines, from the first on.
     """
     header, _, lines = data.partition(b"\n")
     first = records(header)

@@ -58,10 +58,8 @@ def settings_path(place: Place) -> Path:
 def command_of(options: Options, *, shared: bool = False) -> str:
     """The command of the hook: this Python, which does not look for modules in the folder of the agent (`-P`).
 
-    Args:
-        options: The limits, and what happens at them.
-        shared: Whether other machines read the settings too. The command is then `boolab`, which each finds on its own
-            `PATH`; like `-P`, a program that is found there does not look for modules in the folder of the agent.
+    `shared`: whether other machines read the settings too. The command is then `boolab`, which each finds on its own
+    `PATH`; like `-P`, a program that is found there does not look for modules in the folder of the agent.
 
     Example:
         >>> command_of(Options({"max_steps": 56})).partition(" -P ")[2]
@@ -76,12 +74,7 @@ def command_of(options: Options, *, shared: bool = False) -> str:
 def with_hook(text: str, command: str) -> str:
     """Settings with the hook at each of its events, in place of one that is there.
 
-    Args:
-        text: The text of the settings; blank text is that of a new file.
-        command: The command of the hook.
-
-    Raises:
-        ConfigFileError: if the text is not understood; it then has to stay as it is.
+    `text`: the text of the settings; blank text is that of a new file.
     """
     document = JsonText.read(filled(text))
     events = _hooks(document.value)
@@ -100,14 +93,7 @@ def with_hook(text: str, command: str) -> str:
 
 
 def without_hook(text: str) -> str:
-    """Settings without the hook; lists and objects that hold nothing else, and no comment, go with it.
-
-    Args:
-        text: The text of the settings.
-
-    Raises:
-        ConfigFileError: if the text is not understood.
-    """
+    """Settings without the hook; lists and objects that hold nothing else, and no comment, go with it."""
     document = JsonText.read(filled(text))
     events = _hooks(document.value)
     places = _places(events)
@@ -138,26 +124,12 @@ def _widened(document: JsonText, events: dict[str, Any], places: list[_At]) -> l
 
 
 def commands_in(text: str) -> list[str]:
-    """The commands of the hook in some settings, each once.
-
-    Args:
-        text: The text of the settings.
-
-    Raises:
-        ConfigFileError: if the text is not understood.
-    """
+    """The commands of the hook in some settings, each once."""
     return list(dict.fromkeys(command for _, command in _commands(text) if hook_arguments(command) is not None))
 
 
 def mentions_in(text: str) -> list[tuple[str, str]]:
-    """The commands of which the hook is only a part, each with its event: they are the user's, and stay.
-
-    Args:
-        text: The text of the settings.
-
-    Raises:
-        ConfigFileError: if the text is not understood.
-    """
+    """The commands of which the hook is only a part, each with its event: they are the user's, and stay."""
     return [
         (event, command)
         for event, command in _commands(text)
@@ -171,11 +143,7 @@ def hook_arguments(command: object) -> list[str] | None:
     It has to be one program with its arguments, `boolab` or a Python with `-m boolab`: no other program that starts it,
     no second command, no pipe or redirection, no variable that is set.
 
-    Args:
-        command: The command, as a shell reads it.
-
-    Returns:
-        What follows `hook claude-code`; None for any other command.
+    Returns what follows `hook claude-code`; None for any other command.
 
     Example:
         >>> hook_arguments("/opt/bin/boolab hook claude-code --max-steps 9")
@@ -200,9 +168,6 @@ def hook_arguments(command: object) -> list[str] | None:
 def options_in(text: str) -> list[Options]:
     """The options of the hook in some settings; none if the settings or the options are not understood.
 
-    Args:
-        text: The text of the settings.
-
     Example:
         >>> [str(options) for options in options_in(with_hook("", command_of(Options({"max_steps": 56}))))]
         ['--max-steps 56']
@@ -214,11 +179,7 @@ def options_in(text: str) -> list[Options]:
 
 
 def _hooks(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """What is below `hooks`.
-
-    Raises:
-        ConfigFileError: if it has another form.
-    """
+    """What is below `hooks`."""
     hooks = settings.get("hooks", {}) if isinstance(settings, dict) else None
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
         msg = 'expected an object with "hooks", an object of lists, as Claude Code has it'
@@ -235,11 +196,7 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _places(events: dict[str, Any]) -> list[_At]:
-    """The places of all entries of the hook.
-
-    Raises:
-        ConfigFileError: if they are so many that to edit each takes too long.
-    """
+    """The places of all entries of the hook."""
     places = [
         ("hooks", event, g, "hooks", i)
         for event, g, i, entry in _entries(events)

@@ -122,12 +122,7 @@ def outcome(rewards: Mapping[str, float]) -> bool | None:
 def with_outcome(runs: Sequence[Run], path: Path) -> tuple[list[Run], str]:
     """The runs of a log with the outcome of its trial, and a warning if its rewards do not decide.
 
-    Args:
-        runs: The runs of one file.
-        path: The file.
-
-    Returns:
-        The runs, the same if the log is in no trial; and the warning, or "".
+    Returns the runs, the same if the log is in no trial; and the warning, or "".
     """
     trial = trial_of(path) if any(run.parent_run_id is None for run in runs) else None
     if trial is None:

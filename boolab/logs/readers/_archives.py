@@ -27,11 +27,7 @@ _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
 
 
 class Archive:
-    """A ZIP file that is open for reading: use it in a `with` block.
-
-    Raises:
-        RunFormatError: if it is no ZIP file, has too many members, or needs a package that is not installed.
-    """
+    """A ZIP file that is open for reading: use it in a `with` block."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -24,11 +24,7 @@ def sniff(head: Head) -> bool:
 
 
 def read(path: Path, damage: Damage) -> list[Run]:  # noqa: ARG001 - a store is read whole or not at all
-    """The runs of one store: those that are finished, and those that were interrupted.
-
-    Raises:
-        RunFormatError: if it is damaged or was made by a newer boolab.
-    """
+    """The runs of one store: those that are finished, and those that were interrupted."""
     try:
         return list(stored_runs(path))
     except StoreError as error:

@@ -148,13 +148,6 @@ NO_AGENT: Final = Agent("")
 def policy_of(agent: Agent, policy: Policy | str | None = None) -> Policy:
     """The policy that an agent runs under, with the agent's own identity and exempt tools.
 
-    Args:
-        agent: The agent.
-        policy: Another policy than its own.
-
-    Raises:
-        SettingError: if there is no preset of that name.
-
     Example:
         >>> import boolab as bl
         >>> policy_of(bl.Agent("builder", exempt=["wait_for_build"])).detectors.identity

@@ -141,8 +141,7 @@ class ModelTraits(NamedTuple):
 def traits_of(model: object) -> ModelTraits:
     """The traits of a model; those that it does not have are the defaults.
 
-    Args:
-        model: The model; what is none has no traits.
+    `model`: the model; what is none has no traits.
 
     Example:
         >>> import boolab as bl

@@ -20,9 +20,7 @@ S = TypeVar("S")
 class Growing(Generic[S]):
     """A fold over growing lists of messages. It keeps each list's state for as long as the list exists.
 
-    Args:
-        start: Makes the state of an empty list, a mutable object.
-        add: Adds one message to a state.
+    `start`: makes the state of an empty list, a mutable object.
 
     Example:
         >>> from boolab.core.types import History, Input, Text

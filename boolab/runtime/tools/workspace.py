@@ -41,12 +41,6 @@ _HAS_HANDLES: Final = os.open in os.supports_dir_fd and os.scandir in os.support
 def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:
     """`list_files`, `read_file` and `search_text`, confined to `root`. All are read-only.
 
-    Args:
-        root: The folder.
-
-    Raises:
-        SettingError: if it is not a folder.
-
     Example:
         >>> sorted(workspace_tools("."))
         ['list_files', 'read_file', 'search_text']

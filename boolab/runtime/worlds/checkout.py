@@ -27,20 +27,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 def check_out(repository: Repository, commit: str, into: Path) -> Mapping[str, Any]:
-    """Write the files of a commit.
-
-    Args:
-        repository: Where the commit is.
-        commit: Its name.
-        into: An empty folder.
-
-    Returns:
-        The note in the commit: see `note_in`.
-
-    Raises:
-        WorldError: if the commit is not there, or cannot be written out.
-        OSError: if a file cannot be written.
-    """
+    """Write the files of a commit."""
     with objects_of(repository) as reader:
         text = commit_text(reader, repository, commit)
         with folder_handle(into) as folder:
@@ -65,16 +52,7 @@ def objects_of(repository: Repository) -> Iterator[ObjectReader]:
 
 
 def commit_text(reader: ObjectReader, repository: Repository, commit: str) -> bytes:
-    """What a commit holds.
-
-    Args:
-        reader: What reads it.
-        repository: Where it is.
-        commit: Its name.
-
-    Raises:
-        WorldError: if it is not there.
-    """
+    """What a commit holds."""
     try:
         return reader.read(commit, "commit")
     except KeyError as error:
@@ -91,12 +69,7 @@ def tree_in(commit: bytes) -> str:
 
 
 class _Checkout:
-    """Writes trees.
-
-    Args:
-        reader: What reads objects.
-        size: How many bytes the name of an object has.
-    """
+    """Writes trees."""
 
     def __init__(self, reader: ObjectReader, size: int) -> None:
         self._reader = reader

@@ -169,10 +169,7 @@ class GitKeeper:
 def undone_on_error(undo: Callable[[], None], place: Path, what: str = "written") -> Iterator[None]:
     """Undo what was begun if an error follows; one of the file system becomes a `WorldError`.
 
-    Args:
-        undo: What is called then.
-        place: The folder that an error is about if it names no file.
-        what: What cannot be done with it.
+    `place`: the folder that an error is about if it names no file.
     """
     try:
         yield

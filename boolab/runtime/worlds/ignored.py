@@ -27,13 +27,7 @@ _SHARED_INDEX: Final = re.compile(r"sharedindex\.([0-9a-f]{40,64})")
 
 
 class Ignored:
-    """Answers which names in a folder are ignored.
-
-    Args:
-        git_dir: A git directory of boolab's own, for this alone.
-        repository: The user's repository.
-        origin: The folder of the user's working tree whose patterns hold.
-    """
+    """Answers which names in a folder are ignored."""
 
     def __init__(self, git_dir: Path, repository: Repository, origin: Path) -> None:
         self._unread: dict[str, str] = {}
@@ -49,13 +43,7 @@ class Ignored:
         return dict(sorted((self._unread | self._refused).items()))
 
     def read(self, folder: int, path: bytes, entry: os.DirEntry[str] | None) -> None:
-        """Take in the patterns in a folder, before it is asked about names in there.
-
-        Args:
-            folder: The open folder.
-            path: Its path, with a slash at the end.
-            entry: Its file of patterns, if it has one.
-        """
+        """Take in the patterns in a folder, before it is asked about names in there."""
         text = b""
         name = os.fsdecode(path) + _FILE
         if entry is not None:
@@ -66,13 +54,7 @@ class Ignored:
             self._verdicts.clear()
 
     def of(self, path: bytes, listed: Collection[str], folders: Collection[str]) -> set[str]:
-        """Those of these names that are ignored.
-
-        Args:
-            path: The folder that they are in, with a slash at the end.
-            listed: The names.
-            folders: Which names are of folders.
-        """
+        """Those of these names that are ignored."""
         found = set()
         for name in listed:
             full = path + os.fsencode(name) + (b"/" if name in folders else b"")
@@ -158,13 +140,7 @@ class Ignored:
 def tracked_files(git_dir: Path, repository: Repository, origin: Path) -> list[bytes]:
     """The files in a folder that the user's git tracks.
 
-    Args:
-        git_dir: A git directory of boolab's own, for this alone. It gets a copy of the index.
-        repository: The user's repository.
-        origin: The folder of its working tree.
-
-    Raises:
-        WorldError: if the index cannot be read.
+    `git_dir`: a git directory of boolab's own, for this alone. It gets a copy of the index.
     """
     try:
         with folder_handle(repository.git_dir) as folder:

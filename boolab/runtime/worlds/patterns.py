@@ -44,12 +44,6 @@ class _Rule(NamedTuple):
 class Patterns:
     r"""The patterns of a file.
 
-    Args:
-        text: What the file holds.
-
-    Raises:
-        ValueError: if it has too many, or one that is too large.
-
     Example:
         >>> patterns = Patterns(b"*.log\n!keep.log\nbuild/\n")
         >>> [patterns.verdict(name) for name in ("a/b.log", "keep.log", "build/", "build")]
@@ -69,8 +63,7 @@ class Patterns:
     def verdict(self, path: str) -> bool | None:
         """Whether a file or a folder is ignored; None if no pattern is about it. The last one that matches counts.
 
-        Args:
-            path: Its path from the file of patterns, its bytes as characters; that of a folder ends with a slash.
+        `path`: its path from the file of patterns, its bytes as characters; that of a folder ends with a slash.
         """
         for any_of_them, rules in reversed(self._groups):
             if any_of_them.is_in(path):

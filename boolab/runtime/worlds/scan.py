@@ -85,14 +85,8 @@ class Kept:
 class Scan:
     """One look at all files of a folder.
 
-    Args:
-        root: The folder.
-        ignored: What is ignored in it.
-        wanted: What is kept all the same.
-        max_bytes: The largest file that is kept.
-        before: What was kept before.
-        writer: Where objects are written; None to list names only.
-        check: Called at each folder; it raises to end the look.
+    `writer`: where objects are written; None to list names only. `check`: called at each folder; it raises to end the
+    look.
 
     Attributes:
         tree: The object of the root's tree.
@@ -101,10 +95,6 @@ class Scan:
         ignored: The files and folders that are ignored.
         folders: The folders without a file that is kept.
         repositories: The folders that are repositories of their own.
-
-    Raises:
-        WorldError: if the folder is gone, something in it cannot be kept at all, or an object cannot be written.
-        OSError: if a file cannot be read for a reason that is not of the file.
     """
 
     def __init__(
@@ -146,8 +136,7 @@ class Scan:
     def _folder(self, handle: int, path: bytes, depth: int, *, is_ignored: bool, is_forced: bool) -> bytes | None:
         """Look at a folder; its path ends with a slash.
 
-        Returns:
-            The object of its tree; None if nothing in it is kept.
+        Returns the object of its tree; None if nothing in it is kept.
         """
         self._check()
         with os.scandir(handle) as listed:

@@ -38,9 +38,6 @@ def folds_of(clusters: pd.Series[Any], folds: int | Mapping[str, int], seed: int
     turn. So the folds depend on the names and the seed alone, and their numbers of tasks differ by one at most. With
     fewer tasks than folds there is a fold for each task.
 
-    Raises:
-        SettingError: if `folds` are given by task, and one is not among them.
-
     Example:
         >>> folds_of(pd.Series(list("abcab")), 2, seed=0).tolist()
         [2, 1, 1, 2, 1]
@@ -61,13 +58,7 @@ def folds_of(clusters: pd.Series[Any], folds: int | Mapping[str, int], seed: int
 
 
 class Choices:
-    """The rules that a chooser returns for parts of the runs.
-
-    Args:
-        recorded: What was given: runs, or a frame.
-        judged: The same runs, in the same order, under the candidates of a ready-made chooser.
-        choose: The chooser.
-    """
+    """The rules that a chooser returns for parts of the runs."""
 
     def __init__(self, recorded: Recorded, judged: Judged, choose: Chooser) -> None:
         self._recorded = recorded

@@ -151,11 +151,7 @@ def in_memory(recorded: Recorded) -> Recorded:
 class Sums:
     """What rules keep and save over some runs, with intervals over the tasks.
 
-    Args:
-        judged: The runs under the rules.
-        by: The columns by which groups are kept apart; one of them may be the task.
-        confidence: Of the two-sided intervals.
-        seed: Of the bootstrap.
+    `by`: the columns by which groups are kept apart; one of them may be the task.
     """
 
     def __init__(self, judged: Judged, by: Sequence[str] = (), confidence: float = 0.95, seed: int = 0) -> None:

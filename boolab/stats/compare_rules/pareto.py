@@ -33,9 +33,8 @@ class Band(NamedTuple):
 def undominated(kept: npt.ArrayLike, saved: npt.ArrayLike) -> Flags:
     """Which settings are on the front; settings that keep and save the same are on it together.
 
-    Args:
-        kept: What each setting keeps: shape (settings,), or (samples, settings).
-        saved: What each saves, of the same shape. Both are compared exactly, so they are sums and not shares.
+    `kept`: what each setting keeps: shape (settings,), or (samples, settings). `saved`: what each saves, of the same
+    shape. Both are compared exactly, so they are sums and not shares.
 
     Example:
         >>> undominated([9, 8, 8, 5, 9], [0, 4, 3, 7, 0]).tolist()
@@ -58,10 +57,7 @@ def undominated(kept: npt.ArrayLike, saved: npt.ArrayLike) -> Flags:
 def front_at(kept: Floats, saved: Floats, levels: Floats) -> Floats:
     """The front as a function: samples x levels.
 
-    Args:
-        kept: The share that each setting keeps: samples x settings.
-        saved: The share that each saves.
-        levels: Shares to be saved.
+    `kept`: the share that each setting keeps: samples x settings. `saved`: the share that each saves.
 
     Example:
         >>> front_at(np.array([[1.0, 0.9, 0.5]]), np.array([[0.1, 0.3, 0.6]]), np.array([0.0, 0.2, 0.5, 0.7])).tolist()
@@ -87,14 +83,8 @@ def band_of(
 ) -> Band:
     """The front of runs under settings, with the percentiles of the fronts of resampled tasks.
 
-    Args:
-        bootstrap: The tasks of the runs.
-        kept: R x S: which successes each setting keeps.
-        successes: R: which runs succeed.
-        saved: R x S: the steps that each setting saves.
-        steps: R: the steps of the runs.
-        levels: The shares of steps to be saved at which the front is wanted.
-        confidence: Of the band at each level by itself.
+    `kept`: r x S: which successes each setting keeps. `successes`: R: which runs succeed. `saved`: r x S: the steps
+    that each setting saves. `steps`: R: the steps of the runs.
     """
     sums = [bootstrap.sums(values) for values in (kept, successes, saved, steps)]
     point = [of_tasks.sum(axis=0, keepdims=True) for of_tasks in sums]

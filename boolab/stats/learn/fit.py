@@ -27,11 +27,7 @@ def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> Mo
 
     Its numbers are rounded to six significant digits, so that a rule that is read from its file is the same.
 
-    Args:
-        table: The runs.
-        runs: R: which of them to fit it to.
-        estimator: `logistic` or `trees`.
-        seed: Of `trees`.
+    `runs`: R: which of them to fit it to.
     """
     weights = table.weights(runs)
     rows = np.flatnonzero(weights > 0)

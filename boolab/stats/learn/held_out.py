@@ -37,14 +37,8 @@ class Judged(NamedTuple):
 def held_out(table: FeatureTable, folds: int, seed: int, learn: Callable[[Flags], HeldOut | None]) -> Judged | None:
     """Judge each run by a rule that is learned from the other parts of the tasks.
 
-    Args:
-        table: The runs.
-        folds: How many parts.
-        seed: Of the division of the tasks.
-        learn: A rule, from flags of the runs to learn from; None if they are too few.
-
-    Returns:
-        The runs; None if a part leaves too few runs to learn from.
+    `learn`: a rule, from flags of the runs to learn from; None if they are too few. Returns the runs; None if a part
+    leaves too few runs to learn from.
     """
     tasks = np.random.default_rng(seed).permutation(int(table.task.max()) + 1)
     part = np.argsort(tasks)[table.task] % folds

@@ -161,11 +161,7 @@ def question_of(
     folds: int,
     seed: int,
 ) -> Question:
-    """The question of `learn_stop`, whose arguments these are.
-
-    Raises:
-        SettingError: if one of them is not accepted.
-    """
+    """The question of `learn_stop`, whose arguments these are."""
     check_confidence(keep, "keep")
     if confidence is not None:
         check_confidence(confidence)

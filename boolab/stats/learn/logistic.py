@@ -35,15 +35,9 @@ def fit_logistic(values: Array, failed: Array, weights: Array, names: Sequence[s
 
     Features are standardised for the penalty. A value that is not known counts as the feature's weighted mean.
 
-    Args:
-        values: Rows x features; NaN where a value is not known. A feature that never varies has weight 0.
-        failed: Rows: 1 where the run failed, else 0.
-        weights: Rows: what each counts.
-        names: The names of the features.
-        penalty: Of the squares of the standardised coefficients; see `PENALTIES`.
-
-    Returns:
-        The model.
+    `values`: rows x features; NaN where a value is not known. A feature that never varies has weight 0. `failed`: rows:
+    1 where the run failed, else 0. `weights`: rows: what each counts. `penalty`: of the squares of the standardised
+    coefficients; see `PENALTIES`.
     """
     x, mean, scale = _standardised(values, weights)
     beta = _newton(x, failed, weights, penalty)
@@ -76,13 +70,9 @@ def calibration_of(log_odds: Array, failed: Array, weights: Array) -> tuple[floa
 
     A slope that differs from 1 is penalised. Source: Platt, in Advances in Large Margin Classifiers (1999) 61-74.
 
-    Args:
-        log_odds: Rows: of runs that the model has not seen.
-        failed: Rows: 1 where the run failed, else 0.
-        weights: Rows: what each counts.
-
-    Returns:
-        A slope, at least 0.05 so that the order stays where log-odds are noise, and an intercept.
+    `log_odds`: rows: of runs that the model has not seen. `failed`: rows: 1 where the run failed, else 0. `weights`:
+    rows: what each counts. Returns a slope, at least 0.05 so that the order stays where log-odds are noise, and an
+    intercept.
     """
     x = np.column_stack([np.ones(len(log_odds)), log_odds])
     intercept, slope = _newton(x, failed, weights, _SLOPE_PENALTY, np.array([0.0, 1.0])).tolist()

@@ -15,10 +15,6 @@ Array = npt.NDArray[np.float64]
 def log_odds_of(model: Model, values: Array) -> Array:
     """The log-odds for each row of values; NaN is a value that is not known.
 
-    Args:
-        model: The model.
-        values: Rows x features, in the order of the model.
-
     Example:
         >>> model = LinearModel(("calls_streak", "error_share"), (1.5, 2.0), -1.0, (0.8, 0.25))
         >>> log_odds_of(model, np.array([[2.0, 0.5], [2.0, np.nan]])).tolist()

@@ -67,9 +67,7 @@ class FeatureTable:
     def take(self, runs: Ints, task: Ints) -> FeatureTable:
         """Some of the runs, in this order and as often as they are named, with tasks of their own.
 
-        Args:
-            runs: The places of the runs.
-            task: The task of each of them, from 0.
+        `task`: the task of each of them, from 0.
         """
         lengths = self.steps[runs]
         first = np.concatenate(([0], np.cumsum(lengths)))
@@ -129,18 +127,7 @@ class FeatureTable:
 def feature_table(
     runs: Sequence[Run], names: Sequence[str], detectors: Sequence[Detector], scope: Scope, cluster: str
 ) -> FeatureTable:
-    """The table of labelled runs.
-
-    Args:
-        runs: Runs, each with a label.
-        names: The names of the features.
-        detectors: The detectors among them.
-        scope: Where counters start again.
-        cluster: `task`, or another column of `runs_df`.
-
-    Raises:
-        SettingError: if there is no such column, or a run has no value in it.
-    """
+    """The table of labelled runs."""
     ledger = ledger_of(runs, scope=scope).kept()
     reader = Reader(names, detectors)
     by_turn = (ledger.runs["scope"] == "turn").tolist()

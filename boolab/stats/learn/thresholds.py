@@ -56,14 +56,8 @@ def rank_of(tasks: int, keep: float, confidence: float) -> int:
 def bound_of(peaks: Ints, tasks: Ints, keep: float, confidence: float | None) -> int | None:
     """The highest score that is kept.
 
-    Args:
-        peaks: The score of each success.
-        tasks: The task of each.
-        keep: The share to keep.
-        confidence: That of the promise about this rule; None for the one on average.
-
-    Returns:
-        The bound; None if there are too few tasks: see `tasks_needed`.
+    `confidence`: that of the promise about this rule; None for the one on average. Returns the bound; None if there are
+    too few tasks: see `tasks_needed`.
 
     Example:
         >>> bound_of(np.array([3, 9, 4, 4]), np.array([0, 0, 1, 2]), 0.5, None)

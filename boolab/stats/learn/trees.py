@@ -25,11 +25,7 @@ _LEAF: Final = 0.02
 
 
 def check_trees() -> type[Any]:
-    """The class that fits the trees.
-
-    Raises:
-        SettingError: if scikit-learn is not installed.
-    """
+    """The class that fits the trees."""
     try:
         from sklearn.ensemble import GradientBoostingClassifier
     except ImportError as error:
@@ -39,11 +35,7 @@ def check_trees() -> type[Any]:
 
 
 def fit_trees(values: Array, failed: Array, weights: Array, names: Sequence[str], seed: int) -> TreeModel:
-    """Fit boosted trees of depth 2 to failure; see `fit_logistic` for the arguments.
-
-    Raises:
-        SettingError: if scikit-learn is not installed.
-    """
+    """Fit boosted trees of depth 2 to failure; see `fit_logistic` for the arguments."""
     mean, _ = moments(values, weights)
     fitted = check_trees()(
         n_estimators=_TREES,

@@ -103,11 +103,7 @@ class Fit:
 def fit_of(
     profile: Profile, figures: Figures, recorded: Sequence[Turn], finish_tool: str | None, simulated: int = 1000
 ) -> Fit:
-    """The fit of a profile to turns: it is played `simulated` times, and compared with them.
-
-    Raises:
-        SettingError: if fewer than two runs are to be played.
-    """
+    """The fit of a profile to turns: it is played `simulated` times, and compared with them."""
     if simulated < 2:  # noqa: PLR2004 - one run has no distribution
         msg = f"simulated={simulated!r}: expected at least 2"
         raise SettingError(msg)

@@ -239,15 +239,9 @@ def paths_of(
 ) -> tuple[list[Path], npt.NDArray[np.int64]]:
     """A path for each axis, and the joint one if there is a cap and a doom-loop threshold or a tool budget.
 
-    Args:
-        thresholds: The values of each axis, as the thresholds of their rules, from tight to loose.
-        peaks: For each axis, the largest count of each success where the rule is evaluated.
-        whole: Whether the joint path uses all whole numbers; else only those of `thresholds`.
-        joint: Whether there is a joint path at all.
-
-    Returns:
-        The paths, and the levels of the joint one, from loose to tight: levels x (steps, doom_loop, tool_budget), `OFF`
-        where an axis is off.
+    `thresholds`: the values of each axis, as the thresholds of their rules, from tight to loose. `whole`: whether the
+    joint path uses all whole numbers; else only those of `thresholds`. Returns the paths, and the levels of the joint
+    one, from loose to tight: levels x (steps, doom_loop, tool_budget), `OFF` where an axis is off.
     """
     levels = _levels(thresholds if joint else {}, peaks, whole=whole)
     shares = shares_of(len(thresholds) + (len(levels) > 0))

@@ -485,9 +485,6 @@ def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by:
 
     Families are units, unless `by` separates their runs: see `boolab.stats.recommend.family_units`. The recorded limits
     stay in force.
-
-    Raises:
-        SettingError: if `success` is "label" and there are no labels.
     """
     if success == "label" and runs.success_by != LABEL and runs.n_runs:
         msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"

@@ -94,9 +94,6 @@ def noun_of(runs: Ledger, units: Ledger) -> str:
 def notes_by_kind(each: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Iterator[str]:
     """The notes on groups with labels and on those without, with the names of the groups; those on both come last.
 
-    Args:
-        each: The names of the groups of a kind, and the notes on them.
-
     Example:
         >>> list(notes_by_kind([(["a", "b"], ["8 labels.", "So be it."]), (["c"], ["No label.", "So be it."])]))
         ['a, b: 8 labels.', 'c: No label.', 'So be it.']
@@ -113,12 +110,7 @@ def notes_by_kind(each: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Iterat
 class Advice:
     """Notes on the data, and sentences for each group.
 
-    Args:
-        runs: The runs.
-        units: What is counted of them. Their successes are all labels, or all the proxy.
-        question: What is asked.
-        objective: What is to be saved.
-        every: The units of all groups, also of those whose successes are of the other kind.
+    `units`: what is counted of them. Their successes are all labels, or all the proxy.
     """
 
     def __init__(
@@ -275,9 +267,7 @@ class Advice:
     def group(self, group: Group, *, mixed: bool = False) -> Iterator[str]:
         """What the answer for one group rests on: the sentences of `verdict` are not repeated.
 
-        Args:
-            group: The group.
-            mixed: Whether some groups have labels and others do not: then a sentence names what its successes are.
+        `mixed`: whether some groups have labels and others do not: then a sentence names what its successes are.
         """
         name = group_name(group.names)
         prefix = f"{name}: " if name else ""

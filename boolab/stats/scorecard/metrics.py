@@ -339,14 +339,8 @@ def rates_of(
 ) -> tuple[list[Estimate], tuple[Array, Array]]:
     """The `RATIOS` of many rules over some runs with their intervals, and both ends of the intervals of their lifts.
 
-    Args:
-        bootstrap: Of the clusters of the runs.
-        judged: Whether each rule is judged on each run; shape (runs, rules), as all others.
-        positive: Whether it is, and the run is positive.
-        raised: Whether there is an alarm.
-        true: Whether it is true.
-        confidence: Of the two-sided intervals.
-        more: Further ratios: numerator, denominator, and whether it is a proportion.
+    `judged`: whether each rule is judged on each run; shape (runs, rules), as all others. `more`: further ratios:
+    numerator, denominator, and whether it is a proportion.
     """
     parts = [(true, raised, True), (true, positive, True), (raised & ~positive, judged & ~positive, True), *more]
     above, below = (np.concatenate([part[end] for part in parts], axis=1) for end in (0, 1))

@@ -12,9 +12,5 @@ def packed(data: object) -> bytes:
     """Compressed JSON, which the browser's `unpacked` reads: the same bytes for the same data.
 
     Lone surrogates, which logs do contain, are escaped, so that they survive.
-
-    Raises:
-        ValueError: if a number is infinite or not a number.
-        TypeError: if JSON has no form for a value.
     """
     return gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), _LEVEL, mtime=0)

@@ -77,10 +77,6 @@ def saved_view(title: str, page: str) -> str:
     It appears after a second: by then a live view is there, if there is one. A front end that removes frames from
     notebooks of others leaves the sentences; where no script runs, a sentence is in place of the frame.
 
-    Args:
-        title: The name of the frame, for screen readers.
-        page: The page, as HTML.
-
     Example:
         >>> "data-page=" in saved_view("Replay", "<p>one run</p>")
         True

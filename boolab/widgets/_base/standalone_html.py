@@ -44,11 +44,7 @@ def text_of(name: str) -> str:
 
 
 def module_of(name: str) -> str:
-    """The ES module of a widget, such as "replay", after the code that all widgets share.
-
-    Raises:
-        ValueError: if it does not end with the export that anywidget requires.
-    """
+    """The ES module of a widget, such as "replay", after the code that all widgets share."""
     source = "\n".join(text_of(f"{piece}.js") for piece in ("_base/shared", *_pieces(name)))
     if not source.rstrip().endswith(_END):
         raise ValueError(f"{name}.js must end with {_END!r}")
@@ -72,13 +68,6 @@ def page(
 
     Its content security policy allows the one script in it, by digest, and loads nothing: should a text of a log get
     into the markup in spite of the escaping, it could not run.
-
-    Args:
-        title: The page's title.
-        shown: The views, from top to bottom.
-        runs: By run_id, views that open when a run is chosen in one of the others.
-        text: What the page shows without JavaScript.
-        picture: A PNG that it shows beside that text.
     """
     runs = runs or {}
     modules = sorted({part.module for part in (*shown, *runs.values())})

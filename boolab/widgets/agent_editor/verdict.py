@@ -17,10 +17,7 @@ _LABELS = {"identity": "equal calls", "exempt": "exempt tools"}
 def verdict_of(agent: str, messages: Mapping[str, str], changed: Sequence[str]) -> str:
     """What is valid, what has changed, and what is saved, in a sentence or two.
 
-    Args:
-        agent: The agent's name.
-        messages: What is wrong, by key; "" for the file.
-        changed: What has changed since the file was read or saved, in words.
+    `messages`: what is wrong, by key; "" for the file.
 
     Example:
         >>> verdict_of("coder", {}, []), verdict_of("coder", {}, ["step cap 5 \u2192 57"])

@@ -410,9 +410,6 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 def typed_value(field: str, typed: str) -> Value:
     """The value that was typed into a field.
 
-    Raises:
-        SettingError: if the field cannot have it.
-
     Example:
         >>> typed_value("max_steps", " 7 "), typed_value("max_steps", "None"), typed_value("tools", "ls, grep")
         (7, 'none', ['ls', 'grep'])

@@ -41,9 +41,7 @@ def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
     Data sets are kept apart where `settings["set"]` of the runs names them. A union is an agent with all of its data
     sets, and all runs, where there are several groups.
 
-    Args:
-        runs: The runs.
-        families: Whether some are of subagents. Then each agent has limits of its own, in whatever it does.
+    `families`: whether some are of subagents. Then each agent has limits of its own, in whatever it does.
 
     Example:
         >>> import boolab as bl

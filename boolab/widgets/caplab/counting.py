@@ -19,10 +19,6 @@ MAX_TOOLS: Final = 40
 def counting_of(setting: Setting, tools: Sequence[str]) -> dict[str, Any]:
     """What controls show of how a setting counts calls, as plain data.
 
-    Args:
-        setting: The setting.
-        tools: The tools that can be exempt, by their names.
-
     Example:
         >>> shown = counting_of(Setting(identity=exempting("raw", ["poll"])), ["ls", "poll"])
         >>> shown["same"], shown["exempt"]

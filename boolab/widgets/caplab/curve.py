@@ -48,11 +48,7 @@ class Curve:
 def title_of(curve: Curve, keep: float, advised: int | None = None, confidence: float = 0.95) -> str:
     """What the curve shows, in a sentence: the recommended cap, else the tightest one that keeps enough on record.
 
-    Args:
-        curve: The curve.
-        keep: The share of the successes to keep.
-        advised: The recommended cap; None if there is none.
-        confidence: The confidence with which that cap keeps the share.
+    `advised`: the recommended cap; None if there is none.
 
     Example:
         >>> curve = Curve(caps=[9, 20, None], lower=[7, 19, 20], upper=[7, 19, 20], at_least=[0, 0, 0],
@@ -82,11 +78,7 @@ def title_of(curve: Curve, keep: float, advised: int | None = None, confidence: 
 def note_of(curve: Curve, confidence: float, others: str = "", *, turns: bool) -> str:
     """What is drawn, and on which data.
 
-    Args:
-        curve: The curve.
-        confidence: The confidence of its lower bound.
-        others: The other limits that are set, in a few words; empty if none is.
-        turns: Whether a cap is for each turn of a run.
+    `others`: the other limits that are set, in a few words; empty if none is.
     """
     of_turns = "steps in a turn" if curve.noun == "turn" else "steps in the longest turn of a run"
     steps = of_turns if turns else "steps"

@@ -41,9 +41,6 @@ class CapTables:
 
     One thread uses it. Another one may only `search`.
 
-    Raises:
-        SettingError: if labels are required and there are none.
-
     Example:
         >>> import boolab as bl
         >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 2}
@@ -91,11 +88,7 @@ class CapTables:
         return setting if group is None else setting._replace(agent=group.limits_of)
 
     def at(self, setting: Setting) -> CapTable:
-        """The table for a setting's identity, scope and agent; its limits do not matter.
-
-        Raises:
-            SettingError: if there is no such agent, scope or identity.
-        """
+        """The table for a setting's identity, scope and agent; its limits do not matter."""
         if setting.agent != ALL and setting.agent not in self.groups:
             known = ", ".join(map(repr, dict.fromkeys([ALL, *self.groups])))
             msg = f"agent={setting.agent!r}: no run is of this agent: {known}"
@@ -172,10 +165,9 @@ class CapTables:
     def recommended(self, setting: Setting) -> dict[str, Any]:
         """The result of `recommend` for a setting's identity, scope and agent; the first time takes a while.
 
-        Returns:
-            `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words), `sentences`,
-            `notes`, `tasks`, `effective` (how many independent successes hold as much information; None if it was not
-            computed), `keep`, `confidence` and `more_needed`.
+        Returns `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words),
+        `sentences`, `notes`, `tasks`, `effective` (how many independent successes hold as much information; None if it
+        was not computed), `keep`, `confidence` and `more_needed`.
         """
         found = self.found(setting)
         if found is None:
@@ -192,11 +184,7 @@ class CapTables:
             del self._tables[place]  # the next one has them
 
     def put_on_sliders(self, limits: Mapping[str, object]) -> None:
-        """Give the sliders values that code sets, so that one setting can be tried on any runs.
-
-        Raises:
-            SettingError: if a value is neither None nor a whole number that the axis accepts.
-        """
+        """Give the sliders values that code sets, so that one setting can be tried on any runs."""
         for name, value in limits.items():
             least = LIMITS[name].min_useful
             if value is not None and not (is_whole(value) and value >= least):

@@ -19,15 +19,10 @@ LONG: Final = 40  # letters of a line that finds no place beside a harness
 def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dict[str, Any]]:
     """A setting as text for each harness, and as Python.
 
-    Args:
-        setting: The setting. Without any limit, only boolab has texts for it.
-        policy: The policy under which its numbers hold.
-
-    Returns:
-        For each: `name` (an export target, or "python"), `title`, `where` (where the text belongs), `text` (ready to
-        paste), `line` (the lines of the text with the limits), `short` (which limits it sets; "" for none), `others`
-        (further texts, each with `where` and `text`) and `notes` (what the texts have no comment for). A harness whose
-        limits are set in two places has two.
+    `setting`: the setting. Without any limit, only boolab has texts for it. Returns for each: `name` (an export target,
+    or "python"), `title`, `where` (where the text belongs), `text` (ready to paste), `line` (the lines of the text with
+    the limits), `short` (which limits it sets; "" for none), `others` (further texts, each with `where` and `text`) and
+    `notes` (what the texts have no comment for). A harness whose limits are set in two places has two.
 
     Example:
         >>> [one["name"] for one in how_to_set(Setting())]

@@ -12,17 +12,7 @@ from boolab.whatif.step_table import LABEL, Ledger
 def notes_of(
     ledger: Ledger, sums: Mapping[str, int], measure: str, objective: str, *, n_runs: int, noun: str, turns: bool
 ) -> Iterable[str]:
-    """What is to be known of the runs and of what is saved, a sentence each.
-
-    Args:
-        ledger: The runs, or their turns.
-        sums: Their sums without any limit.
-        measure: What savings are counted in.
-        objective: What was asked for.
-        n_runs: How many runs they are of.
-        noun: What is counted: "run" or "turn".
-        turns: Whether a run has several turns that are limited by themselves.
-    """
+    """What is to be known of the runs and of what is saved, a sentence each."""
     n = ledger.n_runs
     tasks = ledger.runs["task"].replace("", None).nunique()
     of_turns = f" with {count(n, 'turn')}" if noun == "turn" else ""

@@ -15,16 +15,9 @@ def numbers_of(
 ) -> list[Number]:
     """What is kept, saved, stopped and traded, as texts.
 
-    Args:
-        answer: `kept`, `at_least`, `saved`, `saved_least` and `cut` of a setting.
-        trade: What it saves for the successes that it may lose.
-        of: How many runs or turns there are.
-        confidence: The confidence of both bounds.
-        proxy: Whether a success is a run or turn that ended by itself.
-        noun: What is counted: "run" or "turn".
-
-    Returns:
-        For each: `key`, `label`, `value`, `of` (its base), `below` (its bound), `wrong` (what is lost).
+    `answer`: `kept`, `at_least`, `saved`, `saved_least` and `cut` of a setting. `proxy`: whether a success is a run or
+    turn that ended by itself. Returns for each: `key`, `label`, `value`, `of` (its base), `below` (its bound), `wrong`
+    (what is lost).
     """
     sure = f"({level(confidence)} confidence)"
     return [

@@ -29,17 +29,9 @@ def settings_in_page(table: CapTable, setting: Setting, also: Limits | None, row
 
     The columns without these two limits, with those of `setting` and with those of `also` have all caps.
 
-    Args:
-        table: What settings would have done.
-        setting: The setting that is shown.
-        also: Further limits that are held: those of the recommended setting.
-        rows: How many of the runs that a setting stops are listed.
-        others: Whether to hold columns of further budgets and thresholds, with some caps each.
-
-    Returns:
-        `values` (by axis, what the columns have), `columns` (each with its limits, its `caps`, their `answers`, and the
-        `curve` of all caps), `patterns` (see `how` in the answers), `some` (which limits are held in part) and a `note`
-        of what the page cannot do.
+    `also`: further limits that are held: those of the recommended setting. Returns `values` (by axis, what the columns
+    have), `columns` (each with its limits, its `caps`, their `answers`, and the `curve` of all caps), `patterns` (see
+    `how` in the answers), `some` (which limits are held in part) and a `note` of what the page cannot do.
     """
     shown = [one for one in (setting.limits, also) if one]
     full = {(one["tool_budget"], one["doom_loop"]) for one in shown} | {(None, None)}
@@ -85,10 +77,8 @@ def _some(table: CapTable, values: Mapping[str, Sequence[int | None]]) -> str:
 def sampled(values: Sequence[int | None], most: int, also: Iterable[int | None] = ()) -> list[int | None]:
     """Some of the ascending values of an axis: its ends, `most` at most in between, and those of `also`.
 
-    Args:
-        values: The values; the last one is None, which is off.
-        most: How many to take; 0 for those of `also` and the last one alone.
-        also: Further values.
+    `values`: the values; the last one is None, which is off. `most`: how many to take; 0 for those of `also` and the
+    last one alone.
 
     Example:
         >>> sampled([1, 2, 3, 4, 5, 6, None], 3, also=[5])

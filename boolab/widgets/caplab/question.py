@@ -18,15 +18,8 @@ from boolab.whatif.grid import settings_of
 class Question:
     """The options of the study, besides the setting.
 
-    Args:
-        policy: Whose order of precedence and further limits hold; None for none.
-        keep: The share of successes that a recommended setting keeps.
-        confidence: The confidence that it does.
-        objective: What to save.
-        success: What a success is: "label", "ended", or None for labels where an agent has any.
-
-    Raises:
-        SettingError: if one of them is not accepted.
+    `policy`: whose order of precedence and further limits hold; None for none. `success`: what a success is: "label",
+    "ended", or None for labels where an agent has any.
     """
 
     policy: str | Policy | None = None

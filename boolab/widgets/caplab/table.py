@@ -103,20 +103,14 @@ class CapTable:
     # --- One setting --------------------------------------------------------------------------------------------------
 
     def sums(self, limits: Limits) -> dict[str, int]:
-        """The sums of a setting, as `counterfactual(..., aggregate=True)` names them; cost in micro-dollars.
-
-        Raises:
-            SettingError: if a limit is not one of the values.
-        """
+        """The sums of a setting, as `counterfactual(..., aggregate=True)` names them; cost in micro-dollars."""
         place = tuple(self._at(name, limits[name]) for name in AGENT_LIMITS)
         return {name: int(values[place]) for name, values in self._sums.items()}
 
     def answer(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
         """All that is shown of one setting, as plain data: what it keeps, saves and stops, its curve, its code.
 
-        Args:
-            setting: The setting; of this table's identity, scope and agent.
-            rows: How many of the runs that it stops to list.
+        `setting`: the setting; of this table's identity, scope and agent.
         """
         return {**self.answer_at(setting, rows), "curve": self.curve(setting.limits)}
 

@@ -23,10 +23,6 @@ HARNESSES: Final[Mapping[str, str]] = {
 def ticks_of(axis: str, largest: int) -> list[dict[str, Any]]:
     """The defaults of harnesses on an axis, ascending, up to the largest value that the slider has.
 
-    Args:
-        axis: "max_steps", "tool_budget" or "doom_loop".
-        largest: The largest value.
-
     Example:
         >>> ticks_of("max_steps", 20)[-1]
         {'value': 20, 'label': 'smolagents, AI SDK'}

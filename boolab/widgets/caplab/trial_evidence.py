@@ -26,13 +26,7 @@ PROXY: Final = "runs that end by themselves"
 class TrialEvidence:
     """The result of a trial of the runs of a lab.
 
-    Args:
-        given: A plan, whose result so far is taken, or a result.
-        runs: The runs of the lab.
-        groups: The groups that limits are chosen for.
-
-    Raises:
-        SettingError: if it is neither, or a trial of other runs.
+    `given`: a plan, whose result so far is taken, or a result.
     """
 
     def __init__(self, given: object, runs: Sequence[Run], groups: Sequence[Group]) -> None:
@@ -85,13 +79,9 @@ class TrialEvidence:
     def shown(self, table: CapTable) -> dict[str, Any]:
         """The sentence, the evidence, and the marks of the figure, as plain data.
 
-        Args:
-            table: What settings do to the runs that are shown.
-
-        Returns:
-            `sentence`, `columns` and `rows` (the evidence as texts), and `mark`, which is None unless a step cap beyond
-            the runs on record is tried: `cap`, `label`, `tips`, `note`, and `bounds`, `branches` and `hazards`, each
-            with its `low`, `high` and `value` as shares of the successes on record, or None where there are none.
+        Returns `sentence`, `columns` and `rows` (the evidence as texts), and `mark`, which is None unless a step cap
+        beyond the runs on record is tried: `cap`, `label`, `tips`, `note`, and `bounds`, `branches` and `hazards`, each
+        with its `low`, `high` and `value` as shares of the successes on record, or None where there are none.
         """
         columns, rows = self._rows
         cap = self.cap_beyond(table)

@@ -38,10 +38,6 @@ def values_of(name: str, peak: int, also: Collection[int] = ()) -> Values:
 def end_of(lengths: Ints, least: int) -> int:
     """Where the axis of a figure ends: at the longest run, or, if a few are much longer, where 99.5% have ended.
 
-    Args:
-        lengths: How long the runs are.
-        least: A cap that has to be on the axis.
-
     Example:
         >>> end_of(np.array([3] * 400 + [100]), 5), end_of(np.array([3, 4, 100]), 5)
         (5, 100)

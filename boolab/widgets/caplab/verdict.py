@@ -27,11 +27,7 @@ def independent_successes(ledger: Ledger) -> int:
 def bounds_of(kept: Any, successes: int, independent: float, confidence: float) -> Array:  # noqa: ANN401 - an array or a number
     """The lower bound of the share of future successes that a setting keeps, for one setting or many.
 
-    Args:
-        kept: How many successes it keeps on record.
-        successes: Of how many.
-        independent: How many of these are independent: the effective sample size, or see `independent_successes`.
-        confidence: The one-sided confidence, for a setting that was chosen before these runs were seen.
+    `independent`: how many of these are independent: the effective sample size, or see `independent_successes`.
 
     Example:
         >>> round(float(bounds_of(160, 168, 168, 0.95)), 3)
@@ -54,12 +50,8 @@ def verdict_of(
 ) -> list[str]:
     """What a setting keeps and saves, and whether that is a good trade. Where it keeps too little, that comes first.
 
-    Args:
-        setting: The setting.
-        kept: `lower` and `upper` of the successes that it keeps, `of` those on record.
-        saved: What it saves: `measure`, `label`, `saved`, `of`, `share`.
-        success: What a success is, in the plural.
-        keep: The share of the successes to keep.
+    `kept`: `lower` and `upper` of the successes that it keeps, `of` those on record. `saved`: what it saves: `measure`,
+    `label`, `saved`, `of`, `share`.
 
     Example:
         >>> kept = {"lower": 160, "upper": 160, "of": 168}

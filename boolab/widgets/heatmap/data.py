@@ -33,16 +33,9 @@ def heatmap_data(
 ) -> dict[str, Any]:
     """What heatmap.js draws, as plain data.
 
-    Args:
-        squares: The cells by metric; those of the first are shown first.
-        x: The axis to the right.
-        y: The axis upwards.
-        rows: A row for each run of each cell: see `boolab.widgets.heatmap.sources`. None where the runs are not known.
-        runs: Those that can be opened, by run_id.
-
-    Returns:
-        `rows` are the grid's from the top, `runs` those that any cell lists; a cell's `listed` holds places in `runs`,
-        the steps at which to open them, and places in `whys`.
+    `rows`: a row for each run of each cell: see `boolab.widgets.heatmap.sources`. None where the runs are not known.
+    Its `rows` are the grid's from the top, `runs` those that any cell lists; a cell's `listed` holds places in
+    `runs`, the steps at which to open them, and places in `whys`.
     """
     square = squares[0]
     base: dict[str, Any] = {

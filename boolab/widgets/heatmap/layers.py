@@ -39,12 +39,7 @@ _SRGB_LINEAR: Final = 0.04045
 
 
 def layer_of(square: Square, places: list[tuple[int, int]]) -> dict[str, Any]:
-    """One metric: its title, scale and cells, the rows from the top.
-
-    Args:
-        square: The cells.
-        places: The row and the column of each of the square's rows.
-    """
+    """One metric: its title, scale and cells, the rows from the top."""
     looks = scale_of(square)
     in_dark = scale_of(square, to_rgb(DARK["bg"]), dark=True)
     facts = dict(zip(places, square.rows.to_dict("records"), strict=True))

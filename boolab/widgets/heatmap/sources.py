@@ -54,11 +54,7 @@ class Source(NamedTuple):
 
 
 def source_of(table: object, runs: Sequence[Run] | None, origin: Origin) -> Source:
-    """An aggregate, or a table with a row for each run and setting, with the runs that it was made of.
-
-    Raises:
-        SettingError: if it is no such table.
-    """
+    """An aggregate, or a table with a row for each run and setting, with the runs that it was made of."""
     if not isinstance(table, pd.DataFrame):
         msg = f"table: expected what counterfactual(...) returns, or a sweep's runs, not {type(table).__name__}"
         raise SettingError(msg)
@@ -157,11 +153,7 @@ def _places(rows: pd.DataFrame, square: Square, x: str, y: str) -> tuple[Any, An
 
 
 def source_of_sweep(runs: Sequence[Run]) -> Source:
-    """The runs of a sweep by setting: how many succeed, how they end, and their mean use.
-
-    Raises:
-        SettingError: if there are none, if no two settings vary, or if they are of several policies.
-    """
+    """The runs of a sweep by setting: how many succeed, how they end, and their mean use."""
     names = list(dict.fromkeys(name for run in runs for name in run.settings))
     axes = [name for name in names if name in LIMITS]
     if runs and not axes:

@@ -88,10 +88,8 @@ class _Failure:
 class Board:
     """Counts a sweep's cells as they are done. Each costs the same, however many there were.
 
-    Args:
-        total: How many cells the sweep has; None if it is not known.
-        about: What it is made of: `agents`, `tasks`, `models`, `grid` and `repeats`, as far as known.
-        store: Where its runs are kept.
+    `total`: how many cells the sweep has; None if it is not known. `about`: what it is made of: `agents`, `tasks`,
+    `models`, `grid` and `repeats`, as far as known.
 
     Example:
         >>> board = Board(2, {"grid": {"max_steps": [5]}})

@@ -190,11 +190,7 @@ class Recording(NamedTuple):
 
 
 def read_recording(path: str | Path) -> Recording:
-    """Read a recording; an incomplete last line is left out with a `ReadWarning`.
-
-    Raises:
-        RunFormatError: if the file cannot be read, is no recording, is damaged, or has a newer version.
-    """
+    """Read a recording; an incomplete last line is left out with a `ReadWarning`."""
     path = user_path(path)
     try:
         data = read_file(path, MAX_BYTES)

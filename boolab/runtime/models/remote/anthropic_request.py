@@ -49,14 +49,9 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 class Messages:
     """The `Wire` of the messages API.
 
-    Args:
-        model: The provider's name for the model.
-        parameters: Further members of the body: `max_tokens` (8192), `thinking`, `top_p`, `metadata`, ... None removes
-            a default. `tool_choice` is an object of the API, or one word: `auto`, `any` (or `required`), `none`, or the
-            name of a tool.
-
-    Raises:
-        SettingError: if a parameter is no JSON, or is set by boolab.
+    `parameters`: further members of the body: `max_tokens` (8192), `thinking`, `top_p`, `metadata`, ... None removes a
+    default. `tool_choice` is an object of the API, or one word: `auto`, `any` (or `required`), `none`, or the name of a
+    tool.
 
     Example:
         >>> import boolab as bl

@@ -44,9 +44,6 @@ def key_for(host: str, api_key: str | SecretStr | None, *, encrypted: bool = Tru
     """The key for a host: the given one, else that of the host's environment variable, else None.
 
     A key of the environment is sent only over https (`encrypted`).
-
-    Raises:
-        SettingError: if a provider's key is missing or not valid. The message does not contain it.
     """
     if api_key is not None:
         return secret(api_key, "api_key")
@@ -74,11 +71,7 @@ def secret(value: str | SecretStr, where: str) -> SecretStr:
 
 
 def split_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str, SecretStr]]:
-    """The user's headers: plain ones, and those whose names indicate a secret.
-
-    Raises:
-        SettingError: if a header is not valid. The message does not contain its value.
-    """
+    """The user's headers: plain ones, and those whose names indicate a secret."""
     plain: dict[str, str] = {}
     hidden: dict[str, SecretStr] = {}
     for name, value in headers.items():
@@ -96,9 +89,8 @@ def split_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
 class Redactor:
     """Removes secrets from what a server sent, since some servers repeat them in an error or in an answer.
 
-    Args:
-        secrets: The secrets. Each word of them is removed, also in its form in JSON or in a URL. Words of fewer than 8
-            characters are kept: they are placeholders, or a word before the key in a header ("Bearer").
+    `secrets`: the secrets. Each word of them is removed, also in its form in JSON or in a URL. Words of fewer than 8
+    characters are kept: they are placeholders, or a word before the key in a header ("Bearer").
 
     Example:
         >>> Redactor([SecretStr("sk-canary-1234")])("Incorrect API key provided: sk-canary-1234.")

@@ -26,14 +26,9 @@ _LARGEST_SEED: Final = 0x7FFFFFFF
 class ChatCompletions:
     """The `Wire` of chat completions.
 
-    Args:
-        model: The server's name for the model.
-        parameters: Further members of each request's body; None removes a default (`stream_options=None`). The
-            request's temperature overrides that of the parameters; the parameters' seed overrides the request's.
-            `tool_choice` and `parallel_tool_calls` are sent only with tools, and not if the model must answer in text.
-
-    Raises:
-        SettingError: if a parameter is no JSON, or is set by boolab for each request.
+    `parameters`: further members of each request's body; None removes a default (`stream_options=None`). The request's
+    temperature overrides that of the parameters; the parameters' seed overrides the request's. `tool_choice` and
+    `parallel_tool_calls` are sent only with tools, and not if the model must answer in text.
 
     Example:
         >>> import boolab as bl

@@ -40,11 +40,8 @@ class ChatStream(Decoder):
     A refusal (`delta.refusal`) is read as text, because it replaces the answer and belongs into the next request. Of
     several choices only the first is read.
 
-    Args:
-        model: The name of the model. Content that the provider needs in the next request is marked with it, since other
-            models cannot use it.
-        emit: As in `Decoder`; calls are emitted when the response is complete.
-        prefix: As in `Decoder`.
+    `model`: the name of the model. Content that the provider needs in the next request is marked with it, since other
+    models cannot use it. `emit`: as in `Decoder`; calls are emitted when the response is complete.
 
     Example:
         >>> stream = ChatStream("m")

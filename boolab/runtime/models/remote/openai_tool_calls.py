@@ -73,8 +73,7 @@ class _Call:
 class CallBuilder:
     """Builds the calls of one response from their deltas.
 
-    Args:
-        prefix: The beginning of the ids of calls that come without an id.
+    `prefix`: the beginning of the ids of calls that come without an id.
 
     Example:
         >>> calls = CallBuilder("call_3")

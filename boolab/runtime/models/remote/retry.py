@@ -71,10 +71,9 @@ class Retry:
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """The seconds of a server's Retry-After, infinity if no float can hold them; None without it.
 
-    Args:
-        headers: The headers, with lower-case names: `retry-after-ms` (OpenAI and Azure), or `retry-after`, in seconds
-            or as a date (RFC 9110, 10.2.3).
-        now: The time that a date is compared with; by default the server's own `date`, else this machine's time.
+    `headers`: the headers, with lower-case names: `retry-after-ms` (OpenAI and Azure), or `retry-after`, in seconds or
+    as a date (RFC 9110, 10.2.3). `now`: the time that a date is compared with; by default the server's own `date`, else
+    this machine's time.
 
     Example:
         >>> retry_after({"retry-after": "2.5"}), retry_after({"retry-after-ms": "300"}), retry_after({})

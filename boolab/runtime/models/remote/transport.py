@@ -83,11 +83,8 @@ class Endpoint:
     async def post(self, body: bytes, receive: Receive, over: Callable[[], None] = lambda: None) -> Answer:
         """Post a JSON body, and read the answer to its end; a cancellation closes the connection.
 
-        Args:
-            body: The body.
-            receive: Called with each event of a stream of events.
-            over: Called when the whole answer is read. The pool's work that follows closes other connections too, and
-                should not be interrupted.
+        `over`: called when the whole answer is read. The pool's work that follows closes other connections too, and
+        should not be interrupted.
         """
         status, headers, streamed = None, {}, False
         try:
