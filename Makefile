@@ -147,8 +147,6 @@ trials: $(READY) ## measure 500 trials in each of four simulated worlds: coverag
 	$(BIN)/python -m benchmarks.trials
 
 pictures: $(READY) ## make the README's pictures anew; needs Chromium
-	$(BIN)/boolab demo --full
-	cp out/demo/stop_reasons_by_setting.png docs/pictures/
 	$(BIN)/python -m docs.pictures.make_pictures
 	$(BIN)/python -m docs.pictures.make_gallery
 

@@ -149,10 +149,10 @@ def refusal(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
     """Why an argument that is left over is not accepted: the nearest option, or the command that lists all of them.
 
     Example:
-        >>> parser = argparse.ArgumentParser(prog="boolab demo")
-        >>> _ = parser.add_argument("--quick")
-        >>> refusal(parser, ["--quik", "1"]), refusal(parser, ["more"])
-        ('--quik is not known; did you mean --quick?', "more is not known; 'boolab demo --help' lists the options")
+        >>> parser = argparse.ArgumentParser(prog="boolab lab")
+        >>> _ = parser.add_argument("--copy")
+        >>> refusal(parser, ["--cpy", "1"]), refusal(parser, ["more"])
+        ('--cpy is not known; did you mean --copy?', "more is not known; 'boolab lab --help' lists the options")
     """
     options = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001 - no public way
     near = nearest(unknown[0].partition("=")[0], options)

@@ -41,10 +41,7 @@ COMMANDS: Final = {
     "store": ("store", "list what is in a store of runs, show a run or a sweep, export runs, remove runs"),
     "watch": ("watch", "follow running agents as their logs grow, and raise an alert where a limit would stop one"),
     "bench": ("bench", "judge stop rules on recorded runs that they were not chosen on, and write a submission"),
-    "demo": (
-        "demo.command",
-        "show the answer on recorded public runs, with two figures; needs no logs, network or key",
-    ),
+    "demo": ("demo", "show the answer on recorded public runs, with two figures; needs no logs, network or key"),
     "lab": ("lab", "open JupyterLab on the notebooks"),
 }
 """Each command: its module in `boolab.cli`, which has a `COMMAND`, and its summary."""

@@ -6,24 +6,30 @@ Usage: python -m docs.pictures.make_pictures [FOLDER]
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Page
 
 import boolab as bl
 from boolab.cli.main import main as boolab
-from boolab.io.resources import data_path
+from boolab.io.resources import checkout, data_path
+from boolab.limits.table import AGENT_LIMITS
+from boolab.runtime.tools.workspace import workspace_tools
 from boolab.widgets._base.widget import Shown
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
 
 POLLS: Final = ("wait_for_build",)
+TASK: Final = "Find out how this program decides when to stop."
 WIDTH: Final = 1080
 HEIGHT: Final = 800
 SCALE: Final = 2
@@ -57,6 +63,24 @@ def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     bl.plots.plot_timeline(max(runs, key=lambda run: run.n_steps), ax=figure.add_subplot())
     figure.savefig(folder / "stuck_run.png", dpi=150)
+
+
+def stop_reasons_by_setting(folder: Path) -> None:
+    """Draw the stop reasons of the shipped agents on the shipped scripts, under each limit by itself."""
+    agents = [agent for agent in bl.load_agents(data_path("agents")).values() if agent.max_steps != 0]
+    paths = sorted((data_path("datasets") / "scripts").glob("*.yaml"))
+    scripts = {path.stem: bl.ScriptedModel.load(path) for path in paths}
+    tools = [replace(tool, function=functools.cache(tool.function)) for tool in workspace_tools(checkout()).values()]
+    limits = [("max_steps", None), ("max_steps", 10), ("max_steps", 3), ("tool_budget", 20), ("tool_budget", 3),
+              ("doom_loop", 5), ("doom_loop", 3), ("doom_loop", 2)]  # fmt: skip
+    frames = []
+    for name, value in limits:
+        grid = {"policy": ["boocode"]} | {axis: [value if axis == name else None] for axis in AGENT_LIMITS}
+        runs = asyncio.run(bl.sweep(agents, TASK, scripts, grid=grid, tools=tools, progress=False))
+        frames.append(bl.runs_df(runs).assign(limit="no limit" if value is None else f"{name} {value}"))
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    bl.plots.plot_stop_reasons(pd.concat(frames, ignore_index=True), by="limit", ax=figure.add_subplot())
+    figure.savefig(folder / "stop_reasons_by_setting.png", dpi=150)
 
 
 def plots_of_the_atlas(folder: Path) -> None:
@@ -163,6 +187,7 @@ def main(folder: Path) -> None:
         sys.exit(HOW_TO_GET_IT)
     runs = bl.load_runs(data_path("datasets") / "runs")
     plots(folder, runs)
+    stop_reasons_by_setting(folder)
     plots_of_the_atlas(folder)
     pictures = widgets(runs)
     with started() as browser:

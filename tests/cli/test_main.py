@@ -66,15 +66,6 @@ def test_an_error_that_is_a_bug_keeps_its_traceback() -> None:
         exit_code(fail, NOTHING)
 
 
-@pytest.mark.slow
-def test_the_demo_prints_its_report_and_names_its_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["demo", "--quick", "-o", str(tmp_path / "out" / "demo")]) == 0
-    shown = capsys.readouterr()
-    assert shown.out.startswith("boolab demo: ")
-    assert str(tmp_path / "out" / "demo" / "runs.csv") in shown.out
-    assert shown.err == "Next: boolab doctor\n"
-
-
 def test_the_demo_refuses_a_folder_that_it_cannot_make(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert main(["demo", "-o", str(tmp_path / "file")]) == 1

@@ -106,7 +106,7 @@ def test_importing_reading_reporting_and_showing_open_no_connection_and_start_no
     logs = str(ROOT / "datasets" / "runs")
     commands = [
         ["doctor"],
-        ["demo", "--quick", "-o", "demo"],
+        ["demo", "-o", "demo"],
         ["report", logs, "--limit", "1", "--max-steps", "5,none", "-o", "r.html"],
     ]
     code = WATCHED.format(root=str(ROOT), commands=commands)

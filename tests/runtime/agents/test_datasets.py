@@ -1,18 +1,20 @@
 """The shipped agents and scripts: each loads, all go together, and each script does what its description says."""
 
 import asyncio
+import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import boolab as bl
-from boolab.cli.demo.demo import load_material
 from boolab.core.types import ToolResult
 from boolab.harnesses.policy import DEFAULT
 from boolab.io.resources import checkout, data_path
-from boolab.runtime.tools.workspace import BUILT_IN
+from boolab.runtime.tools.tool import ToolSpec
+from boolab.runtime.tools.workspace import BUILT_IN, workspace_tools
 from tests.support.cases import first
 
 SCRIPTS = sorted((data_path("datasets") / "scripts").glob("*.yaml"))
@@ -41,11 +43,16 @@ def results(run: bl.Run) -> list[ToolResult]:
     return [result for step in run.steps for result in step.results if result is not None]
 
 
+def cached_tools(root: Path) -> list[ToolSpec]:
+    """Tools that read the folder, which does not change meanwhile: each distinct call is made once."""
+    return [replace(tool, function=functools.cache(tool.function)) for tool in workspace_tools(root).values()]
+
+
 @pytest.fixture(scope="module")
 def everything() -> Mapping[tuple[str, str], bl.Run]:
     """A run of each agent, under its own limits, on each script."""
-    material = load_material()
-    runs = asyncio.run(bl.sweep(AGENTS.values(), "go", material.scripts, tools=material.tools, progress=False))
+    scripts = {path.stem: bl.ScriptedModel.load(path) for path in SCRIPTS}
+    runs = asyncio.run(bl.sweep(AGENTS.values(), "go", scripts, tools=cached_tools(checkout()), progress=False))
     return {(run.agent, run.model): run for run in runs}
 
 

@@ -1,18 +1,17 @@
-"""The demo's part on recordings, and the simulated recording that comes with boolab."""
+"""The recordings that come with boolab: simulated runs, and public ones."""
 
 import runpy
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
-from boolab.cli.demo.recordings import Findings, Recording, findings_of, recordings
-from boolab.core.text import WIDTH
 from boolab.core.types import Run
 from boolab.frames.tables import calls_df, runs_df
 from boolab.io.resources import data_path
+from boolab.logs.datasets import load_dataset
 from boolab.logs.load import load_runs
+from boolab.whatif.evaluate import counterfactual
 
 FOLDER = data_path("datasets") / "runs"
 README = (FOLDER / "README.md").read_text()
@@ -21,16 +20,6 @@ README = (FOLDER / "README.md").read_text()
 @pytest.fixture(scope="module")
 def runs() -> list[Run]:
     return load_runs(FOLDER)
-
-
-@pytest.fixture(scope="module")
-def simulated() -> Recording:
-    return recordings()[1]
-
-
-@pytest.fixture(scope="module")
-def told(simulated: Recording) -> Findings:
-    return findings_of([simulated])
 
 
 def longest_streak(run: Run, tool: str) -> int:
@@ -44,7 +33,7 @@ def longest_streak(run: Run, tool: str) -> int:
     return best
 
 
-# The recording.
+# The simulated runs.
 
 
 @pytest.mark.slow
@@ -96,49 +85,18 @@ def test_sessions_of_two_turns_are_among_the_runs(runs: list[Run]) -> None:
     assert all(len(run.inputs) == max(step.turn for step in run.steps) - 1 for run in runs)
 
 
-# What the demo says.
+# The public runs.
 
 
-def test_it_scores_every_limit_on_every_run(told: Findings, simulated: Recording) -> None:
-    one = told.rows[told.rows["max_steps"] == 50]
-    assert len(one) == len(simulated.runs)
-    assert max(map(len, told.text.splitlines())) <= WIDTH
-    assert "step cap 50" in told.text
-
-
-def test_its_table_counts_what_its_rows_say(told: Findings) -> None:
-    (line,) = [line for line in told.text.splitlines() if line.startswith("step cap 30 ")]
-    rows = told.rows[told.rows["max_steps"] == 30]
-    stopped = int((~rows["outcome"].isin(["unchanged", "censored"])).sum())
-    assert line.split()[3] == str(stopped)
-    assert line.split()[-2] == f"{int(rows['saved_steps'].sum()):,}"
-
-
-def test_it_recommends_by_a_recording_that_carries_it(told: Findings, simulated: Recording) -> None:
-    setting = simulated.recommend().setting
-    assert f"Set a step cap of {setting['max_steps']}" in told.text
-    assert "synthetic" in told.text
-
-
-def test_its_figures_can_be_drawn(told: Findings) -> None:
-    assert list(told.figures) == ["caps.png", "heatmap.png", "survival.png"]
-    for draw in told.figures.values():
-        ax = Figure(figsize=(9, 5), layout="constrained").add_subplot()
-        draw(ax)
-        assert ax.get_title(loc="left")
-
-
-def test_on_public_runs_it_prints_the_numbers_of_the_reference() -> None:
+def test_a_trial_of_the_public_runs_keeps_the_numbers_of_the_reference() -> None:
     """They were counted on the first of four trials."""
-    public = recordings()[0]
-    trial = [run for run in public.runs if run.run_id.endswith("/0")]
-    text = findings_of([public._replace(runs=trial)]).text
-    for limit, kept, steps in (
-        ("step cap 5", "3-10 of 21", "392"),
-        ("step cap 15", "17-18 of 21", "81"),
-        ("tool budget 8", "17-19 of 21", "89"),
-        ("tool budget 13", "21-21 of 21", "29"),
+    trial = [run for run in load_dataset("atlas/tau-airline") if run.run_id.endswith("/0")]
+    for axis, value, lower, upper, steps in (
+        ("max_steps", 5, 3, 10, 392),
+        ("max_steps", 15, 17, 18, 81),
+        ("tool_budget", 8, 17, 19, 89),
+        ("tool_budget", 13, 21, 21, 29),
     ):
-        (line,) = [line for line in text.splitlines() if line.startswith(f"{limit} ")]
-        assert kept in line
-        assert f" {steps} " in line
+        (row,) = counterfactual(trial, grid={axis: [value]}, scope="run", aggregate=True).to_dict("records")
+        assert (row["kept_lower"], row["kept_upper"], row["successes"]) == (lower, upper, 21)
+        assert row["saved_steps"] == steps

@@ -1,1 +1,0 @@
-"""`boolab demo`. Read `demo` first; `recordings` makes what it shows."""
