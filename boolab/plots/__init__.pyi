@@ -6,8 +6,6 @@ from boolab.plots.divergences import plot_divergences as plot_divergences
 from boolab.plots.fit import plot_fit as plot_fit
 from boolab.plots.frontier import plot_frontier as plot_frontier
 from boolab.plots.heatmap import plot_heatmap as plot_heatmap
-from boolab.plots.length_ratio import plot_length_ratio as plot_length_ratio
-from boolab.plots.lift import plot_lift as plot_lift
 from boolab.plots.output import save as save
 from boolab.plots.output import theme as theme
 from boolab.plots.precision_recall import plot_precision_recall as plot_precision_recall
@@ -17,5 +15,4 @@ from boolab.plots.stop_reasons import plot_stop_reasons as plot_stop_reasons
 from boolab.plots.survival import plot_survival as plot_survival
 from boolab.plots.timeline import plot_timeline as plot_timeline
 from boolab.plots.tools import plot_tools as plot_tools
-from boolab.plots.transfer import plot_transfer as plot_transfer
 from boolab.plots.trial import plot_trial as plot_trial

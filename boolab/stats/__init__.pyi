@@ -9,8 +9,6 @@ from boolab.stats.compare_rules.choosers import smallest_cap as smallest_cap
 from boolab.stats.compare_rules.cross_validation import crossval as crossval
 from boolab.stats.compare_rules.frontiers import Frontier as Frontier
 from boolab.stats.compare_rules.frontiers import frontier as frontier
-from boolab.stats.compare_rules.length_ratios import length_ratio as length_ratio
-from boolab.stats.compare_rules.transfers import transfer as transfer
 from boolab.stats.finding import Finding as Finding
 from boolab.stats.learn.report import LearnReport as LearnReport
 from boolab.stats.learn.report import features_df as features_df

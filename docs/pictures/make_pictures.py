@@ -21,6 +21,8 @@ from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Page
 
 import boolab as bl
+from benchmarks.study.length_ratio_plot import plot_length_ratio
+from benchmarks.study.length_ratios import length_ratio
 from boolab.cli.main import main as boolab
 from boolab.io.resources import checkout, data_path
 from boolab.limits.table import AGENT_LIMITS
@@ -84,13 +86,13 @@ def stop_reasons_by_setting(folder: Path) -> None:
 
 
 def plots_of_the_atlas(folder: Path) -> None:
-    """Draw the plots of docs/howto/compare_rules.md."""
+    """Draw the plots of the README and of docs/howto/compare_rules.md."""
     atlas = bl.load_dataset("atlas")
     coding = [run for run in atlas if run.settings["set"] == "swebench-verified"]
     rules = {bl.max_steps: range(1, 130), bl.doom_loop: range(2, 9), bl.cycle: [(2, 2), (2, 3), (3, 2)]}
     drawn = {
         "frontier.png": bl.plots.plot_frontier(bl.stats.frontier(coding, rules)),
-        "transfer.png": bl.plots.plot_transfer(bl.stats.transfer(atlas, by="set")),
+        "length_ratio.png": plot_length_ratio(length_ratio(atlas, by="set")),
     }
     for name, ax in drawn.items():
         figure = ax.get_figure(root=True)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from tests.support.notebooks import execute
 from tests.support.project import ROOT
 
-NOTEBOOK: Final = ROOT / "benchmarks" / "study.ipynb"
+NOTEBOOK: Final = ROOT / "benchmarks" / "study" / "study.ipynb"
 PAGE: Final = ROOT / "docs" / "study.md"
 PICTURES: Final = ROOT / "docs" / "pictures"
 FIGURES: Final = {
@@ -27,7 +27,8 @@ FIGURES: Final = {
 }
 """Its figures in order: the name of the file, and what it shows."""
 _MADE: Final = (
-    "<!-- made by tests/docs/study_page.py out of benchmarks/study.ipynb: change the notebook, then run make study -->"
+    "<!-- made by tests/docs/study_page.py out of benchmarks/study/study.ipynb: change the notebook, "
+    "then run make study -->"
 )
 
 
@@ -49,7 +50,7 @@ def _blocks(notebook: Any, names: Iterator[str], figures: dict[str, bytes]) -> I
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             # The page is in docs, beside the pages that the notebook leads to.
-            yield re.sub(r"\((?=\d\d_\w+\.ipynb)", "(../notebooks/", cell.source.strip().replace("(../docs/", "("))
+            yield cell.source.strip().replace("](../../docs/", "](").replace("](../../", "](../")
             continue
         for output in cell.get("outputs", ()):
             data = output.get("data", {})

@@ -25,9 +25,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "survival": lambda runs: bl.survival(runs).frame,
     "learn_stop": lambda runs: learned(runs),  # noqa: PLW0108 - it is defined below
     "stats.crossval": lambda runs: bl.stats.crossval(runs, bl.stats.smallest_cap(0.9), progress=False).frame,
-    "stats.length_ratio": lambda runs: bl.stats.length_ratio(runs).frame,
     "stats.precision_recall_df": lambda runs: bl.stats.precision_recall_df(runs, [bl.max_steps(5)]),
-    "stats.transfer": lambda runs: bl.stats.transfer(runs, "task", bl.stats.smallest_cap(0.9), progress=False).frame,
     "trial": lambda runs: repr(bl.trial(runs, {"max_steps": 20})),
     "fit_profile": lambda runs: bl.fit_profile(runs, name="a").profile,
     "label": lambda runs: bl.runs_df(bl.label(runs, lambda run: run.n_steps > 5)),
@@ -61,8 +59,8 @@ OTHERS = {
     "plots.plot_timeline": "it draws one run, which is chosen already",
 }
 """Why others with runs take no more than they do."""
-BY_STEP = ("recommend", "scorecard", "counterfactual", "stats.frontier", "stats.crossval", "stats.length_ratio",
-           "stats.precision_recall_df", "stats.transfer")  # fmt: skip
+BY_STEP = ("recommend", "scorecard", "counterfactual", "stats.frontier", "stats.crossval",
+           "stats.precision_recall_df")  # fmt: skip
 """Those that take tables of steps."""
 FROM_STEPS = ("survival", "plot_steps", "plot_survival", "plots.plot_stop_reasons")
 """Those of the others that take frames with a row for each step too."""

@@ -1,4 +1,4 @@
-"""Functions that choose a rule by recorded runs: ready-made ones for `crossval` and `transfer`."""
+"""Functions that choose a rule by recorded runs: ready-made ones for `crossval`."""
 
 from __future__ import annotations
 

@@ -58,10 +58,3 @@ def test_what_a_cap_saves_follows_the_length_of_failures_over_that_of_successes(
 def test_a_repeated_action_in_intercode_sql_almost_always_comes_before_a_failure() -> None:
     row = bl.stats.frontier(bl.load_dataset("atlas/intercode-sql"), [bl.doom_loop(3)]).frame.iloc[0]
     assert (row["successes"] - row["kept_lower"], row["saved_steps"]) == (14, 19_069)
-
-
-@pytest.mark.slow
-def test_a_cap_of_one_set_keeps_its_promise_on_half_of_the_others(atlas: list[Run]) -> None:
-    found = bl.stats.transfer(atlas, "set").frame
-    own, others = (found[found["held_out"] == its]["holds"] for its in (True, False))
-    assert (own.sum(), len(own), others.sum(), len(others)) == (4, 9, 36, 72)

@@ -41,14 +41,14 @@ def plot_lift(table: Finding | pd.DataFrame, *, title: str | None = style.AUTO, 
         SettingError: if the frame lacks a column, or has several rules or more than 60 groups.
 
     Example:
-        >>> import boolab as bl
         >>> import pandas as pd
         >>> from matplotlib.figure import Figure
+        >>> from benchmarks.study.lift_plot import plot_lift
         >>> frame = pd.DataFrame({
         ...     "set": ["a", "b"], "rule": "doom_loop(3)", "n_runs": 50, "alarms": [12, 4], "true_alarms": [11, 2],
         ...     "precision": [0.92, 0.5], "precision_low": [0.7, 0.1], "precision_high": [0.99, 0.9], "base_rate": 0.4,
         ...     "lift_low": [1.7, 0.3]})
-        >>> bl.plots.plot_lift(frame, ax=Figure(figsize=(12, 4)).subplots()).get_title(loc="left")
+        >>> plot_lift(frame, ax=Figure(figsize=(12, 4)).subplots()).get_title(loc="left")
         'Alarms of doom_loop(3) are shown to exceed the base rate in 1 of 2 groups'
     """
     frame = frame_of(table, lambda other: other, _NEEDED, "scorecard")
@@ -105,7 +105,7 @@ def _room_for_text(ax: Axes, rows: pd.DataFrame) -> None:
     left = max(0.0, math.floor(10 * min(floats(rows["precision"]).min(), floats(rows["base_rate"]).min()) - 0.5) / 10)
     ax.set_xlim(left, left + (1 - left) / (1 - share))
     style.share_ticks(ax, ax.xaxis)
-    step = 0.25 if style.is_small(ax) else 0.2 if left < 0.5 else 0.1  # noqa: PLR2004 - a half
+    step = 0.25 if style.is_small(ax) else 0.2 if left < 0.5 else 0.1
     ax.set_xticks([tick for tick in np.arange(0, 1.01, step) if tick >= left - 1e-9])
     ax.spines["bottom"].set_bounds(left, 1)
     for place, (texts, sure) in enumerate(zip(_texts(rows), rows["sure"], strict=True)):

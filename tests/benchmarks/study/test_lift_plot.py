@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import boolab as bl
+from benchmarks.study.lift_plot import plot_lift
 from boolab.errors import SettingError
-from boolab.plots import plot_lift
 from tests.plots.test_plots import RUNS, ends, note, rows, title
 
 FRAME = pd.DataFrame({

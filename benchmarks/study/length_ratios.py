@@ -68,12 +68,13 @@ def length_ratio(
 
     Example:
         >>> import boolab as bl
+        >>> from benchmarks.study.length_ratios import length_ratio
         >>> from dataclasses import replace
         >>> looks = [{"tool_calls": [{"name": "ls", "arguments": {"page": n}}]} for n in range(20)]
         >>> models = [bl.ScriptedModel([*looks[:n], "Done."]) for n in range(20)]
         >>> runs = [replace(bl.run_sync(None, f"Look {n}", model=model), success=n < 10)
         ...         for n, model in enumerate(models)]
-        >>> found = bl.stats.length_ratio(runs)
+        >>> found = length_ratio(runs)
         >>> found[["rule", "success_steps", "failure_steps"]].values.tolist()
         [['max_steps(10)', 5.5, 15.5]]
     """

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 import boolab as bl
+from benchmarks.study.length_ratios import length_ratio, rank_correlation
 from boolab.errors import SettingError
-from boolab.stats.compare_rules.length_ratios import rank_correlation
 from tests.support.samples import atlas
 
 LOOKS = [{"tool_calls": [{"name": "ls", "arguments": {"page": n}}]} for n in range(40)]
@@ -27,7 +27,7 @@ RUNS = [
 
 
 def test_the_ratio_is_that_of_mean_lengths_and_the_cap_is_the_group_s_own() -> None:
-    found = bl.stats.length_ratio(RUNS, "model", keep=0.99).frame.set_index("model")
+    found = length_ratio(RUNS, "model", keep=0.99).frame.set_index("model")
     assert found["rule"].to_dict() == {"short": "max_steps(4)", "same": "max_steps(7)", "no failures": "max_steps(9)"}
     assert found.loc[["short", "same"], "length_ratio"].tolist() == [6.0, 1.0]
     assert found["saved_steps"].tolist() == [8 + 20, 0, 0]
@@ -35,20 +35,20 @@ def test_the_ratio_is_that_of_mean_lengths_and_the_cap_is_the_group_s_own() -> N
 
 
 def test_a_group_without_failures_has_no_ratio() -> None:
-    found = bl.stats.length_ratio(RUNS[-1:])
+    found = length_ratio(RUNS[-1:])
     assert found["length_ratio"].isna().all()
     assert found.sentences == ("No group has both successes and failures.",)
 
 
 def test_the_ends_are_named_and_few_groups_have_no_correlation() -> None:
-    found = bl.stats.length_ratio(RUNS, "model")
+    found = length_ratio(RUNS, "model")
     assert [sentence.split(",")[0] for sentence in found.sentences] == ["In same", "In short"]
 
 
 def test_what_a_cap_saves_on_the_atlas_follows_the_ratio() -> None:
     runs = [one for name in ("swebench-verified", "tau2-retail", "intercode-python", "intercode-ctf", "tau-airline")
             for one in atlas(name)]  # fmt: skip
-    found = bl.stats.length_ratio(runs, "set").frame.set_index("set")
+    found = length_ratio(runs, "set").frame.set_index("set")
     assert found.loc["swebench-verified", "rule"] == "max_steps(68)"
     assert found.loc["swebench-verified", "saved_steps"] == 351
     assert rank_correlation(found["length_ratio"].tolist(), found["saved_share"].tolist()) == pytest.approx(0.9)
@@ -56,4 +56,4 @@ def test_what_a_cap_saves_on_the_atlas_follows_the_ratio() -> None:
 
 def test_a_share_that_is_none_is_refused() -> None:
     with pytest.raises(SettingError, match="keep"):
-        bl.stats.length_ratio(RUNS, keep=1.5)
+        length_ratio(RUNS, keep=1.5)

@@ -7,13 +7,14 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-import boolab as bl
+from benchmarks.study.transfer_plot import plot_transfer
+from benchmarks.study.transfers import transfer
 from boolab.errors import SettingError
 from tests.plots.test_plots import UGLY, key, note, title
 from tests.support.lengths import random_group
 
 RUNS = [run for seed, name in enumerate("abc", 5) for run in random_group(seed, prefix=name, model=name)]
-FOUND = bl.stats.transfer(RUNS, "model", keep=0.9)
+FOUND = transfer(RUNS, "model", keep=0.9)
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def cells(ax: Axes) -> Any:
 
 
 def test_each_cell_is_its_pair_rounded_down_and_rows_name_their_rules(ax: Axes) -> None:
-    bl.plots.plot_transfer(FOUND, ordered=False, ax=ax)
+    plot_transfer(FOUND, ordered=False, ax=ax)
     frame = FOUND.frame
     np.testing.assert_allclose(cells(ax).ravel(), frame["kept_share"].astype(float), atol=1e-8)
     rules = frame.drop_duplicates("chosen_on")["rule"]
@@ -44,14 +45,14 @@ def test_each_cell_is_its_pair_rounded_down_and_rows_name_their_rules(ax: Axes) 
 
 
 def test_groups_are_in_the_order_of_what_their_rules_keep_elsewhere(ax: Axes) -> None:
-    bl.plots.plot_transfer(FOUND, ax=ax)
+    plot_transfer(FOUND, ax=ax)
     others = FOUND.frame[~FOUND.frame["held_out"]]
     expected = others.groupby("chosen_on")["kept_share"].mean().sort_values(ascending=False, kind="stable")
     assert [label.split(":")[0] for label in labels(ax)] == expected.index.tolist()
 
 
 def test_the_promise_parts_the_colours(ax: Axes) -> None:
-    bl.plots.plot_transfer(FOUND, ax=ax)
+    plot_transfer(FOUND, ax=ax)
     mesh: Any = ax.collections[0]
     for share, holds in [(0.9 + 1e-9, True), (0.9 - 1e-3, False), (0.0, False), (1.0, True)]:
         red, _, blue, _ = mesh.cmap(mesh.norm(share))
@@ -60,7 +61,7 @@ def test_the_promise_parts_the_colours(ax: Axes) -> None:
 
 
 def test_title_and_note_count_the_pairs(ax: Axes) -> None:
-    bl.plots.plot_transfer(FOUND, ax=ax)
+    plot_transfer(FOUND, ax=ax)
     own, others = (FOUND.frame[FOUND.frame["held_out"] == its] for its in (True, False))
     expected = f"on another in {others['holds'].sum()} of 6 pairs, and on its own in {own['holds'].sum()} of 3"
     assert title(ax).endswith(expected)
@@ -70,7 +71,7 @@ def test_title_and_note_count_the_pairs(ax: Axes) -> None:
 
 def test_what_is_saved_can_be_coloured_and_names_are_no_markup(ax: Axes) -> None:
     frame = FOUND.frame.replace({"a": UGLY})
-    bl.plots.plot_transfer(frame, "saved_share", ordered=False, ax=ax)
+    plot_transfer(frame, "saved_share", ordered=False, ax=ax)
     np.testing.assert_allclose(cells(ax).ravel(), frame["saved_share"].astype(float), atol=1e-8)
     assert ax.figure is not None
     ax.figure.canvas.draw()
@@ -80,7 +81,7 @@ def test_what_is_saved_can_be_coloured_and_names_are_no_markup(ax: Axes) -> None
 @pytest.mark.slow
 def test_many_groups_get_a_larger_figure_in_which_all_are_named() -> None:
     runs = [run for n in range(20) for run in random_group(n, 6, 1, f"g{n}", model=f"model {n}")]
-    ax = bl.plots.plot_transfer(bl.stats.transfer(runs, "model"))
+    ax = plot_transfer(transfer(runs, "model"))
     assert len(labels(ax)) == len(ax.get_xticklabels()) == 20
     assert all(labels(ax))
     assert ax.figure is not None
@@ -91,7 +92,7 @@ def test_many_groups_get_a_larger_figure_in_which_all_are_named() -> None:
 
 def test_what_cannot_be_drawn_is_named(ax: Axes) -> None:
     with pytest.raises(SettingError, match="value='kept': expected one of kept_share, saved_share"):
-        bl.plots.plot_transfer(FOUND, "kept", ax=ax)
+        plot_transfer(FOUND, "kept", ax=ax)
     with pytest.raises(SettingError, match="8 rows for 3 groups: expected one for each pair, 9"):
-        bl.plots.plot_transfer(FOUND.frame.iloc[1:], ax=ax)
-    assert [text.get_text() for text in bl.plots.plot_transfer(FOUND.frame.iloc[:0], ax=ax).texts] == ["no groups"]
+        plot_transfer(FOUND.frame.iloc[1:], ax=ax)
+    assert [text.get_text() for text in plot_transfer(FOUND.frame.iloc[:0], ax=ax).texts] == ["no groups"]

@@ -82,13 +82,14 @@ def transfer(
 
     Example:
         >>> import boolab as bl
+        >>> from benchmarks.study.transfers import transfer
         >>> from dataclasses import replace
         >>> looks = [{"tool_calls": [{"name": "ls", "arguments": {"page": n}}]} for n in range(20)]
         >>> models = {f"{who} {n}": bl.ScriptedModel([*looks[:n], "Done."]) for n, who in enumerate("abab" * 5)}
         >>> runs = [
         ...     replace(bl.run_sync(None, "Look", model=model), model=name[0], task=name)
         ...     for name, model in models.items()]
-        >>> found = bl.stats.transfer(runs, "model", keep=0.8)
+        >>> found = transfer(runs, "model", keep=0.8)
         >>> found[["chosen_on", "judged_on", "kept_lower"]].values.tolist()
         [['a', 'a', 8], ['a', 'b', 7], ['b', 'a', 8], ['b', 'b', 8]]
     """

@@ -11,12 +11,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from benchmarks.study.length_ratios import rank_correlation
 from boolab.core.text import count, level, percent, span
 from boolab.plots import palette, style
 from boolab.plots._frames import floats, frame_of, missing
 from boolab.plots._grid import by_group
 from boolab.plots._labels import Line, label_points
-from boolab.stats.compare_rules.length_ratios import rank_correlation
 from boolab.stats.finding import Finding
 
 _NEEDED: Final = ("rule", "length_ratio", "n_runs", "saved_share", "saved_low", "saved_high", "keep")
@@ -38,7 +38,7 @@ def plot_length_ratio(table: Finding | pd.DataFrame, *, title: str | None = styl
     is no room is left out.
 
     Args:
-        table: What `bl.stats.length_ratio` returns; or its frame.
+        table: What `length_ratio` returns; or its frame.
         title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
@@ -49,13 +49,13 @@ def plot_length_ratio(table: Finding | pd.DataFrame, *, title: str | None = styl
         SettingError: if the frame lacks a column, or has more than 60 groups.
 
     Example:
-        >>> import boolab as bl
         >>> import pandas as pd
         >>> from matplotlib.figure import Figure
+        >>> from benchmarks.study.length_ratio_plot import plot_length_ratio
         >>> frame = pd.DataFrame({
         ...     "set": list("abcde"), "rule": "max_steps(9)", "length_ratio": [1.1, 1.4, 2.0, 4.0, 6.0], "n_runs": 50,
         ...     "saved_share": [0.01, 0.04, 0.03, 0.3, 0.4], "saved_low": 0.0, "saved_high": 0.5, "keep": 0.95})
-        >>> bl.plots.plot_length_ratio(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        >>> plot_length_ratio(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'The longer failures are than successes, the more a cap saves'
     """
     frame = frame_of(table, lambda other: other, _NEEDED, "length_ratio")

@@ -8,9 +8,9 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-import boolab as bl
+from benchmarks.study.length_ratio_plot import plot_length_ratio
+from benchmarks.study.length_ratios import length_ratio
 from boolab.errors import SettingError
-from boolab.plots import plot_length_ratio
 from tests.plots.test_plots import RUNS, draw, note, title
 
 FRAME = pd.DataFrame({
@@ -68,7 +68,7 @@ def test_few_groups_have_no_line(ax: Axes) -> None:
 
 
 def test_it_draws_what_length_ratio_gives(ax: Axes) -> None:
-    plot_length_ratio(bl.stats.length_ratio(RUNS), ax=ax)
+    plot_length_ratio(length_ratio(RUNS), ax=ax)
     assert ax.lines
 
 

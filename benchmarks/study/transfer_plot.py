@@ -59,7 +59,7 @@ def plot_transfer(
     steps saved.
 
     Args:
-        data: What `bl.stats.transfer` returns, or its frame.
+        data: What `transfer` returns, or its frame.
         value: The column that is coloured: "kept_share" or "saved_share".
         ordered: Whether the groups are in the order of what their rules keep elsewhere on average, the most first; else
             as they come.
@@ -73,14 +73,14 @@ def plot_transfer(
         SettingError: if the frame lacks a column or a pair, has more than 40 groups, or the value is not one of these.
 
     Example:
-        >>> import boolab as bl
         >>> import pandas as pd
         >>> from matplotlib.figure import Figure
+        >>> from benchmarks.study.transfer_plot import plot_transfer
         >>> frame = pd.DataFrame({
         ...     "chosen_on": ["a", "a", "b", "b"], "judged_on": ["a", "b", "a", "b"], "rule": "max_steps(9)",
         ...     "successes": 20, "kept_share": [0.95, 0.8, 1.0, 0.9], "saved_share": 0.2, "keep": 0.95,
         ...     "holds": [True, False, True, False], "held_out": [True, False, False, True]})
-        >>> bl.plots.plot_transfer(frame, ax=Figure(figsize=(16, 6)).subplots()).get_title(loc="left")
+        >>> plot_transfer(frame, ax=Figure(figsize=(16, 6)).subplots()).get_title(loc="left")
         'The rule of one group keeps 95% of successes on another in 1 of 2 pairs, and on its own in 1 of 2'
     """
     if value not in VALUES:
@@ -183,7 +183,7 @@ def _number(ax: Axes, square: _Square, value: str, colours: Colormap, scale: Nor
     n, size = len(square.names), style.sizes(ax).note
     wide, high = style.room(ax) * 0.86 / n, style.row_height(ax, n) * 0.8
     size = min(size, wide / 2.1, high / 1.1)
-    if size < 5:  # noqa: PLR2004 - points: smaller ones cannot be read
+    if size < 5:
         return
     second = value == "kept_share" and wide > style.text_width("saves 99%", size * 0.85) and high > 2.3 * size
     cells = square.of(value)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import boolab as bl
+from benchmarks.study.transfers import transfer
 from boolab.errors import SettingError
 from tests.support.lengths import group_of_runs, random_group
 
@@ -17,7 +18,7 @@ FIGURES = ["n_runs", "n_tasks", "successes", "kept_lower", "kept_share", "kept_l
 
 
 def test_on_another_group_it_is_the_rule_of_the_first_judged_there() -> None:
-    found = bl.stats.transfer(RUNS, "model", keep=0.9).frame
+    found = transfer(RUNS, "model", keep=0.9).frame
     assert found[["chosen_on", "judged_on"]].values.tolist() == [[a, b] for a in "abc" for b in "abc"]
     for row in found[~found["held_out"]].to_dict("records"):
         rule = bl.stats.smallest_cap(0.9)(GROUPS[row["chosen_on"]])
@@ -28,7 +29,7 @@ def test_on_another_group_it_is_the_rule_of_the_first_judged_there() -> None:
 
 
 def test_on_its_own_group_it_is_cross_validated() -> None:
-    found = bl.stats.transfer(RUNS, "model", bl.stats.percentile_cap(), folds=4, seed=2).frame
+    found = transfer(RUNS, "model", bl.stats.percentile_cap(), folds=4, seed=2).frame
     expected = bl.stats.crossval(RUNS, bl.stats.percentile_cap(), 4, by="model", seed=2).frame
     held_out = expected[expected["part"] == "held out"].reset_index(drop=True)
     own = found[found["held_out"]].reset_index(drop=True)
@@ -37,7 +38,7 @@ def test_on_its_own_group_it_is_cross_validated() -> None:
 
 def test_a_group_with_too_few_tasks_is_judged_by_others_alone() -> None:
     runs = [*GROUPS["a"], *group_of_runs([3, 9], [True, False], 2, "z", model="z")]
-    found = bl.stats.transfer(runs, "model")
+    found = transfer(runs, "model")
     frame = found.frame.set_index(["chosen_on", "judged_on"])
     own: Any = frame.loc[("z", "z")]
     assert own["kept_share"] is pd.NA
@@ -48,10 +49,10 @@ def test_a_group_with_too_few_tasks_is_judged_by_others_alone() -> None:
 
 def test_tasks_that_two_groups_share_are_counted_and_noted() -> None:
     runs = [*GROUPS["a"], *random_group(9, prefix="a", model="b")]
-    found = bl.stats.transfer(runs, "model")
+    found = transfer(runs, "model")
     assert found["shared_tasks"].tolist() == [20] * 4
     assert any("In 2 of 2 pairs both groups have tasks in common" in note for note in found.notes)
-    assert bl.stats.transfer(RUNS, "model")["shared_tasks"].tolist() == [20, 0, 0, 0, 20, 0, 0, 0, 20]
+    assert transfer(RUNS, "model")["shared_tasks"].tolist() == [20, 0, 0, 0, 20, 0, 0, 0, 20]
 
 
 @pytest.mark.parametrize("kind", ["frame", "parquet"])
@@ -60,11 +61,11 @@ def test_frames_and_files_give_the_same_as_runs(kind: str, tmp_path: Path) -> No
     if kind == "parquet":
         recorded.to_parquet(tmp_path / "steps.parquet")
         recorded = tmp_path / "steps.parquet"
-    pd.testing.assert_frame_equal(bl.stats.transfer(recorded, "model").frame, bl.stats.transfer(RUNS, "model").frame)
+    pd.testing.assert_frame_equal(transfer(recorded, "model").frame, transfer(RUNS, "model").frame)
 
 
 def test_the_sentences_give_the_numbers_of_the_frame() -> None:
-    found = bl.stats.transfer(RUNS, "model", keep=0.9)
+    found = transfer(RUNS, "model", keep=0.9)
     own, others = (found.frame[found["held_out"] == its] for its in (True, False))
     assert f"in {own['holds'].sum()} of 3 groups" in found.sentences[0]
     assert f"in {others['holds'].sum()} of 6 pairs" in found.sentences[0]
@@ -72,6 +73,14 @@ def test_the_sentences_give_the_numbers_of_the_frame() -> None:
 
 def test_one_group_cannot_be_transferred() -> None:
     with pytest.raises(SettingError, match="by='model': the runs have 1 group: expected two at least"):
-        bl.stats.transfer(GROUPS["a"], "model")
+        transfer(GROUPS["a"], "model")
     with pytest.raises(SettingError, match="by='modl': there is no such column; did you mean 'model'"):
-        bl.stats.transfer(RUNS, "modl")
+        transfer(RUNS, "modl")
+
+
+@pytest.mark.slow
+def test_a_cap_of_one_set_keeps_its_promise_on_half_of_the_others() -> None:
+    """Others computed these figures over the original files, without boolab."""
+    found = transfer(bl.load_dataset("atlas"), "set").frame
+    own, others = (found[found["held_out"] == its]["holds"] for its in (True, False))
+    assert (own.sum(), len(own), others.sum(), len(others)) == (4, 9, 36, 72)
