@@ -152,7 +152,7 @@ class StepBuilder:
 
     def repeats(self, other: StepBuilder) -> bool:
         """Whether it has the time, the content, the usage and the results of another, and no id that differs."""
-        if self.time is None or self.time != other.time or self.text != other.text:
+        if self.text != other.text or self.time is None or self.time != other.time:
             return False
         if (self.id and other.id and self.id != other.id) or len(self.calls) != len(other.calls):
             return False

@@ -74,6 +74,8 @@ _NEWER: Final = (
 )
 _PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, damage)"
 _STARS: Final = re.compile(r"\*\*+")
+_VARIABLE: Final = re.compile(r"[*?~%]|\$\{?\w*\}?")
+"""What stands for other text in a place."""
 _QUIET: Final = 20_000_000
 """Fewer bytes than these are read before a progress bar could be seen."""
 
@@ -748,7 +750,7 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
         msg = "the file is empty"
         raise _unrecognised(msg, file.path)
     if len(fitting) != 1:
-        name = str(file.path.with_name(unpacked_name(file.path.name)).absolute())
+        name = os.path.normcase(file.path.with_name(unpacked_name(file.path.name)).absolute())
         named = [reader for reader in fitting or choice if _at_home(name, reader)]
         fitting = named if len(named) == 1 and head.data.strip() else fitting
     if len(fitting) == 1:
@@ -801,8 +803,16 @@ def _first_bytes(file: BufferedReader, size: int) -> bytes:
 
 
 def _at_home(name: str, reader: Reader) -> bool:
-    places = (os.path.expandvars(place) if "$" in place else place for place in reader.PLACES)
-    return any(fnmatch(name, place.replace("~", "*", 1)) for place in places)
+    return any(
+        part in name and fnmatch(name, os.path.expandvars(place).replace("~", "*", 1))
+        for part, place in _parts_of(tuple(reader.PLACES))
+    )
+
+
+@cache
+def _parts_of(places: tuple[str, ...]) -> list[tuple[str, str]]:
+    """For each place a part of the path of all that is there, by which most places are quickly excluded."""
+    return [(os.path.normcase(max(_VARIABLE.split(place.partition("[")[0]), key=len)), place) for place in places]
 
 
 @contextmanager

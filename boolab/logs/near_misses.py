@@ -7,7 +7,6 @@ companion is a file that a harness or boolab writes beside logs; it is not a mis
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase, translate
@@ -216,7 +215,7 @@ def near_miss_by_name(path: str) -> str:
         >>> near_miss_by_name("a.jsonl")
         ''
     """
-    name = os.path.basename(path).lower()  # noqa: PTH119 - thousands of them
+    path, name = _lower(path)
     for one in TABLE:
         if any(_fits(path, name, pattern) for pattern in one.names):
             return one.why
@@ -247,10 +246,8 @@ def is_companion(path: str, head: Head | None = None) -> bool:
         >>> is_companion("s/subagents/agent-1.meta.json"), is_companion("s/subagents/agent-1.jsonl")
         (True, False)
     """
-    name = os.path.basename(path).lower()  # noqa: PTH119 - as above
-    if any(_fits(path, name, pattern) for pattern in _COMPANIONS):
-        return True
-    return head is not None and _is_companion(head.first)
+    path, name = _lower(path)
+    return (head is not None and _is_companion(head.first)) or any(_fits(path, name, one) for one in _COMPANIONS)
 
 
 def _is_companion(document: Mapping[str, Any]) -> bool:
@@ -267,7 +264,11 @@ def _is_companion(document: Mapping[str, Any]) -> bool:
     return harbor or swe_bench or instance or {"session_id", "messages_path"} <= keys or "boolab_labels" in keys
 
 
+def _lower(path: str) -> tuple[str, str]:
+    """A path with slashes and the name in it, in lower case."""
+    path = PurePath(path).as_posix().lower()
+    return path, path.rpartition("/")[2]
+
+
 def _fits(path: str, name: str, pattern: str) -> bool:
-    if "/" not in pattern:
-        return fnmatchcase(name, pattern)
-    return fnmatchcase(PurePath(path).as_posix().lower(), f"*/{pattern}")
+    return fnmatchcase(path, f"*/{pattern}") if "/" in pattern else fnmatchcase(name, pattern)

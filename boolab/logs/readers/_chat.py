@@ -430,13 +430,15 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
         >>> usage_of({"input_tokens": 9, "output_tokens": 4, "cache_read_input_tokens": 5})[:3]
         (14, 4, 5)
     """
+    if not usage:
+        return UNKNOWN_USAGE
     cost = micro(usage.get("cost"))
     for entered, left in (("prompt", "completion"), ("input", "output")):
-        into = mapping(usage.get(f"{entered}_tokens_details"))
-        out = mapping(usage.get(f"{left}_tokens_details"))
         given, made = whole(usage.get(f"{entered}_tokens")), whole(usage.get(f"{left}_tokens"))
         if given is None and made is None:
             continue
+        into = mapping(usage.get(f"{entered}_tokens_details"))
+        out = mapping(usage.get(f"{left}_tokens_details"))
         cached, written = whole(into.get("cached_tokens")), None
         if entered == "input" and cached is None:
             cached = whole(usage.get("cache_read_input_tokens"))

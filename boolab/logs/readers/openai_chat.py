@@ -16,17 +16,19 @@ Other formats also have `messages`, with other keys beside them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from boolab.core.types import Run
 from boolab.errors import RunFormatError
-from boolab.io.json_input import Damage
+from boolab.io.json_input import Damage, json_values, mapping
 from boolab.io.packed import DamagedFile, unpacked
 from boolab.logs.fields import Head
-from boolab.logs.line_log import LineLog
-from boolab.logs.readers._chat import dialect, follow_chats, read_chats
+from boolab.logs.line_log import LineLog, read_lines
+from boolab.logs.readers._chat import dialect, follow_chats
 
 NAME: Final = "openai_chat"
 SCOPE: Final = "turn"
@@ -40,31 +42,34 @@ _BEGINNING: Final = 65_536
 
 def sniff(head: Head) -> bool:
     """Whether this holds conversations in OpenAI's form, and no other format's."""
-    return dialect(head) == "openai" or _is_request(head)
+    return dialect(head) == "openai" or _is_request(head.values)
 
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
-    _refuse_request(path)
-    return read_chats(path, damage, NAME)
+    values = json_values(path, damage)
+    first = [*islice(values, 1)]
+    _refuse_request([value for _, value in first], path)
+    return read_lines(follow_chats(path, damage, NAME), chain(first, values))
 
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The conversations or messages of a file, as they are written."""
-    _refuse_request(path)
+    with unpacked(path) as file, suppress(DamagedFile):
+        _refuse_request(Head(file.read(_BEGINNING), path).values, path)
     return follow_chats(path, damage, NAME)
 
 
-def _refuse_request(path: Path) -> None:
-    with unpacked(path) as file, suppress(DamagedFile):
-        if _is_request(Head(file.read(_BEGINNING), path)):
-            msg = (
-                "one request of a model, as OpenHands' SDK and LiteLLM log them: it repeats the messages of the "
-                "requests before it, so that a folder of them would count each step many times; the events of the "
-                "conversation hold the run"
-            )
-            raise RunFormatError(msg, path=path, line=1)
+def _refuse_request(values: Sequence[Any], path: Path) -> None:
+    if _is_request(values):
+        msg = (
+            "one request of a model, as OpenHands' SDK and LiteLLM log them: it repeats the messages of the "
+            "requests before it, so that a folder of them would count each step many times; the events of the "
+            "conversation hold the run"
+        )
+        raise RunFormatError(msg, path=path, line=1)
 
 
-def _is_request(head: Head) -> bool:
-    return "messages" in head.first and not _REQUEST.isdisjoint(head.first)
+def _is_request(values: Sequence[Any]) -> bool:
+    first = mapping(values[0]) if values else {}
+    return "messages" in first and not _REQUEST.isdisjoint(first)
