@@ -17,8 +17,6 @@ from boolab.io.json_input import items, mapping, text
 from boolab.io.packed import is_packed
 from boolab.logs.fields import Head
 
-_Looks = Callable[[Head], bool]
-
 
 class NearMiss(NamedTuple):
     """A kind of file that is no log that can be read.
@@ -27,20 +25,15 @@ class NearMiss(NamedTuple):
         harness: Whose it is, as `boolab doctor` calls it; empty if it is of no harness.
         why: Why it is not read, and what to do.
         names: Globs of its name, or of the end of its path where they have a `/`, in lower case.
-        looks: Whether the beginning of a file looks like it; None if its name decides.
+        looks: Whether a file is one by one of its first values; None if its name decides.
         places: Globs of where its harness keeps it on a machine, for `boolab doctor`.
     """
 
     harness: str
     why: str
     names: tuple[str, ...] = ()
-    looks: _Looks | None = None
+    looks: Callable[[Mapping[str, Any]], bool] | None = None
     places: tuple[str, ...] = ()
-
-
-def _lines_with(test: Callable[[Mapping[str, Any]], bool]) -> _Looks:
-    """Whether any of the first values passes a test."""
-    return lambda head: any(test(mapping(value)) for value in head.values)
 
 
 def _is_copilot(line: Mapping[str, Any]) -> bool:
@@ -91,7 +84,7 @@ TABLE: Final = (
         "copilot",
         "a session of GitHub Copilot CLI, which is not read",
         names=(".copilot/session-state/*/events.jsonl", "session-state/*/events.jsonl"),
-        looks=_lines_with(_is_copilot),
+        looks=_is_copilot,
         places=("~/.copilot/session-state/*/events.jsonl",),
     ),
     NearMiss(
@@ -110,13 +103,13 @@ TABLE: Final = (
         "droid",
         "a session of Factory's Droid, which is not read",
         names=(".factory/sessions/*.jsonl",),
-        looks=_lines_with(_is_droid),
+        looks=_is_droid,
         places=("~/.factory/sessions/**/*.jsonl",),
     ),
     NearMiss(
         "gemini (stream-json)",
         "what gemini --output-format stream-json prints, which is not read: the session is in ~/.gemini/tmp/*/chats",
-        looks=_lines_with(_is_gemini_stream),
+        looks=_is_gemini_stream,
     ),
     NearMiss(
         "goose",
@@ -128,7 +121,7 @@ TABLE: Final = (
         "kimi",
         "a session of Kimi CLI, which is not read",
         names=("wire.jsonl",),
-        looks=_lines_with(lambda line: line.get("type") == "metadata" and "protocol_version" in line),
+        looks=lambda line: line.get("type") == "metadata" and "protocol_version" in line,
         places=("~/.kimi/sessions/*/*/wire.jsonl", "~/.kimi/sessions/*/*/agents/*/wire.jsonl"),
     ),
     NearMiss(
@@ -141,7 +134,7 @@ TABLE: Final = (
         "qwen",
         "a session of Qwen Code, which is not read",
         names=(".qwen/projects/*/chats/*.jsonl",),
-        looks=_lines_with(_is_qwen),
+        looks=_is_qwen,
         places=("~/.qwen/projects/*/chats/*.jsonl",),
     ),
     NearMiss("", "a recording of a terminal, which has no calls", names=("*.cast",)),
@@ -149,18 +142,18 @@ TABLE: Final = (
         "",
         "messages as LangChain or LangGraph store them, which are not read: langchain_core's "
         "convert_to_openai_messages makes them readable",
-        looks=_lines_with(_is_langchain),
+        looks=_is_langchain,
     ),
-    NearMiss("", "observations of Langfuse, which are not read", looks=_lines_with(_is_langfuse)),
+    NearMiss("", "observations of Langfuse, which are not read", looks=_is_langfuse),
     NearMiss(
         "",
         "a trace of the OpenAI Agents SDK, which is not read",
-        looks=_lines_with(lambda line: text(line.get("object")) in ("trace", "trace.span")),
+        looks=lambda line: text(line.get("object")) in ("trace", "trace.span"),
     ),
     NearMiss(
         "",
         "spans as OpenTelemetry's console exporter prints them, which are not read: export OTLP JSON",
-        looks=_lines_with(_is_console_span),
+        looks=_is_console_span,
     ),
     NearMiss(
         "",
@@ -236,7 +229,8 @@ def _why_packed(suffix: str) -> str:
 
 def near_miss_by_content(head: Head) -> str:
     """Why a file that no reader recognises is not read, if it looks like a log of a known kind; else empty."""
-    return next((one.why for one in TABLE if one.looks is not None and one.looks(head)), "")
+    lines = [value for value in head.values if isinstance(value, dict)]
+    return next((one.why for one in TABLE if one.looks is not None and any(map(one.looks, lines))), "")
 
 
 def is_companion(path: str, head: Head | None = None) -> bool:
