@@ -36,21 +36,20 @@ def whole_response(response: Response) -> Response:
         >>> whole_response(bl.models.Response("a\ud83d")).text == "a\ufffd"
         True
     """
-    text, calls, reason, _, reasoning, _, native, opaque, model, response_id, *request = response
-    words = (text, reasoning, reason, native, opaque, model, response_id, *request)
-    texts = filter(None, (*words, *chain.from_iterable(calls)))
-    if _is_whole("".join(texts)):
+    words = (getattr(response, name) or "" for name in RESPONSE_WORDS)
+    texts = (response.text, response.reasoning, response.opaque, response.model, response.id, *words)
+    if all(map(_is_whole, chain(texts, *response.tool_calls))):
         return response
     changed: dict[str, Any] = {
         name: whole_text(word) for name in RESPONSE_WORDS if (word := getattr(response, name)) is not None
     }
     return response._replace(
-        text=whole_text(text),
-        tool_calls=tuple(ToolCall(*map(whole_text, call)) for call in calls),
-        reasoning=whole_text(reasoning),
-        opaque=whole_text(opaque),
-        model=whole_text(model),
-        id=whole_text(response_id),
+        text=whole_text(response.text),
+        tool_calls=tuple(map(_whole_call, response.tool_calls)),
+        reasoning=whole_text(response.reasoning),
+        opaque=whole_text(response.opaque),
+        model=whole_text(response.model),
+        id=whole_text(response.id),
         **changed,
     )
 
@@ -70,12 +69,16 @@ def whole_message(message: Message) -> Message:
 
 def _whole_part(part: Part) -> Part:
     if isinstance(part, ToolCall):
-        return ToolCall(*map(whole_text, part))
+        return _whole_call(part)
     if isinstance(part, ToolResult):
         return whole_result(part)
     if isinstance(part, Text | Reasoning | Sentinel):
         return part._replace(text=whole_text(part.text))
     return part
+
+
+def _whole_call(call: ToolCall) -> ToolCall:
+    return call._replace(id=whole_text(call.id), name=whole_text(call.name), arguments=whole_text(call.arguments))
 
 
 def _is_whole(text: str) -> bool:

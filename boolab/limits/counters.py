@@ -53,11 +53,11 @@ class Progress(dict[str, int | None]):
         if usage is UNKNOWN_USAGE:
             self.update(_NOTHING_KNOWN)
         else:
-            tokens_in, tokens_out, _, _, cost, _, _ = usage
+            tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
             self["input_tokens"] = _sum(self["input_tokens"], tokens_in)
             self["output_tokens"] = _sum(self["output_tokens"], tokens_out)
             self["tokens"] = _sum(self["tokens"], _sum(tokens_in, tokens_out))
-            self["cost"] = _sum(self["cost"], cost)
+            self["cost"] = _sum(self["cost"], usage.cost)
         self["tool_calls"] += calls  # type: ignore[operator] # always known
 
 

@@ -130,13 +130,13 @@ class LadderState:
 
         `step`: the step. If it belongs to another turn, that turn is opened first.
         """
-        _, turn, start, took, _, response, results, _, _, _ = step
-        if turn != self.turn:
+        if step.turn != self.turn:
             self.enter(step)
+        start, took, response = step.start_ms, step.duration_ms, step.response
         counters, opened = self.counters, self.opened_ms
         counters["steps"] += 1  # type: ignore[operator] # always known
         counters["elapsed"] = None if start is None or took is None or opened is None else start + took - opened
-        counters.charge(response.usage, self._bank.complete(response, results, counters, step))
+        counters.charge(response.usage, self._bank.complete(response, step.results, counters, step))
         if self._at_call:
             self._last_tool = response.tool_calls[-1].name if response.tool_calls else None
         for guard, name in self._at_boundary:

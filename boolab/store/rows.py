@@ -174,22 +174,22 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
     """The rows of some steps, and those of their calls."""
     rows: list[Row] = []
     calls: list[Row] = []
-    for index, turn, start_ms, duration_ms, model_ms, response, results, error, shadow_stops, counted in steps:
-        _, tool_calls, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model, response_id, *request = (
-            response
-        )
+    for step in steps:
+        response, index = step.response, step.index
         rows.append((
-            index, turn, start_ms, duration_ms, model_ms, ttft_ms, finish_reason, native_finish_reason, *usage,
-            model or None, response_id or None, *request, error or None, _json(shadow_stops), +counted,
+            index, step.turn, step.start_ms, step.duration_ms, step.model_ms, response.ttft_ms, response.finish_reason,
+            response.native_finish_reason, *_used(response.usage), response.model or None, response.id or None,
+            response.effort, response.speed, response.service_tier, step.error or None, _json(step.shadow_stops),
+            +step.counted,
         ))  # fmt: skip
-        for number, (call, result) in enumerate(zip(tool_calls, results, strict=True), 1):
+        for number, (call, result) in enumerate(zip(response.tool_calls, step.results, strict=True), 1):
+            sent = (index, number, call.id, call.name, call.arguments)
             if result is None:
-                calls.append((index, number, *call, None, None, None, None, None))
+                calls.append((*sent, None, None, None, None, None))
             else:
-                answers, content, is_error, parse_error, took_ms = result
-                other = None if answers == call[0] else answers
-                failed = None if is_error is None else +is_error
-                calls.append((index, number, *call, content, failed, +parse_error, took_ms, other))
+                other = None if result.call_id == call.id else result.call_id
+                failed = None if result.is_error is None else +result.is_error
+                calls.append((*sent, result.content, failed, +result.parse_error, result.duration_ms, other))
     return rows, calls
 
 
@@ -232,7 +232,9 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[Step
     return tuple(steps)
 
 
-_NOTHING_KNOWN: Final = [*UNKNOWN_USAGE]
+_USAGE: Final = tuple(name for name in STEP if name in Usage._fields)
+_used: Final = attrgetter(*_USAGE)
+_NOTHING_KNOWN: Final = [*_used(UNKNOWN_USAGE)]
 _AFTER_USAGE: Final = len(STEP) - STEP.index("answered_by")
 _NEEDED: Final = {"step", "turn", "counted", "call", "call_id", "tool", "arguments"}
 
@@ -301,8 +303,8 @@ def _record(run: Run, base: Run | None) -> Record:
     if base is not None:
         return Record(head_of(run), (), (), f"{{{','.join(pieces)}}}", base.run_id)
     responses = [
-        text if not (reasoning or opaque) else (text, reasoning, opaque)
-        for text, _, _, _, reasoning, _, _, opaque, *_ in (step.response for step in run.steps)
+        (response.text, response.reasoning, response.opaque) if response.reasoning or response.opaque else response.text
+        for response in (step.response for step in run.steps)
     ]
     if any(responses):
         pieces.append(f'"responses":{_json(responses)}')

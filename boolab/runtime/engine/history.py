@@ -56,7 +56,8 @@ class TurnHistory:
         """How many tokens the next request may have: what the last one is known to have had, and what came after."""
         if self.steps and (not self.compactions or self.compactions[-1].before <= len(self.steps)):
             last = self.steps[-1]
-            tokens_in, tokens_out = last.response.usage[:2]
+            usage = last.response.usage
+            tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
             if tokens_in is not None and tokens_out is not None:
                 answers = results_message(last.results)
                 later = [message for before, message in self.inputs if before > last.index]

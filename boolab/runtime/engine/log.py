@@ -35,6 +35,8 @@ def log_dropped(run_id: str, step: Step) -> None:
 
 def log_end(run: Run) -> None:
     """Log why the loop was left, and by which rule if one stopped it."""
+    if not log.isEnabledFor(logging.INFO):
+        return
     stop = run.stop
     facts = {
         "run_id": run.run_id,

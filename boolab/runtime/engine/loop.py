@@ -9,34 +9,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from boolab.core.types import Response, Step, Stop, ToolCall
+from boolab.core.types import Response, Step, Stop
 from boolab.errors import ModelError, describe
 from boolab.harnesses.finish import is_done
 from boolab.runtime.engine.decide import EXECUTE_ALL, at_boundary, continue_after_ask, ends_batch, idle, is_final, judge
 from boolab.runtime.engine.keep import keep, open_world
 from boolab.runtime.engine.log import log_end
 from boolab.runtime.engine.record import close
-from boolab.runtime.engine.summaries import compact, consume_own_cancel, task_is_cancelled, wrap_up
+from boolab.runtime.engine.summaries import compact, consume_own_cancel, wrap_up
 from boolab.runtime.engine.turn import EXECUTE, ORDINARY, Turn
 from boolab.runtime.models.base import partial_of
-from boolab.runtime.tools.tool import execute, execute_together
+from boolab.runtime.tools.tool import execute, execute_together, task_is_cancelled
 
 YIELD_EVERY_S = 0.010
 """How long the loop may keep the event loop to itself when nothing that it awaits really waits."""
 
 
 Action: TypeAlias = Literal["continue", "tool_failed", "paused", "synthesis_done", "finished"]
-
-
-class ToolPhaseResult(NamedTuple):
-    """What the tool phase reports to the loop. `next_message_id` is None unless the action is `continue`."""
-
-    action: Action
-    tool_call_count: int
-    tool_calls: tuple[ToolCall, ...]
-    next_message_id: int | None
 
 
 async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912 - the one loop, on one screen
@@ -76,8 +67,9 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
             elif is_final(turn, response):
                 event = "final"
             else:
-                phase = await tool_phase(turn, response, verdict.places)
-                event = "limit" if phase.action == "continue" and verdict.stop is not None else phase.action
+                event = await tool_phase(turn, response, verdict.places)
+                if event == "continue" and verdict.stop is not None:
+                    event = "limit"
             step, stop = turn.end_step(event, verdict.stop)
             if turn.keeper is not None and any(step.results):
                 await keep(turn)
@@ -101,13 +93,16 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
         raise cancelled
 
 
-async def tool_phase(turn: Turn, response: Response, places: Sequence[int] | None = None) -> ToolPhaseResult:
+async def tool_phase(turn: Turn, response: Response, places: Sequence[int] | None = None) -> Action:
     """Execute the calls of a response, look for a pause, and let the synthesis try. It decides nothing.
 
     Args:
         turn: The turn; `turn.step.results` is filled as results come in.
         response: The response whose calls are executed.
         places: Which of them; all by default.
+
+    Returns:
+        The event of `TABLE` that follows.
     """
     plan, step, calls = turn.plan, turn.step, response.tool_calls
     step.state, number = EXECUTE, len(turn.history.steps) + 1
@@ -120,22 +115,20 @@ async def tool_phase(turn: Turn, response: Response, places: Sequence[int] | Non
             step.results[place] = await execute(calls[place], number, place + 1, turn.execution, turn.clock)
             if plan.breaks_batches and ends_batch(turn, calls[place], step.results[place]):
                 break
-    action: Action = "continue"
     if turn.execution.failures:
-        action = "tool_failed"
-    elif plan.pausing and any(
+        return "tool_failed"
+    if plan.pausing and any(
         call.name in plan.pausing and result is not None and not result.is_error
         for call, result in zip(calls, step.results, strict=True)
     ):
-        action = "paused"
-    elif plan.options.synthesis is not None and any(step.results) and await _synthesise(turn, response):
-        action = "synthesis_done"
-    elif plan.ends_by_calls and is_done(plan.policy, calls, step.results):
-        action = "finished"
-    elif not calls:
+        return "paused"
+    if plan.options.synthesis is not None and any(step.results) and await _synthesise(turn, response):
+        return "synthesis_done"
+    if plan.ends_by_calls and is_done(plan.policy, calls, step.results):
+        return "finished"
+    if not calls:
         idle(turn)
-    next_message = turn.history.next_message + 1 + bool(calls) if action == "continue" else None
-    return ToolPhaseResult(action, len(calls), calls, next_message)
+    return "continue"
 
 
 async def _synthesise(turn: Turn, response: Response) -> bool:

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from boolab.core.context import Context
-from boolab.core.surrogates import whole_response, whole_text
+from boolab.core.surrogates import whole_text
 from boolab.core.types import Compacted, Message, Response, Stop, Text, WrapUp
 from boolab.errors import INTERRUPTS, ModelError, describe
 from boolab.harnesses.compaction import Summariser
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.engine.turn import Turn
-from boolab.runtime.models.base import Request, partial_of, validate_response
+from boolab.runtime.models.base import Request, accept_response, partial_of
+from boolab.runtime.tools.tool import task_is_cancelled
 
 SENTINELS: Final = {
     "step_cap": ("cap_hit", "Step limit reached"),
@@ -167,23 +168,17 @@ async def _ask(
         run_seed=seed,
     )
     response = await turn.plan.model.respond(request)
-    fault = validate_response(response)
-    if fault:
+    try:
+        return accept_response(response)
+    except ValueError as fault:
         msg = f"the {purpose} is malformed: {fault}"
-        raise ModelError(msg)
-    return whole_response(response)
+        raise ModelError(msg) from None
 
 
 def _summary_fault(response: Response) -> str:
     if response.tool_calls:
         return "the model called tools"
     return "" if response.text else "the model returned no text"
-
-
-def task_is_cancelled() -> bool:
-    """Whether the task has been cancelled at all: a model or a tool may raise CancelledError by itself."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def consume_own_cancel(turn: Turn) -> bool:

@@ -26,7 +26,6 @@ from typing import Final, Literal, NamedTuple
 
 from boolab.core.clock import VirtualClock, WallClock
 from boolab.core.events import start_event, step_events
-from boolab.core.surrogates import whole_response
 from boolab.core.text import flat
 from boolab.core.types import Event, Message, Response, Run, Step, Stop, StopReason, ToolResult, Usage
 from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
@@ -38,7 +37,7 @@ from boolab.runtime.engine.log import log, log_dropped, log_step_start
 from boolab.runtime.engine.plan import TurnPlan
 from boolab.runtime.engine.record import Record
 from boolab.runtime.engine.seeds import request_seed
-from boolab.runtime.models.base import Emit, Request, partial_of, validate_response
+from boolab.runtime.models.base import Emit, Request, accept_response, partial_of
 from boolab.runtime.tools.tool import Execution, ToolSpec
 from boolab.runtime.worlds.protocol import Keeper
 
@@ -281,6 +280,7 @@ class Turn:
             log_step_start(self)
         if record.on_event is not None:
             record.emit(start_event(history.next_message, index + 1, self.boundary_ms))
+        seed = plan.options.seed
         messages, tools, choice = history.sent, plan.offered, "auto"
         if plan.rewrites_requests:
             messages, tools, choice = self._rewritten()
@@ -291,11 +291,11 @@ class Turn:
             self.clock,
             "step",
             plan.agent.temperature,
-            request_seed(plan.options.seed, "step", index),
+            None if seed is None else request_seed(seed, "step", index),
             choice,  # type: ignore[arg-type] # one of its two values
             record.note,
             record.run_id,
-            plan.options.seed,
+            seed,
         )
         listens = record.on_event is not None or not self.clock.virtual
         return request, self._accept_delta if listens else None
@@ -337,12 +337,12 @@ class Turn:
         Raises:
             ModelError: if it is malformed.
         """
-        fault = validate_response(response)
-        if fault:
-            msg = f"the response of the model {self.plan.model.name} is malformed: {fault}"
-            raise ModelError(msg)
         step, history = self.step, self.history
-        step.response = response = whole_response(response)
+        try:
+            step.response = response = accept_response(response)
+        except ValueError as fault:
+            msg = f"the response of the model {self.plan.model.name} is malformed: {fault}"
+            raise ModelError(msg) from None
         step.state = RESPONSE
         step.answered_ms = self.now()
         step.results = [None] * len(response.tool_calls)

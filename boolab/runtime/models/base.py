@@ -11,13 +11,16 @@ a `reply` method, and no tool is executed.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from contextlib import suppress
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
 
 from boolab.core.clock import Clock
 from boolab.core.surrogates import whole_response
 from boolab.core.types import RESPONSE_WORDS, UNKNOWN_USAGE, Message, Response, Run, ToolCall, ToolResult, Usage
 from boolab.io.checks import MAX_COUNT
 from boolab.runtime.tools.tool import ToolContext, ToolSpec
+
+_NO_TEXT: Final = ""
 
 RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 """The HTTP statuses after which the same request may succeed; 529 is Anthropic's status for an overload."""
@@ -181,6 +184,54 @@ class LocalModel:
         raise NotImplementedError
 
 
+def accept_response(response: object) -> Response:
+    r"""Check what a model returned, and remove lone surrogates from it.
+
+    Args:
+        response: What it returned.
+
+    Returns:
+        The response.
+
+    Raises:
+        ValueError: if it is malformed, with why.
+
+    Example:
+        >>> import boolab as bl
+        >>> accept_response(bl.models.Response("Hi. \ud83d")).text == "Hi. \ufffd"
+        True
+    """
+    if _is_plain(response):
+        return response
+    if fault := validate_response(response):
+        raise ValueError(fault)
+    return whole_response(cast("Response", response))
+
+
+def _is_plain(response: object) -> TypeGuard[Response]:
+    """Whether a response is valid and all ASCII, and has no more than most responses of local models.
+
+    It decides nothing that `validate_response` and `whole_response` do not: each step comes here, and they take three
+    times as long.
+    """
+    if type(response) is not Response or type(response.text) is not str or type(response.tool_calls) is not tuple:
+        return False
+    for call in response.tool_calls:
+        if type(call) is not ToolCall or not (type(call.id) is type(call.name) is type(call.arguments) is str):
+            return False
+        if not (call.id.isascii() and call.name.isascii() and call.arguments.isascii()):
+            return False
+    reason = response.finish_reason
+    return (
+        response.text.isascii()
+        and (reason is None or (type(reason) is str and reason.isascii()))
+        and (response.usage is UNKNOWN_USAGE or _is_usage(response.usage))
+        and response.reasoning is response.opaque is response.model is response.id is _NO_TEXT
+        and response.ttft_ms is None
+        and response.native_finish_reason is response.effort is response.speed is response.service_tier is None
+    )
+
+
 def validate_response(response: object) -> str:
     """Why a value is not a valid `Response`; "" if it is valid.
 
@@ -193,22 +244,18 @@ def validate_response(response: object) -> str:
     """
     if type(response) is not Response:
         return f"it is a {type(response).__name__}, not a Response"
-    text, calls, _, usage, reasoning, ttft_ms, _, opaque, model, response_id, *_ = response
-    if type(text) is not str:
-        return f"text is {text!r}, not a str"
-    if wrong := _validate_calls(calls):
+    if type(response.text) is not str:
+        return f"text is {response.text!r}, not a str"
+    if wrong := _validate_calls(response.tool_calls):
         return wrong
+    usage = response.usage
     if usage is not UNKNOWN_USAGE and not _is_usage(usage):
         return f"usage is {usage!r}, not a Usage of integers >= 0 or None"
-    if type(reasoning) is not str:
-        return f"reasoning is {reasoning!r}, not a str"
-    for name in RESPONSE_WORDS:
-        word = getattr(response, name)
-        if word is not None and type(word) is not str:
-            return f"{name} is {word!r}, not a str or None"
-    if not (type(opaque) is type(model) is type(response_id) is str):
-        given = (("opaque", opaque), ("model", model), ("id", response_id))
-        return next(f"{name} is {value!r}, not a str" for name, value in given if type(value) is not str)
+    for name in ("reasoning", *RESPONSE_WORDS, "opaque", "model", "id"):
+        text, optional = getattr(response, name), name in RESPONSE_WORDS
+        if type(text) is not str and not (optional and text is None):
+            return f"{name} is {text!r}, not a str{' or None' if optional else ''}"
+    ttft_ms = response.ttft_ms
     if ttft_ms is not None and not (type(ttft_ms) is int and 0 <= ttft_ms <= MAX_COUNT):
         return f"ttft_ms is {ttft_ms!r}, not an int >= 0 or None"
     return ""
@@ -218,7 +265,7 @@ def _validate_calls(calls: object) -> str:
     if type(calls) is not tuple:
         return f"tool_calls is a {type(calls).__name__}, not a tuple"
     for call in calls:
-        if type(call) is not ToolCall or not (type(call[0]) is type(call[1]) is type(call[2]) is str):
+        if type(call) is not ToolCall or not (type(call.id) is type(call.name) is type(call.arguments) is str):
             return f"{call!r} is no ToolCall of three texts (arguments are the raw text)"
     return ""
 
@@ -226,7 +273,9 @@ def _validate_calls(calls: object) -> str:
 def partial_of(error: BaseException) -> Response | None:
     """The valid `Response` that a model's error has as its `partial`, if any."""
     partial = getattr(error, "partial", None)
-    return None if partial is None or validate_response(partial) else whole_response(partial)
+    with suppress(ValueError):
+        return None if partial is None else accept_response(partial)
+    return None
 
 
 def _is_usage(usage: object) -> bool:

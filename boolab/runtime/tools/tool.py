@@ -306,16 +306,17 @@ async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
     except (ValidationError, TypeError) as error:  # a TypeError for lone surrogates
         text, broken = _bad_arguments(call, spec, error)
         return ToolResult(call.id, text, is_error=True, parse_error=broken, duration_ms=0)
-    start, task = clock.now(), asyncio.current_task()
+    start = clock.now()
+    task: asyncio.Task[Any] | None = None
     try:
         if spec.needs_care:
+            task = asyncio.current_task()
             context = ToolContext(run.run_id, step, number, clock, run.history, run.caller, run.root)
             value = await _execute_with_care(spec, arguments, context)
-        elif spec.is_async:
-            value = await spec.function(**arguments)
         else:
             value = spec.function(**arguments)
         if type(value) is not str and type(value) is not int and inspect.isawaitable(value):
+            task = asyncio.current_task()
             value = await value
         text, failed = value if type(value) is str else _as_text(value), False
     except ToolError as error:
@@ -323,14 +324,14 @@ async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
         if run.fatal == "all":
             run.failures.append(describe(error))
     except asyncio.CancelledError:
-        if task is not None and task.cancelling():
+        if task_is_cancelled():
             raise
         text, failed = "the tool cancelled itself", True
     except INTERRUPTS:
         raise
     except BaseException as error:
-        if isinstance(error, GeneratorExit) and not _is_running(task):
-            raise  # not from the tool: the coroutine of the run is closed
+        if isinstance(error, GeneratorExit) and task is not None and not _is_running(task):
+            raise  # not from the tool: the coroutine of the run is closed while it waits
         text, failed = describe(error), True  # a tool's failure is data
         if run.fatal != "none":
             run.failures.append(text)
@@ -340,7 +341,13 @@ async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
     return ToolResult(call.id, text, failed, duration_ms=clock.now() - start)
 
 
-def _is_running(task: asyncio.Task[Any] | None) -> bool:
+def task_is_cancelled() -> bool:
+    """Whether the running task has been cancelled at all: a model or a tool may raise CancelledError by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _is_running(task: asyncio.Task[Any]) -> bool:
     """Whether this code is run by the task, not by a `close` of its coroutine."""
     try:
         return asyncio.current_task() is task

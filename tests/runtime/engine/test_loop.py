@@ -14,7 +14,7 @@ import boolab as bl
 from boolab import events_df, runs_df, steps_df
 from boolab.core.events import run_events
 from boolab.core.types import Event, Sentinel, StepStart
-from boolab.runtime.engine.loop import ToolPhaseResult, loop, tool_phase
+from boolab.runtime.engine.loop import Action, loop, tool_phase
 from boolab.runtime.engine.options import Setup
 from boolab.runtime.engine.runner import run, turn_of
 from boolab.runtime.engine.summaries import SUMMARY_PROMPT
@@ -767,19 +767,16 @@ def test_without_a_cap_a_step_is_logged_by_its_number_alone(caplog: pytest.LogCa
     assert [r.getMessage().partition(": ")[2] for r in caplog.records][:2] == ["step_start 1", "step_start 2"]
 
 
-def test_the_tool_phase_returns_a_result_and_decides_nothing() -> None:
-    async def phase(items: list[Any]) -> ToolPhaseResult:
+def test_tool_phase_names_the_event_and_decides_nothing() -> None:
+    async def phase(items: list[Any]) -> Action:
         turn = turn_of(Setup(bl.Agent("a", tools=TOOLS), bl.ScriptedModel(items)), "go")
         request, emit = turn.begin_step()
         response = await turn.plan.model.respond(request, emit)
         turn.accept_response(response)
         return await tool_phase(turn, response)
 
-    result = asyncio.run(phase(steps("AB")))
-    assert (result.action, result.tool_call_count, result.next_message_id) == ("continue", 2, 3)
-    assert [c.name for c in result.tool_calls] == ["look", "look"]
-    result = asyncio.run(phase([{"tool_calls": [call("ask")]}]))
-    assert (result.action, result.next_message_id) == ("paused", None)
+    assert asyncio.run(phase(steps("AB"))) == "continue"
+    assert asyncio.run(phase([{"tool_calls": [call("ask")]}])) == "paused"
 
 
 def test_next_message_id_is_the_place_of_the_next_assistant_message() -> None:

@@ -123,7 +123,8 @@ class SimulatedModel(LocalModel):
         return SimulatedModel, (self.profile, self.seed, self.name)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        index, messages, tools, clock, purpose, _, _, choice, _, _, _ = request
+        index, messages, tools, clock = request.index, request.messages, request.tools, request.clock
+        purpose, choice = request.purpose, request.tool_choice
         seed = request.seed_of_run
         # Most requests hold a run's own list as it is: that is the fast path.
         played = self._played.get(messages) if type(messages) is History else None
