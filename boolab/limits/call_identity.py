@@ -58,7 +58,7 @@ class ObservedCall:
     __slots__ = ("_parsed", "_texts", "arguments", "content", "is_error", "name", "step", "text")
 
     def __init__(self, call: ToolCall, result: ToolResult, step: int = 1, text: str = "") -> None:
-        _, self.name, self.arguments = call
+        self.name, self.arguments = call.name, call.arguments
         self.content = result.content
         self.is_error = result.is_error
         self.step = step

@@ -51,7 +51,8 @@ class Progress(dict[str, int | None]):
             calls: How many calls received a result.
         """
         if usage is UNKNOWN_USAGE:
-            self.update(_NOTHING_KNOWN)
+            if self["cost"] is not None or self["input_tokens"] is not None or self["output_tokens"] is not None:
+                self.update(_NOTHING_KNOWN)
         else:
             tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
             self["input_tokens"] = _sum(self["input_tokens"], tokens_in)

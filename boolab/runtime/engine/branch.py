@@ -8,9 +8,9 @@ must be as it was after the step that the branch continues from.
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Final, Unpack
 
 from boolab.core.types import Event, Run, Step, Stop
@@ -130,7 +130,7 @@ def branch_turn(run: Run, at: int, setup: Setup, message: str | None = None) -> 
     """
     _check(run, at, message)
     answer = None if message is None else from_user(message)
-    turn = resumed(plan_of(setup), _first_steps(run, at, setup.run_id or uuid.uuid4().hex), answer)
+    turn = resumed(plan_of(setup), _first_steps(run, at, setup.run_id or token_hex(16)), answer)
     if message is None and turn.history.steps and ended_with(turn, turn.history.steps[-1]):
         msg = f"step {at} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
         raise TurnEndedError(msg)

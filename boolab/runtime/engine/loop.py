@@ -67,9 +67,8 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
             elif is_final(turn, response):
                 event = "final"
             else:
-                event = await tool_phase(turn, response, verdict.places)
-                if event == "continue" and verdict.stop is not None:
-                    event = "limit"
+                action = await tool_phase(turn, response, verdict.places)
+                event = "limit" if action == "continue" and verdict.stop is not None else action
             step, stop = turn.end_step(event, verdict.stop)
             if turn.keeper is not None and any(step.results):
                 await keep(turn)

@@ -6,12 +6,12 @@ import asyncio
 import inspect
 import os
 import threading
-import uuid
 from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack
 
@@ -270,7 +270,7 @@ async def resume(
     else:
         pausing = {name for name, spec in offered_tools(before or setup).items() if spec.pauses}
         paused = _answered(run, answer, pausing)
-    turn = resumed(plan_of(setup), replace(paused, run_id=uuid.uuid4().hex), message)
+    turn = resumed(plan_of(setup), replace(paused, run_id=token_hex(16)), message)
     turn.record.note("resumed", run_id=run.run_id, step=run.n_steps)
     return await drive(turn)
 

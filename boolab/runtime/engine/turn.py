@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Final, Literal, NamedTuple
 
 from boolab.core.clock import VirtualClock, WallClock
@@ -228,7 +228,7 @@ class Turn:
         self.boundary_ms = self.now()
         self.step = StepState(self.boundary_ms)
         self.record: Record = Record(
-            run_id or options.run_id or uuid.uuid4().hex,
+            run_id or options.run_id or token_hex(16),
             None if parent is None else parent.record.run_id,
             None if clock.virtual else datetime.now(UTC),
             options.on_event,
@@ -363,6 +363,7 @@ class Turn:
         under_way, record, history = self.step, self.record, self.history
         now, start, response = self.now(), self.boundary_ms, under_way.response or Response()
         results = tuple(under_way.results)
+        executed = len(results) - results.count(None)
         if event == "tool_failed":
             error = record.error = self.execution.failures[0]
         step = Step(
@@ -380,12 +381,12 @@ class Turn:
         if under_way.mode in row.counts:
             self.ladder.apply(step)
         if self.budget_parent is not None:
-            self._charge_parent(response.usage, len(results) - results.count(None))
+            self._charge_parent(response.usage, executed)
         message = history.next_message
         history.add(step)
         self.boundary_ms = now
         under_way.state = row.next
-        if None in results:
+        if executed < len(results):
             log_dropped(record.run_id, step)
         if record.on_event is not None:
             for emitted in step_events(message, step):
