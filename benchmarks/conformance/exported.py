@@ -24,8 +24,9 @@ from benchmarks.conformance.presets import Counted, policy_of
 from benchmarks.conformance.released import DRIVERS, PLAY_S
 from benchmarks.conformance.scenarios import DONE, Turn, call, looks, turn
 from benchmarks.environments import ROOT, Skipped, answer, environment
-from boolab.harnesses.exports.export import Export, Limits, export, target_of
+from boolab.harnesses.exports.export import export, target_of
 from boolab.harnesses.exports.step_cap import step_cap
+from boolab.harnesses.exports.values import Export, Limits
 from boolab.limits.table import LIMITS
 
 Verdict: TypeAlias = Literal["agrees", "differs", "known", "outdated"]

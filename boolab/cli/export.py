@@ -12,7 +12,9 @@ from boolab.cli.help import Command
 from boolab.cli.program import runnable
 from boolab.core.text import printable, wrapped, wrapped_if_long
 from boolab.errors import SettingError
-from boolab.harnesses.exports.export import TARGETS, Export, Limits, export
+from boolab.harnesses.exports.export import export
+from boolab.harnesses.exports.values import Export, Limits
+from boolab.harnesses.registry import TARGETS
 from boolab.limits.table import LIMITS
 
 INDENT: Final = " " * 6

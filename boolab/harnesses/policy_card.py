@@ -50,16 +50,6 @@ def _limit(name: str, value: int | None, ceiling: int | None) -> str:
     return f"{label}: no limit up to {ceiling:,}" if name == "max_steps" and ceiling else f"{label}: no limit"
 
 
-class Presets(dict[str, "Policy"]):
-    """Policies by name, with a display that can be read."""
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} policies: {', '.join(self)}>"
-
-    def _repr_html_(self) -> str:
-        return presets_table(self)
-
-
 def presets_table(presets: Mapping[str, Policy]) -> str:
     """Policies as a table: name, limits, how each ends a run, and its weakness."""
     rows = [

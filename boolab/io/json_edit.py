@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined] # typeshed lacks it
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -42,7 +42,7 @@ class _Node:
     start: int
     end: int
     value: Any
-    members: list[_Member] = field(default_factory=list)
+    members: Sequence[_Member] = ()
 
 
 @dataclass(slots=True)
@@ -271,19 +271,20 @@ class _Reader:
         return str(string)
 
     def _members(self, depth: int, close: str) -> _Node:
-        node = _Node(self._at, 0, {} if close == "}" else [])
+        members: list[_Member] = []
+        node = _Node(self._at, 0, {} if close == "}" else [], members)
         self._at += 1
         while True:
             self._skip()
             if self._text.startswith(close, self._at):
                 break
-            if node.members and node.members[-1].comma < 0:
+            if members and members[-1].comma < 0:
                 self._fail(f"expected ',' or {close!r} here")
-            start, key = self._at, len(node.members)
+            start, key = self._at, len(members)
             if close == "}":
                 key = self._key()
             member = _Member(key, start, self._value(depth + 1))
-            node.members.append(member)
+            members.append(member)
             if close == "}":
                 node.value[key] = member.node.value
             else:

@@ -19,9 +19,7 @@ from boolab.core.run_tree import rebuilt
 from boolab.core.text import count, first_of
 from boolab.core.types import Run, Step, Usage
 from boolab.frames.runs import Runs, as_runs
-
-PROVIDERS: Final[Mapping[str, str]] = {"claude_code": "anthropic", "codex": "openai"}
-"""The provider of a source's models, by its name in the price table."""
+from boolab.harnesses.registry import provider_of_source
 
 _NAMED: Final = 3  # models in a note
 
@@ -69,12 +67,13 @@ def priced(runs: Runs) -> list[Run]:
 
 def needs_prices(runs: Sequence[Run]) -> bool:
     """Whether there are steps that the price table might price."""
-    return any(run.source in PROVIDERS and _lacks(step.response.usage) for run in runs for step in run.steps)
+    lacks = (_lacks(step.response.usage) for run in runs if provider_of_source(run.source) for step in run.steps)
+    return any(lacks)
 
 
 def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     """Where the costs of runs are from whose logs have none, as sentences for a report."""
-    mine = [run for run in runs if run.source in PROVIDERS]
+    mine = [run for run in runs if provider_of_source(run.source)]
     if mine and not installed():
         missing = "Dollars need the list prices of the package genai-prices: pip install 'boolab[prices]'."
         return (missing,) if needs_prices(mine) else ()
@@ -106,8 +105,8 @@ def prices_of(runs: Sequence[Run]) -> Prices:
 
 def _priced(run: Run, unpriced: Counter[str]) -> Run:
     def make(one: Run) -> Run:
-        provider = PROVIDERS.get(one.source or "")
-        if provider is None:
+        provider = provider_of_source(one.source)
+        if not provider:
             return one
         counts = unpriced if one is run else Counter()  # subagents are counted as runs of the list
         return replace(one, steps=tuple([_with_cost(step, one, provider, counts) for step in one.steps]))

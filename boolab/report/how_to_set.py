@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from boolab.core.text import clean, count, shorten, wrapped
 from boolab.harnesses.exports.command import TARGET, as_command
-from boolab.harnesses.exports.export import TARGETS, export, target_of
+from boolab.harnesses.exports.export import export, target_of
 from boolab.harnesses.exports.values import Export, Limits, Target
+from boolab.harnesses.registry import TARGETS, target_of_source
 from boolab.limits.table import LIMITS
 from boolab.report.study import MAX_GROUPS, Study
 from boolab.report.summary import summary_rows
 from boolab.stats.trade import BETTER_OFF
-
-OF_SOURCE: Final[Mapping[str, str]] = {
-    "claude_code": "claude-code",
-    "codex": "codex",
-    "gemini": "gemini-cli",
-    "inspect": "inspect",
-    "mini_swe_agent": "mini-swe-agent",
-    "opencode": "opencode",
-}
-"""By the format of logs, the export target that is their harness. The logs of other formats do not name one."""
 
 
 class HowToSet(NamedTuple):
@@ -58,7 +49,7 @@ class HowToSet(NamedTuple):
 
 def how_to_set(study: Study) -> list[HowToSet]:
     """How the recommended settings are set, group by group as in the summary; empty if no limit is recommended."""
-    targets = {OF_SOURCE.get(maker.source) for maker in study.makers}
+    targets = {target_of_source(maker.source) for maker in study.makers}
     target = targets.pop() if len(targets) == 1 else None
     places = {row.name: place for place, row in enumerate(summary_rows(study))}
     limits = sorted(study.found.limits_by_group().items(), key=lambda one: places.get(one[0], len(places)))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from boolab.harnesses.exports.export import TARGETS, target_of
+from boolab.harnesses.exports.export import target_of
+from boolab.harnesses.registry import TARGETS
 from boolab.limits.table import LIMITS
 from tests.support.project import ROOT
 

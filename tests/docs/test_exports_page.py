@@ -1,7 +1,7 @@
 """docs/howto/set_it_in_my_harness.md has what the export targets have."""
 
 from boolab.core.text import count
-from boolab.harnesses.exports.export import TARGETS
+from boolab.harnesses.registry import TARGETS
 from tests.docs import exports_page
 
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.harnesses.exports.export import TARGETS, export, target_of
+from boolab.harnesses.exports.export import export, target_of
 from boolab.harnesses.exports.values import Limits
+from boolab.harnesses.registry import TARGETS
 from tests.support.pages import blocks_of, run_cell
 from tests.support.project import ROOT
 

@@ -15,11 +15,12 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.core.types import IDENTITIES
 from boolab.harnesses.exports.command import as_command
-from boolab.harnesses.exports.export import TARGETS, export, target_of
+from boolab.harnesses.exports.export import export, target_of
 from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.presets import policies
+from boolab.harnesses.registry import SOURCES, TARGETS, target_of_source
 from boolab.limits.table import LIMITS
-from boolab.report.how_to_set import OF_SOURCE, how_to_set
+from boolab.report.how_to_set import how_to_set
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, shell
 from boolab.report.study import Question, study_of
@@ -106,7 +107,7 @@ def typed(command: str, folder: Path) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-@pytest.mark.parametrize("source", OF_SOURCE)
+@pytest.mark.parametrize("source", [source for source in SOURCES if target_of_source(source)])
 @pytest.mark.parametrize("axis", ["max_steps", "doom_loop"])
 def test_printed_commands_set_the_limit_in_each_harness(
     logs: Path, tmp_path: Path, source: str, axis: str, monkeypatch: pytest.MonkeyPatch
@@ -115,9 +116,10 @@ def test_printed_commands_set_the_limit_in_each_harness(
     path = tmp_path / f"{source}.jsonl"
     bl.save_runs([replace(run, source=source) for run in bl.load_runs(logs)], path)
     study = study_of([str(path)], Question(keep=0.9, grid={axis: [*range(2, 10)]}))
-    assert [way.target for way in how_to_set(study)] == [OF_SOURCE[source]]
+    [way] = how_to_set(study)
+    assert way.target == target_of_source(source)
     limits = study.found.limits()
-    target = target_of(OF_SOURCE[source])
+    target = target_of(str(way.target))
     assert str(study.found.export(target.name)).rstrip() in text(study, full=True)
     lines = text(study).splitlines()
     start = lines.index("How to set it") + 2

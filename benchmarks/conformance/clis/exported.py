@@ -24,7 +24,8 @@ from benchmarks.conformance.clis.run import Outcome, play
 from benchmarks.conformance.clis.scripts import Loop, script_named
 from benchmarks.environments import Skipped
 from boolab.core.text import count
-from boolab.harnesses.exports.export import Export, Limits, export, target_of
+from boolab.harnesses.exports.export import export, target_of
+from boolab.harnesses.exports.values import Export, Limits
 
 AGENT: Final = "appender"
 """The subagent of the harnesses."""

@@ -1,5 +1,6 @@
 """Limits as the settings of a harness: what to write into which file, and what the harness cannot express.
 
-Read `values` first (`Limits`, `Part`, `Export`), then `export`; `targets` has a module for each harness, `step_cap`
-translates a number of steps into a harness's own unit, and `write` changes files and keeps their format.
+Read `values` first (`Limits`, `Part`, `Export`), then `export`. The `Target` of a harness is in its own module (see
+`boolab.harnesses.registry`), `step_cap` translates a number of steps into a harness's own unit, and `write` changes
+files and keeps their format.
 """

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import Final
+from typing import cast
 
 from boolab.errors import SettingError, near
 from boolab.harnesses.exports.command import as_command
-from boolab.harnesses.exports.values import Change, Export, Limits, Part, Sets, Target
+from boolab.harnesses.exports.values import Export, Limits, Part, Target
+from boolab.harnesses.registry import TARGETS, harness
 from boolab.limits.table import LIMITS
-
-__all__ = ["TARGETS", "Change", "Export", "Limits", "Part", "Sets", "Target", "export", "target_of"]
-
-TARGETS: Final[Mapping[str, str]] = {
-    "claude-code": "claude_code",
-    "codex": "codex",
-    "opencode": "opencode",
-    "gemini-cli": "gemini_cli",
-    "boolab": "boolab",
-    "inspect": "inspect_ai",
-    "langchain": "langchain",
-    "langgraph": "langgraph",
-    "mini-swe-agent": "mini_swe_agent",
-    "openai-agents": "openai_agents",
-    "pydantic-ai": "pydantic_ai",
-    "smolagents": "smolagents",
-}
-"""By name, the module of `boolab.harnesses.exports.targets`, which has a `TARGET`."""
 
 
 def target_of(name: str) -> Target:
@@ -44,8 +26,7 @@ def target_of(name: str) -> Target:
     if name not in TARGETS:
         msg = f"there is no export target {name!r}{near(name, sorted(TARGETS), 'targets')}"
         raise SettingError(msg)
-    found: Target = import_module(f"boolab.harnesses.exports.targets.{TARGETS[name]}").TARGET
-    return found
+    return cast("Target", harness(TARGETS[name]).target)
 
 
 def export(target: str, limits: Limits) -> Export:

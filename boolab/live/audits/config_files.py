@@ -1,16 +1,7 @@
 """The limits in configuration files of harnesses, and where these files are.
 
-| file | limits |
-|---|---|
-| `.claude/agents/*.md` | `maxTurns` of each agent |
-| `.claude/settings.json`, `settings.local.json` | `env.CLAUDE_CODE_MAX_TURNS`; the limits of boolab's own hook |
-| `opencode.json`, `opencode.jsonc`, `.opencode/agent/*.md` | `steps` (old: `maxSteps`) of each agent |
-| `.gemini/settings.json` | `model.maxSessionTurns`; `agents.overrides.NAME.runConfig.maxTurns`, `maxTimeMinutes` |
-| `.gemini/agents/*.md` | `max_turns`, `timeout_mins` of each agent |
-| `.codex/config.toml` | `features.rollout_budget.limit_tokens`, if it is enabled |
-| `config.toml` of OpenHands | `core.max_iterations`, `core.max_budget_per_task` |
-| a YAML file of mini-swe-agent | `agent.step_limit`, `agent.cost_limit`, `agent.wall_time_limit_seconds` |
-| a YAML file of SWE-agent | `agent.model.per_instance_call_limit`, `per_instance_cost_limit` |
+Each harness names its files and the limits in them (`boolab.harnesses.harness.ConfigFile` and `AgentFiles`); the
+settings of Claude Code may also have the limits of boolab's own hook.
 
 They are read as they are now. Files and folders are untrusted input: only these names are opened, and only numbers and
 agents' names are taken from them.
@@ -21,16 +12,21 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from boolab.core.text import flat, shorten
 from boolab.errors import ConfigFileError, RunFormatError, SettingError
+from boolab.frames.dtypes import well_formed
 from boolab.harnesses.groups import WrapUp
+from boolab.harnesses.harness import AgentFiles, ConfigFile, ConfigLimit, is_amount, number_of
 from boolab.harnesses.policy import Policy
+from boolab.harnesses.registry import all_harnesses
 from boolab.io.files import read_file, user_path
+from boolab.io.json_edit import read_json
 from boolab.io.json_input import mapping, parse, text
 from boolab.io.packed import unpacked
 from boolab.limits.call_identity import exempting
@@ -40,9 +36,8 @@ from boolab.live.hooks.options import Options
 from boolab.live.hooks.replay import monitor_for
 from boolab.live.hooks.settings import commands_in, hook_arguments, mentions_in, options_in
 from boolab.logs.discovery import time_of
-from boolab.logs.fields import MAX_DIGITS
 
-MAX_BYTES: Final = 4_000_000
+MAX_BYTES: Final = 1_000_000
 MAX_PARENTS: Final = 40
 """How many folders above a path are searched."""
 MAX_AGENTS: Final = 1000
@@ -53,19 +48,22 @@ _HEAD: Final = 262_144
 _MAX_TURNS: Final = "CLAUDE_CODE_MAX_TURNS"
 _CWD: Final = re.compile(rb'"(?:cwd|directory)"\s*:\s*("(?:[^"\\]|\\.){1,4096}")')
 _KEY: Final = re.compile(r"""(["']?)([A-Za-z_]+)\1\s*:\s*(["']?)(.*?)\3\s*(?:\s#.*)?""")
-_COMMENT: Final = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
-_COMMENTS: Final = re.compile(rf'("(?:[^"\\]|\\.)*")|{_COMMENT}|,(?=(?:\s|{_COMMENT})*[}}\]])', re.DOTALL)
 
 _HOOK: Final = Policy(name="boolab_hook", order=AGENT_LIMITS, wrap_up=WrapUp(summary="model"))
 """How boolab's hook counts: as its rules do, and one more response follows, in which no call is executed."""
 
-_AGENT_FOLDERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    ".claude/agents": ("claude_code", ("maxTurns",)),
-    ".opencode/agent": ("opencode", ("steps", "maxSteps")),
-    ".opencode/agents": ("opencode", ("steps", "maxSteps")),
-    ".gemini/agents": ("gemini", ("max_turns", "timeout_mins")),
-}
-"""Folders of agent files: their source, and the keys that are limits."""
+_FORMATS: Final = {".jsonc": ".json", ".yml": ".yaml"}
+"""Suffixes that mean the same format as another."""
+
+
+@cache
+def _agent_folders() -> Sequence[AgentFiles]:
+    return [files for harness in all_harnesses() for files in harness.agent_files]
+
+
+@cache
+def _config_files() -> Sequence[ConfigFile]:
+    return [file for harness in all_harnesses() for file in harness.config_files]
 
 
 def declared_in(path: Path) -> list[Declared]:
@@ -81,11 +79,16 @@ def declared_in(path: Path) -> list[Declared]:
     if _is_folder(path):
         found = list(_in_folder(path))
         if not found:
-            msg = f"{path}: no limit is declared there; looked for {', '.join([*_AGENT_FOLDERS, *_FILES])}"
+            names = [files.folder for files in _agent_folders()] + [
+                name for one in _config_files() for name in one.paths
+            ]
+            msg = f"{path}: no limit is declared there; looked for {', '.join(sorted(names))}"
             raise SettingError(msg)
         return found
     try:
-        return list(_reader_of(path)(path))
+        return list(_agent_file(path) if path.suffix == ".md" else _in_file(path, _formats_of(path)))
+    except ConfigFileError as error:
+        raise SettingError(str(ConfigFileError(error.message, path=path, line=error.line))) from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SettingError(f"{path}: {why}") from error
@@ -138,9 +141,9 @@ def hook_notes(places: Iterable[Path]) -> Iterator[str]:
 
 def _settings_in(folder: Path) -> Iterator[Path]:
     """The settings files of Claude Code that `_in_folder` looks for in a folder."""
-    for name in (name for name, read in _FILES.items() if read is _claude):
-        home, _, inner = name.rpartition("/")
-        yield folder / inner if _is_named(folder, home) else folder / name
+    for config in _config_files():
+        for name in config.paths if config.has_hook else ():
+            yield _inside(folder, name)
 
 
 def folders_of(log: Path) -> list[Path]:
@@ -173,22 +176,26 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
+def _inside(folder: Path, name: str) -> Path:
+    """A path in a project, given the project or the folder in it."""
+    home, _, inner = name.partition("/")
+    return folder / inner if inner and _is_named(folder, home) else folder / name
+
+
 def _in_folder(folder: Path) -> Iterator[Declared]:
-    for name in _AGENT_FOLDERS:
-        home, inner = name.split("/")
-        inside = folder / inner if _is_named(folder, home) else folder / name
+    for files in _agent_folders():
+        inside = _inside(folder, files.folder)
         for file in sorted(inside.glob("*.md"))[:MAX_AGENTS] if _is_folder(inside) else ():
-            yield from _tried(_agent_file, file)
-    for name, read in _FILES.items():
-        home, _, inner = name.rpartition("/")
-        file = folder / inner if home and _is_named(folder, home) else folder / name
-        yield from _tried(read, file)
+            yield from _tried(_agent_file(file))
+    for config in _config_files():
+        for name in config.paths:
+            yield from _tried(_in_file(_inside(folder, name), [config]))
 
 
-def _tried(read: Callable[[Path], Iterator[Declared]], file: Path) -> list[Declared]:
+def _tried(limits: Iterator[Declared]) -> list[Declared]:
     try:
-        return list(read(file))
-    except (OSError, ValueError):
+        return list(limits)
+    except (OSError, ValueError, ConfigFileError):
         return []
 
 
@@ -201,7 +208,7 @@ def _agent_file(path: Path) -> Iterator[Declared]:
     It is read line by line: real descriptions have colons, which YAML refuses and these harnesses accept.
     """
     home = path.absolute().parent.parent.name
-    source, keys = next((v for k, v in _AGENT_FOLDERS.items() if k.split("/")[0] == home), ("", ()))
+    folder = next((files for files in _agent_folders() if files.folder.split("/")[0] == home), None)
     lines = read_file(path, MAX_BYTES).decode("utf-8-sig").splitlines()
     if not lines or lines[0].rstrip() != "---":
         return
@@ -212,154 +219,68 @@ def _agent_file(path: Path) -> Iterator[Declared]:
         if match and match[2] not in values:
             values[match[2]] = (match[4], number)
     name = values.get("name", ("", 0))[0] or path.stem
-    known = keys or tuple(key for _, more in _AGENT_FOLDERS.values() for key in more)
-    for key in known:
+    source = "" if folder is None else folder.source
+    for key in dict.fromkeys(key for files in ([folder] if folder else _agent_folders()) for key in files.keys):
         value, number = values.get(key, ("", 0))
-        if value.isdecimal() and len(value) < MAX_DIGITS and int(value) > 0:
-            yield _one(path, key, int(value), name, source, line=number)
+        yield from _declared(path, ConfigLimit(key, number_of(value), name), source, line=number)
 
 
-def _json(path: Path) -> Mapping[str, Any]:
-    """A JSON file that may have comments and trailing commas."""
+def _in_file(path: Path, configs: Iterable[ConfigFile]) -> Iterator[Declared]:
+    """The limits in a file, as each of these harnesses reads it."""
     content = read_file(path, MAX_BYTES).decode("utf-8-sig")
-    plain = _COMMENTS.sub(lambda match: match[1] or "", content)
-    return mapping(parse(plain.encode()))
+    document = mapping(_PARSERS[_FORMATS.get(path.suffix, path.suffix)](content))
+    for config in configs:
+        for limit in config.limits(document):
+            yield from _declared(path, limit, config.source)
+        if config.has_hook and document.get("disableAllHooks") is not True:
+            yield from _hooks(path, content, config.source)
 
 
-def _claude(path: Path) -> Iterator[Declared]:
-    document = _json(path)
-    value = mapping(document.get("env")).get(_MAX_TURNS)
-    turns = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < MAX_DIGITS else value
-    yield from _number(path, _MAX_TURNS, turns, None, "claude_code")
-    if document.get("disableAllHooks") is not True:
-        yield from _hooks(path)
+def _formats_of(path: Path) -> list[ConfigFile]:
+    """How a file that was named is read: as the harness does in whose folder it is, else as all with its format."""
+    fits = [config for config in _config_files() if config.suffix == _FORMATS.get(path.suffix, path.suffix)]
+    if not fits:
+        msg = "no configuration of a harness: expected an agent file (.md), or a .json, .jsonc, .toml or .yaml file"
+        raise ValueError(msg)
+    homes = [[name.split("/")[0] for name in config.paths if "/" in name] for config in fits]
+    at_home = [
+        config for config, names in zip(fits, homes, strict=True) if any(_is_named(path.parent, n) for n in names)
+    ]
+    return at_home or fits
 
 
-def _hooks(path: Path) -> Iterator[Declared]:
+def _hooks(path: Path, content: str, source: str) -> Iterator[Declared]:
     """The limits at which boolab's own hook stops an agent: for each agent, on counts of its own."""
-    for options in options_in(read_file(path, MAX_BYTES).decode("utf-8-sig")):
+    for options in options_in(content):
         if options.action != "stop":
             continue
         policy = _HOOK.vary(detectors={"identity": exempting(options.identity, options.exempt)})
         for name, value in options.limits.items():
-            for found in _number(path, name, value, ANY, "claude_code"):
+            for found in _declared(path, ConfigLimit(name, value, ANY), source):
                 yield replace(found, policy=policy, scope="run" if options.scope == "run" else "turn")
 
 
-def _opencode(path: Path) -> Iterator[Declared]:
-    document = _json(path)
-    for group in ("agent", "mode"):  # `mode` is the old name
-        for name, agent in mapping(document.get(group)).items():
-            for key in ("steps", "maxSteps"):
-                yield from _number(path, key, mapping(agent).get(key), name, "opencode")
-
-
-def _gemini(path: Path) -> Iterator[Declared]:
-    document = _json(path)
-    model = document.get("model")
-    turns = mapping(model).get("maxSessionTurns", document.get("maxSessionTurns"))
-    yield from _number(path, "maxSessionTurns", turns, None, "gemini")
-    for name, agent in mapping(mapping(document.get("agents")).get("overrides")).items():
-        settings = mapping(mapping(agent).get("runConfig"))
-        for key in ("maxTurns", "maxTimeMinutes"):
-            yield from _number(path, key, settings.get(key), name, "gemini")
-
-
-def _toml(path: Path) -> dict[str, Any]:
+def _toml(content: str) -> object:
     try:
-        return tomllib.loads(read_file(path, MAX_BYTES).decode())
+        return tomllib.loads(content)
     except RecursionError:
         msg = "the TOML is nested too deeply"
         raise ValueError(msg) from None
 
 
-def _codex(path: Path) -> Iterator[Declared]:
-    budget = mapping(mapping(_toml(path).get("features")).get("rollout_budget"))
-    if budget.get("enabled") is True:
-        output, entered = (budget.get(f"{name}_token_weight", 1.0) for name in ("sampling", "prefill"))
-        weights = (float(output), float(entered)) if _is_amount(output) and _is_amount(entered) else (1.0, 1.0)
-        name = "features.rollout_budget.limit_tokens"
-        yield from _number(path, name, budget.get("limit_tokens"), None, "codex", weights)
-
-
-def _openhands(path: Path) -> Iterator[Declared]:
-    core = mapping(_toml(path).get("core"))
-    for key in ("max_iterations", "max_budget_per_task"):
-        yield from _number(path, key, core.get(key), None, "openhands")
-
-
-def _yaml(path: Path) -> Iterator[Declared]:
-    """A configuration of mini-swe-agent or SWE-agent."""
+def _yaml(content: str) -> object:
     from boolab.io.yaml_loader import read_yaml
 
-    agent = mapping(mapping(read_yaml(read_file(path, MAX_BYTES).decode()).data).get("agent"))
-    for key in ("step_limit", "cost_limit", "wall_time_limit_seconds"):
-        yield from _number(path, key, agent.get(key), None, "mini_swe_agent")
-    for key in ("per_instance_call_limit", "per_instance_cost_limit"):
-        yield from _number(path, key, mapping(agent.get("model")).get(key), None, "swe_agent")
+    return read_yaml(content).data
 
 
-_FILES: Final[Mapping[str, Callable[[Path], Iterator[Declared]]]] = {
-    "opencode.json": _opencode,
-    "opencode.jsonc": _opencode,
-    ".opencode/opencode.json": _opencode,
-    ".opencode/opencode.jsonc": _opencode,
-    ".claude/settings.local.json": _claude,
-    ".claude/settings.json": _claude,
-    ".gemini/settings.json": _gemini,
-    ".codex/config.toml": _codex,
-    "config.toml": _openhands,
-}
-"""Files that are looked for in a folder, each with what reads it."""
+_PARSERS: Final[Mapping[str, Callable[[str], object]]] = {".json": read_json, ".toml": _toml, ".yaml": _yaml}
 
 
-def _reader_of(path: Path) -> Callable[[Path], Iterator[Declared]]:
-    """What reads a file that was named: by its name, then by its suffix."""
-    if path.suffix == ".md":
-        return _agent_file
-    if path.suffix in (".yaml", ".yml"):
-        return _yaml
-    if path.suffix == ".toml":
-        return _codex if _is_named(path.parent, ".codex") or "rollout_budget" in _start(path) else _openhands
-    if path.suffix in (".json", ".jsonc"):
-        if _is_named(path.parent, ".claude"):
-            return _claude
-        return _gemini if _is_named(path.parent, ".gemini") or path.stem == "settings" else _opencode
-    msg = "no configuration of a harness: expected an agent file (.md), or a .json, .jsonc, .toml or .yaml file"
-    raise ValueError(msg)
-
-
-def _start(path: Path) -> str:
-    return read_file(path, MAX_BYTES).decode("utf-8", "replace")
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53
-
-
-def _number(
-    path: Path,
-    name: str,
-    value: object,
-    agent: str | None,
-    source: str,
-    weights: tuple[float, float] = (1.0, 1.0),
-) -> Iterator[Declared]:
-    """The limit, if the value is a number that is one: 0 and less switch it off."""
-    if isinstance(value, int | float) and _is_amount(value) and value > 0:
-        yield _one(path, name, value, agent, source, weights=weights)
-
-
-def _one(
-    path: Path,
-    name: str,
-    value: float,
-    agent: str | None,
-    source: str,
-    *,
-    line: int = 0,
-    weights: tuple[float, float] = (1.0, 1.0),
-) -> Declared:
-    changed = time_of(path.stat())
-    where = f"{path}:{line}" if line else str(path)
-    return Declared(name, value, where, agent, source, changed, weights)
+def _declared(path: Path, limit: ConfigLimit, source: str, *, line: int = 0) -> Iterator[Declared]:
+    """The limit, if its value is a number that is one: 0 and less switch it off."""
+    if is_amount(limit.value) and limit.value > 0:
+        where = f"{path}:{line}" if line else str(path)
+        changed = time_of(path.stat())
+        agent = None if limit.agent is None else well_formed(limit.agent)
+        yield Declared(limit.name, limit.value, where, agent, source, changed, limit.weights)

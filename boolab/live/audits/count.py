@@ -21,13 +21,13 @@ from typing import Final, NamedTuple, TypeAlias
 from boolab.core.endings import FINISHING, terminated
 from boolab.core.types import Run, Scope, Step
 from boolab.frames.runs import known_sum, turns_of
+from boolab.harnesses.harness import Native
 from boolab.harnesses.policy import Policy
 from boolab.limits.catalog import error_streak
 from boolab.limits.counters import Progress
 from boolab.limits.ladder import LadderState
 from boolab.limits.stop import Threshold
 from boolab.limits.table import AGENT_LIMITS, LIMITS
-from boolab.live.audits.native import Native
 from boolab.logs.limit_answers import limit_answer
 from boolab.whatif.policy_thresholds import thresholds_of
 
@@ -89,7 +89,7 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
 
     Example:
         >>> import boolab as bl
-        >>> from boolab.live.audits.native import STEPS
+        >>> from boolab.harnesses.harness import STEPS
         >>> look = {"tool_calls": [{"name": "ls"}], "repeat": "forever"}
         >>> run = bl.run_sync(None, "go", model=bl.ScriptedModel([look], tools={"ls": "a"}), policy=bl.fixed_turns(4))
         >>> found = count_limit(run, STEPS, 3, None)

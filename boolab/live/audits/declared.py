@@ -9,10 +9,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 from boolab.core.types import Run, Scope
 from boolab.errors import SettingError, near
+from boolab.harnesses.harness import Native
+from boolab.harnesses.native_limits import every_name, find, harness_of, logged, names_of
 from boolab.harnesses.policy import Policy
-from boolab.harnesses.presets import get_policy
+from boolab.harnesses.presets import get_policy, policies
+from boolab.harnesses.registry import harness_of_source
 from boolab.io.checks import repr_of
-from boolab.live.audits.native import Native, every_name, find, harness_of, logged, names_of
 
 Given: TypeAlias = Mapping[str, float | Mapping[str, float]]
 """Limits by name, and by agent: `{"max_turns": 10, "explore": {"max_turns": 5}}`."""
@@ -20,8 +22,6 @@ Given: TypeAlias = Mapping[str, float | Mapping[str, float]]
 ANY: Final = "*"
 """The agent that stands for all."""
 THE_LOG: Final = "the log"
-_DEFAULT_AGENTS: Final = {"opencode": "build"}
-"""The agent of a run whose log names none; anomalyco/opencode, packages/web/src/content/docs/agents.mdx."""
 BY_HAND: Final = "by hand"
 
 
@@ -60,7 +60,8 @@ class Declared:
         # Claude Code names the agents of a plugin `plugin:agent`.
         names = [ANY, run.agent, run.agent.rpartition(":")[2]]
         if run.parent_run_id is None and run.agent in ("", run.source):
-            names.append(_DEFAULT_AGENTS.get(run.source, ""))
+            writer = harness_of_source(run.source)
+            names.append("" if writer is None else writer.default_agent)
         return self.agent in names
 
 
@@ -89,7 +90,7 @@ def by_hand(limits: Given) -> list[Declared]:
     if not isinstance(unchecked, Mapping):
         msg = f'limits: {limits!r} is not accepted; expected "auto", or a mapping such as {{"max_turns": 10}}'
         raise SettingError(msg)
-    known = dict.fromkeys(every_name())
+    known = every_name()
     found = []
     for agent, name, value in _flat(limits):
         where = f"limits[{agent!r}]" if agent is not None else "limits"
@@ -97,7 +98,7 @@ def by_hand(limits: Given) -> list[Declared]:
         if isinstance(unchecked, bool) or not isinstance(unchecked, int | float) or not 0 <= unchecked < 2**53:
             msg = f"{where}: {name}={repr_of(value)} is not accepted; expected a number >= 0"
             raise SettingError(msg)
-        if find(name, dict.fromkeys(known, Native(""))) is None:
+        if find(name, known) is None:
             raise SettingError(f"{where}: no harness has a limit {name!r}{near(name, sorted(known))}")
         found.append(Declared(name, value, BY_HAND, agent))
     if not found:
@@ -140,9 +141,10 @@ def _resolved(one: Declared, run: Run, harness: Policy | None) -> Limit | None:
     known = names_of(run.source, harness)
     name = find(one.name, known)
     if name is None and harness is None:
-        owners = every_name().get(find(one.name, dict.fromkeys(every_name(), Native(""))) or "", [])
-        owner = "langgraph_react" if "langgraph_react" in owners else owners[0] if len(owners) == 1 else "codex"
-        if owner != "codex":
+        every = every_name()
+        owners = every.get(find(one.name, every) or "", [])
+        owner = "langgraph_react" if "langgraph_react" in owners else owners[0] if len(owners) == 1 else ""
+        if owner in policies:
             harness = get_policy(owner)
             known = names_of(run.source, harness)
             name = find(one.name, known)

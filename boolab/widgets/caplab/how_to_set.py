@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from boolab.harnesses.exports.export import TARGETS, export, target_of
+from boolab.harnesses.exports.export import export, target_of
 from boolab.harnesses.exports.values import Limits, Part
 from boolab.harnesses.policy import Policy
+from boolab.harnesses.registry import TARGETS
 from boolab.harnesses.setting import ALL, Setting, as_code, as_front_matter
 
 SHORT: Final = {"max_steps": "cap", "tool_budget": "budget", "doom_loop": "doom loop"}

@@ -6,8 +6,9 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import parser_of
-from boolab.harnesses.exports.export import Limits, export
-from boolab.harnesses.exports.targets.claude_code import HOOK_LIMITS
+from boolab.harnesses.claude_code import HOOK_LIMITS
+from boolab.harnesses.exports.export import export
+from boolab.harnesses.exports.values import Limits
 
 
 def lines(target: str, limits: Limits) -> list[str]:

@@ -9,8 +9,10 @@ import pytest
 import boolab as bl
 from boolab.cli.main import main
 from boolab.errors import SettingError
-from boolab.harnesses.exports.export import TARGETS, Limits, export, target_of
+from boolab.harnesses.exports.export import export, target_of
 from boolab.harnesses.exports.step_cap import cap_of, longest_finish, step_cap
+from boolab.harnesses.exports.values import Limits
+from boolab.harnesses.registry import TARGETS
 from boolab.limits.table import LIMITS
 from boolab.stats.recommend.recommend import Recommendation
 

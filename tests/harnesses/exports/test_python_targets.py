@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.harnesses.exports.export import TARGETS, Limits, export, target_of
+from boolab.harnesses.exports.export import export, target_of
+from boolab.harnesses.exports.values import Limits
+from boolab.harnesses.registry import TARGETS
 from boolab.limits.stop import StopRule
 from boolab.limits.table import LIMITS
 

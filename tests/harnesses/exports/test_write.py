@@ -11,8 +11,10 @@ import pytest
 from boolab.cli.main import main
 from boolab.errors import ConfigFileError, FileError, SettingError
 from boolab.harnesses.agent_edit import agents_in
-from boolab.harnesses.exports.export import TARGETS, Limits, export
+from boolab.harnesses.exports.export import export
+from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.exports.write import planned, replace_files
+from boolab.harnesses.registry import TARGETS
 from boolab.io.json_edit import read_json
 
 STEPS = Limits(max_steps=20, doom_loop=3)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.live.audits.config_files import declared_in
+from boolab.errors import ConfigFileError
+from boolab.io.json_edit import with_json
+from boolab.live.audits.config_files import declared_in, found_near
 from boolab.live.hooks.settings import with_hook
 from tests.support.report_cases import write_sessions
 
@@ -51,6 +53,7 @@ def limits(path: Path) -> list[tuple[str, float, str | None, str]]:
          [("max_turns", 9, "aud", "gemini"), ("timeout_mins", 3, "aud", "gemini")]),
         ("opencode.jsonc", '{ // ours\n "agent": {"build": {"steps": 5, /* old */ "maxSteps": 6,},},\n}',
          [("steps", 5, "build", "opencode"), ("maxSteps", 6, "build", "opencode")]),
+        ("opencode.json", '\ufeff{"agent": {"\\ud83d": {"steps": 5}}}', [("steps", 5, "?", "opencode")]),
         ("opencode.json", '{"mode": {"plan": {"maxSteps": 6, "prompt": "see // here, }"}}}',
          [("maxSteps", 6, "plan", "opencode")]),
         (".gemini/settings.json",
@@ -76,7 +79,9 @@ def test_the_limits_of_a_file(tmp_path: Path, name: str, content: str, found: li
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("opencode.json", "{oops", "opencode.json"),
+        ("opencode.json", "{oops", "opencode.json:1: expected a key in double quotes"),
+        ("opencode.json", "", "expected a JSON value here"),
+        ("opencode.json", '{"agent": {"build": {"steps": 5}},\n"share": NaN}', "opencode.json:2: .* not 'N'"),
         ("x.yaml", "a: [", "not valid YAML"),
         ("config.toml", "= 1", "config.toml"),
         ("x.txt", "", "no configuration of a harness"),
@@ -88,6 +93,26 @@ def test_a_file_that_was_named_and_cannot_be_read_is_an_error(
 ) -> None:
     with pytest.raises(bl.SettingError, match=said):
         declared_in(written(tmp_path / name, content))
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "01", "'x'", "1_000", "9" * 5000])
+def test_config_files_are_read_as_strictly_as_they_are_written(value: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "opencode.json", f'{{"agent": {{"build": {{"steps": 5}}}}, "share": {value}}}')
+    with pytest.raises(ConfigFileError):
+        with_json(path.read_text(), ["agent", "build", "steps"], 9)
+    with pytest.raises(bl.SettingError, match=r"opencode\.json:1: "):
+        declared_in(path)
+    assert found_near([tmp_path], {}) == []
+
+
+def test_a_named_file_outside_the_folder_of_a_harness_is_read_as_each(tmp_path: Path) -> None:
+    content = '{"env": {"CLAUDE_CODE_MAX_TURNS": "3"}, "model": {"maxSessionTurns": 4}, "mode": {"x": {"steps": 5}}}'
+    assert sorted(limits(written(tmp_path / "settings.json", content))) == [
+        ("CLAUDE_CODE_MAX_TURNS", 3, None, "claude_code"),
+        ("maxSessionTurns", 4, None, "gemini"),
+        ("steps", 5, "x", "opencode"),
+    ]
+    assert limits(written(tmp_path / ".gemini/settings.json", content)) == [("maxSessionTurns", 4, None, "gemini")]
 
 
 def test_a_folder_without_limits_and_a_path_that_is_not_there_are_errors(tmp_path: Path) -> None:

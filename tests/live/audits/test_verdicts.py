@@ -176,6 +176,11 @@ def test_limits_that_are_not_understood_are_refused(limits: Any, said: str) -> N
         bl.audit(logged_run("claude_code", [1]), limits)
 
 
+def test_a_limit_of_a_harness_without_a_preset_is_for_no_other_run() -> None:
+    assert bl.audit(logged_run("openai_chat", [1, 1, 1, 0]), {"max_num_steps": 2}).frame.empty
+    assert row(bl.audit(logged_run("tau_bench", [1, 1, 1, 0]), {"max_num_steps": 2}))["verdict"] == "exceeded"
+
+
 def test_a_limit_that_is_for_none_of_the_runs_is_named() -> None:
     audit = bl.audit(logged_run("claude_code", [1, 0]), {"explore": {"max_turns": 3}})
     assert audit.sentences[0] == "No limit was declared for this run."

@@ -8,6 +8,9 @@ from typing import Final
 from boolab.harnesses.exports.python_code import monitor_rows, monitored, options_code, rule_lines, spending_notes
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.groups import About, Budgets, Cap, Execution, Inputs, WrapUp
+from boolab.harnesses.harness import STEPS, Harness
+from boolab.harnesses.policy import Policy
 
 _MONITORED: Final = ("doom_loop", "error_streak", "max_tokens", "max_time")
 _PRESET: Final = "langchain_middleware"
@@ -62,7 +65,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     return (part,), tuple(own)
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="langchain",
     title="LangChain",
     preset=_PRESET,
@@ -85,4 +88,55 @@ TARGET: Final = Target(
     ),
     lacks={"max_cost": "LangChain reports no costs; a token budget comes nearest."},
     build=build,
+)
+
+
+_LANGCHAIN_AGENT: Final = Policy(
+    name="langchain_agent",
+    about=About(
+        source="LangChain 1.4, langchain/agents/factory.py (create_agent): recursion_limit 9999",
+        loop_style="graph: model and tools in turn, each a superstep",
+        finish_guard="a response without tool calls",
+        weakness="raises at the limit, and the state is lost without a checkpointer",
+        own_words=(
+            ("step_cap", "GraphRecursionError"),
+            ("error, ToolError", "ToolException"),
+            ("finished", "success"),
+        ),
+    ),
+    cap=Cap(max_steps=9_999, counts="supersteps", check="boundary", zero="invalid"),
+    execution=Execution(tool_failures="fatal"),
+    inputs=Inputs(queued="kept"),
+)
+_LANGCHAIN_MIDDLEWARE: Final = Policy(
+    name="langchain_middleware",
+    order=("max_steps", "tool_budget"),
+    about=About(
+        source="LangChain 1.4, langchain/agents/middleware: create_agent with ModelCallLimitMiddleware and "
+        "ToolCallLimitMiddleware, both with run_limit and exit_behavior='end'",
+        loop_style="graph: limit, model, limit and tools in turn",
+        finish_guard="a response without tool calls",
+        weakness="a limit returns like a success, with a text in the name of the model",
+        own_words=(
+            ("step_cap", "success"),
+            ("tool_budget", "success"),
+            ("error, ToolError", "ToolException"),
+            ("finished", "success"),
+        ),
+    ),
+    cap=Cap(zero="plain"),
+    budgets=Budgets(batch="reject"),
+    execution=Execution(tool_failures="fatal"),
+    inputs=Inputs(queued="kept"),
+    wrap_up=WrapUp(summary="static", static_summary="Model call limits exceeded."),
+)
+
+HARNESS: Final = Harness(
+    presets=(
+        _LANGCHAIN_AGENT,
+        _LANGCHAIN_MIDDLEWARE,
+    ),
+    limits={"langchain_agent": {"recursion_limit": STEPS}, "langchain_middleware": {"run_limit": STEPS}},
+    target=_TARGET,
+    adapter="langchain",
 )

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish, Inputs
+from boolab.harnesses.harness import STEPS, ConfigFile, ConfigLimit, Harness, Native
+from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
+from boolab.io.json_input import mapping
+from boolab.limits.detectors.streaks import IdleStreak
+from boolab.limits.guard import Guard
 
 _PRESET: Final = "mini_swe_agent"
 _NONE: Final = "mini-swe-agent has none; a subclass of its DefaultAgent with bl.Monitor has it."
@@ -50,7 +56,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     return parts, tuple(own)
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="mini-swe-agent",
     title="mini-swe-agent",
     preset=_PRESET,
@@ -68,4 +74,55 @@ TARGET: Final = Target(
     ),
     lacks=dict.fromkeys(("tool_budget", "doom_loop", "error_streak", "max_tokens"), _NONE),
     build=build,
+)
+
+
+_MINI_SWE_AGENT: Final = Policy(
+    name="mini_swe_agent",
+    order=("guards", "max_steps", "cost_budget", "time_budget"),
+    about=About(
+        source="mini-swe-agent v2, minisweagent/agents/default.py: step_limit 0 (off), cost_limit $3, wall time 0",
+        loop_style="while true: query, run, observe",
+        finish_guard="the submission marker, here the tool submit",
+        weakness="no wrap-up, no detector",
+        own_words=(
+            ("step_cap", "LimitsExceeded"),
+            ("cost_budget", "LimitsExceeded"),
+            ("time_budget", "TimeExceeded"),
+            ("error_streak", "RepeatedFormatError"),
+            ("finished", "Submitted"),
+        ),
+    ),
+    cap=Cap(zero="unlimited"),
+    budgets=Budgets(cost=3.0),
+    detectors=Detectors(guards=(Guard(detector=IdleStreak(), ladder=((3, "stop"),), reason="error_streak"),)),
+    finish=Finish(
+        conditions=(),
+        tools=("submit",),
+        batch="until",
+        idle_prompt="No action was found in the response. Give exactly one.",
+    ),
+    execution=Execution(unknown_tools="rejected", calls="sequence"),
+    inputs=Inputs(queued="kept"),
+)
+
+
+def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
+    agent = mapping(document.get("agent"))
+    for key in _LIMITS:
+        yield ConfigLimit(key, agent.get(key))
+
+
+_LIMITS: Final = {  # mini-swe-agent 2, minisweagent/agents/default.py
+    "step_limit": STEPS,
+    "cost_limit": Native("max_cost"),
+    "wall_time_limit_seconds": Native("max_time"),
+}
+
+HARNESS: Final = Harness(
+    presets=(_MINI_SWE_AGENT,),
+    sources={"mini_swe_agent": "mini_swe_agent"},
+    limits={"mini_swe_agent": _LIMITS},
+    config_files=(ConfigFile((), ".yaml", "mini_swe_agent", _settings),),
+    target=_TARGET,
 )

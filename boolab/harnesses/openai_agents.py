@@ -8,6 +8,9 @@ from typing import Final
 from boolab.harnesses.exports.python_code import default_note, monitor_rows, monitored, options_code, rule_lines
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.groups import About, Cap, Execution, Inputs
+from boolab.harnesses.harness import STEPS, Harness
+from boolab.harnesses.policy import Policy
 
 _MONITORED: Final = ("tool_budget", "doom_loop", "error_streak", "max_tokens", "max_time")
 _PRESET: Final = "openai_agents"
@@ -44,7 +47,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     return (part,), tuple(own)
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="openai-agents",
     title="the OpenAI Agents SDK",
     preset=_PRESET,
@@ -61,4 +64,30 @@ TARGET: Final = Target(
     ),
     lacks={"max_cost": "The SDK reports no costs; a token budget comes nearest."},
     build=build,
+)
+
+
+_OPENAI_AGENTS: Final = Policy(
+    name="openai_agents",
+    about=About(
+        source="openai-agents, src/agents/run.py: max_turns = 10",
+        loop_style="while true: a turn, then tools, a handoff or the output",
+        finish_guard="an output of the right type, without tool calls",
+        weakness="the limit raises; what was done is in the exception only",
+        own_words=(
+            ("step_cap", "MaxTurnsExceeded"),
+            ("error, ModelError", "ModelBehaviorError"),
+            ("finished", "final_output"),
+        ),
+    ),
+    cap=Cap(max_steps=10, zero="plain"),
+    execution=Execution(unknown_tools="fatal"),
+    inputs=Inputs(queued="kept"),
+)
+
+HARNESS: Final = Harness(
+    presets=(_OPENAI_AGENTS,),
+    limits={"openai_agents": {"max_turns": STEPS}},
+    target=_TARGET,
+    adapter="openai_agents",
 )

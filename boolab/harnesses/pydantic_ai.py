@@ -14,6 +14,12 @@ from boolab.harnesses.exports.python_code import (
 )
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish, Inputs
+from boolab.harnesses.harness import STEPS, Harness, Native
+from boolab.harnesses.policy import Policy
+from boolab.limits.detectors.streaks import IdleStreak, ToolErrors
+from boolab.limits.detectors.wrappers import Detections
+from boolab.limits.guard import Guard
 
 _MONITORED: Final = ("doom_loop", "error_streak", "max_time")
 _PRESET: Final = "pydantic_ai"
@@ -59,7 +65,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     return (part,), tuple(own)
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="pydantic-ai",
     title="Pydantic AI",
     preset=_PRESET,
@@ -79,4 +85,50 @@ TARGET: Final = Target(
     ),
     lacks={},
     build=build,
+)
+
+
+_PYDANTIC_AI: Final = Policy(
+    name="pydantic_ai",
+    order=("guards", "max_steps", "tool_budget", "token_budget", "cost_budget"),
+    about=About(
+        source="pydantic-ai, pydantic_ai/usage.py: UsageLimits (request_limit = 50)",
+        loop_style="graph: request, handle response, tools, again",
+        finish_guard="a text that is a valid output",
+        weakness="raises at the limit, and the caller loses what was paid for",
+        own_words=(
+            ("step_cap", "UsageLimitExceeded"),
+            ("tool_budget", "UsageLimitExceeded"),
+            ("token_budget", "UsageLimitExceeded"),
+            ("cost_budget", "UsageLimitExceeded"),
+            ("error_streak", "UnexpectedModelBehavior"),
+            ("error, ModelError", "OutputTokenLimitExceeded"),
+        ),
+    ),
+    cap=Cap(max_steps=50, zero="plain"),
+    budgets=Budgets(batch="reject", before="exceeded", after="exceeded"),
+    detectors=Detectors(
+        guards=(
+            Guard(detector=Detections(IdleStreak(), 1), ladder=((2, "stop"),), reason="error_streak"),
+            Guard(detector=ToolErrors(), ladder=((2, "stop"),)),
+        )
+    ),
+    finish=Finish(conditions=("no_calls", "has_text"), fatal_reasons=("length",), fatal_if="empty", idle="again"),
+    execution=Execution(tool_failures="unexpected_fatal"),
+    inputs=Inputs(queued="kept"),
+)
+
+HARNESS: Final = Harness(
+    presets=(_PYDANTIC_AI,),
+    limits={
+        # The names of its arguments, as in docs/harnesses.md.
+        "pydantic_ai": {
+            "request_limit": STEPS,
+            "tool_calls_limit": Native("tool_budget"),
+            "total_tokens_limit": Native("max_tokens"),
+            "cost_limit": Native("max_cost"),
+        }
+    },
+    target=_TARGET,
+    adapter="pydantic_ai",
 )

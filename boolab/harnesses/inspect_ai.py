@@ -9,6 +9,11 @@ from typing import Final
 from boolab.harnesses.exports.python_code import spending_notes
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish
+from boolab.harnesses.harness import STEPS, Harness, Native
+from boolab.harnesses.policy import Policy
+from boolab.limits.detectors.streaks import FinishStreak
+from boolab.limits.guard import Guard
 
 _PRESET: Final = "inspect_react"
 _NONE: Final = "Inspect has none; bl.Monitor in a solver of your own has it."
@@ -53,7 +58,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     return parts, tuple(own)
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="inspect",
     title="Inspect",
     preset=_PRESET,
@@ -77,4 +82,54 @@ TARGET: Final = Target(
     ),
     lacks=dict.fromkeys(("tool_budget", "doom_loop", "error_streak"), _NONE),
     build=build,
+)
+
+
+_INSPECT_REACT: Final = Policy(
+    name="inspect_react",
+    order=("token_budget", "cost_budget", "max_steps", "time_budget"),
+    about=About(
+        source="Inspect, src/inspect_ai/agent/_react.py and its sample limits",
+        loop_style="while true until submit or a limit",
+        finish_guard="submit, called without an error",
+        weakness="the response that breaks the limit is paid and dropped; the sample still counts as a success",
+        own_words=(
+            ("stuck", "success"),
+            ("error", "error"),
+            ("step_cap", "success, limit turn"),
+            ("token_budget", "success, limit token"),
+            ("cost_budget", "success, limit cost"),
+            ("time_budget", "success, limit time"),
+            ("finished", "success"),
+        ),
+    ),
+    cap=Cap(check="response", zero="plain"),
+    budgets=Budgets(after="exceeded"),
+    detectors=Detectors(
+        guards=(Guard(detector=FinishStreak("content_filter"), ladder=((3, "stop"),), check="response"),)
+    ),
+    finish=Finish(
+        conditions=(),
+        tools=("submit",),
+        idle_prompt="Go on with the next step. If the work is finished, call submit with the answer.",
+        final_reasons=("model_length",),
+    ),
+    execution=Execution(calls="sequence", tool_failures="unexpected_fatal"),
+)
+
+HARNESS: Final = Harness(
+    presets=(_INSPECT_REACT,),
+    sources={"inspect": "inspect_react"},
+    limits={
+        # inspect.aisi.org.uk, Setting Limits.
+        "inspect_react": {
+            "turn_limit": STEPS,
+            "message_limit": Native("messages", "messages"),
+            "token_limit": Native("max_tokens"),
+            "cost_limit": Native("max_cost"),
+            "time_limit": Native("max_time"),
+            "working_limit": Native("working", "seconds of work"),
+        }
+    },
+    target=_TARGET,
 )

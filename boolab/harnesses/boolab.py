@@ -7,6 +7,7 @@ from typing import Final
 
 from boolab.core.text import wrapped
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, name_of
+from boolab.harnesses.harness import Harness
 from boolab.harnesses.setting import ALL, Setting, as_front_matter
 from boolab.limits.call_identity import exempting, identity_of
 from boolab.limits.table import AGENT_LIMITS
@@ -45,7 +46,7 @@ def _rule(rule: str) -> str:
     return f"An agent file has none; bl.{rule} as part of stop= of bl.run has it."
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="boolab",
     title="a boolab agent file",
     preset="",
@@ -62,4 +63,9 @@ TARGET: Final = Target(
         "max_time": _rule("max_time(SECONDS)"),
     },
     build=build,
+)
+
+
+HARNESS: Final = Harness(
+    target=_TARGET,
 )

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, nested, yaml_text
+from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Finish, LastStep
+from boolab.harnesses.harness import AgentFiles, ConfigFile, ConfigLimit, Harness, Native
+from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
+from boolab.io.json_input import mapping
+from boolab.limits.detectors.cycles import Cycle
+from boolab.limits.detectors.text import RepeatedText
+from boolab.limits.detectors.wrappers import Detections
+from boolab.limits.guard import Guard
 
 PRESET: Final = "gemini_cli"
 SUBAGENT_PRESET: Final = "gemini_subagent"
@@ -101,7 +109,7 @@ def _none(what: str) -> str:
     return f"Gemini CLI {VERSION} has no limit on {what}."
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="gemini-cli",
     title="Gemini CLI",
     preset=PRESET,
@@ -143,4 +151,87 @@ TARGET: Final = Target(
         "max_cost": _none("costs"),
     },
     build=build,
+)
+
+
+_GEMINI_CLI: Final = Policy(
+    name="gemini_cli",
+    about=About(
+        source="Gemini CLI, packages/core/src/core/client.ts and services/loopDetectionService.ts; 0.61.0, run: "
+        "docs/cli_conformance.md",
+        loop_style="recursive generator; tool results come back as new turns",
+        finish_guard="no pending calls, and the user is next",
+        weakness="a second detection ends the prompt, in a pipeline with exit code 0 and no text (issue 19953)",
+        own_words=(("step_cap", "MaxSessionTurns"), ("stuck", "LoopDetected")),
+    ),
+    cap=Cap(zero="plain"),
+    detectors=Detectors(
+        guards=(
+            Guard(
+                detector=Detections(Cycle("ordered"), 5),
+                ladder=((1, "nudge"), (2, "stop")),
+                check="call",
+                nudge_executes=False,
+            ),
+            Guard(detector=RepeatedText(), ladder=((1, "nudge"), (2, "stop"))),
+        )
+    ),
+)
+_GEMINI_SUBAGENT: Final = Policy(
+    name="gemini_subagent",
+    order=("max_steps", "time_budget"),
+    about=About(
+        source="Gemini CLI, packages/core/src/agents/local-executor.ts: 30 turns, 10 minutes, one grace turn",
+        loop_style="while true: check, request, run tools",
+        finish_guard="complete_task only",
+        weakness="a plain answer is a violation of the protocol",
+        own_words=(
+            ("step_cap", "MAX_TURNS"),
+            ("time_budget", "TIMEOUT"),
+            ("error_streak", "ERROR_NO_COMPLETE_TASK_CALL"),
+            ("finished", "GOAL"),
+        ),
+    ),
+    cap=Cap(max_steps=30, zero="plain"),
+    last_step=LastStep(
+        action="grace",
+        prompt="You have been stopped. Call complete_task now with what you have; call nothing else.",
+    ),
+    budgets=Budgets(seconds=600.0),
+    finish=Finish(conditions=(), tools=("complete_task",), idle="grace"),
+)
+
+
+def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
+    turns = mapping(document.get("model")).get("maxSessionTurns", document.get("maxSessionTurns"))
+    yield ConfigLimit("maxSessionTurns", turns)
+    for name, agent in mapping(mapping(document.get("agents")).get("overrides")).items():
+        settings = mapping(mapping(agent).get("runConfig"))
+        for key in ("maxTurns", "maxTimeMinutes"):
+            yield ConfigLimit(key, settings.get(key), name)
+
+
+_SUBAGENT_TURNS: Final = Native("max_steps", policy=SUBAGENT_PRESET)
+_SUBAGENT_MINUTES: Final = Native("max_time", "minutes", 60, policy=SUBAGENT_PRESET)
+
+HARNESS: Final = Harness(
+    presets=(
+        _GEMINI_CLI,
+        _GEMINI_SUBAGENT,
+    ),
+    sources={"gemini": "gemini_cli"},
+    limits={
+        # github.com/google-gemini/gemini-cli, docs/core/subagents.md and docs/reference/configuration.md. In its
+        # client.ts every request counts as a session turn, those with results of tools too.
+        "gemini_cli": {
+            "maxSessionTurns": Native("max_steps", scope="run"),
+            "max_turns": _SUBAGENT_TURNS,
+            "maxTurns": _SUBAGENT_TURNS,
+            "timeout_mins": _SUBAGENT_MINUTES,
+            "maxTimeMinutes": _SUBAGENT_MINUTES,
+        }
+    },
+    agent_files=(AgentFiles(".gemini/agents", "gemini", ("max_turns", "timeout_mins")),),
+    config_files=(ConfigFile((".gemini/settings.json",), ".json", "gemini", _settings),),
+    target=_TARGET,
 )

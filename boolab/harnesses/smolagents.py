@@ -8,6 +8,9 @@ from typing import Final
 from boolab.harnesses.exports.python_code import default_note, monitor_rows, monitored, options_code, rule_lines
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.groups import About, Cap, Finish, Inputs, WrapUp
+from boolab.harnesses.harness import Harness
+from boolab.harnesses.policy import Policy
 
 _MONITORED: Final = ("tool_budget", "doom_loop", "error_streak", "max_tokens", "max_time")
 _PRESET: Final = "smolagents"
@@ -44,7 +47,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     return (part,), tuple(own)
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="smolagents",
     title="smolagents",
     preset=_PRESET,
@@ -61,4 +64,31 @@ TARGET: Final = Target(
     ),
     lacks={"max_cost": "smolagents reports no costs; a token budget comes nearest."},
     build=build,
+)
+
+
+_SMOLAGENTS: Final = Policy(
+    name="smolagents",
+    about=About(
+        source="smolagents, src/smolagents/agents.py: max_steps = 20",
+        loop_style="ReAct steps; the memory is rewritten for each",
+        finish_guard="final_answer",
+        weakness="the wrap-up bypasses final_answer (issue 825)",
+        own_words=(("step_cap", "max_steps_error"), ("finished", "success")),
+    ),
+    cap=Cap(max_steps=20, zero="default"),
+    finish=Finish(
+        conditions=(),
+        tools=("final_answer",),
+        batch="alone",
+        idle_prompt="The response could not be parsed for a tool call. Call a tool, or final_answer.",
+    ),
+    inputs=Inputs(queued="kept"),
+    wrap_up=WrapUp(summary="model"),
+)
+
+HARNESS: Final = Harness(
+    presets=(_SMOLAGENTS,),
+    target=_TARGET,
+    adapter="smolagents",
 )

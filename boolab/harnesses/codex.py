@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, commented
+from boolab.harnesses.harness import ConfigFile, ConfigLimit, Harness, Native, is_amount
+from boolab.io.json_input import mapping
 
 VERSION: Final = "0.169.0"
 TABLE: Final = ("features", "rollout_budget")
@@ -60,7 +62,7 @@ def _none(what: str) -> str:
     return f"Codex {VERSION} has no limit on {what} that we know of: `codex exec --help` has none."
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="codex",
     title="Codex",
     preset="",
@@ -83,4 +85,25 @@ TARGET: Final = Target(
         "max_time": _none("the time of a run"),
     },
     build=build,
+)
+
+
+def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
+    budget = mapping(mapping(document.get(TABLE[0])).get(TABLE[1]))
+    if budget.get("enabled") is True:
+        output, entered = (budget.get(f"{name}_token_weight", 1.0) for name in ("sampling", "prefill"))
+        weights = (float(output), float(entered)) if is_amount(output) and is_amount(entered) else (1.0, 1.0)
+        yield ConfigLimit(_LIMIT, budget.get("limit_tokens"), weights=weights)
+
+
+_LIMIT: Final = f"{'.'.join(TABLE)}.limit_tokens"
+
+HARNESS: Final = Harness(
+    sources={"codex": ""},
+    limits={
+        # Output, and input that is not cached, each with a weight.
+        "codex": {_LIMIT: Native("rollout_tokens", "weighted tokens", scope="run")}
+    },
+    config_files=(ConfigFile((".codex/config.toml",), ".toml", "codex", _settings),),
+    target=_TARGET,
 )

@@ -7,6 +7,9 @@ from typing import Final
 
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.groups import About, Cap, Execution, Inputs, WrapUp
+from boolab.harnesses.harness import STEPS, Harness
+from boolab.harnesses.policy import Policy
 
 _MIDDLEWARE: Final = "LangGraph has none; the export target langchain has it, as middleware of create_agent."
 
@@ -43,7 +46,7 @@ def _call(limit: int) -> str:
     return f'result = agent.invoke({{"messages": [("user", prompt)]}}, {{"recursion_limit": {limit}}})\n'
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="langgraph",
     title="LangGraph",
     preset="langchain_agent",
@@ -63,4 +66,31 @@ TARGET: Final = Target(
     )
     | {"max_cost": "LangGraph reports no costs; a token budget of the export target langchain comes nearest."},
     build=build,
+)
+
+
+_LANGGRAPH_REACT: Final = Policy(
+    name="langgraph_react",
+    about=About(
+        source="LangGraph, prebuilt/chat_agent_executor.py (create_react_agent): recursion_limit 10007",
+        loop_style="graph: model and tools in turn, each a superstep",
+        finish_guard="a response without tool calls",
+        weakness="an apology counts as a success (issue 5548)",
+        own_words=(
+            ("step_cap, even cap", "success"),
+            ("step_cap, odd cap", "GraphRecursionError"),
+            ("error, ToolError", "ToolException"),
+            ("finished", "success"),
+        ),
+    ),
+    cap=Cap(max_steps=10_007, counts="supersteps", check="response", zero="invalid"),
+    execution=Execution(tool_failures="fatal"),
+    inputs=Inputs(queued="kept"),
+    wrap_up=WrapUp(summary="static", static_summary="An answer would need more steps."),
+)
+
+HARNESS: Final = Harness(
+    presets=(_LANGGRAPH_REACT,),
+    limits={"langgraph_react": {"recursion_limit": STEPS}},
+    target=_TARGET,
 )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, yaml_text
+from boolab.harnesses.groups import About, Cap
+from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness, Native, number_of
+from boolab.harnesses.policy import Policy
+from boolab.io.json_input import mapping
 from boolab.limits.call_identity import exempting, identity_of
 from boolab.limits.table import LIMITS
 
@@ -110,7 +114,7 @@ def _option(name: str, value: str) -> list[str]:
     return [f"{name}={value}"] if value.startswith("-") else [name, value]
 
 
-TARGET: Final = Target(
+_TARGET: Final = Target(
     name="claude-code",
     title="Claude Code",
     preset=PRESET,
@@ -133,4 +137,55 @@ TARGET: Final = Target(
         "max_tokens": "Claude Code has no limit on tokens, and its hooks carry none; --max-budget-usd is the nearest.",
     },
     build=build,
+)
+
+
+_CLAUDE_CODE: Final = Policy(
+    name="claude_code",
+    order=("max_steps", "cost_budget"),
+    about=About(
+        source="Claude Code 2.1.330, run: --max-turns, CLAUDE_CODE_MAX_TURNS, --max-budget-usd and a subagent's "
+        "maxTurns (all off); docs/cli_conformance.md",
+        loop_style="recursive calls",
+        finish_guard="not explicit: a response without tool calls",
+        weakness="control flow hard to trace through recursion; no detector; a subagent that was cut is a success",
+        own_words=(
+            ("step_cap", "error_max_turns"),
+            ("cost_budget", "error_max_budget_usd"),
+            ("finished", "success"),
+        ),
+    ),
+    cap=Cap(zero="unlimited"),
+)
+
+
+def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
+    turns = mapping(document.get("env")).get(_MAX_TURNS)
+    yield ConfigLimit(_MAX_TURNS, number_of(turns))
+
+
+_MAX_TURNS: Final = "CLAUDE_CODE_MAX_TURNS"
+
+HARNESS: Final = Harness(
+    presets=(_CLAUDE_CODE,),
+    sources={"claude_code": "claude_code"},
+    limits={
+        # 2.1.330, run (docs/cli_conformance.md): maxTurns in agent files, --max-turns, --max-budget-usd, and
+        # CLAUDE_CODE_MAX_TURNS, also from `env` in its settings. max_turns is that of the agent SDK. A log states the
+        # cost budget without a name.
+        "claude_code": {
+            "maxTurns": STEPS,
+            "max_turns": STEPS,
+            _MAX_TURNS: STEPS,
+            "max_cost": Native("max_cost"),
+            "max_budget_usd": Native("max_cost"),
+        }
+    },
+    agent_files=(AgentFiles(".claude/agents", "claude_code", ("maxTurns",)),),
+    config_files=(
+        ConfigFile(
+            (".claude/settings.local.json", ".claude/settings.json"), ".json", "claude_code", _settings, has_hook=True
+        ),
+    ),
+    target=_TARGET,
 )
