@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
@@ -43,7 +44,6 @@ _ESCAPE: Final = re.compile(
 _NO_UTF8: Final = "invalid unicode code point"
 _LABEL: Final = re.compile(rb"\s*\[[\w.:+-]+(?: [\w.:+-]+)*\]\s*[^\s,\]}]")
 """A label in brackets and words after it, as programs begin the lines that they print."""
-_LINE: Final = re.compile(rb"[^\r\n]+")
 _PLACE: Final = re.compile(r" at line (\d+) column (\d+)$")
 JSON: TypeAlias = Any
 """Any JSON value: None, a flag, a number, a text, a list or an object."""
@@ -349,7 +349,7 @@ def leading_values(data: bytes, lines: int) -> tuple[Any, ...]:
 
 def _lines_of(data: bytes) -> Iterator[bytes]:
     """The lines that are not blank."""
-    return (line for found in _LINE.finditer(data) if (line := found[0]).strip())
+    return (line for lines in BytesIO(data) for line in lines.splitlines() if line and not line.isspace())
 
 
 def _parts_of(lines: Iterable[bytes]) -> Iterator[JSON]:
@@ -384,7 +384,8 @@ def _is_whole(data: bytes) -> bool:
 
 def _whole(data: bytes) -> JSON:
     """The object or the list that a text is; `_NOTHING` if it is none."""
-    if not data.lstrip().startswith((b"{", b"[")):
+    data = data.strip()
+    if not data.startswith((b"{", b"[")) or not data.endswith((b"}", b"]")):
         return _NOTHING
     try:
         value = parse(data)
