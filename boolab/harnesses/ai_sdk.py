@@ -21,6 +21,4 @@ _AI_SDK: Final = Policy(
     inputs=Inputs(queued="kept"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_AI_SDK,),
-)
+HARNESS: Final = Harness(presets=(_AI_SDK,))

@@ -23,6 +23,4 @@ _AIDER: Final = Policy(
     inputs=Inputs(queued="kept"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_AIDER,),
-)
+HARNESS: Final = Harness(presets=(_AIDER,))

@@ -22,7 +22,4 @@ _AUTOGEN: Final = Policy(
     wrap_up=WrapUp(summary="static"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_AUTOGEN,),
-    limits={"autogen": {"max_tool_iterations": STEPS}},
-)
+HARNESS: Final = Harness(presets=(_AUTOGEN,), limits={"autogen": {"max_tool_iterations": STEPS}})

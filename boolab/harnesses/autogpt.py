@@ -25,6 +25,4 @@ _AUTOGPT: Final = Policy(
     inputs=Inputs(queued="kept"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_AUTOGPT,),
-)
+HARNESS: Final = Harness(presets=(_AUTOGPT,))

@@ -24,6 +24,4 @@ _BOOCODE: Final = Policy(
     wrap_up=WrapUp(sentinel=True, summary="model"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_BOOCODE,),
-)
+HARNESS: Final = Harness(presets=(_BOOCODE,))

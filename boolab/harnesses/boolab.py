@@ -66,6 +66,4 @@ _TARGET: Final = Target(
 )
 
 
-HARNESS: Final = Harness(
-    target=_TARGET,
-)
+HARNESS: Final = Harness(target=_TARGET)

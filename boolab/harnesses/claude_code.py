@@ -83,11 +83,7 @@ def _command(line: str, how: str, notes: Sequence[str], sets: Sequence[str]) -> 
 
 def _agent_file(limits: Limits, turns: int, notes: Sequence[str]) -> Part:
     name = name_of(limits)
-    lines = [
-        f"name: {yaml_text(name)}",
-        "description: Say here when it is to be used.",
-        f"maxTurns: {turns}",
-    ]
+    lines = [f"name: {yaml_text(name)}", "description: Say here when it is to be used.", f"maxTurns: {turns}"]
     return Part(
         path=f".claude/agents/{name}.md",
         language="markdown",
@@ -134,7 +130,7 @@ _TARGET: Final = Target(
         ),
     ),
     lacks={
-        "max_tokens": "Claude Code has no limit on tokens, and its hooks carry none; --max-budget-usd is the nearest.",
+        "max_tokens": "Claude Code has no limit on tokens, and its hooks carry none; --max-budget-usd is the nearest."
     },
     build=build,
 )
@@ -149,11 +145,7 @@ _CLAUDE_CODE: Final = Policy(
         loop_style="recursive calls",
         finish_guard="not explicit: a response without tool calls",
         weakness="control flow hard to trace through recursion; no detector; a subagent that was cut is a success",
-        own_words=(
-            ("step_cap", "error_max_turns"),
-            ("cost_budget", "error_max_budget_usd"),
-            ("finished", "success"),
-        ),
+        own_words=(("step_cap", "error_max_turns"), ("cost_budget", "error_max_budget_usd"), ("finished", "success")),
     ),
     cap=Cap(zero="unlimited"),
 )

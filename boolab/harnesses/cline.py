@@ -22,10 +22,7 @@ _CLINE: Final = Policy(
     detectors=Detectors(
         guards=(
             Guard(
-                detector=RepeatStreak("canonical"),
-                ladder=((3, "nudge"), (5, "stop")),
-                check="call",
-                scope="session",
+                detector=RepeatStreak("canonical"), ladder=((3, "nudge"), (5, "stop")), check="call", scope="session"
             ),
             Guard(detector=ErrorStreak(), ladder=((6, "stop"),)),
         )
@@ -34,7 +31,4 @@ _CLINE: Final = Policy(
     execution=Execution(calls="one_per_message"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_CLINE,),
-    sources={"cline": "cline"},
-)
+HARNESS: Final = Harness(presets=(_CLINE,), sources={"cline": "cline"})

@@ -21,6 +21,4 @@ _FINISH_AWARE: Final = Policy(
     finish=Finish(conditions=("reason_not_tool_calls", "no_calls"), idle="again"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_FINISH_AWARE,),
-)
+HARNESS: Final = Harness(presets=(_FINISH_AWARE,))

@@ -194,8 +194,7 @@ _GEMINI_SUBAGENT: Final = Policy(
     ),
     cap=Cap(max_steps=30, zero="plain"),
     last_step=LastStep(
-        action="grace",
-        prompt="You have been stopped. Call complete_task now with what you have; call nothing else.",
+        action="grace", prompt="You have been stopped. Call complete_task now with what you have; call nothing else."
     ),
     budgets=Budgets(seconds=600.0),
     finish=Finish(conditions=(), tools=("complete_task",), idle="grace"),
@@ -215,10 +214,7 @@ _SUBAGENT_TURNS: Final = Native("max_steps", policy=SUBAGENT_PRESET)
 _SUBAGENT_MINUTES: Final = Native("max_time", "minutes", 60, policy=SUBAGENT_PRESET)
 
 HARNESS: Final = Harness(
-    presets=(
-        _GEMINI_CLI,
-        _GEMINI_SUBAGENT,
-    ),
+    presets=(_GEMINI_CLI, _GEMINI_SUBAGENT),
     sources={"gemini": "gemini_cli"},
     limits={
         # github.com/google-gemini/gemini-cli, docs/core/subagents.md and docs/reference/configuration.md. In its

@@ -28,6 +28,4 @@ _GOOSE: Final = Policy(
     finish=Finish(conditions=("no_calls", "has_text", "no_new_input"), idle="again"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_GOOSE,),
-)
+HARNESS: Final = Harness(presets=(_GOOSE,))

@@ -6,7 +6,4 @@ from typing import Final
 
 from boolab.harnesses.harness import STEPS, Harness
 
-HARNESS: Final = Harness(
-    sources={"intercode": ""},
-    limits={"intercode": {"max_turns": STEPS}},
-)
+HARNESS: Final = Harness(sources={"intercode": ""}, limits={"intercode": {"max_turns": STEPS}})

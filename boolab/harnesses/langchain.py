@@ -98,11 +98,7 @@ _LANGCHAIN_AGENT: Final = Policy(
         loop_style="graph: model and tools in turn, each a superstep",
         finish_guard="a response without tool calls",
         weakness="raises at the limit, and the state is lost without a checkpointer",
-        own_words=(
-            ("step_cap", "GraphRecursionError"),
-            ("error, ToolError", "ToolException"),
-            ("finished", "success"),
-        ),
+        own_words=(("step_cap", "GraphRecursionError"), ("error, ToolError", "ToolException"), ("finished", "success")),
     ),
     cap=Cap(max_steps=9_999, counts="supersteps", check="boundary", zero="invalid"),
     execution=Execution(tool_failures="fatal"),
@@ -132,10 +128,7 @@ _LANGCHAIN_MIDDLEWARE: Final = Policy(
 )
 
 HARNESS: Final = Harness(
-    presets=(
-        _LANGCHAIN_AGENT,
-        _LANGCHAIN_MIDDLEWARE,
-    ),
+    presets=(_LANGCHAIN_AGENT, _LANGCHAIN_MIDDLEWARE),
     limits={"langchain_agent": {"recursion_limit": STEPS}, "langchain_middleware": {"run_limit": STEPS}},
     target=_TARGET,
     adapter="langchain",

@@ -60,10 +60,7 @@ _TARGET: Final = Target(
             "run with langgraph 1.2.22 and langchain 1.4.7",
         ),
     ),
-    lacks=dict.fromkeys(
-        ("tool_budget", "doom_loop", "error_streak", "max_tokens", "max_time"),
-        _MIDDLEWARE,
-    )
+    lacks=dict.fromkeys(("tool_budget", "doom_loop", "error_streak", "max_tokens", "max_time"), _MIDDLEWARE)
     | {"max_cost": "LangGraph reports no costs; a token budget of the export target langchain comes nearest."},
     build=build,
 )
@@ -90,7 +87,5 @@ _LANGGRAPH_REACT: Final = Policy(
 )
 
 HARNESS: Final = Harness(
-    presets=(_LANGGRAPH_REACT,),
-    limits={"langgraph_react": {"recursion_limit": STEPS}},
-    target=_TARGET,
+    presets=(_LANGGRAPH_REACT,), limits={"langgraph_react": {"recursion_limit": STEPS}}, target=_TARGET
 )

@@ -19,6 +19,4 @@ _NAIVE: Final = Policy(
     finish=Finish(conditions=("reason_stop",), idle="again"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_NAIVE,),
-)
+HARNESS: Final = Harness(presets=(_NAIVE,))

@@ -86,8 +86,5 @@ _OPENAI_AGENTS: Final = Policy(
 )
 
 HARNESS: Final = Harness(
-    presets=(_OPENAI_AGENTS,),
-    limits={"openai_agents": {"max_turns": STEPS}},
-    target=_TARGET,
-    adapter="openai_agents",
+    presets=(_OPENAI_AGENTS,), limits={"openai_agents": {"max_turns": STEPS}}, target=_TARGET, adapter="openai_agents"
 )

@@ -156,16 +156,11 @@ def _settings(document: Mapping[str, Any]) -> Iterator[ConfigLimit]:
 
 
 _KEYS: Final = ("steps", "maxSteps")
-_LIMITS: Final = dict.fromkeys(
-    _KEYS, STEPS
-)  # opencode-ai 1.18.33, run (docs/cli_conformance.md); maxSteps is the old name
+"""1.18.33, run (docs/cli_conformance.md); maxSteps is the old name."""
+_LIMITS: Final = dict.fromkeys(_KEYS, STEPS)
 
 HARNESS: Final = Harness(
-    presets=(
-        _OPENCODE_3631,
-        _OPENCODE_V1,
-        _OPENCODE_V2,
-    ),
+    presets=(_OPENCODE_3631, _OPENCODE_V1, _OPENCODE_V2),
     sources={"opencode": "opencode_v1"},
     limits={"opencode_v1": _LIMITS, "opencode_v2": _LIMITS},
     agent_files=(AgentFiles(".opencode/agent", "opencode", _KEYS), AgentFiles(".opencode/agents", "opencode", _KEYS)),

@@ -84,10 +84,7 @@ _SDK: Final = {  # software-agent-sdk, local_conversation.py
 }
 
 HARNESS: Final = Harness(
-    presets=(
-        _OPENHANDS,
-        _OPENHANDS_CLASSIC,
-    ),
+    presets=(_OPENHANDS, _OPENHANDS_CLASSIC),
     sources={"openhands": "openhands_classic", "openhands_sdk": "openhands"},
     limits={"openhands_classic": _CLASSIC, "openhands": _SDK},
     config_files=(ConfigFile(("config.toml",), ".toml", "openhands", _settings),),

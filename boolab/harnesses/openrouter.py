@@ -32,6 +32,4 @@ _OPENROUTER: Final = Policy(
     ),
 )
 
-HARNESS: Final = Harness(
-    presets=(_OPENROUTER,),
-)
+HARNESS: Final = Harness(presets=(_OPENROUTER,))

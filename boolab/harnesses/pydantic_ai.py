@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import (
-    default_note,
-    monitor_rows,
-    monitored,
-    rule_lines,
-    spending_notes,
-)
+from boolab.harnesses.exports.python_code import default_note, monitor_rows, monitored, rule_lines, spending_notes
 from boolab.harnesses.exports.step_cap import step_cap
 from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish, Inputs

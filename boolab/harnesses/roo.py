@@ -22,11 +22,7 @@ _ROO: Final = Policy(
     detectors=Detectors(
         guards=(
             Guard(
-                detector=RepeatStreak("canonical"),
-                ladder=((4, "block"),),
-                check="call",
-                rearm="fire",
-                block_asks=True,
+                detector=RepeatStreak("canonical"), ladder=((4, "block"),), check="call", rearm="fire", block_asks=True
             ),
             Guard(detector=IdleStreak(), ladder=((4, "ask"),), reason="error_streak", rearm="fire"),
         )
@@ -39,6 +35,4 @@ _ROO: Final = Policy(
     execution=Execution(calls="one_per_message"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_ROO,),
-)
+HARNESS: Final = Harness(presets=(_ROO,))

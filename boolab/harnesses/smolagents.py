@@ -87,8 +87,4 @@ _SMOLAGENTS: Final = Policy(
     wrap_up=WrapUp(summary="model"),
 )
 
-HARNESS: Final = Harness(
-    presets=(_SMOLAGENTS,),
-    target=_TARGET,
-    adapter="smolagents",
-)
+HARNESS: Final = Harness(presets=(_SMOLAGENTS,), target=_TARGET, adapter="smolagents")

@@ -45,7 +45,6 @@ MAX_AGENTS: Final = 1000
 MAX_SHOWN: Final = 200
 """So many characters of a command are shown."""
 _HEAD: Final = 262_144
-_MAX_TURNS: Final = "CLAUDE_CODE_MAX_TURNS"
 _CWD: Final = re.compile(rb'"(?:cwd|directory)"\s*:\s*("(?:[^"\\]|\\.){1,4096}")')
 _KEY: Final = re.compile(r"""(["']?)([A-Za-z_]+)\1\s*:\s*(["']?)(.*?)\3\s*(?:\s#.*)?""")
 
@@ -79,9 +78,7 @@ def declared_in(path: Path) -> list[Declared]:
     if _is_folder(path):
         found = list(_in_folder(path))
         if not found:
-            names = [files.folder for files in _agent_folders()] + [
-                name for one in _config_files() for name in one.paths
-            ]
+            names = {files.folder for files in _agent_folders()}.union(*(config.paths for config in _config_files()))
             msg = f"{path}: no limit is declared there; looked for {', '.join(sorted(names))}"
             raise SettingError(msg)
         return found
