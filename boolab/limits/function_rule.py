@@ -52,8 +52,9 @@ def as_rule(given: object, what: str) -> StopRule:
         >>> import boolab as bl
         >>> def long(prefix): return len(prefix.steps) >= 3
         >>> rule = as_rule(long, "stop")
-        >>> bl.run_sync(None, "x", model=bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 9}]), stop=rule)
-        <Run ...: stuck, 3 steps, 3 calls>
+        >>> model = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 9}])
+        >>> bl.run_sync(None, "x", model=model, stop=rule).stop_reason
+        'stuck'
     """
     if isinstance(given, StopRule):
         return given
@@ -81,7 +82,8 @@ def is_function(given: object) -> bool:
 
 
 def _makes_rules(given: object) -> bool:
-    return str(getattr(given, "__module__", "")).startswith("boolab.limits.")
+    module = str(getattr(given, "__module__", ""))
+    return module.startswith("boolab.limits.") and module != __name__
 
 
 def _expected(given: object) -> str:

@@ -1,16 +1,22 @@
-"""What limits keep against what they save, for all agents in one chart: SVG, whose text stays text."""
+"""What limits keep against what they save, for all agents in one chart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise, product
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from boolab.core.text import count, level, percent, rounded_down
+from boolab.core.text import count, level, percent, rounded_down, shorten
 from boolab.frames.dtypes import is_missing
 from boolab.limits.table import LIMITS
+from boolab.plots import style
+from boolab.plots._labels import Line, label_lines
+from boolab.plots.palette import KEPT
+from boolab.report.figures import Figures
 from boolab.report.study import MAX_GROUPS, UNITS, Study
 from boolab.report.summary import SummaryRow
 from boolab.report.text import kept_name
@@ -18,28 +24,11 @@ from boolab.stats.trade import BETTER_OFF
 from boolab.stats.units import short_names
 
 MAX_CURVES: Final = 12
-MAX_LABELS: Final = 8
 MIN_SUCCESSES: Final = 20
 """With fewer, a line is a few steps of five percent and more: it shows no trade-off."""
-_WIDTH: Final = 440
-_HEIGHT: Final = 340
-_LEFT, _TOP, _RIGHT, _BOTTOM = 42, 26, 14, 44
-_CHAR: Final = 6.4
-"""The width of a character of a label, at most, in pixels."""
-_LINE: Final = 14
-_TICKS: Final = {
-    0.02: 0.005, 0.05: 0.01, 0.1: 0.02, 0.2: 0.05, 0.3: 0.1, 0.4: 0.1, 0.5: 0.1, 0.6: 0.1, 0.8: 0.2, 1.0: 0.2
-}  # fmt: skip
-"""How far the axis of what is saved may go, and from tick to tick."""
-
-_Points: TypeAlias = list[tuple[float, float]]
-
-
-_PLACES: Final = sorted(
-    product((9, 40, 80, 120, 160), ("start", "end"), range(-38, 200, 8)),
-    key=lambda place: (place[0] + abs(place[2] - 4), place[1] == "end"),
-)
-"""Where a label may stand, the nearest first: how far beside it, where its text begins or ends, how far below it."""
+_NAME: Final = 24
+"""As many characters of a name as fit beside a line."""
+_SIZE: Final = (6.0, 4.6)
 
 
 class Curve(NamedTuple):
@@ -64,7 +53,7 @@ class Chart(NamedTuple):
     """What its lines and dots are."""
 
 
-def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
+def frontier_chart(study: Study, rows: Sequence[SummaryRow], figures: Figures) -> Chart | None:
     """The chart of a study; None where nothing is to keep or to save."""
     axis = "max_steps" if "max_steps" in study.margins else next(iter(study.margins))
     curves = curves_of(study, axis, rows)
@@ -84,7 +73,12 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
         note += f" Hollow: {BETTER_OFF}."
     if left and left != curves:
         note += f" Not drawn: {count(len(left), 'group')} without a limit."
-    return Chart(title, _svg(curves, keep, what, kept), note.strip())
+    caption = f"{kept.capitalize()} kept against {what}: {', '.join(curve.name for curve in curves)}"
+
+    def draw(ax: Axes | None) -> Axes:
+        return _draw(style.axes_for(ax), curves, keep, what, kept)
+
+    return Chart(title, figures.draw(draw, caption, *_SIZE), note.strip())
 
 
 def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[Curve]:
@@ -177,178 +171,39 @@ def _unit(study: Study) -> str:
 # --- Drawing ----------------------------------------------------------------------------------------------------------
 
 
-class _Scale(NamedTuple):
-    most: float
-    least: float
-
-    def x(self, share: float) -> float:
-        return _LEFT + share / self.most * (_WIDTH - _LEFT - _RIGHT)
-
-    def y(self, share: float) -> float:
-        return _TOP + (1 - share) / (1 - self.least) * (_HEIGHT - _TOP - _BOTTOM)
-
-
-def _svg(curves: Sequence[Curve], keep: float, what: str, kept: str) -> Markup:
-    most = _reach(curves, keep)
-    lowest = min(y for curve in curves for x, y in curve.points if x <= most)
-    scale = _Scale(most, max(0.0, round(1 - (2 if lowest >= 1 - 2 * (1 - keep) else 5) * (1 - keep), 6)))
-    lines = [point for curve in curves for point in _along(_drawn(curve, scale))]
-    marks = [*_axes(scale, keep, what, kept), _even(scale)]
+def _draw(ax: Axes, curves: Sequence[Curve], keep: float, what: str, kept: str) -> Axes:
+    """Draw the curves as far as they matter, with their names beside them."""
+    best = [found[1] for curve in curves if (found := best_at(curve, keep))]
+    most = max([*best, *(curve.chosen[0] for curve in curves if curve.chosen)], default=0.0)
+    right = min(1.0, max(0.02, 1.4 * most))
+    lowest = min(y for curve in curves for x, y in curve.points if x <= right)
+    least = max(0.0, 1 - (2 if lowest >= 1 - 2 * (1 - keep) else 5) * (1 - keep))
+    ax.set(xlim=(0, right), ylim=(least, 1 + 0.02 * (1 - least)))
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.yaxis.set_major_locator(MaxNLocator(6, prune="upper" if least else None))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
+    ink, end = style.tint(ax, KEPT), min(right, 1 - least)
+    ax.axhline(keep, color=ink, linestyle=(0, (1, 1.5)), linewidth=1.2)
+    style.annotate(ax, f"{level(keep)} kept", (1, keep), (0, 3), color=ink, ha="right",
+                   xycoords=ax.get_yaxis_transform()).set_in_layout(False)  # fmt: skip
+    ax.plot([0, end], [1, 1 - end], color=style.fade(ax, 0.5), linestyle=(0, (5, 4)), linewidth=1)
+    labels = [Line([0, end], [1, 1 - end], "even trade", style.fade(ax, 0.7))]
     for curve in curves:
-        marks += _curve(curve, scale)
-    marks += _labels(curves, scale, lines, kept)
-    names = ", ".join(curve.name for curve in curves)
-    return Markup('<svg viewBox="0 0 {w} {h}" role="img" aria-label="{name}">{marks}</svg>').format(
-        w=_WIDTH, h=_HEIGHT, name=f"{kept.capitalize()} kept against {what}: {names}", marks=Markup("").join(marks)
-    )
-
-
-def _reach(curves: Sequence[Curve], keep: float) -> float:
-    """How far the axis of what is saved goes: a bit beyond what a limit saves that keeps enough."""
-    most = max([best[1] for curve in curves if (best := best_at(curve, keep))]
-               + [curve.chosen[0] for curve in curves if curve.chosen], default=0.0)  # fmt: skip
-    return next((nice for nice in _TICKS if nice >= 1.4 * most), 1.0)
-
-
-def _axes(scale: _Scale, keep: float, what: str, kept: str) -> Iterator[Markup]:
-    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-    for place in range(6):
-        share = 1 - place * (1 - scale.least) / 5
-        yield Markup('<path class="grid" d="M{} {y}H{}"/>').format(_LEFT, right, y=f"{scale.y(share):.1f}")
-        shown = "" if abs(share - keep) < 1e-9 else _tick(share)  # noqa: PLR2004 - rounding
-        yield _text(_LEFT - 6, scale.y(share) + 4, shown, "end")
-    for place in range(1 + round(scale.most / _TICKS[scale.most])):
-        x = place * _TICKS[scale.most]
-        yield _text(scale.x(x), bottom + 16, _tick(x), "middle")
-    y = scale.y(keep)
-    yield Markup('<path class="keep" d="M{} {y}H{}"/>').format(_LEFT, right, y=f"{y:.1f}")
-    yield _text(_LEFT - 6, y + 4, level(keep), "end", "keep-text")
-    yield _text(_LEFT, 12, f"{kept} kept", "start", "keep-text")
-    yield _text(right, _HEIGHT - 8, f"{what} →", "end")
-
-
-def _tick(share: float) -> str:
-    return f"{100 * share:.3g}%"
-
-
-def _even(scale: _Scale) -> Markup:
-    """The line on which the share of successes that is lost is the share that is saved."""
-    end = min(scale.most, 1 - scale.least)
-    return Markup('<path class="even" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"><title>{}</title></path>').format(
-        scale.x(0),
-        scale.y(1),
-        scale.x(end),
-        scale.y(1 - end),
-        "even trade: 1% of the successes for 1% of what is saved",
-    )
-
-
-def _curve(curve: Curve, scale: _Scale) -> Iterator[Markup]:
-    line = "L".join(f"{x:.1f} {y:.1f}" for x, y in _drawn(curve, scale))
-    look = "curve" if curve.chosen and not curve.poor else "curve faint"
-    yield Markup('<path class="{}" d="M{}"><title>{}</title></path>').format(look, line, curve.name)
-    if curve.chosen:
-        x, y = curve.chosen
-        what = "the tightest that is safe" if curve.poor else "recommended"
-        name = f"{curve.name}, {what}: keeps {rounded_down(y)} of the successes, saves {percent(x)}"
-        yield Markup('<circle class="chosen{}" cx="{:.1f}" cy="{:.1f}" r="4.5"><title>{}</title></circle>').format(
-            " poor" if curve.poor else "", scale.x(x), scale.y(max(y, scale.least)), name
-        )
-
-
-def _drawn(curve: Curve, scale: _Scale) -> _Points:
-    """The corners of a curve in pixels, as far as the edges of the chart."""
-    inside = [(x, y) for x, y in curve.points if x <= scale.most]
-    beyond = next(((x, y) for x, y in curve.points if x > scale.most), None)
-    if beyond and inside:  # as far as the edge
-        (x0, y0), (x1, y1) = inside[-1], beyond
-        inside.append((scale.most, y0 + (y1 - y0) * (scale.most - x0) / (x1 - x0)))
-    shown: _Points = []
-    for x, y in inside:
-        if y < scale.least:
-            if shown and shown[-1][1] > y:
-                (x0, y0) = shown[-1]
-                shown.append((x0 + (x - x0) * (y0 - scale.least) / (y0 - y), scale.least))
-            break
-        shown.append((x, y))
-    return [(scale.x(x), scale.y(y)) for x, y in shown]
-
-
-def _along(corners: _Points) -> Iterator[tuple[float, float]]:
-    """Points on a line, at most three pixels from one to the next."""
-    for (x0, y0), (x1, y1) in pairwise(corners):
-        n = 1 + int(max(abs(x1 - x0), abs(y1 - y0)) / 3)
-        yield from ((x0 + (x1 - x0) * k / n, y0 + (y1 - y0) * k / n) for k in range(n + 1))
-
-
-# --- Labels -----------------------------------------------------------------------------------------------------------
-
-
-class _Box(NamedTuple):
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def meets(self, other: _Box) -> bool:
-        return (self.left < other.right and other.left < self.right
-                and self.top < other.bottom and other.top < self.bottom)  # fmt: skip
-
-    def covers(self, points: Iterable[tuple[float, float]]) -> bool:
-        return any(self.left < x < self.right and self.top < y < self.bottom for x, y in points)
-
-
-def _box_at(x: float, y: float, text: str, end: str) -> _Box:
-    """What a text takes whose base line begins or ends there."""
-    width = _CHAR * len(text)
-    left = x - (width if end == "end" else 0)
-    return _Box(left, y - _LINE + 2, left + width, y + 4)
-
-
-def _labels(curves: Sequence[Curve], scale: _Scale, lines: _Points, kept: str) -> Iterator[Markup]:
-    """The names of the agents and of the even trade near what they name: none over another, nor a curve if possible."""
-    anchors = {curve.name: _anchor(curve, scale) for curve in curves}
-    taken = [_Box(x - 5, y - 5, x + 5, y + 5) for x, y in anchors.values()]
-    taken.append(_Box(0, 0, _LEFT + _CHAR * len(f"{kept} kept") + 6, 16))
-    for curve in sorted(curves, key=lambda one: (one.chosen is None, -anchors[one.name][0]))[:MAX_LABELS]:
-        name = curve.name if len(curve.name) <= 24 else f"{curve.name[:23]}…"  # noqa: PLR2004 - as much as fits
-        yield from _label(
-            anchors[curve.name], name, "name" if curve.chosen and not curve.poor else "name faint", taken, lines
-        )
-    end = 0.7 * min(scale.most, 1 - scale.least)
-    yield from _label((scale.x(end), scale.y(1 - end)), "even trade", "tick halo", taken, lines)
-
-
-def _label(
-    anchor: tuple[float, float], text: str, look: str, taken: list[_Box], lines: _Points
-) -> Iterator[Markup]:  # fmt: skip
-    """A text at the nearest place that is free, which is then taken; nothing if no place is."""
-    x, y = anchor
-    free = []
-    for away, end, dy in _PLACES:
-        at = (x + away if end == "start" else x - away, y + dy)
-        box = _box_at(*at, text, end)
-        inside = box.left >= _LEFT and box.right <= _WIDTH and box.top >= 0 and box.bottom <= _HEIGHT - _BOTTOM
-        if inside and not any(box.meets(other) for other in taken):
-            free.append((at, end, box))
-    if not free:
-        return
-    at, end, box = next((one for one in free if not one[2].covers(lines)), free[0])
-    taken.append(box)
-    if abs(at[0] - x) > _PLACES[0][0] or abs(at[1] - y) > 2 * _LINE:
-        nearest = at[0] - 2 if end == "start" else at[0] + 2
-        yield Markup('<path class="leader" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>').format(x, y, nearest, at[1] - 4)
-    yield _text(*at, text, end, look)
-
-
-def _anchor(curve: Curve, scale: _Scale) -> tuple[float, float]:
-    """Where the name of a curve stands: at its recommendation, or where it leaves the middle of the chart."""
-    if curve.chosen:
-        return scale.x(curve.chosen[0]), scale.y(max(curve.chosen[1], scale.least))
-    inside = [(x, y) for x, y in curve.points if x <= scale.most and y >= (1 + scale.least) / 2]
-    x, y = inside[-1]
-    return scale.x(x), scale.y(y)
-
-
-def _text(x: float, y: float, text: str, anchor: str, look: str = "tick") -> Markup:
-    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(look, x, y, anchor, text)
+        x, y = np.array(curve.points).T
+        at = np.linspace(0, min(right, x[-1]), 300)
+        inside = np.interp(at, x, y) >= least
+        strong = curve.chosen is not None and not curve.poor
+        color = style.fade(ax, 1 if strong else 0.65)
+        ax.plot(x, y, color=color, linewidth=2 if strong else 1.3, zorder=3)
+        labels.append(Line(at[inside], np.interp(at, x, y)[inside], shorten(curve.name, _NAME), color))
+        if curve.chosen:
+            saved, share = curve.chosen[0], max(curve.chosen[1], least)
+            ax.plot([saved, saved], [share, np.interp(saved, x, y)], color=ink, linewidth=1.2, zorder=3.5)
+            ax.plot(saved, share, marker="o", markersize=7, markeredgewidth=1.5, zorder=4, clip_on=False,
+                    markerfacecolor=style.ground(ax) if curve.poor else ink,
+                    markeredgecolor=ink if curve.poor else style.ground(ax))  # fmt: skip
+    label_lines(ax, labels)
+    for text in ax.texts:
+        text.set_path_effects([])  # with a halo it would be outlines in an SVG; the page's style has one
+    return style.finish(ax, title="", xlabel=what, ylabel=f"{kept} kept", grid=ax.yaxis, key=[], notes=[])

@@ -136,7 +136,7 @@ class _Page:
         study, question = self.study, self.study.question
         parts: dict[str, Callable[[], object]] = {
             "table": self._summary_table,
-            "chart": lambda: frontier_chart(study, self.summary),
+            "chart": lambda: frontier_chart(study, self.summary, self.figures),
             "data": self._data,
             "declared": lambda: declared_limits(study),
             "axes": lambda: [self._axis(axis) for axis in study.margins],

@@ -1,15 +1,20 @@
 """The first screen of the report: its table, its chart and its pages agree with the recommendation."""
 
+import io
 import re
 
+import matplotlib as mpl
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from boolab.core.text import percent
 from boolab.frames.dtypes import is_missing
 from boolab.limits.table import LIMITS
 from boolab.logs.shipped import atlas_files
 from boolab.report.caplab_frames import labs_of
-from boolab.report.frontier_chart import Curve, _svg, best_at, curves_of, frontier_chart, title_of
+from boolab.report.figures import Figures
+from boolab.report.frontier_chart import Curve, _draw, best_at, curves_of, frontier_chart, title_of
 from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.study import Question, Study, key_of, study_of
 from boolab.report.summary import summary_frame, summary_rows, trade_words
@@ -107,7 +112,7 @@ def test_a_curve_has_a_point_for_each_value_of_the_cap(several: Study) -> None:
 
 def test_the_title_of_the_chart_has_the_numbers_of_the_table(one: Study, several: Study) -> None:
     whole = summary_rows(one)[0]
-    chart = frontier_chart(one, summary_rows(one))
+    chart = frontier_chart(one, summary_rows(one), Figures())
     assert chart is not None
     assert whole.is_poor
     assert chart.title == (
@@ -115,14 +120,14 @@ def test_the_title_of_the_chart_has_the_numbers_of_the_table(one: Study, several
         f"{percent(whole.kept[0] / whole.successes)} of the successes"
     )
     good = [row for row in summary_rows(several) if row.is_on and not row.is_poor]
-    both = frontier_chart(several, summary_rows(several))
+    both = frontier_chart(several, summary_rows(several), Figures())
     assert both is not None
     assert all(percent(row.saved_share or 0) in both.title for row in good)
     assert both.title.startswith("The recommended limits save")
 
 
 def test_the_title_without_a_recommendation_has_the_best_cap_that_keeps_enough(one: Study) -> None:
-    chart = frontier_chart(one, [row._replace(limits={}) for row in summary_rows(one)])
+    chart = frontier_chart(one, [row._replace(limits={}) for row in summary_rows(one)], Figures())
     assert chart is not None
     cap = re.fullmatch(
         r"With 90% of successes kept on record, a step cap of (\d+) saves [\d.]+% of the steps", chart.title
@@ -143,30 +148,34 @@ def test_data_sets_have_a_row_each_with_the_agent_above(several: Study) -> None:
     assert (whole.title, whole.data) == ("intercode", "intercode-ctf")
 
 
-def test_no_name_stands_on_a_curve_where_the_chart_has_room() -> None:
+def test_names_in_the_chart_are_text_and_clear_of_curves() -> None:
     slopes = {"steep": 4.0, "middle": 2.0, "gentle": 1.2}
     curves = [
         Curve(name, [(x / 100, 1 - slope * x / 100) for x in range(40)], [None, *range(39)], (0.02, 1 - 0.02 * slope))
         for name, slope in slopes.items()
     ]
-    svg = _svg(curves, 0.95, "steps saved", "successes")
-    lines = [
-        tuple(map(float, at.split()))
-        for path in re.findall(r'class="curve" d="M([^"]+)"', svg)
-        for at in path.split("L")
-    ]
-    names = re.findall(r'<text class="(?:name|tick halo)" x="(\S+)" y="(\S+)" text-anchor="(\w+)">([\w ]+)<', svg)
-    assert {name for *_, name in names} == {*slopes, "even trade"}
-    for x, y, end, name in names:
-        left = float(x) - (6.4 * len(name) if end == "end" else 0)
-        inside = [at for at in lines if left < at[0] < left + 6.4 * len(name) and -10 < at[1] - float(y) < 3]
-        assert not inside, name
+    figure = Figure(figsize=(6, 4.6), dpi=72, layout="constrained")  # the dpi of an SVG
+    ax = _draw(figure.add_subplot(), curves, 0.95, "steps saved", "successes")
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(file := io.BytesIO(), format="svg", metadata={"Date": None})
+    names = {label.get_text(): label for label in ax.texts if label.get_gid() == "line label"}
+    assert set(names) == {*slopes, "even trade"}
+    assert all(f">{name}</text>" in file.getvalue().decode() for name in names)
+    saved = np.linspace(0, 0.39, 500)
+    for curve in curves:
+        x, y = zip(*curve.points, strict=True)
+        at = ax.transData.transform(np.column_stack([saved, np.interp(saved, x, y)]))
+        for name, label in names.items():
+            box = label.get_window_extent()
+            assert not any(box.contains(*point) for point in at), (curve.name, name)
 
 
 def test_the_note_of_the_chart_names_its_dots_only_if_it_has_some(one: Study) -> None:
     rows = summary_rows(one)
     note = "Line: the step cap by itself."
-    with_dots, without = (frontier_chart(one, some) for some in (rows, [row._replace(limits={}) for row in rows]))
+    with_dots, without = (
+        frontier_chart(one, some, Figures()) for some in (rows, [row._replace(limits={}) for row in rows])
+    )
     assert with_dots is not None
     assert without is not None
     assert with_dots.note == f"{note} Dot: the limits of the table together. Hollow: better left off."
