@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.hook import table
+from boolab.limits.table import LIMITS
 from boolab.live.hooks import entry
+from boolab.live.hooks.options import NUMBERS
 from tests.support.hook_events import answered
 
 BATCH = {
@@ -99,6 +101,10 @@ def test_in_a_terminal_it_says_who_starts_it(capsys: pytest.CaptureFixture[str])
     os.close(ours)
     os.close(theirs)
     assert "Claude Code starts this command" in capsys.readouterr().err
+
+
+def test_the_hook_has_the_limits_that_its_events_show() -> None:
+    assert tuple(name for name in LIMITS if name not in ("max_tokens", "max_cost")) == NUMBERS
 
 
 def test_what_runs_at_every_call_imports_no_rules(tmp_path: Path) -> None:
