@@ -64,16 +64,9 @@ def agents_in(text: str) -> list[AgentText]:
 def with_field(text: str, place: int, field: str, value: Value, *, key: str | None = None) -> str:
     r"""The text with another value for one field of one agent.
 
-    Args:
-        text: The text, with its line ends as they are.
-        place: Which of its agents, from 0.
-        field: One of `FIELDS`, or another key, which is added at the end. Its key in the file may be an alias
-            (`maxSteps`), which stays.
-        value: The value; "none" is no limit. For `tools` a list of names.
-        key: The key that a harness reads, where it reads no other (`maxTurns`).
-
-    Raises:
-        AgentFileError: If it cannot be changed without changing more.
+    `place`: which of its agents, from 0. `field`: one of `FIELDS`, or another key, which is added at the end. Its key
+    in the file may be an alias (`maxSteps`), which stays. `value`: the value; "none" is no limit. For `tools` a list of
+    names. `key`: the key that a harness reads, where it reads no other (`maxTurns`).
 
     Example:
         >>> with_field("---\nname: a\nmax_steps: 5  # enough\n---\nYou look.\n", 0, "max_steps", 7)

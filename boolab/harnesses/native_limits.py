@@ -19,12 +19,7 @@ _COUNTED: Final[Mapping[str, tuple[str, float, str]]] = {
 
 
 def harness_of(source: str, policy: str) -> Policy | None:
-    """The preset by which the limits of a run are counted; None where the harness is not known.
-
-    Args:
-        source: The run's source.
-        policy: The run's policy, which is a preset's name in boolab's own runs.
-    """
+    """The preset by which the limits of a run are counted; None where the harness is not known."""
     if source == "boolab":
         return policies.get(policy)
     writer = harness_of_source(source)

@@ -24,15 +24,7 @@ class FiresFirst(NamedTuple):
 
 
 def never_fires(policy: Policy, settings: Mapping[str, int | None]) -> dict[str, FiresFirst]:
-    """The limits that can never fire.
-
-    Args:
-        policy: The policy.
-        settings: The effective settings.
-
-    Returns:
-        By limit, the one that fires first.
-    """
+    """The limits that can never fire."""
     cap, budget, doom = (settings.get(name) for name in AGENT_LIMITS)
     found: dict[str, FiresFirst] = {}
     hard = cap if "max_steps" in policy.order and policy.cap.kind == "hard" else None

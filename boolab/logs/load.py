@@ -472,16 +472,7 @@ def log_names(folder: Path) -> Iterator[str]:
 def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
     """The reader of a file by its content and its name, as for a file in a folder; None if none fits.
 
-    Args:
-        path: The file.
-        format: The name of the format, or your own reader, if only this one is tried.
-
-    Returns:
-        The reader; None if no reader recognises the file, or it has no content yet.
-
-    Raises:
-        OSError: if the file cannot be read.
-        SettingError: if no format has that name.
+    Returns the reader; None if no reader recognises the file, or it has no content yet.
     """
     known, wanted = _choose(format)
     try:

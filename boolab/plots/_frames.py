@@ -95,11 +95,7 @@ def check_top(top: object) -> None:
 
 
 def columns_of(by: str | Sequence[str]) -> list[str]:
-    """The columns that groups are made by, each once.
-
-    Raises:
-        SettingError: if there is none.
-    """
+    """The columns that groups are made by, each once."""
     columns = [by] if isinstance(by, str) else list(dict.fromkeys(by))
     if not columns:
         msg = "by=[]: expected the name of a column, or several"

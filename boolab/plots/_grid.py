@@ -133,11 +133,7 @@ def _group_columns(table: pd.DataFrame) -> list[str]:
 def by_group(
     frame: pd.DataFrame, groups: Sequence[str], most: int = len(GROUP_LOOKS)
 ) -> list[tuple[str, pd.DataFrame]]:
-    """The rows of each group, in the order in which they appear.
-
-    Raises:
-        SettingError: if there are too many groups.
-    """
+    """The rows of each group, in the order in which they appear."""
     if not groups:
         return [("", frame)]
     parts = list(frame.groupby(list(groups), sort=False, dropna=False))
@@ -164,9 +160,6 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
     """A recommended setting by axis; a plain number is one of the one axis that is drawn.
 
     Values of axes that the table does not have are left out.
-
-    Raises:
-        SettingError: if it is none of these, or has a name that is no setting.
     """
     if recommended is None:
         return {}
@@ -185,11 +178,7 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
 
 
 def row_at(frame: pd.DataFrame, point: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row of a recommended setting.
-
-    Raises:
-        SettingError: if the table has none.
-    """
+    """The row of a recommended setting."""
     some = frame
     for name, value in point.items():
         some = some[some[name].isna() if is_missing(value) else some[name] == value]
@@ -200,11 +189,7 @@ def row_at(frame: pd.DataFrame, point: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def words_of(rows: pd.DataFrame) -> Words:
-    """What the kept ones are called.
-
-    Raises:
-        SettingError: if labels and proxies are mixed.
-    """
+    """What the kept ones are called."""
     by = rows["success_by"].dropna().astype(str).unique().tolist() if "success_by" in rows else []
     if len(by) > 1 or by == ["mixed"]:
         msg = (

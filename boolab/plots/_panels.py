@@ -29,15 +29,7 @@ def draw_panels(
 ) -> Axes:
     """A new figure with a panel for each group, all to one scale.
 
-    Args:
-        parts: What each group is called, and what is drawn of it.
-        draw: Draws a group into its Axes, which are small.
-        title: The finding, over all panels.
-        notes: The sample and what is missing, under all panels.
-        height: That of a panel with its texts, in inches.
-
-    Returns:
-        The Axes of the first panel; `.figure` has them all.
+    Returns the Axes of the first panel; `.figure` has them all.
     """
     across = min(_ACROSS, len(parts))
     down = math.ceil(len(parts) / across)

@@ -32,9 +32,8 @@ _WITH_OUTCOME: Final = {
 class CallLayout:
     """Where calls are among steps. S counted steps, M of their calls that got a result, in order.
 
-    Args:
-        calls: S: how many calls of each step got a result.
-        opens: S: whether the step is the first of its scope, where counts begin at 0.
+    `calls`: S: how many calls of each step got a result. `opens`: S: whether the step is the first of its scope, where
+    counts begin at 0.
     """
 
     def __init__(self, calls: Ints, opens: Flags) -> None:
@@ -79,10 +78,7 @@ class CallLayout:
 class CallColumns:
     """The calls of steps as columns, each made when it is first read.
 
-    Args:
-        steps: The steps.
-        opens: Whether each is the first of its scope.
-        counted: Whether limits count it. The other steps are left out.
+    `counted`: whether limits count it. The other steps are left out.
     """
 
     def __init__(self, steps: Sequence[Step], opens: Flags, counted: Flags) -> None:
@@ -126,8 +122,7 @@ class CallColumns:
     def keys(self, identity_for: Callable[[str], str | None]) -> Ints:
         """M: the key of each call, above 0; `NO_KEY` for a call that is the same as no other.
 
-        Args:
-            identity_for: Gives the identity of a tool's calls; None if the tool is exempt.
+        `identity_for`: gives the identity of a tool's calls; None if the tool is exempt.
         """
         return self._keys_by([identity_for(name) for name in self._named[1]])
 

@@ -58,10 +58,8 @@ def error_streaks_of(errors: Ints, calls: Ints, opens: Flags) -> Ints:
 def failures_in_a_row(failed: Ints, starts: Ints, begins: Flags | None = None) -> Ints:
     """How many in a row up to each one failed; unknown from an unknown one to the next that is known not to have.
 
-    Args:
-        failed: 1 for what failed, 0 for what did not, -1 where that is not known.
-        starts: The first of the scope of each.
-        begins: Where a failure begins a new streak, because it differs from the one before.
+    `failed`: 1 for what failed, 0 for what did not, -1 where that is not known. `begins`: where a failure begins a new
+    streak, because it differs from the one before.
 
     Example:
         >>> failures_in_a_row(np.array([1, 1, 0, 1, -1, 1]), np.zeros(6, dtype=np.int64)).tolist()

@@ -67,10 +67,6 @@ def ledger_of_frame(
     `call_keys`, or `repeat_streak` as `steps_df` has it; under another identity by tool than the frame's, `call_tools`
     as well. `labelled` is whether labels are successes, where the frame is a part of a larger one; by default they are
     if there are any.
-
-    Raises:
-        SettingError: if a column is missing, the frame does not have the rows of each run together and complete, or a
-            detector cannot be computed from a frame.
     """
     check_scope(scope)
     watched = tuple(dict.fromkeys(detectors))
@@ -270,9 +266,6 @@ def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:
     """The keys that a detector compares calls by.
 
     They are the frame's own, except for tools that the detector exempts or compares by their name alone.
-
-    Raises:
-        SettingError: if it compares calls by something that the frame does not hold.
     """
     keys = _flat(frame["call_keys"])
     under = set(frame["identity"].dropna().unique()) if "identity" in frame else set()

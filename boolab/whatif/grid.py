@@ -219,9 +219,6 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
 
     The order of precedence and the identity are those of the policy. Without one: cap, doom loop, budget, then the
     others; identity canonical. `identity` overrides the policy's.
-
-    Raises:
-        SettingError: if an axis or a value is not known, or there are too many settings.
     """
     chosen = None if policy is None else get_policy(policy)
     same: Identities = (

@@ -47,23 +47,13 @@ def ledgers_of(
     policy: Policy | None = None,
     own_limits: OwnLimits = "lifted",
 ) -> Iterator[Ledger]:
-    """Recordings as ledgers: one, or, from a file or a store, one for each batch of whole runs.
-
-    Raises:
-        SettingError: if runs have no such column as one of `by`, a frame lacks one that is required, or an identity
-            names a tool that none of them calls.
-    """
+    """Recordings as ledgers: one, or, from a file or a store, one for each batch of whole runs."""
     made = _ledgers(as_recorded(recorded), detectors, scope, by, policy)
     return (checked(ledger, by, own_limits) for ledger in made)
 
 
 def as_recorded(recorded: Recorded) -> Recorded:
-    """Recordings that can be read several times: a frame, a table of steps or a store as it is, all else as runs.
-
-    Raises:
-        TypeError: if it is none of these.
-        RunFormatError: if there are no logs at a path.
-    """
+    """Recordings that can be read several times: a frame, a table of steps or a store as it is, all else as runs."""
     if isinstance(recorded, pd.DataFrame):
         return recorded
     if isinstance(recorded, str | Path) and (begins_as_sqlite(recorded) or is_step_table(recorded)):

@@ -61,9 +61,6 @@ def rule_matrix(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
 
     The ledger has the counters of all detectors of the rules. Where subagents are recorded, a stop of one changes what
     its caller gets, so each rule is evaluated over whole families.
-
-    Raises:
-        SettingError: if there are more than `MAX_CELLS` pairs of a run and a rule.
     """
     if ledger.n_runs * len(rules) > MAX_CELLS:
         msg = (
@@ -113,13 +110,7 @@ def _running(values: Ints | Flags) -> Ints:
 
 
 def stops_of_rules(ledger: Ledger, places: Places, rules: Sequence[Rule]) -> tuple[Ints, Flags, Flags]:
-    """How many steps are complete at the stop, whether there is one, and whether it is undecided: R x S each.
-
-    Args:
-        ledger: The recordings, with the counters of all detectors of the rules.
-        places: The positions of its steps.
-        rules: The rules.
-    """
+    """How many steps are complete at the stop, whether there is one, and whether it is undecided: R x S each."""
     kind = key_type(ledger, RANKS)
     never = np.iinfo(kind).max
     keys: Keys = np.full((ledger.n_runs, len(rules)), never, dtype=kind)

@@ -41,11 +41,7 @@ def scopes_of(sources: Sequence[str | None], scope: Scope) -> list[str]:
 
 
 def one_scope(sources: Sequence[str | None], scope: Scope) -> str:
-    """The scope of runs that have one answer, which must not mix two.
-
-    Raises:
-        SettingError: if the harnesses of these runs count in both ways.
-    """
+    """The scope of runs that have one answer, which must not mix two."""
     check_scope(scope)
     named: dict[str, dict[str, None]] = {"turn": {}, "run": {}}
     for source, one in zip(sources, scopes_of(sources, scope), strict=True):

@@ -175,11 +175,7 @@ def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
 
 
 def together(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]]) -> Iterator[pd.DataFrame]:
-    """Frames of whole runs as frames of whole families: a family waits until all its runs have arrived.
-
-    Raises:
-        SettingError: if a family is not complete at the end.
-    """
+    """Frames of whole runs as frames of whole families: a family waits until all its runs have arrived."""
     waiting: dict[str, list[pd.DataFrame]] = {}
     for frame in frames:
         ids = frame["run_id"].astype(str)

@@ -15,13 +15,6 @@ TARGET: Final = "TARGET"
 def as_command(limits: Limits, target: str = TARGET) -> str:
     """The `boolab export` command that gives the export of these limits.
 
-    Args:
-        limits: The limits.
-        target: The name of a harness, as `boolab export` has it.
-
-    Returns:
-        The command, on one line.
-
     Example:
         >>> as_command(Limits(max_steps=56, doom_loop=5, exempt=("wait",)), "claude-code")
         'boolab export claude-code --max-steps 56 --doom-loop 5 --exempt wait'

@@ -16,9 +16,6 @@ from boolab.limits.table import LIMITS
 def target_of(name: str) -> Target:
     """A target by its name.
 
-    Raises:
-        SettingError: if there is none of that name.
-
     Example:
         >>> target_of("boolab").title
         'a boolab agent file'
@@ -32,15 +29,8 @@ def target_of(name: str) -> Target:
 def export(target: str, limits: Limits) -> Export:
     """The settings of a harness that enforce these limits, ready to paste.
 
-    Args:
-        target: One of `TARGETS`.
-        limits: The limits. Those that the harness cannot express are named in the notes.
-
-    Returns:
-        What to paste where; `write` sets it in files.
-
-    Raises:
-        SettingError: if there is no such target, or no limit is on.
+    `limits`: the limits. Those that the harness cannot express are named in the notes. Returns what to paste where;
+    `write` sets it in files.
 
     Example:
         >>> export("boolab", Limits(max_steps=56, max_cost=2.5)).notes[0].partition(";")[0]

@@ -12,10 +12,6 @@ from boolab.limits.table import LIMITS
 def rule_lines(limits: Limits, names: Sequence[str]) -> list[str]:
     """The stop rule of some of the limits, as lines of Python that set `rule`; none if none of them is on.
 
-    Args:
-        limits: The limits.
-        names: Which of them the rule holds.
-
     Example:
         >>> rule_lines(Limits(max_steps=9, doom_loop=5, exempt=("poll",)), ["doom_loop"])
         ['rule = bl.doom_loop(5, exempt=["poll"])', '']
@@ -87,11 +83,6 @@ def spending_notes(
     limits: Limits, preset: str, names: Sequence[str] = ("tool_budget", "max_tokens", "max_cost")
 ) -> Iterator[str]:
     """What a preset does otherwise than boolab's rules at a budget of calls, tokens or dollars.
-
-    Args:
-        limits: The limits.
-        preset: The preset.
-        names: The limits that the harness itself has.
 
     Example:
         >>> limits = Limits(max_tokens=9)

@@ -57,11 +57,7 @@ def cap_of(cap: Cap, longest: int) -> int:
 def step_cap(value: int, harness: str | Policy, counted: str | Policy | None = None, unit: str = "") -> StepCap:
     """A step cap in the unit of a harness.
 
-    Args:
-        value: The cap.
-        harness: The preset of the harness, or its name.
-        counted: The preset in whose unit `value` is; None: steps, evaluated after each step.
-        unit: What the harness calls its unit, in the plural.
+    `counted`: the preset in whose unit `value` is; None: steps, evaluated after each step.
 
     Example:
         >>> step_cap(20, "pydantic_ai")

@@ -37,14 +37,8 @@ class File(NamedTuple):
 def planned(export: Export, path: str | Path | None = None, root: str | Path = ".") -> list[File]:
     """The files of an export, as they are and as they would be; nothing is written.
 
-    Args:
-        export: The export.
-        path: A file for the one part that it fits, or a folder in place of `root`.
-        root: The folder of the project. No link in it may lead out of it.
-
-    Raises:
-        SettingError: if no part is a file, or the file of `path` fits none or several.
-        FileError: if a file cannot be read, or cannot be changed without changing more.
+    `path`: a file for the one part that it fits, or a folder in place of `root`. `root`: the folder of the project. No
+    link in it may lead out of it.
     """
     parts = [part for part in export.parts if part.path is not None]
     if not parts:
@@ -76,11 +70,7 @@ def as_diff(files: Sequence[File]) -> str:
 
 
 def replace_files(files: Sequence[File]) -> None:
-    """Write the files that change, all or none, if each still is what was read.
-
-    Raises:
-        ConfigFileError: if one cannot be written, or has changed since.
-    """
+    """Write the files that change, all or none, if each still is what was read."""
     edit_files([(read, new.encode("utf-8")) for read, new in files])
 
 
@@ -94,9 +84,6 @@ def _place(part: Part, root: Path) -> Path:
 
     opencode reads opencode.jsonc too (opencode.ai/docs/config). An agent is known by the name in its file, whatever the
     file is called (code.claude.com/docs/en/sub-agents).
-
-    Raises:
-        ConfigFileError: if the usual file holds another agent.
     """
     path = root / str(part.path)
     if part.path == "opencode.json" and not _exists(path) and _exists(path.with_suffix(".jsonc")):

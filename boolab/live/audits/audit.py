@@ -215,11 +215,7 @@ def log_files(
     since: datetime | None = None,
     rows: list[FileRow] | None = None,
 ) -> Iterator[tuple[Path | None, Sequence[Run]]]:
-    """The runs of logs by file; `rows` gets what happened to each file.
-
-    Raises:
-        RunFormatError: if there are no logs.
-    """
+    """The runs of logs by file; `rows` gets what happened to each file."""
     found = False
     for row, runs in each_log(paths, format=format, since=since):
         if rows is not None:

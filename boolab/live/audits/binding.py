@@ -65,12 +65,7 @@ def outranked(
 
 
 def binding_of(rows: Sequence[Row], never: Mapping[tuple[str, str, float], str]) -> pd.DataFrame:
-    """A row for each agent and limit.
-
-    Args:
-        rows: The rows of the audit.
-        never: Why a limit can never fire, by run, name and value.
-    """
+    """A row for each agent and limit."""
     groups: dict[tuple[str, str, str, float | None, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.agent, row.source, row.limit, row.declared, row.unit), []).append(row)

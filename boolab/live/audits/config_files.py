@@ -66,14 +66,7 @@ def _config_files() -> Sequence[ConfigFile]:
 
 
 def declared_in(path: Path) -> list[Declared]:
-    """The limits in a configuration file, or in those of a project's folder.
-
-    Args:
-        path: The file, or the folder.
-
-    Raises:
-        SettingError: if it is not there, cannot be read, or is no configuration that is known.
-    """
+    """The limits in a configuration file, or in those of a project's folder."""
     path = user_path(path)
     if _is_folder(path):
         found = list(_in_folder(path))
@@ -108,11 +101,7 @@ def found_near(paths: Iterable[Path], seen: dict[Path, list[Declared]]) -> list[
 
 
 def hook_notes(places: Iterable[Path]) -> Iterator[str]:
-    """Sentences on the commands in settings of Claude Code that hold boolab's hook and are not read as it.
-
-    Args:
-        places: The files and the folders whose limits were read.
-    """
+    """Sentences on the commands in settings of Claude Code that hold boolab's hook and are not read as it."""
     files = (file for place in places for file in (_settings_in(place) if _is_folder(place) else [place]))
     for file in dict.fromkeys(files):
         try:

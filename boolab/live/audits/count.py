@@ -77,15 +77,8 @@ class Counted(NamedTuple):
 def count_limit(run: Run, native: Native, value: float, policy: Policy | None, scope: Scope = "turn") -> Counted:
     """Count a limit in a run.
 
-    Args:
-        run: The run.
-        native: The limit.
-        value: Its value, in the unit of `native`.
-        policy: The preset by which it is counted; None where the harness is not known.
-        scope: `turn` or `run`: where the harness's counters start at zero.
-
-    Returns:
-        The count, and the steps beyond the limit.
+    `policy`: the preset by which it is counted; None where the harness is not known. `scope`: `turn` or `run`: where
+    the harness's counters start at zero.
 
     Example:
         >>> import boolab as bl

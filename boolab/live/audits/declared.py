@@ -79,9 +79,6 @@ class Limit(NamedTuple):
 def by_hand(limits: Given) -> list[Declared]:
     """The limits of a mapping.
 
-    Raises:
-        SettingError: if a value is no number >= 0, or no harness has a limit of that name.
-
     Example:
         >>> [(one.name, one.value, one.agent) for one in by_hand({"max_turns": 10, "explore": {"max_turns": 5}})]
         [('max_turns', 10, None), ('max_turns', 5, 'explore')]

@@ -70,15 +70,7 @@ class Row(NamedTuple):
 def rows_of(
     run: Run, declared: Iterable[Declared], policy: Policy | str | None, scope: Scope, *, log: bool
 ) -> list[Row]:
-    """A row for each limit of a run.
-
-    Args:
-        run: The run.
-        declared: What was declared in files or by hand.
-        policy: The harness, if it is not that of the run's source.
-        scope: Where counters start at zero; `auto` is as the harness does.
-        log: Whether the limits in the run's own record count as declared.
-    """
+    """A row for each limit of a run."""
     limits = limits_of(run, declared, policy, log=log)
     rows = [_row(run, limit, limits, scope) for limit in limits]
     if (

@@ -21,9 +21,6 @@ def from_user(text: str) -> Message:
 class TurnHistory:
     """The messages of a turn.
 
-    Args:
-        prompt: The messages before the first step.
-
     Attributes:
         steps: The steps on record.
         inputs: What came in between them.

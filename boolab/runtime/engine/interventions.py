@@ -21,9 +21,6 @@ REMINDER: Final = (
 class ShadowWatch:
     """Rules that are watched and stop nothing.
 
-    Args:
-        rules: The rules.
-
     Attributes:
         rules: The rules.
         noted: The names of those that are on record as true.
@@ -41,12 +38,7 @@ class ShadowWatch:
         self.noted: set[str] = set()
 
     def evaluate(self, counters: Progress, note: Note) -> None:
-        """Evaluate the rules at a boundary. The first time that one is true is noted.
-
-        Args:
-            counters: The counters there.
-            note: Puts an event on record.
-        """
+        """Evaluate the rules at a boundary. The first time that one is true is noted."""
         # A rule depends on nothing but which of its thresholds are reached or unknown (~): mostly the same as before.
         state = [
             ~place if value is None else place
@@ -69,15 +61,7 @@ class ShadowWatch:
 def last_words(
     policy: Policy, messages: Sequence[Message], *, completed: int, cap: int | None, last: bool
 ) -> Sequence[Message]:
-    """The messages of a request, with what the policy adds: how many turns are left, and that the step is the last.
-
-    Args:
-        policy: The policy.
-        messages: What would be sent.
-        completed: How many steps of the turn are complete.
-        cap: The cap on steps.
-        last: Whether the step is the last.
-    """
+    """The messages of a request, with what the policy adds: how many turns are left, and that the step is the last."""
     tail = []
     if policy.last_step.reminder == "turns_left" and cap is not None:
         left = cap - completed

@@ -18,11 +18,7 @@ SPENT: Final = frozenset(LIMITS[name].reason for name in ("tool_budget", *BUDGET
 def stop_of_parents(turn: Turn) -> Stop | None:
     """The stop of a subagent once the budgets of a turn that pays for it are used up.
 
-    Args:
-        turn: The subagent's turn, at a boundary.
-
-    Returns:
-        The stop, with the subagent's own rules that are true at the same boundary; None to continue.
+    Returns the stop, with the subagent's own rules that are true at the same boundary; None to continue.
     """
     stop = None if turn.budget_parent is None else _refused_by(turn.budget_parent, turn)
     if stop is None:

@@ -18,10 +18,7 @@ _BITS: Final = 31
 def request_seed(seed: int | None, purpose: str, index: int) -> int | None:
     """The seed of a request: the same for the same request of a branch, another for any other request of the run.
 
-    Args:
-        seed: The run's seed; None for none.
-        purpose: The purpose of the request.
-        index: Its number in the run, from 0.
+    `index`: its number in the run, from 0.
 
     Example:
         >>> request_seed(7, "step", 0), request_seed(7, "step", 1), request_seed(None, "step", 0)
@@ -32,11 +29,6 @@ def request_seed(seed: int | None, purpose: str, index: int) -> int | None:
 
 def subagent_seed(seed: int | None, step: int, call: int) -> int | None:
     """The seed of the run of a subagent: it draws neither its caller's numbers nor those of another subagent.
-
-    Args:
-        seed: The seed of the run that starts it; None for none.
-        step: The number of the step of its call.
-        call: The place of its call in the step.
 
     Example:
         >>> subagent_seed(7, 1, 1) != subagent_seed(7, 1, 2)

@@ -150,12 +150,7 @@ def _named(agents: Agents) -> dict[str, Agent]:
 
 
 async def _run(caller: Turn, setup: Setup, prompt: str, context: ToolContext, budget: str) -> str:
-    """Run a subagent to its end, keep its record with its caller, and give its answer.
-
-    Raises:
-        ToolError: if it did not finish.
-        asyncio.CancelledError: if the caller's task was cancelled; the record is kept all the same.
-    """
+    """Run a subagent to its end, keep its record with its caller, and give its answer."""
     shared = caller.plan.options
     setup = setup._replace(
         root=setup.root if shared.world is None else shared.world.root,

@@ -17,16 +17,11 @@ from boolab.widgets.replay.unrecorded import in_words
 def rows_between(run: Run, marks: Sequence[Mapping[str, Any]], children: Sequence[Child] = ()) -> list[dict[str, Any]]:
     """The rows between the steps of a run, in order.
 
-    Args:
-        run: The run.
-        marks: Where other policies and rules would have stopped it, from `marks_of_each`.
-        children: Its subagents. Those whose call is not known have a row, by the time at which they were started.
-
-    Returns:
-        For each row `after` (the step that it follows; 0: before the first), `kind` (limit, compaction, subagent or
-        stop), `title`, `text`, `name` (short, for the outline), `details` (the summary of a compaction; what was
-        written when the run was stopped), `about` (what the details are), and `child` (the place of a subagent among
-        the children; None in other rows).
+    `children`: its subagents. Those whose call is not known have a row, by the time at which they were started. Returns
+    for each row `after` (the step that it follows; 0: before the first), `kind` (limit, compaction, subagent or stop),
+    `title`, `text`, `name` (short, for the outline), `details` (the summary of a compaction; what was written when the
+    run was stopped), `about` (what the details are), and `child` (the place of a subagent among the children; None in
+    other rows).
 
     Example:
         >>> import boolab as bl

@@ -39,18 +39,12 @@ def card_of(
 ) -> dict[str, Any]:
     """What a call's card shows, as plain data.
 
-    Args:
-        tool: The name of the tool.
-        kind: Its kind.
-        arguments: The arguments as the model wrote them.
-        value: The same, parsed; None where they are not JSON, or redacted.
-        result: The call's result.
-        window: The last result that showed lines of an open file: see `edits_of`.
+    - `value`: the same, parsed; None where they are not JSON, or redacted.
+    - `window`: the last result that showed lines of an open file: see `edits_of`.
 
-    Returns:
-        `about`: its main argument in one line. `fields`: name and text of each other argument. `edits`: for each its
-        `path`, `note`, `first` (the number of its first line; None: not known) and `rows`: a sign, then the line in
-        parts, of which every second one is changed.
+    Returns `about`: its main argument in one line. `fields`: name and text of each other argument. `edits`: for each
+    its `path`, `note`, `first` (the number of its first line; None: not known) and `rows`: a sign, then the line in
+    parts, of which every second one is changed.
 
     Example:
         >>> value = {"path": "a.py", "old_str": "x = 1", "new_str": "x = 2"}
@@ -84,10 +78,6 @@ def is_refused(result: str) -> bool:
 
 def without_commands(text: str, calls: Iterable[tuple[str, object]]) -> str:
     r"""A text without the code blocks that only repeat what its calls say.
-
-    Args:
-        text: The text of a step.
-        calls: Its calls: the arguments as the model wrote them, and parsed.
 
     Example:
         >>> text = "I list the files.\n```\nls -F\n```"

@@ -10,9 +10,7 @@ from boolab.core.types import Run
 def code_of(run: Run, store: str | Path | None = None) -> list[str]:
     """The code before and after the number of the step. It runs where the run's file is.
 
-    Args:
-        run: The run. One that was not read from a file is looked for in a list `runs`.
-        store: The store that the run was loaded from, if it is known.
+    `run`: the run. One that was not read from a file is looked for in a list `runs`.
 
     Example:
         >>> import boolab as bl

@@ -23,10 +23,6 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     at zero in each turn: their label then has "(turn)". Where none does, they are sums of the whole run. What fewer
     than two steps have on record has no curve; None is unknown.
 
-    Args:
-        run: The run.
-        gauges: Its counters, from `boolab.widgets.replay.gauges.gauges_of`.
-
     Example:
         >>> import boolab as bl
         >>> from boolab.widgets.replay.gauges import gauges_of

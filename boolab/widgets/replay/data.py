@@ -53,11 +53,7 @@ def replay_data(
 ) -> dict[str, Any]:
     """A run as plain data. A child whose call is not known has None as its `step` and `call`.
 
-    Args:
-        run: The run.
-        policies: Policies whose stops are marked: see `boolab.widgets.replay.what_if_marks.marks_of_each`.
-        rules: Rules whose stops are marked.
-        runs: Runs among which there are subagents of it, linked by their `parent_run_id`.
+    `runs`: runs among which there are subagents of it, linked by their `parent_run_id`.
 
     Example:
         >>> import boolab as bl

@@ -57,11 +57,7 @@ class Edit(NamedTuple):
 def edits_of(kind: str, value: object, result: str = "", window: str = "") -> list[Edit]:
     """The edits of a call, in order; none if it is no edit whose texts are known.
 
-    Args:
-        kind: The kind of the tool.
-        value: Its arguments, parsed; a text where they are no JSON.
-        result: The call's result, which may show the new lines with their numbers.
-        window: The last result that showed lines of the open file with their numbers, as SWE-agent's editor does.
+    `value`: its arguments, parsed; a text where they are no JSON.
 
     Example:
         >>> edits_of("write", {"path": "a.py", "old_str": "x = 1", "new_str": "x = 2"})[0][:3]

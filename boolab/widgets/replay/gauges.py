@@ -49,16 +49,11 @@ def nameless(run: Run) -> Run:
 def gauges_of(run: Run, compared: Sequence[tuple[str, int, str]] = ()) -> list[dict[str, Any]]:
     """The counters of a run after each of its steps, as its rules read them: see `counts_by_turn`.
 
-    Args:
-        run: The run.
-        compared: Limits that it is compared with (counter, value, name), for counters that it does not limit itself.
-
-    Returns:
-        For each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it), `by` (whose
-        limit it is; "" for the run's own) and `values`: before the first step, then after each. None is unknown. The
-        context that was sent to the model and the model's time are there where they are on record. Counters that are
-        not on record are left out, unless the run limits them; those of errors and time also where nothing limits them
-        and they stay zero.
+    Returns for each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it), `by`
+    (whose limit it is; "" for the run's own) and `values`: before the first step, then after each. None is unknown. The
+    context that was sent to the model and the model's time are there where they are on record. Counters that are not on
+    record are left out, unless the run limits them; those of errors and time also where nothing limits them and they
+    stay zero.
 
     Example:
         >>> import boolab as bl

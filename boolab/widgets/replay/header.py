@@ -27,16 +27,10 @@ _COMMAND: Final = re.compile(r"/\S+")
 def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dict[str, Any]:
     """What the head of a replay shows.
 
-    Args:
-        run: The run.
-        marks: Where other policies and rules would have stopped it, from `marks_of_each`.
-        longest: How many identical calls in a row there are at most.
-
-    Returns:
-        `title` and `task` (the whole text), `facts` (agent, model, policy, source, run), `system` (the system prompt),
-        `tools` (name and number of calls), `outcome` (`sign`, `label`, `score`, and `detail`: what judged it), `kpis`
-        (`name`, `value`, `label`), and `verdict` (`happened`, `limit` and `loss`; the last two are empty if no limit
-        would have stopped the run).
+    Returns `title` and `task` (the whole text), `facts` (agent, model, policy, source, run), `system` (the system
+    prompt), `tools` (name and number of calls), `outcome` (`sign`, `label`, `score`, and `detail`: what judged it),
+    `kpis` (`name`, `value`, `label`), and `verdict` (`happened`, `limit` and `loss`; the last two are empty if no limit
+    would have stopped the run).
 
     Example:
         >>> import boolab as bl

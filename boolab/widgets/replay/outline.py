@@ -22,15 +22,10 @@ def outline_of(
 ) -> list[dict[str, Any]]:
     """The outline of a run.
 
-    Args:
-        turns: The turns of `replay_data`.
-        steps: Its steps.
-        between: The steps that something follows in the transcript: no item continues after one of them.
-
-    Returns:
-        For each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is
-        called), `first` and `last` step, `errors` (how many of its calls failed), and `repeats` (how many steps
-        repeat the call before them).
+    `between`: the steps that something follows in the transcript: no item continues after one of them. Returns for each
+    turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is called), `first`
+    and `last` step, `errors` (how many of its calls failed), and `repeats` (how many steps repeat the call before
+    them).
 
     Example:
         >>> call = {"label": "ls src", "tool": "ls", "kind": "read", "error": False, "streak": 1}

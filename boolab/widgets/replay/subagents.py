@@ -28,10 +28,6 @@ def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
     The events of a live run show which call started which run. In logs, runs only name their parents. There, the call
     is one of a subagent tool whose arguments contain the child's task; where as many such calls as children are left,
     they are paired in order; otherwise the call is not known.
-
-    Args:
-        run: The run.
-        others: Runs among which there may be children of it too, by their `parent_run_id`.
     """
     found = {child.run_id: child for child in run.subagents}
     for other in others:

@@ -29,20 +29,12 @@ def marks_of_each(
 ) -> list[list[dict[str, Any]]]:
     """Where each policy, and each rule, would have stopped each of these runs; the real stop is the first mark.
 
-    Args:
-        runs: The runs.
-        policies: Policies, or names of presets; by default `DEFAULT_POLICIES` without the run's own. One that compacts
-            is evaluated as if it did not, because no recording shows what the model does with a summary.
-        rules: Stop rules.
-
-    Returns:
-        For each run its marks: `label`, `policy`, `rule`, `limit` (in words), `reason`, `outcome` (see
-        `counterfactual`), `step` (how many steps of the run are complete at the stop; None: never), `acts` (what
-        happens there: "stops", "steps in", where the model gets a message and the rest is open, or "unknown", where a
-        counter is not on record; None: nothing), `own`, and `compacts` (it was evaluated without its compaction).
-
-    Raises:
-        SettingError: if there is no such policy, or it cannot be evaluated on recordings.
+    `policies`: policies, or names of presets; by default `DEFAULT_POLICIES` without the run's own. One that compacts is
+    evaluated as if it did not, because no recording shows what the model does with a summary. Returns for each run its
+    marks: `label`, `policy`, `rule`, `limit` (in words), `reason`, `outcome` (see `counterfactual`), `step` (how many
+    steps of the run are complete at the stop; None: never), `acts` (what happens there: "stops", "steps in", where the
+    model gets a message and the rest is open, or "unknown", where a counter is not on record; None: nothing), `own`,
+    and `compacts` (it was evaluated without its compaction).
 
     Example:
         >>> import boolab as bl
