@@ -233,6 +233,39 @@ def add_logs(parser: argparse.ArgumentParser, optional: str = "") -> None:
     )
 
 
+def add_scope(group: Options) -> None:
+    """Add --scope."""
+    group.add_argument(
+        "--scope",
+        choices=("auto", "turn", "run"),
+        default="auto",
+        help="turn: counters start at zero with each user message; run: they continue through the session; auto: as "
+        "the harness of each log counts (default: %(default)s)",
+    )
+
+
+def add_exempt(group: Options) -> None:
+    """Add --exempt, which may be repeated."""
+    group.add_argument(
+        "--exempt",
+        metavar="TOOL",
+        action="append",
+        default=[],
+        help="a tool whose repeats are no loop, such as one that polls; may be repeated (default: none)",
+    )
+
+
+def add_prices(group: Options) -> None:
+    """Add --no-prices."""
+    group.add_argument(
+        "--no-prices",
+        dest="prices",
+        action="store_false",
+        help="leave costs unknown where a log lacks them (default: those of Claude Code and Codex are computed from "
+        "tokens at list prices, if boolab[prices] is installed)",
+    )
+
+
 def add_question(parser: argparse.ArgumentParser) -> None:
     """Add what is evaluated, how it is counted, and what is recommended."""
     settings = parser.add_argument_group("settings to evaluate")
@@ -245,13 +278,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
             option_of(name), metavar="VALUES", type=_axis_values(axis), help=f"{what} (default: {usual})"
         )
     group = parser.add_argument_group("how to count")
-    group.add_argument(
-        "--scope",
-        choices=("auto", "turn", "run"),
-        default="auto",
-        help="turn: counters start at zero with each user message; run: they continue through the session; auto: as "
-        "the harness of each log counts (default: %(default)s)",
-    )
+    add_scope(group)
     group.add_argument(
         "--policy",
         metavar="NAME",
@@ -265,13 +292,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         "(ordered), in any order (canonical), with the result too (call+result), or the tool alone (default: "
         "canonical, or the policy's)",
     )
-    group.add_argument(
-        "--exempt",
-        metavar="TOOL",
-        action="append",
-        default=[],
-        help="a tool whose repeats are no loop, such as one that polls; may be repeated (default: none)",
-    )
+    add_exempt(group)
     group.add_argument(
         "--by",
         metavar="COLUMN",
@@ -280,13 +301,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         help="a column of runs_df by which runs are kept apart, such as agent or model, or all, to take several agents "
         "together; may be repeated (default: agent, where there are several)",
     )
-    group.add_argument(
-        "--no-prices",
-        dest="prices",
-        action="store_false",
-        help="leave costs unknown where a log lacks them (default: those of Claude Code and Codex are computed from "
-        "tokens at list prices, if boolab[prices] is installed)",
-    )
+    add_prices(group)
     advice = parser.add_argument_group("what to recommend")
     advice.add_argument(
         "--keep",

@@ -8,7 +8,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from boolab.cli.arguments import FORMAT, HARNESS, LOGS, add_since, amount, since_time
+from boolab.cli.arguments import FORMAT, HARNESS, LOGS, add_scope, add_since, amount, since_time
 from boolab.cli.help import Command
 from boolab.errors import ReadWarning
 
@@ -89,13 +89,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"the harness whose rules count, {HARNESS} (default: that of each log)",
     )
-    counting.add_argument(
-        "--scope",
-        choices=("auto", "turn", "run"),
-        default="auto",
-        help="turn: counters start at zero with each user message; run: they continue through the session; auto: as "
-        "the harness of each log counts (default: %(default)s)",
-    )
+    add_scope(counting)
     parser.add_argument(
         "--warnings", action="store_true", help="list the skipped files, and what else could not be read, on stderr"
     )

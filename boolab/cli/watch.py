@@ -17,7 +17,7 @@ from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Final, TextIO
 
-from boolab.cli.arguments import FORMAT, option_of, since_of
+from boolab.cli.arguments import FORMAT, add_exempt, add_prices, add_scope, option_of, since_of
 from boolab.cli.help import Command
 from boolab.cli.terminal import clipped, is_terminal
 from boolab.core.text import WIDTH, count, duration, first_of, printable, wrapped
@@ -90,33 +90,15 @@ def add(parser: argparse.ArgumentParser) -> None:
             help=f"{axis.label}{unit}: alert {axis.meaning} (default: none)",
         )
     counting = parser.add_argument_group("how to count")
-    counting.add_argument(
-        "--scope",
-        choices=("auto", "turn", "run"),
-        default="auto",
-        help="turn: counters start at zero with each user message; run: they continue through the session; auto: as "
-        "the harness of each log counts (default: %(default)s)",
-    )
+    add_scope(counting)
     counting.add_argument(
         "--identity",
         choices=("raw", "ordered", "canonical", "call+result", "tool"),
         default="canonical",
         help="what is compared to find equal calls (default: %(default)s)",
     )
-    counting.add_argument(
-        "--exempt",
-        metavar="TOOL",
-        action="append",
-        default=[],
-        help="a tool whose repeats are no loop, such as one that polls; may be repeated (default: none)",
-    )
-    counting.add_argument(
-        "--no-prices",
-        dest="prices",
-        action="store_false",
-        help="leave costs unknown where a log lacks them (default: those of Claude Code and Codex are computed from "
-        "tokens at list prices, if boolab[prices] is installed)",
-    )
+    add_exempt(counting)
+    add_prices(counting)
     which = parser.add_argument_group("which logs")
     which.add_argument("--format", metavar="NAME", help=FORMAT)
     which.add_argument(

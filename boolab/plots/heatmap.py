@@ -132,6 +132,7 @@ def scale_of(square: Square, ground: palette.Color = WHITE, *, dark: bool = Fals
 
 def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
     """The two axes to draw: those that are named, else the first of the table that have several values."""
+    there = [name for name in LIMITS if name in table]
     several = [name for name in there if len(table[name].drop_duplicates()) > 1]
     free = [name for name in dict.fromkeys([*several, *there]) if name not in (x, y)]
     if len(free) < (x is None) + (y is None):
