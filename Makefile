@@ -74,12 +74,13 @@ bombs: $(READY) ## read logs of a gigabyte, of a line or of ten million, and wha
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	$(BIN)/boolab lab
 
-lint: $(READY) ## check style, types, words, and which package imports which
+lint: $(READY) ## check style, types, words, which package imports which, and the budgets of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/words
+	$(BIN)/python -m benchmarks.house --check
 
 links: $(READY) ## check the links of the Markdown pages and notebooks
 	$(BIN)/python docs/site/links.py .

@@ -99,6 +99,11 @@ class Package:
         """The syntax tree of each module."""
         return {module: ast.parse(text) for module, text in self.texts.items()}
 
+    @cached_property
+    def nodes(self) -> dict[str, list[ast.AST]]:
+        """All nodes of each module's tree."""
+        return {module: [*ast.walk(tree)] for module, tree in self.trees.items()}
+
     @property
     def lines(self) -> int:
         """All lines."""
@@ -107,7 +112,7 @@ class Package:
     @property
     def code_lines(self) -> int:
         """The lines that hold code: no blank line, no line of comment alone, no docstring."""
-        return sum(len(_code_lines(self.texts[module], tree)) for module, tree in self.trees.items())
+        return sum(len(_code_lines(self.texts[module], nodes)) for module, nodes in self.nodes.items())
 
     def imports(self, module: str, typing: bool) -> set[str]:
         """The modules of the package that a module imports at its top: for types alone, or at run time."""
@@ -156,15 +161,13 @@ class Package:
 
     def class_names_twice(self) -> Counter[str]:
         """By class name that is defined more than once, how often."""
-        names = Counter(
-            node.name for tree in self.trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-        )
+        names = Counter(node.name for nodes in self.nodes.values() for node in nodes if isinstance(node, ast.ClassDef))
         return Counter({name: count for name, count in names.items() if count > 1})
 
     def bound_names(self) -> Iterator[tuple[str, int, str]]:
         """Each name of a variable or parameter that a scope binds: module, line, name."""
-        for module, tree in self.trees.items():
-            for scope in ast.walk(tree):
+        for module, nodes in self.nodes.items():
+            for scope in nodes:
                 if isinstance(scope, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
                     lines: dict[str, int] = {}
                     for name, line in _bindings(scope):
@@ -174,8 +177,8 @@ class Package:
 
     def functions(self) -> Iterator[tuple[str, int, str]]:
         """Each function: module, line, name."""
-        for module, tree in self.trees.items():
-            for node in ast.walk(tree):
+        for module, nodes in self.nodes.items():
+            for node in nodes:
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     yield module, node.lineno, node.name
 
@@ -187,14 +190,14 @@ class Package:
     def double_comprehensions(self) -> int:
         """Comprehensions with two `for`."""
         kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-        nodes = (node for tree in self.trees.values() for node in ast.walk(tree))
+        nodes = (node for every in self.nodes.values() for node in every)
         return sum(isinstance(node, kinds) and len(node.generators) > 1 for node in nodes)
 
     def limit_literals(self) -> list[tuple[str, int]]:
         """Literals that list three or more limits, counters or stop reasons: module and line."""
         places = []
-        for module, tree in self.trees.items():
-            for node in ast.walk(tree):
+        for module, nodes in self.nodes.items():
+            for node in nodes:
                 if isinstance(node, ast.Dict):
                     items = [item for item in node.keys if item is not None]
                 elif isinstance(node, ast.Tuple | ast.List | ast.Set):
@@ -208,7 +211,7 @@ class Package:
 
     def modules_with(self, word: str) -> int:
         """How many modules hold a word."""
-        return sum(word in text for text in self.texts.values())
+        return sum(word in text.lower() for text in self.texts.values())
 
 
 def _top_level(body: list[ast.stmt], *, for_types: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
@@ -251,9 +254,9 @@ def _components(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return groups
 
 
-def _code_lines(text: str, tree: ast.Module) -> set[int]:
+def _code_lines(text: str, nodes: list[ast.AST]) -> set[int]:
     lines = {n for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.lstrip().startswith("#")}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines
@@ -315,15 +318,14 @@ print(json.dumps(sorted(modules)))
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def measure(package: Package, root: Path | None) -> dict[str, Any]:
-    """All figures of a package, by their names in the table."""
+def sizes(package: Package) -> dict[str, Any]:
+    """What the source of a package shows, by names of the table."""
     words, names = package.function_words()
     lines = package.lines
     longest = max(package.texts, key=lambda module: package.texts[module].count("\n"))
-    figures: dict[str, Any] = {
-        "packages at the top": sum(
-            path.is_dir() and (path / "__init__.py").is_file() for path in package.folder.iterdir()
-        ),
+    literals = package.limit_literals()
+    return {
+        "packages at the top": sum((path / "__init__.py").is_file() for path in package.folder.iterdir()),
         "modules": len(package.files),
         "lines": lines,
         "lines of code": package.code_lines,
@@ -333,21 +335,41 @@ def measure(package: Package, root: Path | None) -> dict[str, Any]:
         "names that are function words, %": round(100 * len(words) / names, 2),
         "double comprehensions per 1,000 lines": round(1000 * package.double_comprehensions() / lines, 2),
         "circles with imports for types": len(package.type_circles()),
+        "literals of three or more limits": len(literals),
+        "modules with such literals": len({module for module, _ in literals}),
+        "modules that name opencode": package.modules_with("opencode"),
+        "modules that name Codex": package.modules_with("codex"),
     }
-    if root is not None:
-        literals = package.limit_literals()
-        figures |= {
-            "floors of the contract": contract_floors(root),
-            "literals of three or more limits": len(literals),
-            "modules with such literals": len({module for module, _ in literals}),
-            "modules that name opencode": package.modules_with("opencode"),
-            "modules that name Codex": sum("codex" in text.lower() for text in package.texts.values()),
-        }
-        for name, code in WALKS.items():
-            modules = walk(root, code)
-            size = sum((root / "boolab" / module).read_text(encoding="utf-8").count("\n") for module in modules)
-            figures[f"modules behind {name}"] = f"{len(modules)} ({size:,} lines)"
+
+
+def walks(root: Path) -> dict[str, Any]:
+    """The floors of the contract, and the modules behind common calls."""
+    figures: dict[str, Any] = {"floors of the contract": contract_floors(root)}
+    for name, code in WALKS.items():
+        modules = walk(root, code)
+        size = sum((root / "boolab" / module).read_text(encoding="utf-8").count("\n") for module in modules)
+        figures[f"modules behind {name}"] = f"{len(modules)} ({size:,} lines)"
     return figures
+
+
+def faults(package: Package, figures: Mapping[str, Any], root: Path) -> list[str]:
+    """What breaks the budgets of `.ci/house.toml`, a line each."""
+    rules = tomllib.loads((root / ".ci/house.toml").read_text(encoding="utf-8"))
+    lines = [
+        f"{name}: {figures[name]}, more than the {budget} of .ci/house.toml"
+        for name, budget in rules["budgets"].items()
+        if figures[name] > budget
+    ]
+    exceptions, homes = rules["literals"], ("boolab.limits.", "boolab.harnesses.")
+    literals = [(module, line) for module, line in package.limit_literals() if not module.startswith(homes)]
+    lines += [
+        f"{module}:{line}: lists three or more limits, counters or stop reasons: read boolab.limits.table, "
+        "or name the module in .ci/house.toml, with the reason"
+        for module, line in literals
+        if module not in exceptions
+    ]
+    unused = exceptions.keys() - {module for module, _ in literals}
+    return [*lines, *(f".ci/house.toml: {module} has no such literal any more" for module in sorted(unused))]
 
 
 def main() -> None:
@@ -356,10 +378,15 @@ def main() -> None:
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parent.parent)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--places", action="store_true", help="list the names, classes, circles and literals")
+    parser.add_argument("--check", action="store_true", help="end with 1 if a budget of .ci/house.toml is broken")
     options = parser.parse_args()
     checkout = (options.root / "boolab").is_dir()
     package = Package((options.root / "boolab" if checkout else options.root).resolve())
-    figures = measure(package, options.root.resolve() if checkout else None)
+    if options.check:
+        broken = faults(package, sizes(package), options.root)
+        print("\n".join(broken) or "the house keeps its budgets")
+        sys.exit(1 if broken else 0)
+    figures = sizes(package) | (walks(options.root.resolve()) if checkout else {})
     if options.json:
         print(json.dumps(figures, indent=1))
         return

@@ -42,7 +42,7 @@ from boolab.harnesses.never_fires import FiresFirst, never_fires
 from boolab.io.checks import MAX_COUNT, check_name, is_whole, repr_of
 from boolab.limits.catalog import ceiling, doom_loop, max_cost, max_steps, max_time, max_tokens, tool_budget
 from boolab.limits.stop import AnyOf, StopRule, Threshold
-from boolab.limits.table import AGENT_LIMITS, LIMITS
+from boolab.limits.table import AGENT_LIMITS, BUDGETS, LIMITS
 
 
 class _Default(enum.Enum):
@@ -56,7 +56,7 @@ DEFAULT: Final = _Default.DEFAULT
 """The value of a setting that was not set: the policy's default applies. (None means no limit, up to the ceiling.)"""
 
 Setting: TypeAlias = int | Literal[_Default.DEFAULT] | None
-_FURTHER: Final = ("guards", "token_budget", "cost_budget", "time_budget")
+_FURTHER: Final = ("guards", *(LIMITS[name].reason for name in BUDGETS))
 
 
 class Changes(TypedDict, total=False):
@@ -218,11 +218,7 @@ class Policy:
             SettingError: if the policy does not accept a value.
         """
         budget = self.budgets.read_only if read_only else self.budgets.writing
-        defaults = {
-            "max_steps": self.cap.max_steps,
-            "tool_budget": self.budgets.no_agent if no_agent else budget,
-            "doom_loop": self.detectors.doom_loop,
-        }
+        defaults = default_settings(self, self.budgets.no_agent if no_agent else budget)
         settings = {}
         for name in self.order:
             if name in defaults:
@@ -534,3 +530,8 @@ PATHS: Final = tuple(
     for path in ([f"{name}.{part}" for part in _names(GROUPS[name])] if name in GROUPS else [name])
 )
 """The paths of all fields: those of the policy itself, and `group.field`."""
+
+
+def default_settings(policy: Policy, tool_budget: int | None) -> dict[str, int | None]:
+    """The limits under a policy of an agent that sets none, by the names of `AGENT_LIMITS`."""
+    return {"max_steps": policy.cap.max_steps, "tool_budget": tool_budget, "doom_loop": policy.detectors.doom_loop}

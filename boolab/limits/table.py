@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.types import MICRO
 
@@ -126,6 +126,10 @@ LIMIT_OF_COUNTER: Final[Mapping[str, str]] = MappingProxyType({limit.counter: li
 """By counter, the limit that reads it."""
 
 
+MeasureName: TypeAlias = Literal["steps", "tool_calls", "tokens", "cost"]
+MeasureColumn: TypeAlias = Literal["steps", "tool_calls", "tokens", "cost_usd"]
+
+
 class Measure(NamedTuple):
     """Something that a run uses, and that a limit can save.
 
@@ -137,8 +141,8 @@ class Measure(NamedTuple):
         label: Its name where an amount is named without its unit.
     """
 
-    name: str
-    column: str
+    name: MeasureName
+    column: MeasureColumn
     singular: str
     plural: str
     label: str

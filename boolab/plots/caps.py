@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from boolab.core.text import count, span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
-from boolab.limits.table import LIMITS
+from boolab.limits.table import LIMITS, MeasureColumn
 from boolab.plots import palette, style
 from boolab.plots._frames import capital, floats, shares
 from boolab.plots._grid import (
@@ -53,7 +53,7 @@ def plot_caps(
     table: pd.DataFrame,
     *,
     axis: str | None = None,
-    saved: Literal["steps", "tool_calls", "tokens", "cost_usd"] = "steps",
+    saved: MeasureColumn = "steps",
     at: Mapping[str, Any] | None = None,
     recommended: Point | None = None,
     title: str | None = style.AUTO,

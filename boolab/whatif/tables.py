@@ -12,6 +12,7 @@ from boolab.core.run_tree import Kin
 from boolab.core.types import MICRO, Scope, StopReason
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, TEXT, Cells, axis_dtype, cells, text
+from boolab.limits.table import MEASURES
 from boolab.whatif.aggregate import SPENT, aggregate_of
 from boolab.whatif.family_stops import depends_on_results, family_stops
 from boolab.whatif.first_crossing import Places
@@ -21,6 +22,8 @@ from boolab.whatif.question import Question
 from boolab.whatif.step_table import Flags, Ints, Ledger
 
 BATCH_ROWS: Final = 500_000
+COUNTED: Final = tuple(name for name in MEASURES if name != "cost")
+"""What is summed in whole numbers; cost is summed in micro-dollars."""
 _MAX_SUMS: Final = 5_000_000
 _OF_ROWS: Final = ("run_id", "outcome", "scope", "success_by", "kept_lower", "saved_steps", "saved_is")
 
@@ -224,9 +227,9 @@ def _sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     counted["n_unknown_cost"] = rows["cost_usd"].isna().astype(INT)
     counted["successes"] = rows["success"].astype(INT).fillna(0)
     counted["successes_censored"] = counted["successes"] * counted["n_censored"]
-    for name in ("kept_lower", "kept_upper", "steps", "tool_calls", "tokens"):
+    for name in ("kept_lower", "kept_upper", *COUNTED):
         counted[name] = rows[name].fillna(0)
-    for name in ("steps", "tool_calls", "tokens"):
+    for name in COUNTED:
         counted[f"saved_{name}"] = rows[f"saved_{name}"].fillna(0)
     for name in ("cost", "saved_cost"):
         counted[name] = (rows[f"{name}_usd"].fillna(0) * MICRO).round().astype(INT)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from boolab.harnesses.exports.values import Export, Limits
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, identity_under
 from boolab.limits.call_identity import uncalled_note
-from boolab.limits.table import LIMITS
+from boolab.limits.table import LIMITS, MEASURES, MeasureName
 from boolab.logs.list_prices import price_notes
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import check_confidence, runs_needed
@@ -44,8 +44,8 @@ from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
 from boolab.whatif.scopes import one_scope, scopes_of
 from boolab.whatif.step_table import LABEL, PROXY, Ledger
 
-Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
-OBJECTIVES: Final[tuple[Objective, ...]] = get_args(Objective)
+Objective: TypeAlias = MeasureName
+OBJECTIVES: Final = tuple(measure.name for measure in [*MEASURES.values()][::-1])
 POOR: Final = (
     f"These limits are {BETTER_OFF}. The trade is poor: the share of the successes that they may lose is larger than "
     "the share of the work that they save."

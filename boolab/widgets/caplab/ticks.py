@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from boolab.harnesses.policy import default_settings
 from boolab.harnesses.presets import policies
 
 HARNESSES: Final[Mapping[str, str]] = {
@@ -32,12 +33,7 @@ def ticks_of(axis: str, largest: int) -> list[dict[str, Any]]:
     named: dict[int, list[str]] = {}
     for preset, title in HARNESSES.items():
         policy = policies[preset]
-        values = {
-            "max_steps": policy.cap.max_steps,
-            "tool_budget": policy.budgets.no_agent,
-            "doom_loop": policy.detectors.doom_loop,
-        }
-        value = values[axis]
+        value = default_settings(policy, policy.budgets.no_agent)[axis]
         if value is not None and value <= largest:
             named.setdefault(value, []).append(title)
     return [{"value": value, "label": ", ".join(titles)} for value, titles in sorted(named.items())]

@@ -19,7 +19,7 @@ from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, identity_under
 from boolab.harnesses.setting import ALL, Setting, in_words, kept_in_words, saved_in_words
 from boolab.limits.call_identity import check_tools
-from boolab.limits.table import AGENT_LIMITS
+from boolab.limits.table import AGENT_LIMITS, MEASURES
 from boolab.stats.recommend.recommend import Objective
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
@@ -44,9 +44,6 @@ MAX_AGENTS_IN_PAGE: Final = 8
 """How many agents a page holds, besides all together."""
 MAX_BYTES_IN_PAGE: Final = 600_000
 """How much a page holds of agents that are not shown at first, compressed."""
-_COLUMNS: Final[Mapping[str, Literal["steps", "tool_calls", "tokens", "cost_usd"]]] = {
-    "steps": "steps", "tool_calls": "tool_calls", "tokens": "tokens", "cost": "cost_usd",
-}  # fmt: skip
 
 
 class _Figure(OpeningView, module="caplab"):
@@ -417,7 +414,7 @@ class CapLab(OpensRuns):
         from boolab.plots.caps import plot_caps
 
         table = self._tables.at(self._setting)
-        caps, saved = table.over_caps(self._setting.limits), _COLUMNS[table.measure]
+        caps, saved = table.over_caps(self._setting.limits), MEASURES[table.measure].column
         return png_of(lambda figure: plot_caps(caps, saved=saved, ax=figure.subplots()), (9, 4))
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from boolab.core.types import MICRO, Run
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
+from boolab.limits.table import MEASURES
 from boolab.logs.sources import scope_of
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.step_table import Ledger
@@ -22,7 +23,7 @@ _GAUGES: Final = (  # key, label, unit
     ("cost", "cost", "usd"),
     ("elapsed", "time", "ms"),
 )
-_ALWAYS: Final = frozenset({"steps", "tool_calls", "repeat_streak", "tokens", "cost"})
+_ALWAYS: Final = frozenset({"repeat_streak", *MEASURES})
 
 
 def counts_by_turn(run: Run) -> bool:
