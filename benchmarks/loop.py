@@ -25,18 +25,14 @@ from benchmarks.peers.adapters.bare import bare, plain_add
 from boolab.core.types import Response, Run, ToolCall, ToolResult, Usage
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import policies
-from boolab.limits.catalog import (
-    alternating_actions,
-    cycle,
-    doom_loop,
-    error_streak,
-    failing_actions,
-    same_error,
-    step_repeats,
-    tool_window,
-)
+from boolab.limits.catalog import doom_loop, error_streak
 from boolab.limits.detector_bank import Watch
-from boolab.limits.loop_rules import call_window, compaction_thrash, context_growth, similar_calls
+from boolab.limits.detectors.context import compaction_thrash, context_growth
+from boolab.limits.detectors.cycles import cycle
+from boolab.limits.detectors.openhands import alternating_actions, failing_actions
+from boolab.limits.detectors.similar import similar_calls
+from boolab.limits.detectors.streaks import same_error
+from boolab.limits.detectors.windows import call_window, step_repeats, tool_window
 from boolab.limits.stop import StopRule
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.runner import run, run_sync

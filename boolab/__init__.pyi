@@ -24,7 +24,6 @@ from boolab.harnesses.presets import dynamic_turns as dynamic_turns
 from boolab.harnesses.presets import fixed_turns as fixed_turns
 from boolab.harnesses.presets import policies as policies
 from boolab.limits import detectors as detectors
-from boolab.limits.catalog import cycle as cycle
 from boolab.limits.catalog import doom_loop as doom_loop
 from boolab.limits.catalog import error_streak as error_streak
 from boolab.limits.catalog import max_cost as max_cost
@@ -32,6 +31,7 @@ from boolab.limits.catalog import max_steps as max_steps
 from boolab.limits.catalog import max_time as max_time
 from boolab.limits.catalog import max_tokens as max_tokens
 from boolab.limits.catalog import tool_budget as tool_budget
+from boolab.limits.detectors.cycles import cycle as cycle
 from boolab.limits.guard import Guard as Guard
 from boolab.limits.monitor import Monitor as Monitor
 from boolab.limits.stop import StopRule as StopRule

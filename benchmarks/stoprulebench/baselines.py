@@ -16,7 +16,7 @@ from benchmarks.stoprulebench.recordings import Recordings
 from benchmarks.stoprulebench.tracks import TRACKS, Track
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import policies
-from boolab.limits import catalog
+from boolab.limits import catalog, detectors
 from boolab.limits.detectors.streaks import ToolErrors
 from boolab.limits.guard import Guard
 from boolab.limits.stop import StopRule
@@ -133,17 +133,19 @@ def _families() -> dict[str, list[StopRule]]:
         "doom_loop(n)": [catalog.doom_loop(n) for n in more],
         "doom_loop(n, call+result)": [catalog.doom_loop(n, "call+result") for n in more],
         "doom_loop(n, tool)": [catalog.doom_loop(n, "tool") for n in more],
-        "cycle(None, n)": [catalog.cycle(None, n) for n in few],
+        "cycle(None, n)": [detectors.cycle(None, n) for n in few],
         "error_streak(n)": [catalog.error_streak(n, "ignore") for n in (1, *more)],
-        "same_error(n)": [catalog.same_error(n, "ignore") for n in (1, *few)],
-        "tool_errors(n)": [catalog.stop_when(ToolErrors(), n, "ignore", label=f"tool_errors({n})") for n in (1, *few)],
-        "failing_actions(n)": [catalog.failing_actions(n, "ignore") for n in (1, *few)],
-        "repeating_actions(n)": [catalog.repeating_actions(n) for n in few],
-        "alternating_actions(n)": [catalog.alternating_actions(n) for n in (3, 4, 5, 6, 7, 8, 10, 12)],
-        "round_streak(n)": [catalog.round_streak(n) for n in few],
-        "step_repeats(n, window=10)": [catalog.step_repeats(n, 10) for n in few],
-        "tool_window(n, window=20)": [catalog.tool_window(n, 20) for n in range(5, 21, 3)],
-        "idle_streak(n)": [catalog.idle_streak(n) for n in (1, *few)],
+        "same_error(n)": [detectors.same_error(n, "ignore") for n in (1, *few)],
+        "tool_errors(n)": [
+            detectors.stop_when(ToolErrors(), n, "ignore", label=f"tool_errors({n})") for n in (1, *few)
+        ],
+        "failing_actions(n)": [detectors.failing_actions(n, "ignore") for n in (1, *few)],
+        "repeating_actions(n)": [detectors.repeating_actions(n) for n in few],
+        "alternating_actions(n)": [detectors.alternating_actions(n) for n in (3, 4, 5, 6, 7, 8, 10, 12)],
+        "round_streak(n)": [detectors.round_streak(n) for n in few],
+        "step_repeats(n, window=10)": [detectors.step_repeats(n, 10) for n in few],
+        "tool_window(n, window=20)": [detectors.tool_window(n, 20) for n in range(5, 21, 3)],
+        "idle_streak(n)": [detectors.idle_streak(n) for n in (1, *few)],
         "tool_budget(n)": [catalog.tool_budget(n) for n in range(1, MAX_CAP + 1)],
     }
 

@@ -11,7 +11,7 @@ An example:
           - error_streak: {n: 2, on_unknown: ignore}
           - tool_budget: "20:100:20"    # 20, 40, 60, 80 or 100
 
-A rule is the name of a function of `boolab.limits.catalog` or `boolab.limits.loop_rules` with its first argument, or
+A rule is the name of a function of `boolab.limits.catalog` or `bl.detectors` with its first argument, or
 with a mapping of arguments. A list or a range in place of a number is a choice. `learned: rule.yaml` is a rule that
 `bl.stats.save_rule` wrote, beside the file. Further keys: `description`, `url`, and `scope`: `run` (the default), where
 counters count through the whole run, or `turn`, where they start again with each message of the user.
@@ -34,7 +34,7 @@ from benchmarks.stoprulebench.first_stops import RuleScope, Scoped
 from boolab.errors import FileError, SettingError, near
 from boolab.io.files import read_file
 from boolab.io.yaml_loader import Document, DocumentError, read_yaml
-from boolab.limits import catalog, loop_rules
+from boolab.limits import catalog, detectors
 from boolab.limits.learned.rule_file import load_rule
 from boolab.limits.stop import StopRule
 from boolab.limits.table import LIMITS
@@ -44,13 +44,8 @@ MAX_SETTINGS: Final = 5_000
 """How many settings a file may have to choose among."""
 
 RULES: Final[Mapping[str, Callable[..., StopRule]]] = {
-    name: getattr(catalog, name, None) or getattr(loop_rules, name)
-    for name in (
-        *LIMITS,
-        *("cycle", "cycle_detections", "round_streak", "step_repeats", "tool_window", "same_error", "finish_streak"),
-        *("idle_streak", "repeating_actions", "failing_actions", "alternating_actions", "repeated_text"),
-        *("text_contains", "similar_calls", "call_window", "compaction_thrash", "context_growth"),
-    )
+    name: getattr(catalog, name, None) or getattr(detectors, name)
+    for name in (*LIMITS, *(name for name in dir(detectors) if name.islower() and name != "stop_when"))
 }
 """The rules that a file may name."""
 

@@ -104,7 +104,7 @@ def guard_words(guard: Guard) -> str:
     name = guard.detector.name
     kind = re.split(r"[(:]", name, maxsplit=1)[0]
     more = name.removeprefix(kind).strip(":()")
-    what = DETECTORS.get(kind, kind.replace("_", " ")) + (f" ({more})" if more else "")
+    what = getattr(guard.detector, "meaning", kind.replace("_", " ")) + (f" ({more})" if more else "")
     return what + str(guard).removeprefix(name)
 
 
@@ -117,28 +117,6 @@ CONDITIONS: Final[Mapping[str, str]] = {
     "no_new_input": "no message of the user waits",
 }
 """The conditions of a finish guard."""
-
-DETECTORS: Final[Mapping[str, str]] = {
-    "repeat_streak": "identical calls in a row",
-    "error_streak": "failed calls in a row",
-    "idle_streak": "responses without a call in a row",
-    "finish_streak": "finish reasons in a row",
-    "tool_errors": "steps in which the same tool failed",
-    "timeout_streak": "timeouts in a row",
-    "same_error": "the same error in a row",
-    "round_streak": "identical rounds in a row",
-    "actions": "actions and their results",
-    "cycle": "cycles of calls",
-    "detections": "how often a cycle of calls was found",
-    "repeated_text": "the same text again and again",
-    "step_repeats": "the same step in a window",
-    "tool_window": "the same tool in a window",
-    "call_window": "the same call in a window",
-    "similar_streak": "similar calls in a row",
-    "compaction_thrash": "compactions in a row with few steps in between",
-    "context_growth": "tokens by which the context grew without a new call",
-}
-"""What a detector detects, by the first part of its name."""
 
 # --- The table --------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def documented() -> Iterator[tuple[str, Any]]:
     """The public classes and functions, with the public methods and properties that the classes define."""
     for name, home in public_names().items():
         value = resolve_name(home)
-        if not callable(value) or home.startswith("boolab.limits.detectors."):
+        if not callable(value) or (home.startswith("boolab.limits.detectors.") and inspect.isclass(value)):
             continue  # a detector is explained by the rule on it, and by `Detector`
         yield name, value
         for inner, member in vars(value).items() if inspect.isclass(value) else ():

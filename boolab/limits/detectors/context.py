@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from boolab.core.types import Identities, Response, StopReason
-from boolab.io.checks import whole
-from boolab.limits.call_identity import ObservedCall, identity_of
+from boolab.io.checks import repr_of, whole
+from boolab.limits.call_identity import ObservedCall, exempting, identity_of
 from boolab.limits.detectors.streaks import ByIdentity
+from boolab.limits.stop import OnUnknown, StopRule
+from boolab.limits.stop_when import stop_when, unless_known
 
 _Compactions: TypeAlias = tuple[int, int] | None
 
@@ -35,6 +38,7 @@ class CompactionThrash:
         'compaction_thrash:2'
     """
 
+    meaning: ClassVar[str] = "compactions in a row with few steps in between"
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 2
     start: ClassVar[_Compactions] = (0, 0)
@@ -91,6 +95,7 @@ class ContextGrowth(ByIdentity):
         'context_growth:call+result'
     """
 
+    meaning: ClassVar[str] = "tokens by which the context grew without a new call"
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 1
     start: ClassVar[_Growth] = ((), False, 0, _NOT_YET)
@@ -142,3 +147,55 @@ def _with(made: _Calls, digest: bytes) -> _Calls:
         latest |= made[-1]
         made = made[:-1]
     return (*made, latest)
+
+
+def compaction_thrash(n: int = 3, within: int = 2, on_unknown: OnUnknown = "error") -> StopRule:
+    """Stop with `stuck` when the history was compacted n times with little work in between.
+
+    Args:
+        n: How many compactions in a row, at least 2. Claude Code refuses the next one after 3.
+        within: The most steps between one and the next.
+        on_unknown: What it means that a log does not record compactions: `error`, or `ignore` (never reached).
+
+    Raises:
+        SettingError: if n is not an integer >= 2, or `within` is not one >= 1.
+
+    Source: Claude Code (anthropics/claude-code issue 82131), hermes-agent issues 53008 and 117574, micode issue 14,
+    opencode issue 27924.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.compaction_thrash(3))
+        'compaction_thrash(3, within=2)'
+    """
+    label = f"compaction_thrash({repr_of(n)}, within={repr_of(within)}{unless_known(on_unknown)})"
+    return stop_when(CompactionThrash(within), n, on_unknown, label=label)
+
+
+def context_growth(
+    n: int, identity: Identities = "call+result", exempt: Iterable[str] = (), on_unknown: OnUnknown = "error"
+) -> StopRule:
+    """Stop with `stuck` when the context grew by n tokens while the agent did nothing new.
+
+    A call that was not made before is new; so is, under `call+result`, one with a result that it has not given before.
+
+    Args:
+        n: How many tokens, 1 or more. By how much the input tokens of the requests rose since the last new call.
+        identity: What makes two calls the same, for all tools or by tool: see `boolab.limits.call_identity`.
+        exempt: The tools whose calls are never new, such as one that polls.
+        on_unknown: What it means that a log has no tokens: `error`, or `ignore` (never reached).
+
+    Raises:
+        SettingError: if n is not an integer >= 1 or the identity is not known.
+
+    Source: willdady/platypus issue 268, openai/codex issue 36665, smolagents issue 2566.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.context_growth(50_000))
+        'context_growth(50000, call+result)'
+    """
+    watch = ContextGrowth.of(exempting(identity, exempt))
+    return stop_when(
+        watch, n, on_unknown, label=f"context_growth({repr_of(n)}, {watch.identities}{unless_known(on_unknown)})"
+    )

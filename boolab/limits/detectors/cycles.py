@@ -6,7 +6,7 @@ the same (a count of identical calls misses A, B, A, B, A, B).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import floordiv
@@ -14,9 +14,11 @@ from typing import ClassVar, Final, TypeAlias
 
 from boolab.core.types import Identities, StopReason
 from boolab.errors import SettingError
-from boolab.io.checks import repr_of
-from boolab.limits.call_identity import ObservedCall, identity_of
+from boolab.io.checks import repr_of, whole
+from boolab.limits.call_identity import ObservedCall, exempting, identity_of
 from boolab.limits.detectors.streaks import ByIdentity
+from boolab.limits.stop import StopRule
+from boolab.limits.stop_when import stop_when
 
 MAX_PERIOD: Final = 5
 _PERIODS: Final = range(1, MAX_PERIOD + 1)
@@ -53,6 +55,7 @@ class Cycle(ByIdentity):
         period: How many calls a block has; None for the best of 1 to 5.
     """
 
+    meaning: ClassVar[str] = "cycles of calls"
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 2
 
@@ -99,3 +102,28 @@ class Cycle(ByIdentity):
             return (latest, _NO_MATCHES), 1
         matches = tuple([n + 1 if matched else 0 for n, matched in zip(matches, same, strict=True)])
         return (latest, matches), 1 + max(map(floordiv, matches, _PERIODS))
+
+
+def cycle(period: int | None, repeats: int, identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
+    """Stop with `stuck` when the last period x repeats calls of the turn are so many equal blocks of calls.
+
+    A, B, A, B, A, B is a cycle of period 2, three times. A, A, A, A is one of period 2 too, twice.
+
+    Args:
+        period: How many calls a block has; None for any from 1 to 5.
+        repeats: How many blocks, at least 2.
+        identity: What makes two calls the same, for all tools or by tool: see `boolab.limits.call_identity`.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+
+    Raises:
+        SettingError: if the period is not an integer >= 1 or None, repeats is not one >= 2, or the identity is unknown.
+
+    Source: opencode issue 47759; Gemini CLI (`cycle(None, 5, "ordered")`).
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.cycle(2, 3))
+        'cycle(2, 3, canonical)'
+    """
+    watch = Cycle.of(None if period is None else whole(period, "cycle: period", 1), exempting(identity, exempt))
+    return stop_when(watch, repeats, label=f"cycle({repr_of(period)}, {repr_of(repeats)}, {watch.identities})")

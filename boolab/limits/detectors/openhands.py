@@ -13,7 +13,10 @@ from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
 from boolab.core.types import Response, StopReason
 from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 from boolab.limits.call_identity import ObservedCall
+from boolab.limits.stop import OnUnknown, StopRule
+from boolab.limits.stop_when import stop_when, unless_known
 
 Pattern: TypeAlias = Literal["repeating", "failing", "alternating"]
 EVENTS: Final = 20
@@ -38,6 +41,7 @@ class ActionStreak:
         'actions:failing'
     """
 
+    meaning: ClassVar[str] = "actions and their results"
     reason: ClassVar[StopReason] = "stuck"
     start: ClassVar[_State] = ((None, None), 0, 0, "")
 
@@ -83,3 +87,64 @@ def _failing(streak: int | None, call: ObservedCall, last: ObservedCall | None) 
     if streak == 0 or not call.same_as(last, "action"):
         return 1
     return None if streak is None else streak + 1
+
+
+def repeating_actions(n: int) -> StopRule:
+    """Stop with `stuck` when the last n actions are the same and all gave the same observation.
+
+    Unlike `doom_loop(n, "call+result")`, the text before a call is part of it: see `boolab.limits.detectors.openhands`.
+
+    Args:
+        n: How many actions, 2 or more.
+
+    Raises:
+        SettingError: if n is not an integer >= 2.
+
+    Source: OpenHands ("action_observation", 4).
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.repeating_actions(4))
+        'repeating_actions(4)'
+    """
+    return stop_when(ActionStreak("repeating"), n, label=f"repeating_actions({repr_of(n)})")
+
+
+def failing_actions(n: int, on_unknown: OnUnknown = "error") -> StopRule:
+    """Stop with `stuck` when the last n actions are the same and all failed, with any error.
+
+    Args:
+        n: How many actions, 1 or more.
+        on_unknown: What it means that a log does not record errors: `error`, or `ignore` (never reached).
+
+    Raises:
+        SettingError: if n is not an integer >= 1.
+
+    Source: OpenHands ("action_error", 3).
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.failing_actions(3))
+        'failing_actions(3)'
+    """
+    label = f"failing_actions({repr_of(n)}{unless_known(on_unknown)})"
+    return stop_when(ActionStreak("failing"), n, on_unknown, label=label)
+
+
+def alternating_actions(n: int) -> StopRule:
+    """Stop with `stuck` when the last n actions alternate, A, B, A, B, each with its own observation every time.
+
+    Args:
+        n: How many actions, 3 or more.
+
+    Raises:
+        SettingError: if n is not an integer >= 3.
+
+    Source: OpenHands ("alternating_pattern", 6).
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.alternating_actions(6))
+        'alternating_actions(6)'
+    """
+    return stop_when(ActionStreak("alternating"), n, label=f"alternating_actions({repr_of(n)})")

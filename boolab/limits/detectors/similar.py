@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
@@ -10,8 +11,10 @@ from boolab.core.redacted import RedactedArguments, is_redacted
 from boolab.core.types import REDACTED, Identities, StopReason
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
-from boolab.limits.call_identity import ObservedCall, identity_of
+from boolab.limits.call_identity import ObservedCall, exempting, identity_of
 from boolab.limits.detectors.streaks import ByIdentity
+from boolab.limits.stop import OnUnknown, StopRule
+from boolab.limits.stop_when import stop_when, unless_known
 
 MAX_COMPARED: Final = 2000
 """How many characters of a text are compared: of a longer one, so many from its two ends, half from each."""
@@ -76,6 +79,7 @@ class SimilarStreak(ByIdentity):
         'similar_streak:0.9:canonical'
     """
 
+    meaning: ClassVar[str] = "similar calls in a row"
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 2
     start: ClassVar[_State] = (None, 0)
@@ -142,3 +146,38 @@ class SimilarStreak(ByIdentity):
 
 def _is_kept_back(call: ObservedCall) -> bool:
     return call.arguments == REDACTED or isinstance(call.parsed, RedactedArguments)
+
+
+def similar_calls(
+    n: int,
+    similarity: float = 0.9,
+    identity: Identities = "canonical",
+    exempt: Iterable[str] = (),
+    on_unknown: OnUnknown = "error",
+) -> StopRule:
+    """Stop with `stuck` when the last n calls are of one tool, each with arguments similar to those of the one before.
+
+    An agent that reads the next pages of a file, or files with like names, makes similar calls too. Under
+    `call+result` the results have to be similar as well.
+
+    Args:
+        n: How many in a row, at least 2; senpi warns at 5.
+        similarity: How similar, above 0 and at most 1: see `boolab.limits.detectors.similar.are_similar`. At 1 the
+            rule is `doom_loop`, under another stop reason.
+        identity: What is compared: `canonical` (arguments) or `call+result`, for all tools or by tool.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+        on_unknown: What it means that a log keeps texts back: `error`, or `ignore` (never reached).
+
+    Raises:
+        SettingError: if n is not an integer >= 2, or an option is not one of those above.
+
+    Source: opencode issue 32187, senpi pull request 585, hermes-agent pull request 103180.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.similar_calls(5)), str(bl.detectors.similar_calls(5, 0.8, "call+result"))
+        ('similar_calls(5, 0.9, canonical)', 'similar_calls(5, 0.8, call+result)')
+    """
+    watch = SimilarStreak.of(exempting(identity, exempt), similarity)
+    label = f"similar_calls({repr_of(n)}, {similarity:g}, {watch.identities}{unless_known(on_unknown)})"
+    return stop_when(watch, n, on_unknown, label=label)

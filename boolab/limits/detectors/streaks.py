@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.redacted import TIMED_OUT, beginning_of, is_redacted
 from boolab.core.types import Identities, Response, StopReason, ToolCall, ToolResult
-from boolab.limits.call_identity import ObservedCall, call_key, check_identity, identity_of
+from boolab.io.checks import repr_of
+from boolab.limits.call_identity import ObservedCall, call_key, check_identity, exempting, identity_of
+from boolab.limits.stop import OnUnknown, StopRule
+from boolab.limits.stop_when import stop_when, unless_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class RepeatStreak(ByIdentity):
     It continues across steps and is read only at boundaries. Source: BooCode 1.14, opencode, Cline.
     """
 
+    meaning: ClassVar[str] = "identical calls in a row"
     reason: ClassVar[StopReason] = "doom_loop"
     least: ClassVar[int] = 2
     start: ClassVar[_Repeats] = (None, 0)
@@ -78,6 +82,7 @@ class RepeatStreak(ByIdentity):
 class ErrorStreak:
     """How many calls in a row, up to the latest, failed. Unknown from a result of unknown status to a known success."""
 
+    meaning: ClassVar[str] = "failed calls in a row"
     name: ClassVar[str] = "error_streak"
     reason: ClassVar[StopReason] = "error_streak"
     least: ClassVar[int] = 1
@@ -117,6 +122,7 @@ class RoundStreak(ByIdentity):
         'round_streak:canonical'
     """
 
+    meaning: ClassVar[str] = "identical rounds in a row"
     reason: ClassVar[StopReason] = "doom_loop"
     least: ClassVar[int] = 2
     of_steps: ClassVar[bool] = True
@@ -174,6 +180,7 @@ class SameError:
     Unknown if it depends on a result of unknown status. Source: goose (REP-002, at 3).
     """
 
+    meaning: ClassVar[str] = "the same error in a row"
     name: ClassVar[str] = "same_error"
     reason: ClassVar[StopReason] = "error_streak"
     least: ClassVar[int] = 1
@@ -214,6 +221,7 @@ class FinishStreak:
         'finish_streak:content_filter'
     """
 
+    meaning: ClassVar[str] = "finish reasons in a row"
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 1
     start: ClassVar[int | None] = 0
@@ -254,6 +262,7 @@ class IdleStreak:
     Source: OpenHands ("monologue", 3), Roo (no-tool replies), Inspect's react loop, which prompts it to continue.
     """
 
+    meaning: ClassVar[str] = "responses without a call in a row"
     name: ClassVar[str] = "idle_streak"
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 1
@@ -282,6 +291,7 @@ class ToolErrors:
         'tool_errors'
     """
 
+    meaning: ClassVar[str] = "steps in which the same tool failed"
     name: ClassVar[str] = "tool_errors"
     reason: ClassVar[StopReason] = "error_streak"
     least: ClassVar[int] = 1
@@ -309,6 +319,7 @@ class TimeoutStreak:
         'timeout_streak'
     """
 
+    meaning: ClassVar[str] = "timeouts in a row"
     name: ClassVar[str] = "timeout_streak"
     reason: ClassVar[StopReason] = "error_streak"
     least: ClassVar[int] = 1
@@ -316,3 +327,88 @@ class TimeoutStreak:
 
     def fold(self, state: int | None, call: ObservedCall) -> tuple[int | None, int | None]:
         return failures_in_a_row(state, call.is_error if TIMED_OUT in call.content else False)
+
+
+def round_streak(n: int, identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
+    """Stop with `doom_loop` when n responses in a row that called a tool made the same calls of it.
+
+    Equal calls in one response count once, and other tools may be called in between.
+
+    Args:
+        n: How many responses, at least 2; OpenRouter observes at 2, blocks at 3 and stops at 6.
+        identity: What makes two calls the same, for all tools or by tool.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+
+    Raises:
+        SettingError: if n is not an integer >= 2 or the identity is unknown.
+
+    Source: OpenRouter, doom-loop detection (openrouter.ai/docs/agent-sdk/call-model/doom-loop-detection).
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.round_streak(6))
+        'round_streak(6, canonical)'
+    """
+    watch = RoundStreak(*identity_of(exempting(identity, exempt)))
+    return stop_when(watch, n, label=f"round_streak({repr_of(n)}, {watch.identities})")
+
+
+def same_error(n: int, on_unknown: OnUnknown = "error") -> StopRule:
+    """Stop with `error_streak` when one tool failed n times in a row with the same error (its first 100 characters).
+
+    Args:
+        n: How many times, 1 or more.
+        on_unknown: What it means that a log does not record errors: `error`, or `ignore` (never reached).
+
+    Raises:
+        SettingError: if n is not an integer >= 1.
+
+    Source: goose (REP-002, at 3).
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.same_error(3))
+        'same_error(3)'
+    """
+    return stop_when(SameError(), n, on_unknown, label=f"same_error({repr_of(n)}{unless_known(on_unknown)})")
+
+
+def finish_streak(n: int, finish_reason: str, on_unknown: OnUnknown = "error") -> StopRule:
+    """Stop with `stuck` when n responses in a row ended for one reason.
+
+    Args:
+        n: How many.
+        finish_reason: The reason, in boolab's vocabulary: `content_filter`, `length`.
+        on_unknown: What it means that a log has no finish reasons: `error`, or `ignore` (never reached).
+
+    Raises:
+        SettingError: if n is not an integer >= 1.
+
+    Source: Inspect (`content_filter`, 3).
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.finish_streak(3, "content_filter"))
+        'finish_streak(3, content_filter)'
+    """
+    label = f"finish_streak({repr_of(n)}, {finish_reason}{unless_known(on_unknown)})"
+    return stop_when(FinishStreak(finish_reason), n, on_unknown, label=label)
+
+
+def idle_streak(n: int) -> StopRule:
+    """Stop with `stuck` when n responses in a row called no tool, under a policy that does not end at the first one.
+
+    Args:
+        n: How many responses, 1 or more.
+
+    Raises:
+        SettingError: if n is not an integer >= 1.
+
+    Source: OpenHands ("monologue", 3).
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.idle_streak(3))
+        'idle_streak(3)'
+    """
+    return stop_when(IdleStreak(), n, label=f"idle_streak({repr_of(n)})")

@@ -15,7 +15,11 @@ from typing import ClassVar, Final, TypeAlias
 
 from boolab.core.redacted import is_redacted
 from boolab.core.types import Response, StopReason
+from boolab.errors import SettingError
+from boolab.io.checks import repr_of
 from boolab.limits.call_identity import ObservedCall
+from boolab.limits.stop import StopRule
+from boolab.limits.stop_when import stop_when
 
 CHUNK: Final = 50
 TIMES: Final = 10
@@ -41,6 +45,7 @@ class RepeatedText:
     blocks. Tables, lists, headings, quotations, dividers, tool calls and a detection reset it.
     """
 
+    meaning: ClassVar[str] = "the same text again and again"
     name: ClassVar[str] = "repeated_text"
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 1
@@ -118,6 +123,7 @@ class TextContains:
         'text_contains:APPROVE'
     """
 
+    meaning: ClassVar[str] = "text contains"
     reason: ClassVar[StopReason] = "finished"
     least: ClassVar[int] = 1
     start: ClassVar[int | None] = 0
@@ -135,3 +141,44 @@ class TextContains:
         if state is not None:
             state = None if is_redacted(response.text) else state + (self.text in response.text)
         return state, state
+
+
+def repeated_text(n: int = 1) -> StopRule:
+    """Stop with `stuck` when the text of n responses so far repeated itself: see `boolab.limits.detectors.text`.
+
+    Args:
+        n: How many responses, 1 or more.
+
+    Raises:
+        SettingError: if n is not an integer >= 1.
+
+    Source: Gemini CLI, loopDetectionService.ts.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.repeated_text())
+        'repeated_text(1)'
+    """
+    return stop_when(RepeatedText(), n, label=f"repeated_text({repr_of(n)})")
+
+
+def text_contains(text: str) -> StopRule:
+    """Stop with `finished` once a response has contained a text. Combined with `&` it stays true, as in AutoGen.
+
+    Args:
+        text: The text to look for; upper and lower case are not the same.
+
+    Raises:
+        SettingError: if it is not a string, or an empty one.
+
+    Source: AutoGen's TextMentionTermination.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.max_steps(3) & bl.detectors.text_contains("APPROVE"))
+        "max_steps(3) & text_contains('APPROVE')"
+    """
+    given: object = text
+    if not isinstance(given, str) or not given:
+        raise SettingError(f"text_contains({text!r}): expected a text that is not empty")
+    return stop_when(TextContains(text), 1, label=f"text_contains({text!r})")

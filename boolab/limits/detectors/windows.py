@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from boolab.core.types import REDACTED, Response, StopReason
-from boolab.io.checks import whole
-from boolab.limits.call_identity import ObservedCall
+from boolab.core.types import REDACTED, Identities, Response, StopReason
+from boolab.io.checks import repr_of, whole
+from boolab.limits.call_identity import ObservedCall, exempting, identity_of
 from boolab.limits.detectors.streaks import ByIdentity
+from boolab.limits.stop import StopRule
+from boolab.limits.stop_when import stop_when
 
 _Signature: TypeAlias = tuple[str | int, ...]
 _StepState: TypeAlias = tuple[tuple[_Signature, ...], _Signature, int]
@@ -28,6 +31,7 @@ class StepRepeats:
         'step_repeats:10'
     """
 
+    meaning: ClassVar[str] = "the same step in a window"
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 2
     start: ClassVar[_StepState] = ((), (), 0)
@@ -91,6 +95,7 @@ class ToolWindow:
         ('tool_window:20', 'tool_window:20:grep')
     """
 
+    meaning: ClassVar[str] = "the same tool in a window"
     reason: ClassVar[StopReason] = "stuck"
     start: ClassVar[_ToolState] = ((), 0)
 
@@ -141,6 +146,7 @@ class CallWindow(ByIdentity):
         'call_window:20:canonical'
     """
 
+    meaning: ClassVar[str] = "the same call in a window"
     reason: ClassVar[StopReason] = "stuck"
     least: ClassVar[int] = 2
     start: ClassVar[_CallState] = ((), 0)
@@ -165,3 +171,77 @@ class CallWindow(ByIdentity):
         calls += (latest,)
         most = _most(most, calls, latest, dropped)
         return (calls, most), most
+
+
+def step_repeats(n: int, window: int = 10) -> StopRule:
+    """Stop with `stuck` when n of the last steps are the same: all calls, argument texts and results, in any order.
+
+    Args:
+        n: How many, at least 2; crush stops at 6 (more than 5).
+        window: How many steps are looked at; nothing is found before there were so many.
+
+    Raises:
+        SettingError: if n is not an integer >= 2 or the window is not one >= n.
+
+    Source: crush.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.step_repeats(6))
+        'step_repeats(6, window=10)'
+    """
+    watch = StepRepeats(whole(window, "step_repeats: window", 1))
+    whole(window, f"step_repeats: window of {repr_of(n)}", whole(n, "step_repeats", 2))
+    return stop_when(watch, n, label=f"step_repeats({repr_of(n)}, window={repr_of(window)})")
+
+
+def tool_window(n: int, window: int, tool: str | None = None) -> StopRule:
+    """Stop with `stuck` when n of the last calls were of one tool, whatever the arguments.
+
+    Args:
+        n: How many: at least 1 of a tool that is named, 2 of whichever it is.
+        window: How many calls are looked at.
+        tool: The tool's name; None for any one tool.
+
+    Raises:
+        SettingError: if n is not such an integer or the window is not one >= n.
+
+    Source: opencode issue 32187.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.tool_window(8, 10)), str(bl.detectors.tool_window(3, 10, "grep"))
+        ('tool_window(8, window=10)', 'tool_window(3, window=10, tool=grep)')
+    """
+    watch = ToolWindow(whole(window, "tool_window: window", 1), tool)
+    whole(window, f"tool_window: window of {repr_of(n)}", whole(n, "tool_window", watch.least))
+    named = "" if tool is None else f", tool={tool}"
+    return stop_when(watch, n, label=f"tool_window({repr_of(n)}, window={repr_of(window)}{named})")
+
+
+def call_window(n: int, window: int = 16, identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
+    """Stop with `stuck` when n of the last calls are the same, whatever other calls come in between.
+
+    It finds A, B, x, A, y, B, A, B, which is no cycle of any period. An agent that runs one test after each change
+    makes the same call with other results: `identity="call+result"` leaves that alone.
+
+    Args:
+        n: How many, at least 2; typeclaw warns at 4 and blocks at 6 of 16.
+        window: How many calls are looked at.
+        identity: What makes two calls the same, for all tools or by tool: see `boolab.limits.call_identity`.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+
+    Raises:
+        SettingError: if n is not an integer >= 2, the window is not one >= n, or the identity is not known.
+
+    Source: typeclaw pull request 564; willdady/platypus issue 268 (3 of the same call with the same result, with others
+    in between).
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.call_window(6)), str(bl.detectors.call_window(3, 20, "call+result"))
+        ('call_window(6, 16, canonical)', 'call_window(3, 20, call+result)')
+    """
+    watch = CallWindow(*identity_of(exempting(identity, exempt)), whole(window, "call_window: window", 1))
+    whole(window, f"call_window: window of {repr_of(n)}", whole(n, "call_window", 2))
+    return stop_when(watch, n, label=f"call_window({repr_of(n)}, {repr_of(window)}, {watch.identities})")

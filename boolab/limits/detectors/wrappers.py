@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from boolab.core.types import Response, StopReason
-from boolab.io.checks import whole
-from boolab.limits.call_identity import ObservedCall
+from boolab.core.types import Identities, Response, StopReason
+from boolab.io.checks import repr_of, whole
+from boolab.limits.call_identity import ObservedCall, exempting
 from boolab.limits.detector import Close, Compact, Detector, check_detector, closing, compacting
+from boolab.limits.detectors.cycles import Cycle
+from boolab.limits.stop import StopRule
+from boolab.limits.stop_when import stop_when
 
 _State: TypeAlias = tuple[Any, ...]
 
@@ -142,6 +146,8 @@ class Detections(_Around):
         'detections(cycle:1-5:ordered,5)'
     """
 
+    meaning: ClassVar[str] = "how often a cycle of calls was found"
+
     threshold: int
 
     def __post_init__(self) -> None:
@@ -174,3 +180,29 @@ class Detections(_Around):
             if count is None or count >= self.threshold:
                 found = None if found is None or count is None else found + 1
         return (inner, found, step), found
+
+
+def cycle_detections(
+    n: int, repeats: int = 5, identity: Identities = "ordered", exempt: Iterable[str] = ()
+) -> StopRule:
+    """Stop with `stuck` when cycles of any period from 1 to 5 were found in n steps so far.
+
+    Args:
+        n: How many steps; Gemini CLI nudges at the 1st and stops at the 2nd.
+        repeats: How many equal blocks make a cycle, at least 2.
+        identity: What makes two calls the same, for all tools or by tool.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+
+    Raises:
+        SettingError: if n is not an integer >= 1, repeats is not one >= 2, or the identity is unknown.
+
+    Source: Gemini CLI, loopDetectionService.ts.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.detectors.cycle_detections(2))
+        'cycle_detections(2, 5, ordered)'
+    """
+    watch = Cycle.of(None, exempting(identity, exempt))
+    label = f"cycle_detections({repr_of(n)}, {repr_of(repeats)}, {watch.identities})"
+    return stop_when(Detections(watch, whole(repeats, "cycle_detections: repeats", 2)), n, label=label)

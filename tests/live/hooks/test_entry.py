@@ -137,3 +137,7 @@ def test_the_benchmark_says_of_each_event_whether_it_holds_each_limit() -> None:
         ["101.0", "MISSED", "5.05", "holds"],
     ]
     assert lines[-1] == "at most 100 ms: 1 of 3 events; at most 10 times python -c pass: 2 of 3 events"
+
+
+def test_hook_has_the_limits_that_events_can_be_counted_for() -> None:
+    assert tuple(name for name, limit in LIMITS.items() if limit.counter not in ("tokens", "cost")) == NUMBERS
