@@ -142,7 +142,17 @@ def each_run(runs: Runs) -> Iterable[Run]:
         return _runs_at(runs)
     if isinstance(runs, Coroutine | Mapping) or hasattr(runs, "columns") or not isinstance(runs, Iterable):
         raise _no_run(runs)
-    return map(_checked, runs)
+    return map(_checked, runs) if isinstance(runs, Iterator) else _CheckedRuns(runs)
+
+
+class _CheckedRuns:
+    """Runs, each checked when it is reached; they can be read several times."""
+
+    def __init__(self, runs: Iterable[object]) -> None:
+        self._runs = runs
+
+    def __iter__(self) -> Iterator[Run]:
+        return map(_checked, self._runs)
 
 
 def _checked(run: object) -> Run:

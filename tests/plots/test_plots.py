@@ -255,7 +255,7 @@ def test_an_unknown_column_is_an_error_that_names_the_columns(plot: Any, ax: Axe
 @pytest.mark.parametrize(
     ("plot", "data", "missing"),
     [
-        (plot_steps, calls_df(RUNS), "n_steps"),
+        (plot_steps, calls_df(RUNS), "stop_reason"),
         (plot_tools, runs_df(RUNS), "tool"),
         (plot_stop_reasons, calls_df(RUNS), "stop_reason"),
     ],
