@@ -10,6 +10,8 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `tool_call`                         | call_id, tool                                                     |
 | `tool_result`                       | call_id, is_error, chars                                          |
 | `dropped`                           | call_id, tool                                                     |
+| `rejected` (of a log)               | call_id, tool, what (the harness's answer to a call that the      |
+|                                     | user, a rule or a hook rejected: it was dropped); after_step      |
 | `broken`                            | step_number, error                                                |
 | `abort`, `synthesis`                | a description; after_step                                         |
 | `fault`                             | a description; after_step; code, where others depend on which it  |

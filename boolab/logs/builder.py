@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.core.endings import FINISHING
+from boolab.core.rejections import is_rejection
 from boolab.core.types import (
     MIXED,
     REDACTED,
@@ -43,6 +44,12 @@ from boolab.logs.identity import is_unique
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WITHHELD: Final = re.compile(r"\s*[<\[(*]+\s*redacted\s*[>\])*]+\s*", re.IGNORECASE)
+
+
+class RejectedResult(ToolResult):
+    """The answer to a call that was rejected: the call was never executed, so the step has no result for it."""
+
+    __slots__ = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +86,8 @@ class StepBuilder:
     """Whether it was written earlier than what came before it in the log."""
     follows_at_once: bool = False
     """Whether no message came between the response before and this one."""
+    rejects: bool = False
+    """Whether one of its calls was rejected."""
     _earlier_texts: frozenset[str] = frozenset()
 
     @property
@@ -164,6 +173,13 @@ class StepBuilder:
             for call, earlier, result, known in calls
         )
 
+    def set_result(self, source: str, position: int, result: ToolResult, *, rejected: bool = False) -> None:
+        """Set the result of the call at a position; `rejected` is whether the log marks the call as rejected."""
+        if rejected or is_rejection(source, result.content, is_error=result.is_error):
+            result = RejectedResult(*result)
+            self.rejects = True
+        self.results[position] = result
+
     def extend_to(self, time: int | None) -> None:
         if time is not None:
             self.ended = time if self.ended is None else max(self.ended, time)
@@ -173,6 +189,8 @@ class StepBuilder:
         calls, results = tuple(self.calls), tuple(self.results)
         if self._repeats_calls():
             calls, results = zip(*self.distinct_calls(), strict=True)
+        if self.rejects:
+            results = tuple(None if isinstance(result, RejectedResult) else result for result in results)
         response = Response(
             "\n".join(self.text),
             calls,
@@ -504,19 +522,25 @@ class RunBuilder:
         is_error: bool | None,
         time: int | None = None,
         duration_ms: int | None = None,
+        rejected: bool = False,
     ) -> bool:
-        """Add the result of the call with this id. False, and damage, if there is no such call so far."""
+        """Add the result of the call with this id. False, and damage, if there is no such call so far.
+
+        `rejected` is whether the log marks the call as one that was not executed; the words of a harness say it too.
+        """
         found = self._open_calls.take(call_id, content)
         if found is None:
 
             def put(step: StepBuilder, position: int) -> None:
                 latest = self._latest
-                self.set_result(step, position, content, is_error=is_error, time=time, duration_ms=duration_ms)
+                self.set_result(
+                    step, position, content, is_error=is_error, time=time, duration_ms=duration_ms, rejected=rejected
+                )
                 self._latest = latest if time is None or (latest is not None and time < latest) else time
 
             self._open_calls.hold(call_id, content, put)
             return False
-        self.set_result(*found, content, is_error=is_error, time=time, duration_ms=duration_ms)
+        self.set_result(*found, content, is_error=is_error, time=time, duration_ms=duration_ms, rejected=rejected)
         return True
 
     def has_early_result(self, call_id: str) -> bool:
@@ -536,10 +560,12 @@ class RunBuilder:
         is_error: bool | None,
         time: int | None = None,
         duration_ms: int | None = None,
+        rejected: bool = False,
     ) -> None:
         """Set the result of the call at a position of a step."""
         call = step.calls[position]
-        step.results[position] = ToolResult(call.id, content, is_error, unreadable(call.arguments), duration_ms)
+        result = ToolResult(call.id, content, is_error, unreadable(call.arguments), duration_ms)
+        step.set_result(self.source, position, result, rejected=rejected)
         step.extend_to(time)
         self._advance(time)
 
@@ -693,10 +719,18 @@ class RunBuilder:
         return MIXED if len(versions) > 1 else versions.pop()
 
     def _build_events(self) -> tuple[Event, ...]:
-        numbers = {id(step): number for number, step in enumerate(self.steps, 1)} if self._events else {}
         last = len(self.steps)
         found: list[tuple[int, bool, Event]] = []
-        for place, time, kind, payload in reversed(self._events):
+        rejections = [
+            (step, step.ended, "rejected", {"call_id": call.id, "tool": call.name, "what": result.content})
+            for step in self.steps
+            if step.rejects
+            for call, result in step.distinct_calls()
+            if isinstance(result, RejectedResult)
+        ]
+        events = [*self._events, *rejections]
+        numbers = {id(step): number for number, step in enumerate(self.steps, 1)} if events else {}
+        for place, time, kind, payload in reversed(events):
             if isinstance(place, int):
                 number = last = min(place, last)  # events of steps that were removed follow the last step kept
             elif id(place) in numbers:

@@ -139,6 +139,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "input": {"what": "text"},
     "label": {"source": "agent", "file": "left out"},
     "nudge": {"what": "text"},
+    "rejected": {**_CALL, "what": "text"},
     "reminder": {"what": "text"},
     "resumed": {"run_id": "run id", "step": "number"},
     "retry": {**_FAULT, **_TOKENS, "attempt": "number", "status": "number", "wait_ms": "number"},

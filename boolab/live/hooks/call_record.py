@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 
+from boolab.core.rejections import is_rejection
+
 ID_CHARS = 80
 """An id or the name of a tool that is longer is kept as a hash of it."""
 FIELDS = ("id", "tool", "sorted", "ordered", "result", "word")
@@ -15,16 +17,6 @@ FIELDS = ("id", "tool", "sorted", "ordered", "result", "word")
 and in their order."""
 REFUSED = "<tool_use_error>"
 """How the result begins of a call that failed before a hook saw it: no such tool, or arguments that do not fit."""
-DENIED = (
-    "PreToolUse:",
-    "Permission to use ",
-    "This command requires approval",
-    "This Bash command contains multiple operations. The following part",
-    "Claude requested permissions to ",
-    "The user doesn't want to ",
-)
-"""How the results begin of calls that were denied: by another hook, by a rule of the settings, or by the user. Seen in
-Claude Code 2.1.330."""
 
 
 def call_id(value: object) -> str | None:
@@ -77,7 +69,9 @@ def _word_of(response: object) -> str:
     text = block.get("text") if isinstance(block, dict) else block
     if not isinstance(text, str):
         return ""
-    return "refused" if text.startswith(REFUSED) else "denied" if text.startswith(DENIED) else ""
+    if text.startswith(REFUSED):
+        return "refused"
+    return "denied" if is_rejection("claude_code", text, is_error=None) else ""
 
 
 def _name(name: str) -> str:

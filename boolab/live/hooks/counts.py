@@ -10,7 +10,8 @@ What a call counts as
 By what is on record of it before its step, the first that holds:
 
 - a result or an error: as that;
-- a denial by this hook, or by the words of the result: nowhere;
+- a denial by this hook: nowhere, because the limit has stopped the agent before;
+- a rejection by the words of the result: nowhere as a call. Its response is a step, as it is in the log;
 - the event before the call alone: it was denied, or what came after it was lost. It counts nowhere, and streaks that it
   may have ended do not continue. So does a call without an id;
 - nothing, and by the text of the result Claude Code refused the call: an error;
@@ -53,6 +54,8 @@ _NOTHING: Final = Response("")
 
 _FAILED: Final = {"ran": False, "failed": True}
 _COUNTED: Final = frozenset({"ran", "failed", "unknown"})
+_IN_A_STEP: Final = _COUNTED | {"denied"}
+"""What makes a response a step: its calls were executed, or rejected by another than this hook."""
 
 LastCall: TypeAlias = tuple[str, int, int, int]
 """What calls are compared by: the tool, and the numbers of the arguments (sorted, ordered) and of the result."""
@@ -93,7 +96,7 @@ class Counts:
         self.compactions = _COMPACTIONS.start
 
     def add(self, calls: list[LastCall], statuses: list[str], time: Times | None) -> None:
-        """Count the calls of a response, and a step if one of them counts.
+        """Count the calls of a response, and a step if one of them counts or was rejected.
 
         `time`: when the step was done, in ms by each clock; None if that is not on record.
         """
@@ -104,7 +107,7 @@ class Counts:
                 self.doubt(call)
             elif status in _COUNTED:
                 self._count(call, failed=_FAILED.get(status))
-        if not _COUNTED.isdisjoint(statuses):
+        if not _IN_A_STEP.isdisjoint(statuses):
             self._complete(before, time)
 
     def compact(self) -> None:
@@ -209,7 +212,7 @@ class State:
             self._step(record.get("calls"), time)
 
     def _step(self, values: object, time: Times | None) -> None:
-        """Count a step, unless it was counted before or none of its calls was executed."""
+        """Count a step, unless it was counted before or none of its calls makes it one."""
         calls = [call for call in values if _is_call(call)] if isinstance(values, list) else []
         calls = [call for call in calls if call[0] not in self._seen]
         if not calls:
@@ -225,7 +228,7 @@ class State:
                 counts.doubt()
             counts.add([(tool, *numbers) for _, tool, *numbers, _ in calls], statuses, time)
         self._pending, self._earlier, self._compacted = {}, [], False
-        if not _COUNTED.isdisjoint(statuses):
+        if not _IN_A_STEP.isdisjoint(statuses):
             self.step = ids
 
     def as_json(self) -> dict[str, Any]:
@@ -264,7 +267,7 @@ def _status(call_id: str, on_record: str | None, word: str) -> str:
     if on_record in _FAILED:
         return on_record
     if on_record == "blocked" or word == "denied":
-        return "denied"
+        return on_record if on_record == "blocked" else word
     if on_record == "asked":
         return "doubtful"
     return "failed" if word == "refused" else "unknown"

@@ -11,8 +11,9 @@ interruption, summaries of a compaction, and command lines. A command that the m
 turn before it still has open calls.
 
 Input tokens are `input_tokens` and those written to and read from the cache. A result without `is_error` is no error:
-that is the API's default, and Claude Code sets the flag for every failure. Most responses have no `stop_reason`: then
-it is `tool_calls` if the response has calls, else `stop`, and unknown if it was interrupted.
+that is the API's default, and Claude Code sets the flag for every failure. A call that the user, a rule of the settings
+or a hook rejected was never executed, so it has no result; its answer is an event. Most responses have no
+`stop_reason`: then it is `tool_calls` if the response has calls, else `stop`, and unknown if it was interrupted.
 
 Sessions, branches and subagents
 --------------------------------
@@ -128,6 +129,7 @@ _AGENT: Final = re.compile(r"agentId: (\w+)")
 _ENDINGS: Final = (b"-turn limit", b"<task-id>", b'"agentId"')
 """Each line about the end of a subagent has one of these."""
 _SYNTHETIC: Final = "<synthetic>"
+_REJECTED: Final = "User rejected tool use"
 _MAX_COPIED: Final = 32
 """How many lines before a copy are compared with those before the original."""
 
@@ -643,13 +645,15 @@ class _Chain:
             self.agents[call.id] = text(more.get("agentId"))
         if "transcriptDir" in more or more.get("taskType") == "local_workflow":
             self._workflows[call.id] = text(more.get("runId"))
-        step.results[position] = ToolResult(
+        result = ToolResult(
             call.id,
             content,
             failed is True or (failed is None and more.get("interrupted") is True),
             unreadable(call.arguments),
             whole(more.get("durationMs")),
         )
+        rejected = bool(text(line.get("toolDenialKind"))) or line.get("toolUseResult") == _REJECTED
+        step.set_result(NAME, position, result, rejected=rejected)
         step.extend_to(time)
 
     def _event(self, line: Mapping[str, Any], place: int, time: int | None) -> None:

@@ -249,7 +249,14 @@ class _Trajectory:
         owner, step, number = found
         if step.results[number] is None:
             content = content_text(event.get("content"))
-            owner.builder.set_result(step, number, content, is_error=_failed(kind, event), time=time)
+            owner.builder.set_result(
+                step,
+                number,
+                content,
+                is_error=_failed(kind, event),
+                time=time,
+                rejected=kind == "user_rejected",
+            )
 
     def _hold(self, event: Mapping[str, Any]) -> None:
         """Keep an observation until the action that it answers is written. Until then it is damage."""

@@ -209,7 +209,9 @@ class _Conversation:
             self._message(event, time)
         elif kind in _RESULTS:
             content, failed = _result(kind, event)
-            self.builder.add_result(text(event.get("tool_call_id")), content, is_error=failed, time=time)
+            rejected = kind == "UserRejectObservation"
+            call_id = text(event.get("tool_call_id"))
+            self.builder.add_result(call_id, content, is_error=failed, time=time, rejected=rejected)
         elif kind == "SystemPromptEvent" and not self.builder.steps:
             prompt = text(mapping(event.get("system_prompt")).get("text"))
             self.builder.add_message("system", prompt, opens_turn=False, time=time)

@@ -60,14 +60,13 @@ def test_parallel_calls_of_one_response_are_one_step_and_a_budget_completes_the_
     assert [bool(session.step(*calls)) for _ in range(2)] == [False, True]
 
 
-@pytest.mark.parametrize("end", ["denied"])
-def test_a_denied_call_counts_nowhere(state: Path, end: str) -> None:
-    session = Session("--tool-budget 3 --max-steps 3")
-    for number in range(9):
-        assert session.step(different(number, end)) == ""
-    assert session.step(different(10), different(11, end)) == ""
-    assert session.step(different(12), different(13, end)) == ""
-    assert session.step(different(14)).startswith("boolab: Stopped after step 3")
+def test_denied_calls_count_nowhere_and_their_response_is_a_step(state: Path) -> None:
+    denied = [different(number, "denied") for number in range(9)]
+    session = Session("--tool-budget 3 --doom-loop 2 --error-streak 2")
+    assert [session.step(call) for call in denied] == [""] * 9
+    assert session.step(different(10), denied[0]) == session.step(different(12), denied[1]) == ""
+    assert session.step(different(14)).startswith("boolab: Stopped after step 12 by tool_budget(3)")
+    assert Session("--max-steps 3", "other").steps(denied) == 3
 
 
 def test_a_call_that_was_denied_breaks_no_streak_and_makes_none() -> None:
@@ -345,10 +344,9 @@ def test_the_hook_stops_where_a_monitor_in_the_loop_stops(
                 monitor.open_turn()
                 continue
             results = [None if call.end == "denied" else (call.given, call.end != "ran") for call in calls]
-            if any(results):
-                monitor.after([(call.tool, json.dumps(call.arguments)) for call in calls], results)
+            monitor.after([(call.tool, json.dumps(call.arguments)) for call in calls], results)
             told = session.step(*calls)
-            assert bool(told) == (monitor.verdict.action == "stop" and any(results))
+            assert bool(told) == (monitor.verdict.action == "stop")
             if told:
                 assert told == f"boolab: {monitor.verdict.message}"
                 break

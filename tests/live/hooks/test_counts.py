@@ -409,8 +409,8 @@ def test_a_refusal_in_a_list_of_blocks_is_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["PreToolUse:Bash hook error: no", "This command requires approval"])
-def test_a_denial_whose_event_before_is_lost_counts_nowhere(text: str, state: Path) -> None:
-    session = Session("--max-steps 1")
+def test_a_denial_whose_event_before_is_lost_is_a_step_without_calls(text: str, state: Path) -> None:
+    session = Session("--tool-budget 1")
     call = {"tool_use_id": "t", "tool_name": "Bash", "tool_input": {}, "tool_response": text}
     assert session.event("PostToolBatch", tool_calls=[call]) is None
-    assert counted(state).turn.place == counts.START
+    assert {name: value for name, value in counted(state).turn.place.counters.items() if value} == {"steps": 1}

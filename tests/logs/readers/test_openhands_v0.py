@@ -202,7 +202,7 @@ def test_the_first_of_two_observations_is_the_result_and_one_of_nothing_is_told(
         ("browse", "a page", {}, None),
         ("think", "", {}, False),
         ("run_ipython", "Traceback", {}, None),
-        ("user_rejected", "", {}, True),
+        ("user_rejected", "", {}, None),
         ("delegate", "", {}, None),
         ("run", "", {"exit_code": 1}, True),
         ("run", "", {}, None),
