@@ -10,9 +10,9 @@ from benchmarks.stoprulebench.judge import judge
 from benchmarks.stoprulebench.load import about_with, entries_of, recordings_from
 from benchmarks.stoprulebench.submission import Submission, as_json
 from benchmarks.stoprulebench.terminal import headline, lines_of
-from boolab.cli.arguments import written
+from boolab.cli.arguments import page_to_write, written
 from boolab.errors import BoolabError
-from boolab.io.files import user_path
+from boolab.io.files import user_path, write_output
 
 
 def judge_entries(args: argparse.Namespace) -> int:
@@ -52,5 +52,5 @@ def _write(submission: Submission, out: Path, *, alone: bool) -> None:
     if out.is_dir() or not alone:
         written(out, lambda: out.mkdir(parents=True, exist_ok=True))
         out /= submission.file_name
-    written(out, lambda: out.write_text(as_json(submission), encoding="utf-8"))
+    written(out, lambda: write_output(page_to_write(str(out)), as_json(submission)))
     print(f"boolab: wrote {out}", file=sys.stderr)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from boolab.cli.help import Options
 from boolab.errors import SettingError
-from boolab.io.files import user_path
+from boolab.io.files import output_file, user_path
 from boolab.limits.table import AGENT_LIMITS, LIMITS, Limit
 from boolab.stats.recommend.recommend import OBJECTIVES
 
@@ -172,7 +172,7 @@ def table_file(text: str) -> str:
 def place_to_write(text: str, *suffixes: str) -> Path:
     """The path of a file that a command writes at its end, checked before it begins.
 
-    `suffixes`: the ends of names that are accepted; any without.
+    `suffixes`: the ends of names that are accepted; any without. Of a link it is the file that it leads to.
     """
     path = user_path(text)
     if suffixes and path.suffix.lower() not in suffixes:
@@ -181,6 +181,22 @@ def place_to_write(text: str, *suffixes: str) -> Path:
         raise SettingError(f"{text}: it is a folder; expected the name of a file")
     if not path.parent.is_dir():
         raise SettingError(f"{text}: there is no folder {path.parent}")
+    return written(path, lambda: output_file(path))
+
+
+def page_to_write(text: str, *suffixes: str) -> Path:
+    """The same for what is no log: no log is replaced by it.
+
+    Raises:
+        SettingError: as `place_to_write`, or if the file is a log.
+    """
+    from boolab.logs.load import reader_for
+    from boolab.logs.save import is_saved
+
+    path = place_to_write(text, *suffixes)
+    reader = written(path, lambda: reader_for(path)) if path.exists() else None
+    if reader is not None and not (reader.NAME == "parquet" and not is_saved(path)):  # which is another table
+        raise SettingError(f"{text}: it is a log ({reader.NAME}), which would be lost: name another file to write")
     return path
 
 

@@ -18,13 +18,14 @@ from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, place_to_writ
 from boolab.cli.help import Command
 from boolab.core.text import aligned, clean, count, size
 from boolab.core.types import Run
-from boolab.errors import ReadWarning
+from boolab.errors import ReadWarning, SettingError
 from boolab.logs.load import FileRow, each_log
 from boolab.logs.problems import problems_of
-from boolab.logs.save import Contents, check_suffix, save_runs
+from boolab.logs.save import Contents, check_replaceable, check_suffix, save_runs
 
 SCHEMA: Final = "boolab/import/1"
 
+_OUTPUT: Final = "the file that is written: what an earlier import wrote is replaced"
 MAX_SHOWN: Final = 3  # files for each reason, and warnings
 
 
@@ -54,14 +55,14 @@ def import_logs(
 ) -> Imported:
     """Write the runs of logs to a `.parquet`, `.jsonl` or `.jsonl.bz2` file while they are read.
 
-    The file itself is skipped, should it be among the logs. A run whose id occurred before gets another id. Without a
-    single run the file is left as it is.
+    The file itself is skipped, should it be an earlier import among the logs. A run whose id occurred before gets
+    another id. Without a single run the file is left as it is.
     """
     account = Imported()
     start = time.perf_counter()
     there = out.resolve()
     check_suffix(out)
-    runs = _taken((log for log in logs if Path(log[0].path).resolve() != there), account)
+    runs = _taken(_without_output(logs, there), account)
     first = next(runs, None)
     if first is not None:
         save_runs(chain([first], runs), out, contents)
@@ -88,6 +89,18 @@ def _taken(logs: Iterable[tuple[FileRow, Sequence[Run]]], account: Imported) -> 
             parent = ids.get(run.parent_run_id or "", run.parent_run_id)
             same = (run_id, parent) == (run.run_id, run.parent_run_id)
             yield run if same else replace(run, run_id=run_id, parent_run_id=parent)
+
+
+def _without_output(
+    logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path
+) -> Iterator[tuple[FileRow, Sequence[Run]]]:
+    """The logs, with the file that is written as one that is skipped."""
+    for row, runs in logs:
+        if Path(row.path).resolve() == out:
+            check_replaceable(out)
+            yield row._replace(format=None, runs=0, skipped=_OUTPUT), ()
+        else:
+            yield row, runs
 
 
 def text(account: Imported, out: Path) -> str:
@@ -168,7 +181,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="FILE",
         required=True,
-        help="the file to write, .parquet, .jsonl or .jsonl.bz2 (required); one that is there is replaced",
+        help="the file to write, .parquet, .jsonl or .jsonl.bz2 (required); an earlier one is replaced",
     )
     parser.add_argument(
         "--facts",
@@ -185,6 +198,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the file, and print the account of it."""
     out = place_to_write(args.out)
+    if any(
+        Path(log).expanduser().is_file() and Path(log).expanduser().samefile(out) for log in args.logs if out.exists()
+    ):
+        msg = f"{args.out}: it is one of the logs, and would be replaced: name another file to write"
+        raise SettingError(msg)
     # What is kept is what the logs have: a price is computed when the file is read.
     logs = each_log(args.logs, format=args.format, since=since_time(args), limit=args.limit, prices=False)
     with warnings.catch_warnings():

@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -56,7 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         complete(os.environ.get("COMP_LINE", ""))
     _prepare_streams()
     parser = parser_of(*given[:1])  # importing the modules of all commands would take longer than most of them do
-    args, unknown = parser.parse_known_args(given)
+    try:
+        args, unknown = parser.parse_known_args(given)
+    except OSError as error:  # --help and --version print
+        return _failed(error)
     if unknown:
         args.parser.error(refusal(args.parser, unknown))
     if args.run is None:
@@ -147,19 +151,26 @@ def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Names
         message = runnable(printable(with_short_words(" ".join(str(error).split()))))
         print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        # The pipe was closed; Python would report that once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except OSError as error:  # a full disk, a name that is too long: what no command expects
-        what = f"{error.filename}: " if isinstance(error.filename, str) else ""
-        message = printable(with_short_words(f"{what}{error.strerror or error}"))
-        print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
-        return 1
+        return _failed(error)
     except KeyboardInterrupt:
         print("boolab: interrupted", file=sys.stderr)
         return 130
     return code
+
+
+def _failed(error: OSError) -> int:
+    """Say why the system refused something, and return the exit code. A closed pipe needs no words."""
+    try:
+        sys.stdout.flush()
+    except OSError:  # Python would report that once more at its end, and end with 120
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        what = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        message = printable(with_short_words(f"{what}{error.strerror or error}"))
+        print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
+    return 1
 
 
 def _prepare_streams() -> None:

@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from boolab.cli.arguments import add_logs, add_question, place_to_write, study_from, written
+from boolab.cli.arguments import add_logs, add_question, page_to_write, study_from, written
 from boolab.cli.help import Command
 from boolab.cli.program import program
 from boolab.errors import SettingError
+from boolab.io.files import write_output
 
 MORE: Final = """
     VALUES:
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         name = Path(args.out).with_suffix(".html")
         msg = f"{args.out}: a page is written as HTML: write {name}, open it in a browser, and print it to a PDF"
         raise SettingError(msg)
-    out = place_to_write(args.out, ".html", ".htm")
+    out = page_to_write(args.out, ".html", ".htm")
     sources = Sources(args.logs, args.format, args.since, args.limit, program())
     page = page_of(
         study_from(args),
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         full=args.full,
         progress=True,
     )
-    written(out, lambda: out.write_text(page, encoding="utf-8"))
+    written(out, lambda: write_output(out, page))
     print(f"Wrote {out} ({len(page.encode()) / 1000:,.0f} kB): open it in a browser")
     return 0
 

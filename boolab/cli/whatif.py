@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
-from boolab.cli.arguments import add_logs, add_question, option_of, place_to_write, study_from, table_file, written
+from boolab.cli.arguments import add_logs, add_question, option_of, page_to_write, study_from, table_file, written
 from boolab.cli.help import Command
 from boolab.cli.program import runnable
 
@@ -58,18 +58,18 @@ def run(args: argparse.Namespace) -> int:
     """Print the answers, and write the table."""
     from boolab.report.text import as_json, text
 
-    out = None if args.out is None else place_to_write(args.out)
+    out = None if args.out is None else page_to_write(args.out)
     study = study_from(args)
     if out is not None:
         _write_table(study, out)
     print(as_json(study) if args.json else runnable(text(study, full=args.full)))
     if out is not None:
-        print(f"boolab: wrote {args.out}", file=sys.stderr)
+        print(f"boolab: wrote {out}", file=sys.stderr)
     return 0
 
 
 def _write_table(study: Study, out: Path) -> None:
-    from boolab.io.csv_export import write_csv
+    from boolab.io.csv_export import write_csv, write_parquet
     from boolab.whatif.step_files import check_pyarrow
 
     if out.suffix == ".parquet":
@@ -82,7 +82,7 @@ def _write_table(study: Study, out: Path) -> None:
             f"to choose them: {option} 1:200:5",
             file=sys.stderr,
         )
-    written(out, lambda: table.to_parquet(out, index=False) if out.suffix == ".parquet" else write_csv(table, out))
+    written(out, lambda: write_parquet(table, out) if out.suffix == ".parquet" else write_csv(table, out))
 
 
 COMMAND: Final = Command(

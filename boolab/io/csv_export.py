@@ -13,6 +13,8 @@ from typing import Final
 
 import pandas as pd
 
+from boolab.io.files import replacing, write_output
+
 _BEGINS_A_FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\n]))(?=\"*[=+\-@\t\n\uff1d\uff0b\uff0d\uff20])")
 """The beginning of a formula. Quotes before it may be read as an empty quoted cell."""
 
@@ -30,7 +32,13 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
         coder,2
         <BLANKLINE>
     """
-    _inert(table).to_csv(path, index=False)
+    write_output(path, as_csv(table))
+
+
+def write_parquet(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as Parquet, without its index."""
+    with replacing(path) as file:
+        table.to_parquet(file, index=False)
 
 
 def as_csv(table: pd.DataFrame) -> str:

@@ -128,12 +128,50 @@ def read_file(path: str | Path, most: int, within: int | None = None) -> bytes:
     return data
 
 
+def output_file(path: Path) -> Path:
+    """The file that is written where a user names a path: itself, or the file that a link leads to.
+
+    Raises:
+        OSError: if it is a folder, a pipe or a device, or a link that leads nowhere; the `strerror` has the reason.
+
+    Example:
+        >>> output_file(Path("page.html")).name
+        'page.html'
+    """
+    try:
+        is_link = S_ISLNK(path.lstat().st_mode)
+    except FileNotFoundError:
+        return path
+    try:
+        stat = path.stat()
+    except FileNotFoundError as error:
+        why = f"a link to {path.readlink()}, where there is nothing: make that file, or remove the link"
+        raise FileNotFoundError(errno.ENOENT, why, str(path)) from error
+    _refuse(stat, path)
+    return path.resolve() if is_link else path
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a text to a file that a user named; see `replacing`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_output(Path(folder, "page.html"), "<p>")
+        ...     Path(folder, "page.html").read_bytes()
+        b'<p>'
+    """
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file that replaces `path` once all is written; if the block raises, the old one stays.
 
-    It has the permissions of the old one from its first byte on, and its owner where that is possible. A link is
-    replaced, not followed. For a file that the user writes too there is `boolab.io.file_edit`.
+    It has the permissions of the old one from its first byte on, and its owner where that is possible. The
+    target of a link is replaced, and the link stays. For a file that the user writes too there is
+    `boolab.io.file_edit`.
 
     Example:
         >>> import tempfile
@@ -143,6 +181,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         ...     Path(folder, "agent.yaml").read_bytes()
         b'name: coder'
     """
+    path = output_file(path)
     old = path.stat() if path.exists() else None
     if old is not None and not old.st_mode & S_IWUSR:
         raise PermissionError(errno.EACCES, "the file is read-only", str(path))

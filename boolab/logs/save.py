@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_
 from boolab.core.codec import dumps, encode, run_fields
 from boolab.core.run_tree import each_with_subagents
 from boolab.core.types import Run
-from boolab.errors import SettingError
+from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import TEXT, well_formed
 from boolab.frames.runs import Runs, each_run
 from boolab.frames.tables import Column
-from boolab.io.files import replacing, user_path
-from boolab.io.packed import PACKED, most_unpacked
+from boolab.io.files import open_file, replacing, size_of, user_path
+from boolab.io.packed import PACKED, most_unpacked, unpacked
 from boolab.logs.atif_format import trajectory
 from boolab.logs.facts import facts_of
 
@@ -38,12 +38,15 @@ Contents: TypeAlias = Literal["everything", "facts"]
 
 Arrow: TypeAlias = Any
 """An object of pyarrow, which has no types."""
+_MARK: Final = b'{"boolab":{'
+"""What every trajectory of boolab holds; within a text its quotes have backslashes."""
+_HEAD: Final = 4 * 2**20
 _GROUP_ROWS: Final = 50_000
 _GROUP_BYTES: Final = 64 * 2**20
 
 
 def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -> None:
-    """Write runs to a file, which `load_runs` reads back exactly. An old file of that name is replaced.
+    """Write runs to a file, which `load_runs` reads back exactly. An old file of runs of that name is replaced.
 
     The runs of subagents follow their parents', each once, linked by `parent_run_id`.
 
@@ -57,9 +60,9 @@ def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -
             boolab answers the same. See `docs/howto/share_my_logs.md`.
 
     Raises:
-        SettingError: if the suffix is not one of these, `contents` is neither, a setting or an event holds what JSON
-            cannot, pyarrow is not installed, (Parquet) two runs have the same id, or (bzip2) the file would be so small
-            for what it holds that it could not be read.
+        SettingError: if the suffix is not one of these, a file is there that `save_runs` did not write, `contents` is
+            neither, a setting or an event holds what JSON cannot, pyarrow is not installed, (Parquet) two runs have
+            the same id, or (bzip2) the file would be so small for what it holds that it could not be read.
 
     Example:
         >>> import boolab as bl
@@ -78,6 +81,7 @@ def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -
     given = each_run(runs)
     if contents == "facts":
         given = facts_of(given) if isinstance(given, Iterator) else _Facts(given)
+    check_replaceable(path)
     with replacing(path) as file:
         _WRITERS[_suffix(path)](given, file)
 
@@ -101,6 +105,27 @@ def check_suffix(path: Path) -> None:
             "accepted"
         )
         raise SettingError(msg)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise `SettingError` if a file is there that `save_runs` did not write: a log would be lost, and is no copy."""
+    if path.exists() and not is_saved(path):
+        msg = f"{path}: boolab did not write this file, and it would be lost: name another file to write"
+        raise SettingError(msg)
+
+
+def is_saved(path: Path) -> bool:
+    """Whether `save_runs` wrote a file, or it is empty."""
+    try:
+        with unpacked(path) as file:
+            head = file.read(_HEAD)
+        if not head.startswith(b"PAR1"):
+            return not head.strip() or _MARK in head
+        with open_file(path) as table:
+            table.seek(max(0, size_of(table) - _HEAD))
+            return b"run_record" in table.read()
+    except RunFormatError:
+        return False
 
 
 def _suffix(path: Path) -> str:

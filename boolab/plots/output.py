@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
+from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias
 
 import matplotlib as mpl
@@ -25,6 +26,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from boolab.core.colours import DARK, LIGHT
 from boolab.errors import SettingError
+from boolab.io.files import replacing
 from boolab.plots.style import Keyword
 from boolab.plots.themed import VECTOR
 
@@ -47,8 +49,14 @@ def save(drawn: Axes | Figure | SubFigure, path: str | PathLike[str] | IO[bytes]
     if figure is None:
         msg = "these Axes are in no figure"
         raise SettingError(msg)
+    options = {"facecolor": figure.get_facecolor(), "dpi": 200, **how}
     with mpl.rc_context(VECTOR):
-        figure.savefig(path, **{"facecolor": figure.get_facecolor(), "dpi": 200, **how})
+        if not isinstance(path, str | PathLike):
+            figure.savefig(path, **options)
+            return
+        kind = Path(path).suffix.removeprefix(".").lower() or mpl.rcParams["savefig.format"]
+        with replacing(Path(path) if Path(path).suffix else Path(f"{path}.{kind}")) as file:
+            figure.savefig(file, **{"format": kind, **options})
 
 
 @contextmanager

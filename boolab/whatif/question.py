@@ -101,6 +101,7 @@ def question_of(
     """Check the arguments of `counterfactual`; `SettingError` if one is not accepted."""
     check_scope(scope)
     check_own_limits(own_limits)
+    _check_grid(grid)
     settings = None if grid is None else settings_of(grid, policy, identity)
     if settings is None and rules is None and policy is not None:
         settings = settings_of_policy(policy)
@@ -115,6 +116,14 @@ def question_of(
     if taken:
         raise SettingError(f"by={taken[0]!r}: {taken_name(taken[0], 'table')}")
     return question
+
+
+def _check_grid(grid: object) -> None:
+    """Raise `SettingError` for rules in the place of a grid, which comes before them."""
+    first = grid[0] if isinstance(grid, list | tuple) and grid else grid
+    if isinstance(first, StopRule) or callable(first):
+        msg = f"grid={grid!r:.200}: a grid has values by axis, such as {{'max_steps': [5]}}; for rules pass rules=[...]"
+        raise SettingError(msg)
 
 
 def listed_rules(rules: Iterable[AnyRule] | AnyRule | None) -> list[StopRule]:

@@ -660,3 +660,9 @@ def test_big_sums_are_exact() -> None:
     tally = counterfactual(run, grid={"max_steps": [2, None]}, aggregate=True)
     assert (tally["cost_usd"] * MICRO).tolist() == [2 * big, 3 * big]
     assert np.array_equal(tally["saved_steps"], [1, 0])
+
+
+@pytest.mark.parametrize("rules", [bl.max_steps(5) | bl.doom_loop(3), [bl.max_steps(5)], lambda prefix: True])
+def test_a_rule_in_the_place_of_a_grid_names_the_argument(rules: Any) -> None:
+    with pytest.raises(SettingError, match=r"for rules pass rules=\[\.\.\.\]"):
+        bl.counterfactual(bl.run_sync(None, "x", model=bl.ScriptedModel(["Hi."])), rules)

@@ -12,6 +12,7 @@ import anywidget
 import traitlets
 
 from boolab.core.text import clean
+from boolab.io.files import write_output
 from boolab.widgets._base.compress import packed
 from boolab.widgets._base.saved_view import WIDGET_VIEW, saved_view, too_large
 from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
@@ -27,7 +28,7 @@ def page_or_path(page: str, path: str | Path | None) -> str | Path:
     """The page; or else the path that it was written to, because a cell of a notebook shows what it ends with."""
     if path is None:
         return page
-    Path(path).write_text(page, "utf-8")
+    write_output(Path(path), page)
     return Path(path)
 
 

@@ -31,7 +31,7 @@ from pydantic import (
 
 from boolab.core.text import count
 from boolab.errors import ProfileError
-from boolab.io.files import user_path
+from boolab.io.files import user_path, write_output
 from boolab.io.resources import data_path
 from boolab.io.yaml_loader import Document, read_document
 from boolab.runtime.models.yaml_file import accepted_keys
@@ -452,7 +452,7 @@ class Profile(_Strict):
         """
         plain = {"name": self.name, **self.model_dump(exclude_defaults=True)}
         text = yaml.safe_dump(plain, sort_keys=False, width=120)  # in ASCII: YAML reads a bare U+0085 as a space
-        user_path(path).write_text(text, encoding="utf-8")
+        write_output(user_path(path), text)
 
     @cached_property
     def digest(self) -> str:
