@@ -28,12 +28,12 @@ _UNFLAGGED = ("cline",)
 
 
 def is_rejection(source: str, content: str, *, is_error: bool | None) -> bool:
-    """Whether a result says that its call was rejected, and so never executed.
+    """Whether a result is the answer to a call that was rejected, and so never executed.
 
     Args:
         source: The name of the log's format.
         content: The text of the result.
-        is_error: Whether the log marks the result as an error; what a call printed is none, whatever it says.
+        is_error: Whether the log marks the result as an error; what a call printed is none, whatever its words.
 
     Example:
         >>> denied = "Permission to use Bash with command rm x has been denied."
