@@ -158,7 +158,7 @@ def marks_of(run: Run) -> Marks:
     ]
     prompt = hash(run.prompt)
     texts = _NONE
-    if not any(ids) and not any(names) and all(time == _UNKNOWN for time in starts):
+    if not any(ids) and not any(names) and starts.count(_UNKNOWN) == len(starts):
         results = [result and result.content for step in run.steps for result in step.results]
         texts = hash((prompt, run.inputs, *contents, *results))
     return Marks(

@@ -53,7 +53,7 @@ def resolved(path: Path, instance: str, model: str = "") -> bool | None:
     """
     folder = path.absolute().parent
     reports = (sidecar(f"{place}/{name}") for place in (folder, folder.parent) for name in _REPORTS)
-    verdicts = (_verdict(mapping(report), instance) for report in reports)
+    verdicts = (_verdict(report, instance) for report in map(mapping, reports) if report)
     label = next((verdict for verdict in verdicts if verdict is not None), None)
     if label is None:
         # an evaluation above a folder of many logs may be that of another experiment
