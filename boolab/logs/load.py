@@ -19,6 +19,7 @@ from hashlib import blake2b
 from importlib import import_module
 from io import BufferedReader
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import boolab.logs.readers as package
@@ -72,6 +73,8 @@ _NEWER: Final = (
     "version {} wrote it, and the newest that the reader of {} was tested with is {}: what is new in it may not be "
     "read (further files are not named)"
 )
+_NOWHERE: Final = "a link that leads nowhere"
+_LINK: Final = "a link to a folder, which is not followed: name that folder to read it"
 _PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, damage)"
 _STARS: Final = re.compile(r"\*\*+")
 _VARIABLE: Final = re.compile(r"[*?~%]|\$\{?\w*\}?")
@@ -464,9 +467,12 @@ def log_suffixes() -> tuple[str, ...]:
     return tuple({suffix for reader in readers().values() for suffix in reader.SUFFIXES})
 
 
-def log_names(folder: Path) -> Iterator[str]:
-    """The files of a folder, and of those in it, that may be logs that still grow, by their names."""
-    return (name for name in _under(folder, readers()) if not is_packed(name))
+def log_names(folder: Path, unread: dict[str, str]) -> Iterator[str]:
+    """The files of a folder, and of those in it, that may be logs that still grow, by their names.
+
+    `unread` receives the folders that are not searched, each with the reason.
+    """
+    return (name for name in _under(folder, readers(), unread) if not is_packed(name))
 
 
 def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
@@ -498,6 +504,8 @@ class _File(NamedTuple):
     stat: os.stat_result
     named: bool
     foldered: bool
+    unread: str = ""
+    """Why it is not opened: a folder that cannot be searched, a link, a pipe; empty if it is."""
 
 
 def _find(
@@ -507,25 +515,29 @@ def _find(
     after = None if since is None else since.timestamp()
     listed: list[_File] = []
     for item in given:
-        for path, named, foldered in _matches(item, known, near=near):
+        for path, named, foldered, unread in _matches(item, known, near=near):
             try:
-                stat = path.stat()
+                stat = path.lstat() if unread else path.stat()
+                why = unread or no_file(stat)
             except OSError as error:
                 if named:
                     raise RunFormatError(f"cannot be read: {error.strerror}", path=path) from error
-                continue
-            if why := no_file(stat):
-                if named:
-                    raise RunFormatError(why, path=path)
-                continue
-            if after is None or stat.st_mtime >= after:
-                listed.append(_File(path, stat, named, foldered))
+                try:
+                    stat = path.lstat()
+                except OSError:
+                    continue  # it was removed meanwhile
+                why = _NOWHERE if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+            if why and named:
+                raise RunFormatError(why, path=path)
+            is_folder = S_ISDIR(stat.st_mode) and not unread  # a glob matches folders, too
+            if not is_folder and (why or after is None or stat.st_mtime >= after):
+                listed.append(_File(path, stat, named, foldered, why))
     if not listed[1:]:
         return listed
     found: dict[str, _File] = {}
     real = _real_paths()
     for file in listed:
-        found.setdefault(real(file.path), file)
+        found.setdefault(str(file.path) if file.unread else real(file.path), file)
     return list(found.values())
 
 
@@ -540,17 +552,23 @@ def _real_paths() -> Callable[[Path], str]:
     return real
 
 
-def _matches(item: str | Path, known: Mapping[str, Reader], *, near: bool) -> Iterator[tuple[Path, bool, bool]]:
-    """The files of a path, a folder, a glob or the atlas: each with whether it was named itself, or is in a folder."""
+def _matches(item: str | Path, known: Mapping[str, Reader], *, near: bool) -> Iterator[tuple[Path, bool, bool, str]]:
+    """The files of a path, a folder, a glob or the atlas: each with whether it was named itself, or is in a folder.
+
+    Folders that are not searched are among them, each with the reason.
+    """
     path = user_path(item)
     if path.is_dir():
-        for name in _under(path, known, near=near, onerror=_warn_of_folder):
-            yield Path(name), False, True
+        unread: dict[str, str] = {}
+        for name in _under(path, known, unread, near=near):
+            yield Path(name), False, True, ""
+        for name, why in unread.items():
+            yield Path(name), False, True, why
     elif path.exists():
-        yield path, True, False
+        yield path, True, False, ""
     elif shipped := atlas_files(str(item)):
         for file in shipped:
-            yield file, True, False
+            yield file, True, False, ""
     elif not has_magic(str(path)):
         raise RunFormatError(f"no such file or folder{see_doctor(path)}", path=path)
     else:
@@ -558,7 +576,7 @@ def _matches(item: str | Path, known: Mapping[str, Reader], *, near: bool) -> It
         if not found:
             raise RunFormatError(f"no file matches this pattern{see_doctor(path)}", path=path)
         for file in found:
-            yield file, False, False
+            yield file, False, False, ""
 
 
 def see_doctor(path: Path) -> str:
@@ -587,22 +605,25 @@ def matching(pattern: str | Path) -> Iterator[Path]:
     return Path(path.anchor).glob("/".join(parts[start:]))
 
 
-def _warn_of_folder(error: OSError) -> None:
-    _warn(f"{error.filename}: the folder cannot be searched: {error.strerror}")
+def _under(folder: Path, known: Mapping[str, Reader], unread: dict[str, str], *, near: bool = False) -> Iterator[str]:
+    """The files of a folder, and of those in it, that may be logs by their names.
 
+    `unread` receives the folders that are not searched, each with the reason. A link to a folder that is searched
+    anyway is none of them.
+    """
 
-def _under(
-    folder: Path,
-    known: Mapping[str, Reader],
-    *,
-    near: bool = False,
-    onerror: Callable[[OSError], object] | None = None,
-) -> Iterator[str]:
+    def note(error: OSError) -> None:
+        unread[str(error.filename)] = f"the folder cannot be searched: {error.strerror}"
+
+    root = os.path.realpath(folder)
     suffixes = tuple({suffix for reader in known.values() for suffix in reader.SUFFIXES})
     inner = [reader.inner for reader in known.values() if hasattr(reader, "inner")]
-    for place, folders, names in os.walk(folder, onerror=onerror):
+    for place, folders, names in os.walk(folder, onerror=note):
         parts = {part for parts_of in inner for part in parts_of(folders)}
         folders[:] = sorted(set(folders) - parts)
+        for path in [os.path.join(place, name) for name in folders]:  # noqa: PTH118 - as below
+            if os.path.islink(path) and os.path.commonpath([root, os.path.realpath(path)]) != root:  # noqa: PTH114
+                unread[path] = _LINK
         for name in sorted(names):
             if unpacked_name(name).endswith(suffixes) or (near and may_be_near_miss(name)):
                 yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
@@ -628,6 +649,11 @@ class _Looked(NamedTuple):
 
 def _look(place: int, file: _File, known: Mapping[str, Reader], wanted: str | None, *, alone: bool) -> _Looked:
     """Look at the beginning of a file. If it is `alone`, no ids are needed."""
+    if file.unread:
+        # What a folder holds that is not searched may be logs, so it is a warning; a file that is no log is a row.
+        is_folder = file.path.is_dir()
+        error = RunFormatError(file.unread, path=file.path) if is_folder else _unrecognised(file.unread, file.path)
+        return _Looked(place, file, None, error, (), written=False, seconds=0.0)
     start = time.perf_counter()
     head: Head | None = None
     reader: Reader | None = None

@@ -189,7 +189,10 @@ def test_links_to_files_of_the_kernel_are_not_opened(
         pytest.skip(f"there is no {target} here")
     opened: list[str] = []
     monkeypatch.setattr(os, "open", _noting(opened, os.open))
-    assert [Path(row.path).name for row in read_logs(tmp_path).files] == ["a.jsonl"]
+    assert [row.skipped for row in read_logs(tmp_path).files] == [
+        None,
+        "a file of the kernel (/proc or /sys), not one of a user",
+    ]
     with pytest.raises(RunFormatError, match=r"a file of the kernel \(/proc or /sys\)"):
         load_runs(tmp_path / "b.jsonl")
     assert opened
@@ -290,3 +293,41 @@ def test_folder_that_cannot_be_searched_is_a_warning(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.warns(ReadWarning, match=r"private: the folder cannot be searched: Permission denied"):
         assert len(load_runs(tmp_path)) == 1
+
+
+def test_what_is_not_opened_in_a_folder_is_a_skipped_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs, other = tmp_path / "logs", tmp_path / "other"
+    for folder in (logs, other, logs / "private", logs / "runs"):
+        folder.mkdir(exist_ok=True)
+    session(logs / "a.jsonl", name="a")
+    session(other / "b.jsonl", name="b")
+    (logs / "linked").symlink_to(other)
+    (logs / "circle").symlink_to(logs)
+    (logs / "latest").symlink_to(logs / "runs")
+    (logs / "gone.jsonl").symlink_to(tmp_path / "nothing")
+    (logs / "null.jsonl").symlink_to(os.devnull)
+    (logs / "loop.jsonl").symlink_to(logs / "loop.jsonl")
+    os.mkfifo(logs / "pipe.jsonl")
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).endswith("private"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.warns(ReadWarning):
+        reading = read_logs(logs)
+    assert {Path(row.path).name: row.skipped for row in reading.files} == {
+        "a.jsonl": None,
+        "gone.jsonl": "a link that leads nowhere",
+        "linked": "a link to a folder, which is not followed: name that folder to read it",
+        "loop.jsonl": "cannot be read: Too many levels of symbolic links",
+        "null.jsonl": "a pipe or a device, not a file",
+        "pipe.jsonl": "a pipe or a device, not a file",
+        "private": "the folder cannot be searched: Permission denied",
+    }
+    with pytest.warns(ReadWarning, match=r"private: the folder cannot be searched: Permission denied"):
+        assert read_logs(logs / "private").runs == ()
+    with pytest.warns(ReadWarning, match="pipe"):
+        assert [row.path for row in read_logs(f"{logs}/p*").files] == [str(logs / "pipe.jsonl")]

@@ -171,6 +171,14 @@ class _Log:
         """Whether a file that belongs to it changed since it was read."""
 
 
+_Alert: TypeAlias = tuple[str, str, object, str, int]
+
+
+def _alert_of(run: Run, fired: Fired) -> _Alert:
+    """What an alert is about, whatever file the run is in."""
+    return run.source, run.run_id, run.started_at, run.task, fired.turn
+
+
 class Fleet:
     """The agents whose logs are in some places.
 
@@ -209,6 +217,8 @@ class Fleet:
         self._faults: dict[str, str] = {}
         self._repeats: Counter[str] = Counter()
         self._untold: list[str] = []
+        self._alerts: dict[_Alert, str] = {}
+        """The log of each alert."""
         self.lock = threading.RLock()
 
     @property
@@ -271,7 +281,10 @@ class Fleet:
         try:
             if place.kind != "file":
                 os.scandir(place.root).close()  # to walk through it ignores an error
-            yield from place.files()
+            unread: dict[str, str] = {}
+            yield from place.files(unread)
+            for path, why in unread.items():
+                self.fault(path, why)
         except FileNotFoundError as error:
             self.fault(place.path, f"{_reason(error)}; it is looked for again")
         except Exception as error:  # noqa: BLE001 - as below
@@ -403,17 +416,26 @@ class Fleet:
         agent.row, agent.fired = row, [*state.fired]
         if old is None:
             yield Change("begins", row)
-            if row.fired is not None and not row.finished:
+            if row.fired is not None and not row.finished and not self._is_known(log, run, row.fired):
                 yield Change("fires", row, row.fired)
             return
         if _shown(row) != _shown(old):
             yield Change("step", row)
         for fired in before:
             if not any(fired.turn == other.turn for other in state.fired):
+                self._alerts.pop(_alert_of(run, fired), None)
                 yield Change("withdrawn", row, fired)
         for fired in state.fired:
-            if not any(fired.turn == other.turn for other in before):
+            if not any(fired.turn == other.turn for other in before) and not self._is_known(log, run, fired):
                 yield Change("fires", row, fired)
+
+    def _is_known(self, log: _Log, run: Run, fired: Fired) -> bool:
+        """Whether an alert was given before: by this log, or by one that had another name or place then."""
+        alert = _alert_of(run, fired)
+        path = self._alerts.get(alert)
+        is_known = path is not None and (path == log.path or not Path(path).exists())
+        self._alerts[alert] = log.path
+        return is_known
 
     def _let_go(self) -> None:
         """Forget the content of logs that were not changed for a while."""

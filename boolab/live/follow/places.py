@@ -39,12 +39,12 @@ class Place:
             return path.startswith(self.path + os.sep) and path.endswith(log_suffixes())
         return path == self.path or (self.kind == "glob" and _pattern(self.path).fullmatch(path) is not None)
 
-    def files(self) -> Iterator[str]:
-        """The files that may be logs, as they are now."""
+    def files(self, unread: dict[str, str]) -> Iterator[str]:
+        """The files that may be logs, as they are now. `unread` receives the folders that are not searched."""
         if self.kind == "file":
             yield self.path
         elif self.kind == "folder":
-            yield from log_names(Path(self.path))
+            yield from log_names(Path(self.path), unread)
         elif Path(self.root).is_dir():
             yield from map(str, matching(self.path))
 

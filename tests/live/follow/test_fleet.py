@@ -374,3 +374,28 @@ def test_folder_that_is_made_again_is_watched_at_once(tmp_path: Path) -> None:
         (top / "s1.jsonl").write_bytes(b"".join(map(encoded, claude_lines(3))))
 
     followed(fleet, write_more, wanted=("fires", "s1"))
+
+
+def test_a_log_that_is_renamed_or_read_again_has_one_alert(tmp_path: Path) -> None:
+    path = write(tmp_path / "s1.jsonl", claude_lines(4))
+    fleet = fleet_of(tmp_path, bl.max_steps(3))
+    assert kinds(fleet.look()) == [("begins", "s1"), ("fires", "s1")]
+    moved = path.rename(tmp_path / "s9.jsonl")
+    assert sorted(kinds(fleet.look())) == [("begins", "s1"), ("gone", "s1")]
+    copy = write(tmp_path / "s8.jsonl", claude_lines(4))
+    assert kinds(fleet.look()) == [("begins", "s1"), ("fires", "s1")]
+    copy.unlink()
+    with moved.open("ab") as file:
+        file.write(b"".join(map(encoded, claude_lines(3, minute=2))))
+    assert ("fires", "s1") in kinds(fleet.look())
+
+
+def test_a_linked_folder_that_is_not_followed_is_a_fault(tmp_path: Path) -> None:
+    write(tmp_path / "other" / "s2.jsonl", claude_lines(2))
+    path = write(tmp_path / "logs" / "s1.jsonl", claude_lines(2))
+    (path.parent / "linked").symlink_to(tmp_path / "other")
+    fleet = fleet_of(path.parent)
+    assert kinds(fleet.look()) == [("begins", "s1")]
+    assert [fault.partition(": ")[2] for fault in fleet.take_faults()] == [
+        "a link to a folder, which is not followed: name that folder to read it"
+    ]
