@@ -128,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
         args.parser.error("expected --install, --remove or --log; Claude Code itself starts it without them")
     from boolab.io.file_edit import read_user_file
     from boolab.io.files import user_path
+    from boolab.live.hooks.made_settings import original_of
     from boolab.live.hooks.settings import command_of, settings_path, with_hook, without_hook
 
     path = user_path(args.settings) if args.settings else settings_path(cast("Place", args.place))
@@ -139,7 +140,8 @@ def run(args: argparse.Namespace) -> int:
         raise SettingError(_NOT_FOUND)
     try:
         if options is None:
-            new = without_hook(old)
+            original = original_of(file)
+            new = without_hook(old) if original is None else original.decode("utf-8")
             _point_out_others(new, path)
             if new == old:
                 print(f"boolab: no hook of boolab is in {printable(str(path))}", file=sys.stderr)
@@ -189,7 +191,8 @@ def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     """Show a change of the settings, and write it if the user agrees."""
     from boolab.harnesses.exports.write import File, as_diff
     from boolab.io.file_edit import edit_file
-    from boolab.live.hooks.made_settings import forget, note_installed
+    from boolab.live.hooks.made_settings import forget, note_installed, original_of
+    from boolab.live.hooks.settings import commands_in, without_hook
 
     name = printable(file.title)
     if file.text() == new:
@@ -206,7 +209,10 @@ def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     if args.remove:
         forget(file)
     else:
-        note_installed(file, new.encode("utf-8"))
+        original = original_of(file)
+        if original is None and file.data is not None and not commands_in(file.text() or ""):
+            original = None if without_hook(new).encode("utf-8") == file.data else file.data
+        note_installed(file, new.encode("utf-8"), original)
     print(f"boolab: wrote {name}", file=sys.stderr)
     return 0
 

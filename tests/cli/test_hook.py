@@ -381,3 +381,18 @@ def test_without_a_task_in_a_terminal_it_says_what_is_missing(capsys: pytest.Cap
     os.close(ours)
     assert done.returncode == 2
     assert "see --help" in done.stderr
+
+
+@pytest.mark.parametrize("text", ['{"hooks": {}}', '{"hooks": {"Stop": []}, "model": "x"}\n', "", "\n", "{ }"])
+def test_install_and_remove_leave_empty_settings_as_they_were(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PATH", "")
+    settings = tmp_path / "settings.json"
+    settings.write_text(text)
+    hook = ["hook", "claude-code", "--settings", str(settings), "--yes"]
+    for steps in ("3", "4"):
+        assert main([*hook, "--install", "--max-steps", steps]) == 0
+    assert main([*hook, "--remove"]) == 0
+    assert settings.read_text() == text
