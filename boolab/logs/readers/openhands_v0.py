@@ -12,7 +12,8 @@ observation. A trajectory is a JSON list of events. See github.com/OpenHands/Ope
 - An observation is the result of the action that its `cause` names, else of its `tool_call_id`.
 - A response whose call could not be read is on record only by the `error` that answers it, which has no cause: a step
   without calls and usage, as the harness counts it.
-- Errors: `error` and `user_rejected`. A command with an exit code other than 0; unknown if it still runs (-1). The
+- A call that is answered by `user_rejected` was never executed, and has no result.
+- Errors: `error`. A command with an exit code other than 0; unknown if it still runs (-1). The
   editor (`edit`, `read`, `write`) with `error`, or, if it is OpenHands' own (`oh_aci`), with a text that begins with
   `ERROR:`. Browsers and MCP tools have a flag. For Python cells, delegates and others it is unknown.
 - Tokens and finish reasons are those of the model response, else those that the row's metrics list for its id, else the

@@ -10,9 +10,9 @@ hold no runs. Sub-conversations have their own folders, which do not name the pa
   that the SDK makes it add. The user's messages open turns.
 - A response whose call could not be read is on record only by the message that answers it, in the name of the user: a
   step without calls and usage, as the harness counts it.
-- Results are `ObservationEvent`, `AgentErrorEvent` or `UserRejectObservation`, by the id of the call. The last two are
-  errors. An observation is an error if it has `is_error` or an exit code other than 0; unknown if its command still
-  runs (-1).
+- Results are `ObservationEvent`, `AgentErrorEvent` or `UserRejectObservation`, by the id of the call. The second is
+  an error; a call with the third was never executed, and has no result. An observation is an error if it has
+  `is_error` or an exit code other than 0; unknown if its command still runs (-1).
 - Tokens are those that the metrics list for the response's id (in `base_state.json`, or in the row), else what the last
   `stats` before the response's first event added. A cost of 0 is unknown, because the model's price is. Times have no
   zone and are taken as UTC. There are no finish reasons.
