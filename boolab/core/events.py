@@ -14,8 +14,7 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 |                                     | user, a rule or a hook rejected: it was dropped); after_step      |
 | `broken`                            | step_number, error                                                |
 | `abort`, `synthesis`                | a description; after_step                                         |
-| `fault`                             | a description; after_step; code, where others depend on which it  |
-|                                     | is: compaction, summary, score, not_returned                      |
+| `fault`                             | a description; after_step; code: a word of `FaultKind`            |
 | `subagent`                          | run_id, agent, call_id; reason (None when it begins, and then all |
 |                                     | that follows is left out), steps, calls, charged; after_step      |
 | `retry`, `throttled`                | why the model's answer takes longer; step_number, if it was in a  |
@@ -46,10 +45,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.redacted import chars_of
 from boolab.core.types import Event, Reasoning, Run, Step, Text, ToolCall, response_message, results_message
+
+FaultKind: TypeAlias = Literal[
+    "ask", "compaction", "not_returned", "on_event", "recording", "score", "summary", "synthesis", "world"
+]
+"""What failed, in the `code` of a `fault`. Code depends on this word, never on the description: that is for people."""
 
 DURING_STEP: Final = frozenset({"retry", "throttled"})
 """Events that are emitted during a step, because they take time; `subagent` is emitted so too."""

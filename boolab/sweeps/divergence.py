@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
@@ -35,6 +35,12 @@ from boolab.runtime.tools.tool import ToolContext, ToolSpec
 Script: TypeAlias = Model | str | Path | Sequence[Any] | Callable[[Sequence[Message]], Item | None]
 """A list of items, the path of a script, a function from the messages to the next item, or a model."""
 
+DivergenceKind: TypeAlias = Literal[
+    "messages", "tools", "tool_choice", "response", "calls", "made", "would", "end", "after"
+]
+"""What differs at a step: what is sent, the answer, the results, whether the step is made (or would be made under a
+policy that is not run), how the runs end, or what follows."""
+
 _Tools: TypeAlias = Sequence[ToolSpec | Callable[..., Any]] | None
 _MAX_SHOWN: Final = 90  # characters of a message that are shown
 _SHOWN: Final = 2  # messages that are shown one by one
@@ -51,6 +57,7 @@ class Divergence:
         b: What the second did.
         run_a: The whole run under the first.
         run_b: The whole run under the second.
+        kind: What differs: a word of `DivergenceKind`.
     """
 
     step: int
@@ -59,6 +66,7 @@ class Divergence:
     b: str
     run_a: Run
     run_b: Run
+    kind: DivergenceKind
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -301,14 +309,14 @@ def _observe(
 
 class _Place(NamedTuple):
     step: int
-    kind: str
+    kind: DivergenceKind
 
 
 def _place(a: _Observed, b: _Observed) -> _Place | None:
     """Where two runs diverge, and in what."""
     for step, (one, other) in enumerate(zip(a.requests, b.requests, strict=False), 1):
         if one != other:
-            kinds = ("tools", "tool_choice", "messages")
+            kinds: tuple[DivergenceKind, ...] = ("tools", "tool_choice", "messages")
             return _Place(step, next(kind for kind in kinds if getattr(one, kind) != getattr(other, kind)))
         if _response(a, step) != _response(b, step):
             return _Place(step, "response")
@@ -353,7 +361,7 @@ def _compare(a: _Observed, b: _Observed) -> Divergence | None:
         "end": "both end before it, for other reasons.",
         "after": "both end before it, and something else follows.",
     }[kind]
-    return Divergence(step, what, _did(a, b, place), _did(b, a, place), a.run, b.run)
+    return Divergence(step, what, _did(a, b, place), _did(b, a, place), a.run, b.run, kind)
 
 
 def _did(mine: _Observed, other: _Observed, place: _Place) -> str:

@@ -426,7 +426,7 @@ class _Written(_Sink):
     def sending(self, tasks: Sequence[Task]) -> None:
         for planned in (one for task in tasks for one in task.cells) if self._records_start else ():
             turn = self._job.turn(planned.cell, planned.run_id)
-            turn.record.note("fault", code=NOT_RETURNED, what=SENT)
+            turn.record.fault(NOT_RETURNED, SENT)
             self.step(planned, turn)
 
     def step(self, planned: Planned, turn: Turn) -> None:

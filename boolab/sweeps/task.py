@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 
 import cloudpickle
 
+from boolab.core.events import FaultKind
 from boolab.core.types import Run
 from boolab.errors import BoolabError, SettingError, WorldError, describe
 from boolab.runtime.engine.options import Score, Setup
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 AfterStep: TypeAlias = Callable[[Planned, Turn], object]
 
 
-NOT_RETURNED: Final = "not_returned"
+NOT_RETURNED: Final[FaultKind] = "not_returned"
 """The code of the fault of a run that another process did not return."""
 SENT: Final = "it was sent to another process, which did not return it: its steps are not known"
 """The fault on record of a run that was begun in another process; the whole run replaces that record."""
@@ -202,7 +203,7 @@ def lost(job: Job, planned: Planned, error: Exception, *, sent: bool = False) ->
     """
     turn = replace(job, score=_no_score).turn(planned.cell, planned.run_id)
     if sent and job.records_start:
-        turn.record.note("fault", code=NOT_RETURNED, what=SENT)
+        turn.record.fault(NOT_RETURNED, SENT)
     run = close(turn, turn.fail(error))
     return replace(run, duration_ms=None, success=None)
 

@@ -47,9 +47,9 @@ def check_labels(branches: Iterable[Run]) -> None:
     """Raise `SettingError` if the score gave one of these branches no label, with what it did."""
     for run in branches:
         if run.success is None and run.stop.reason not in BROKEN:
-            faults = [str(event.payload.get("what")) for event in run.events if event.kind == "fault"]
-            why = next((what for what in reversed(faults) if what.startswith(SCORE_FAILED)), "")
-            raise _failed(run, why.removeprefix(SCORE_FAILED) or _NO_LABEL)
+            faults = [event.payload for event in run.events if event.payload.get("code") == "score"]
+            why = str(faults[-1]["what"]).removeprefix(SCORE_FAILED) if faults else ""
+            raise _failed(run, why or _NO_LABEL)
 
 
 def _failed(run: Run, why: str) -> SettingError:

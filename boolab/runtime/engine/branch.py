@@ -13,6 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final, Unpack
 
+from boolab.core.events import FaultKind
 from boolab.core.types import Event, Run, Step, Stop
 from boolab.errors import SettingError, forgot_await
 from boolab.frames.runs import has_boundary
@@ -30,7 +31,7 @@ from boolab.runtime.worlds.protocol import World
 
 _IN_STEPS: Final = frozenset({"block", "branch", "departed", "stop_before_call", "subagent", "synthesis"})
 """Events of a step, or of what led to it; others come at the boundary after it, where a branch begins."""
-_AFTER_STEPS: Final = frozenset({"compaction", "summary", "score"})
+_AFTER_STEPS: Final[frozenset[FaultKind]] = frozenset({"compaction", "summary", "score"})
 """The codes of the faults that belong to no step."""
 
 
@@ -112,7 +113,7 @@ async def turn_in_folder(
         own.discard()
         raise
     if own.incomplete:
-        turn.record.note("fault", what=own.incomplete)
+        turn.record.fault("world", own.incomplete)
     return turn
 
 

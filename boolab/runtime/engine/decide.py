@@ -181,10 +181,10 @@ async def _ask(turn: Turn, question: Question) -> bool:
         if inspect.isawaitable(answer):
             answer = await answer
     except Exception as error:  # noqa: BLE001 - a failure is data
-        turn.record.note("fault", what=f"asking failed: {describe(error)}")
+        turn.record.fault("ask", f"asking failed: {describe(error)}")
         return False
     if not isinstance(answer, bool):
-        turn.record.note("fault", what=f"asking failed: the answer was {answer!r}, not True or False")
+        turn.record.fault("ask", f"asking failed: the answer was {answer!r}, not True or False")
         return False
     return answer
 

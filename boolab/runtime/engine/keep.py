@@ -60,7 +60,7 @@ async def keep(turn: Turn) -> None:
         facts = await _in_thread(keeper.snapshot, keeper.cancel)
     except Exception as error:  # noqa: BLE001 - a failure is data
         why = str(error) if isinstance(error, WorldError) else describe(error)
-        turn.record.note("fault", what=f"the files after step {len(turn.history.steps)} were not kept: {why}")
+        turn.record.fault("world", f"the files after step {len(turn.history.steps)} were not kept: {why}")
         facts = {"fault": why}
     turn.record.note("world", **facts)
     turn.boundary_ms = turn.now()

@@ -138,12 +138,12 @@ async def _synthesise(turn: Turn, response: Response) -> bool:
         results = [result for result in turn.step.results if result is not None]
         text: Any = await synthesis(response.tool_calls, results)
     except Exception as error:  # noqa: BLE001 - a failure is data
-        record.note("fault", what=f"the synthesis failed: {describe(error)}")
+        record.fault("synthesis", f"the synthesis failed: {describe(error)}")
         return False
     if text is None:
         return False
     if not isinstance(text, str) or not text:
-        record.note("fault", what=f"the synthesis failed: it returned {text!r}, not a text or None")
+        record.fault("synthesis", f"the synthesis failed: it returned {text!r}, not a text or None")
         return False
     record.synthesis = text
     record.note("synthesis", what="the synthesis wrote the final answer")

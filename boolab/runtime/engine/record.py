@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from boolab.core.events import DURING_STEP, stop_event
+from boolab.core.events import DURING_STEP, FaultKind, stop_event
 from boolab.core.text import flat
 from boolab.core.types import Event, Run, Sentinel, Stop, WrapUp
 from boolab.core.version import boolab_version
@@ -90,6 +90,15 @@ class Record:
         if not in_step:
             self.report_pending()
 
+    def fault(self, code: FaultKind, what: str) -> None:
+        """Record that something failed, which does not end the run.
+
+        Args:
+            code: What failed.
+            what: The description.
+        """
+        self.note("fault", code=code, what=what)
+
     def report_pending(self) -> None:
         """Put on record, and report, what happened within the step that has just ended."""
         while self.pending:
@@ -120,7 +129,7 @@ class Record:
         except BaseException as error:
             self.on_event = None
             log.exception("run %s: on_event failed and is not called again", self.run_id)
-            self.note("fault", what=f"on_event failed: {describe(error)}")
+            self.fault("on_event", f"on_event failed: {describe(error)}")
 
     def write_sentinel(self, kind: str, text: str) -> None:
         """End the run's messages with a visible sentinel."""
@@ -150,7 +159,7 @@ def close(turn: Turn, stop: Stop) -> Run:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a score's failure must not lose the run
-            record.note("fault", code="score", what=f"{SCORE_FAILED}{describe(error)}")
+            record.fault("score", f"{SCORE_FAILED}{describe(error)}")
             run = replace(run, events=tuple(record.events))
     turn.run = run
     turn.execution = turn.execution._replace(caller=None)  # or turn and tools would hold each other until collected

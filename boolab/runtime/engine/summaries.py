@@ -69,7 +69,7 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
                 response, fault, broken = partial_of(error), describe(error), True
         turn.record.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)
         if fault:
-            turn.record.note("fault", code="summary", what=f"the summary failed: {fault}")
+            turn.record.fault("summary", f"the summary failed: {fault}")
     last = turn.history.steps[-1] if turn.history.steps else None
     in_text = last is not None and not last.broke_off and last.response.text and not last.response.tool_calls
     status = turn.plan.policy.wrap_up.limit_status == "without_text" and not in_text
@@ -132,7 +132,7 @@ def _record_compaction(turn: Turn, compacted: Compacted) -> None:
     if compacted.fault:
         turn.context_limit = None
         if compacted.fault != "aborted":
-            turn.record.note("fault", code="compaction", what=f"the compaction failed: {compacted.fault}")
+            turn.record.fault("compaction", f"the compaction failed: {compacted.fault}")
         return
     facts = {"kept_from": compacted.kept_from, "tokens": compacted.tokens, "what": compacted.summary}
     turn.record.note("compaction", **facts)

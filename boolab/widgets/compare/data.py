@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from boolab.core.redacted import chars_of, is_redacted
 from boolab.core.text import aligned, clean, clip, count, first_of
 from boolab.core.tool_kinds import Kind, kind_of
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.limits.call_identity import arguments_hash
+from boolab.limits.table import LIMIT_OF_REASON
+from boolab.sweeps.divergence import DivergenceKind
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.compare.alignment import Stretch, align
@@ -28,13 +30,25 @@ _MINUTE_MS: Final = 60_000
 _PEEK: Final = 2_000  # characters of a text that is cut to one line
 
 
-class DivergentStep(NamedTuple):
-    """Where two runs diverge: the step, from 1, what is not the same there, and what each does."""
-
+class _Divergent(NamedTuple):
     step: int
     what: str
     a: str
     b: str
+
+
+class DivergentStep(_Divergent):
+    """Where two runs diverge: the step, from 1, what is not the same there, and what each does.
+
+    `kind` says what differs; it is no part of the tuple.
+    """
+
+    kind: DivergenceKind
+
+    def __new__(cls, step: int, what: str, a: str, b: str, *, kind: DivergenceKind) -> Self:
+        self = super().__new__(cls, step, what, a, b)
+        self.kind = kind
+        return self
 
 
 class Side(NamedTuple):
@@ -71,20 +85,26 @@ def first_divergent_step(a: Run, b: Run, names: Sequence[str], *, prompts: bool 
         if before[0].get(step) != before[1].get(step):
             some, others = (mine.get(step) for mine in before)
             quotes = [_quoted(some, others), _quoted(others, some)]
-            return DivergentStep(step, "the model gets another message before it.", *quotes)
+            return DivergentStep(step, "the model gets another message before it.", *quotes, kind="messages")
         if _key(one) != _key(other):
-            return DivergentStep(step, "the model gives another answer.", _step_in_words(one), _step_in_words(other))
+            return DivergentStep(
+                step, "the model gives another answer.", _step_in_words(one), _step_in_words(other), kind="response"
+            )
         if _results_of(one) != _results_of(other):
             return DivergentStep(
-                step, "the calls have other results.", _result_in_words(one, other), _result_in_words(other, one)
+                step,
+                "the calls have other results.",
+                _result_in_words(one, other),
+                _result_in_words(other, one),
+                kind="calls",
             )
     if len(a.steps) != len(b.steps):
         step = min(len(a.steps), len(b.steps)) + 1
         later = names[len(b.steps) > len(a.steps)]
         does = [_step_in_words(run.steps[step - 1]) if len(run.steps) >= step else _ends(run) for run in (a, b)]
-        return DivergentStep(step, f"only {later} makes this step.", *does)
+        return DivergentStep(step, f"only {later} makes this step.", *does, kind="made")
     if a.stop.reason != b.stop.reason:
-        return DivergentStep(len(a.steps) + 1, "both end before it, for other reasons.", _ends(a), _ends(b))
+        return DivergentStep(len(a.steps) + 1, "both end before it, for other reasons.", _ends(a), _ends(b), kind="end")
     return None
 
 
@@ -137,20 +157,18 @@ def title_of(a: Side, b: Side, divergence: DivergentStep | None) -> str:
         return f"No difference between {a.name} and {b.name}"
     short, long = sorted((a, b), key=lambda side: len(side.run.steps))
     more = len(long.run.steps) - len(short.run.steps)
-    if divergence.step == len(short.run.steps) + 1 and more and short.stop.startswith("stopped "):
+    stops_shorter = divergence.kind != "would" and short.reason in LIMIT_OF_REASON
+    if divergence.step == len(short.run.steps) + 1 and more and stops_shorter:
         step = len(short.run.steps)
         return f"A limit stops {short.name} after step {step:,}; {long.name} continues for {count(more, 'more step')}"
     what = divergence.what.removesuffix(".")
     same = _same_calls(a.run, b.run)
     called = any(step.response.tool_calls for step in a.run.steps[:same])
-    if called and same >= divergence.step and divergence.what.startswith("the model "):
+    if called and same >= divergence.step and divergence.kind in ("messages", "tool_choice", "response"):
+        differs = "messages to the model" if divergence.kind == "messages" else "answers of the model"
         where = f"before step {same + 1:,}" if same < len(long.run.steps) else "in all steps"
-        return f"{a.name} and {b.name} make the same calls {where}; from step {divergence.step:,} on, {_differs(what)}"
+        return f"{a.name} and {b.name} make the same calls {where}; from step {divergence.step:,} on, {differs} differ"
     return f"First difference between {a.name} and {b.name} at step {divergence.step:,}: {what}"
-
-
-def _differs(what: str) -> str:
-    return "messages to the model differ" if "message" in what else "answers of the model differ"
 
 
 def _same_calls(a: Run, b: Run) -> int:
@@ -261,8 +279,9 @@ def _quoted(messages: Sequence[tuple[str, str]] | None, others: Sequence[tuple[s
 
 
 def _did(divergence: DivergentStep) -> list[str | None]:
-    shown = divergence.what.startswith(("only ", "the model gives another answer", "both end before it"))
-    return [None if shown or did.startswith("ends after") else did for did in (divergence.a, divergence.b)]
+    if divergence.kind in ("response", "made", "would", "end", "after"):
+        return [None, None]  # the cells show it
+    return [divergence.a, divergence.b]
 
 
 def _step_in_words(step: Step) -> str:

@@ -218,7 +218,7 @@ def _of_policies(
     one, other, found = both_runs(script, a, b, agent=agent, tools=tools, task=task)
     names = distinct_names([one.policy, other.policy])
     sides = (side_of(one, names[0]), side_of(other, names[1]))
-    return sides, None if found is None else DivergentStep(found.step, found.what, found.a, found.b)
+    return sides, None if found is None else DivergentStep(found.step, found.what, found.a, found.b, kind=found.kind)
 
 
 def _of_recording(
@@ -247,7 +247,8 @@ def _of_recording(
         would = Side(name, cut, end, reason if known else None, run.run_id)
         what = f"only the recording continues; {name} would not." if n < len(run.steps) else "both end before it."
         continues = f"makes step {n + 1:,}" if n < len(run.steps) else recorded.stop
-        divergence = DivergentStep(n + 1, what, *((continues, end) if first else (end, continues)))
+        did = (continues, end) if first else (end, continues)
+        divergence = DivergentStep(n + 1, what, *did, kind="would" if n < len(run.steps) else "end")
         unknown = f"What it would have achieved with {count(n, 'step')} is unknown."
         notes = (f"{name} is not run: its side is what the recording shows about it. {unknown}",)
     sides = (recorded, would) if first else (would, recorded)

@@ -813,6 +813,20 @@ def test_a_long_run_has_no_depth() -> None:
     assert (run.stop_reason, run.n_steps) == ("finished", 2_001)
 
 
+def test_each_fault_has_its_code() -> None:
+    def fail(*_: object) -> Any:
+        raise ValueError
+
+    policy = bl.policies["boocode"].vary(continues={"by": "ask"})
+    agent = bl.Agent("a", tools=TOOLS, max_steps=1)
+    run = bl.run_sync(
+        agent, "go", model=bl.ScriptedModel(steps("A A")), policy=policy, ask=fail, score=fail, synthesis=fail,
+        on_event=fail,
+    )  # fmt: skip
+    codes = [event.payload["code"] for event in run.events if event.kind == "fault"]
+    assert codes == ["on_event", "synthesis", "ask", "score"]
+
+
 def test_the_while_loop_fits_on_a_screen() -> None:
     assert len(inspect.getsource(loop).splitlines()) <= 60
 

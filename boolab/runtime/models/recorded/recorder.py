@@ -163,7 +163,7 @@ class _Recorder:
         """Report once in each run that the recording is incomplete."""
         if self._file.fault and request.note is not None and request.run_id not in self._notified:
             self._notified.add(request.run_id)
-            request.note("fault", what=f"the recording {self._path} ends early: {self._file.fault}")
+            request.note("fault", code="recording", what=f"the recording {self._path} ends early: {self._file.fault}")
 
 
 class _LineWriter:
