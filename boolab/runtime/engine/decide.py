@@ -41,19 +41,19 @@ def at_boundary(turn: Turn) -> Stop | None:
         The stop; None to continue.
     """
     plan = turn.plan
-    if plan.abort is not None and plan.abort.fired:
+    if plan.options.abort is not None and plan.options.abort.fired:
         return turn.interrupt()
     if plan.has_boundary_work:
         _prepare(turn)
     stop = _stop_here(turn)
-    if stop is None and (turn.ladder.messages or plan.inbox is not None):
+    if stop is None and (turn.ladder.messages or plan.has_boundary_work):
         deliver(turn)
     return stop
 
 
 def _prepare(turn: Turn) -> None:
     """Watch the shadow rules; an input that resets the cap opens a turn, and is delivered even if that one stops."""
-    if turn.shadow.rules:
+    if turn.shadow is not None:
         turn.shadow.evaluate(turn.ladder.counters, turn.record.note)
     if turn.plan.policy.inputs.reset_cap and input_waits(turn):
         if turn.history.steps:
@@ -191,7 +191,7 @@ async def _ask(turn: Turn, question: Question) -> bool:
 
 def input_waits(turn: Turn) -> bool:
     """Whether a message of the user waits that the policy delivers within a turn."""
-    return turn.plan.policy.inputs.queued != "kept" and bool(turn.plan.inbox)
+    return turn.plan.policy.inputs.queued != "kept" and bool(turn.plan.options.inbox)
 
 
 def deliver(turn: Turn) -> None:
@@ -202,7 +202,7 @@ def deliver(turn: Turn) -> None:
     Args:
         turn: The turn, at a boundary.
     """
-    messages, inbox = turn.ladder.messages, turn.plan.inbox
+    messages, inbox = turn.ladder.messages, turn.plan.options.inbox
     for kind, text in messages:
         turn.add_message(kind, from_user(text))
     messages.clear()

@@ -23,17 +23,16 @@ T = TypeVar("T")
 
 
 async def open_world(turn: Turn) -> None:
-    """Begin to keep the world of a turn, if it has one, and keep it as it is before the next step.
+    """Begin to keep the world of a turn, and keep it as it is before the next step.
 
     Args:
-        turn: The turn.
+        turn: The turn, which has a world.
 
     Raises:
         WorldError: if it cannot be kept at all.
     """
     world = turn.plan.options.world
-    if world is None:
-        return
+    assert world is not None  # noqa: S101 - the caller has looked
     before = next(
         (e.payload for e in reversed(turn.record.events) if e.kind == "world" and "fault" not in e.payload), None
     )

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any, Literal, TypeAlias
 
 from boolab.core.types import Response, Step, Stop
 from boolab.errors import ModelError, describe
 from boolab.harnesses.finish import is_done
-from boolab.runtime.engine.decide import EXECUTE_ALL, at_boundary, continue_after_ask, ends_batch, idle, is_final, judge
+from boolab.runtime.engine.decide import (
+    EXECUTE_ALL,
+    Verdict,
+    at_boundary,
+    continue_after_ask,
+    ends_batch,
+    idle,
+    is_final,
+    judge,
+)
 from boolab.runtime.engine.keep import keep, open_world
 from boolab.runtime.engine.log import log_end
 from boolab.runtime.engine.record import close
@@ -27,7 +36,7 @@ YIELD_EVERY_S = 0.010
 """How long the loop may keep the event loop to itself when nothing that it awaits really waits."""
 
 
-Action: TypeAlias = Literal["continue", "tool_failed", "paused", "synthesis_done", "finished"]
+Action: TypeAlias = Literal["continue", "limit", "tool_failed", "paused", "synthesis_done", "finished"]
 
 
 async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912 - the one loop, on one screen
@@ -47,7 +56,8 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
     cancelled: asyncio.CancelledError | None = None
     stop: Stop | None = None
     try:
-        await open_world(turn)
+        if plan.options.world is not None:
+            await open_world(turn)
         while (stop := at_boundary(turn)) is None or await continue_after_ask(turn, stop):
             if time.perf_counter() - yielded > YIELD_EVERY_S:
                 await asyncio.sleep(0)
@@ -67,8 +77,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
             elif is_final(turn, response):
                 event = "final"
             else:
-                action = await tool_phase(turn, response, verdict.places)
-                event = "limit" if action == "continue" and verdict.stop is not None else action
+                event = await tool_phase(turn, response, verdict)
             step, stop = turn.end_step(event, verdict.stop)
             if turn.keeper is not None and any(step.results):
                 await keep(turn)
@@ -92,18 +101,18 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
         raise cancelled
 
 
-async def tool_phase(turn: Turn, response: Response, places: Sequence[int] | None = None) -> Action:
+async def tool_phase(turn: Turn, response: Response, verdict: Verdict = EXECUTE_ALL) -> Action:
     """Execute the calls of a response, look for a pause, and let the synthesis try. It decides nothing.
 
     Args:
         turn: The turn; `turn.step.results` is filled as results come in.
         response: The response whose calls are executed.
-        places: Which of them; all by default.
+        verdict: Which of them, and the stop that follows.
 
     Returns:
         The event of `TABLE` that follows.
     """
-    plan, step, calls = turn.plan, turn.step, response.tool_calls
+    plan, step, calls, places = turn.plan, turn.step, response.tool_calls, verdict.places
     step.state, number = EXECUTE, len(turn.history.steps) + 1
     if places is None:
         places = range(len(calls))
@@ -127,7 +136,7 @@ async def tool_phase(turn: Turn, response: Response, places: Sequence[int] | Non
         return "finished"
     if not calls:
         idle(turn)
-    return "continue"
+    return "continue" if verdict.stop is None else "limit"
 
 
 async def _synthesise(turn: Turn, response: Response) -> bool:

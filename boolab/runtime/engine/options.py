@@ -170,6 +170,8 @@ def check_setup(setup: Setup) -> None:
 
 def rules_of(setup: Setup) -> tuple[StopRule | None, list[StopRule]]:
     """The rule that stops the run, and those in shadow, also of functions; `SettingError` if two have one name."""
+    if not setup.shadow and (setup.stop is None or (isinstance(setup.stop, StopRule) and not setup.stop.detectors())):
+        return setup.stop, []  # no function is among them
     stop = [] if setup.stop is None else [setup.stop]
     rules = as_rules([*stop, *setup.shadow], "stop and shadow")
     return (rules[0] if stop else None), rules[len(stop) :]
@@ -250,7 +252,7 @@ def prompt_of(agent: Agent, task: Task) -> tuple[Message, ...]:
     """
     messages = [Message("system", (Text(agent.prompt),))] if agent.prompt else []
     if isinstance(task, str):
-        return (*messages, Message("user", (Text(whole_text(task)),)))
+        return (*messages, Message("user", (Text(task if task.isascii() else whole_text(task)),)))
     given: Any = task
     if not isinstance(given, Sequence) or isinstance(given, bytes):
         msg = f"task={task!r} is not accepted: expected a text, or a list of messages"

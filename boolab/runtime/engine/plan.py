@@ -17,8 +17,6 @@ from boolab.limits.detector import Detector
 from boolab.limits.guard import Guard
 from boolab.limits.stop import StopRule
 from boolab.runtime.agents.agent import NO_AGENT, Agent, policy_of
-from boolab.runtime.engine.abort import Abort
-from boolab.runtime.engine.inbox import Inbox
 from boolab.runtime.engine.options import Setup, check_setup, model_of, offered_tools, rules_of
 from boolab.runtime.models.base import Model, ModelTraits, traits_of
 from boolab.runtime.tools.tool import ToolSpec
@@ -57,9 +55,6 @@ class TurnPlan:
         offered: The tools in a request.
         pausing: The names of the tools that pause the turn.
         compaction: When the history is summarised.
-        context_window: How many tokens fit into a request of the model; None where it is not known.
-        abort: The switch that stops the turn from outside.
-        inbox: Where the user's messages wait.
         own: Whether the limits are the policy's own; `stop=` replaces them.
         text_only: Whether the agent may call no tools at all.
         limits: The limits at the start.
@@ -87,9 +82,6 @@ class TurnPlan:
     offered: tuple[ToolSpec, ...]
     pausing: frozenset[str]
     compaction: Compaction | None
-    context_window: int | None
-    abort: Abort | None
-    inbox: Inbox | None
     own: bool
     text_only: bool
     limits: Limits
@@ -186,9 +178,6 @@ def plan_of(options: Setup) -> TurnPlan:
         offered=() if text_only else tuple(tools.values()),
         pausing=frozenset(name for name, spec in tools.items() if spec.pauses),
         compaction=options.compaction or policy.compaction,
-        context_window=traits.context_window,
-        abort=options.abort,
-        inbox=options.inbox,
         own=own,
         text_only=text_only,
         limits=limits,

@@ -195,7 +195,7 @@ def run_of(turn: Turn, stop: Stop) -> Run:
         started_at=record.started_at,
         duration_ms=turn.now(),
         identity=identity_on_record(plan),
-        context_window=plan.context_window,
+        context_window=plan.traits.context_window,
         limits=limits_on_record(plan, turn.limits),
         settings=dict(options.settings),
         compactions=tuple(history.compactions),
@@ -242,7 +242,8 @@ def identity_on_record(plan: TurnPlan) -> str:
         plan: What holds for the turn.
     """
     repeats = (d.identity for d in plan.detectors if isinstance(d, RepeatStreak))
-    return next(repeats, identity_of(plan.policy.detectors.identity)[0])
+    usual = plan.policy.detectors.identity
+    return next(repeats, None) or (usual if isinstance(usual, str) else identity_of(usual)[0])
 
 
 def as_success(value: object) -> bool | None:

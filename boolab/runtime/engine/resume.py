@@ -40,7 +40,7 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
     record.events = list(run.events)
     record.earlier_subagents = tuple(replace(child, parent_run_id=run.run_id) for child in run.subagents)
     record.earlier_wrap_ups = (*run.earlier_wrap_ups, *(() if run.wrap_up is None else (run.wrap_up,)))
-    turn.shadow.noted.update(event.payload["rule"] for event in run.events if event.kind == "shadow")
+    _note_shadow(turn, run)
     history.compactions += run.compactions
     history.inputs += run.inputs
     history.next_message += len(run.inputs)
@@ -195,3 +195,9 @@ def _answer(turn: Turn, message: Message) -> None:
     if ended or (steps and turn.plan.policy.inputs.reset_cap):
         turn.open_turn()
     turn.ladder.messages.append(("input", message.text))
+
+
+def _note_shadow(turn: Turn, run: Run) -> None:
+    """Note which rules in shadow are on record as true."""
+    if turn.shadow is not None:
+        turn.shadow.noted.update(event.payload["rule"] for event in run.events if event.kind == "shadow")

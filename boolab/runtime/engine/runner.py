@@ -321,8 +321,8 @@ class Live:
             >>> asyncio.run(steer())
             'Into French.'
         """
-        assert self._turn.plan.inbox is not None  # noqa: S101 - start made one
-        self._turn.plan.inbox.send(text)
+        assert self._turn.plan.options.inbox is not None  # noqa: S101 - start made one
+        self._turn.plan.options.inbox.send(text)
 
     async def __aenter__(self) -> Self:
         check_event_loop()
@@ -339,7 +339,7 @@ class Live:
         return self
 
     async def __anext__(self) -> Step:
-        abort = self._turn.plan.abort
+        abort = self._turn.plan.options.abort
         if abort is None:
             return await anext(self._steps)
         abort.attach()
@@ -376,7 +376,7 @@ async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) 
         The record.
     """
     check_event_loop()
-    abort = turn.plan.abort
+    abort = turn.plan.options.abort
     if abort is not None:
         abort.attach()
     try:

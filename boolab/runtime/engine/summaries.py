@@ -183,4 +183,4 @@ def _summary_fault(response: Response) -> str:
 
 def consume_own_cancel(turn: Turn) -> bool:
     """Whether a cancellation came from the turn's own `Abort`, and from nothing else."""
-    return turn.plan.abort is not None and turn.plan.abort.absorb()
+    return turn.plan.options.abort is not None and turn.plan.options.abort.absorb()

@@ -183,7 +183,7 @@ class Turn:
         history: The steps, and what is sent of them.
         keeper: What keeps the world of the run, while it runs.
         record: Everything else that is recorded.
-        shadow: The rules that are only watched.
+        shadow: The rules that are only watched; None without any.
         grace: The stop that follows the one further request that was granted; None if none was.
         times_continued: How often it continued after its cap.
         boundary_ms: The time of the latest boundary.
@@ -236,7 +236,7 @@ class Turn:
             self.history,
             self.step,
         )
-        self.shadow = ShadowWatch(plan.shadow)
+        self.shadow = ShadowWatch(plan.shadow) if plan.shadow else None
         self.grace: Stop | None = None
         self.times_continued = 0
         self.set_context_limit()
@@ -252,7 +252,7 @@ class Turn:
     def set_context_limit(self) -> None:
         """Let the history be summarised again, if it was given up."""
         compaction = self.plan.compaction
-        self.context_limit = None if compaction is None else compaction.limit(self.plan.context_window)
+        self.context_limit = None if compaction is None else compaction.limit(self.plan.traits.context_window)
 
     def open_turn(self) -> None:
         """Count from zero from this boundary on."""
@@ -375,7 +375,7 @@ class Turn:
             response,
             results,
             error,
-            self.shadow.true,
+            () if self.shadow is None else self.shadow.true,
         )
         row = TABLE[under_way.state][event]
         if under_way.mode in row.counts:
@@ -430,7 +430,7 @@ class Turn:
     @property
     def is_aborted(self) -> bool:
         """Whether the switch that stops the turn from outside has fired."""
-        return self.plan.abort is not None and self.plan.abort.fired
+        return self.plan.options.abort is not None and self.plan.options.abort.fired
 
     def interrupt(self, partial: Response | None = None) -> Stop:
         """Stop from outside. A step under way is put on record as it stands, with what has arrived (`partial`)."""
