@@ -26,8 +26,8 @@ _ELSEWHERE: Final = ("sentinel", "synthesis", "stop", "world")
 """Events that the end of the text shows, and those of files that were kept: a fault is shown where they were not."""
 _AS_MESSAGES: Final = ("input", "reminder", "nudge", "continuation", "extension", "continued")
 """Events that are shown as messages."""
-_PLACES: Final = ("after_step", "call_id", "step_number")
-"""Facts of events that are clear from their place."""
+_PLACES: Final = ("after_step", "call_id", "code", "step_number")
+"""Facts of events that are clear from their place, or from the description."""
 
 
 def transcript(run: Run) -> str:

@@ -15,7 +15,7 @@ _ELSEWHERE: Final = frozenset({"sentinel", "synthesis", "stop", "compaction", "w
 """Events that stand between steps (see `boolab.widgets.replay.between`), and those of files that were kept."""
 _WITHIN: Final = frozenset({"subagent", "retry", "throttled"})
 """Events of the step in which they happened; all others come after it."""
-_PLACES: Final = frozenset({"after_step", "call_id", "step_number", "what", "text", "wait_ms"})
+_PLACES: Final = frozenset({"after_step", "call_id", "code", "step_number", "what", "text", "wait_ms"})
 
 
 def moments_of(run: Run, opening: Mapping[int, Message], shown: Collection[str] = ()) -> list[list[dict[str, Any]]]:
