@@ -75,5 +75,10 @@ def projected(counters: Mapping[str, int | None], response: Response) -> Progres
     return after
 
 
+def response_counter(counter: str) -> str:
+    """The name of a detector's counter at each response, as if all its calls had been executed."""
+    return f"{counter} at the response"
+
+
 def _sum(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b

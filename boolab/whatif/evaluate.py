@@ -13,7 +13,7 @@ the recording: where they differ, a run is not identified. See `boolab.whatif.in
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, overload
 
@@ -25,8 +25,10 @@ from boolab.core.parallel.executors import Executor, in_order, open_pool
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
+from boolab.frames.dtypes import text
+from boolab.frames.runs import by_columns
 from boolab.harnesses.policy import Policy
-from boolab.harnesses.presets import identity_under
+from boolab.harnesses.presets import get_policy, identity_under
 from boolab.limits.function_rule import AnyRule
 from boolab.limits.table import LIMITS
 from boolab.store.connection import begins_as_sqlite
@@ -34,7 +36,6 @@ from boolab.whatif.from_frame import ledger_of_frame
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import Grid
 from boolab.whatif.outcomes import agents_of
-from boolab.whatif.policy_list import named_policies, under_each
 from boolab.whatif.question import Question, question_of
 from boolab.whatif.recordings import PARQUET_ROWS, Recorded, check_frames, checked, frames_in, ledgers_of
 from boolab.whatif.scopes import OwnLimits
@@ -43,6 +44,7 @@ from boolab.whatif.step_table import Ledger
 from boolab.whatif.tables import BATCH_ROWS, added, finished, pieces, rows_of, sums_of
 
 MAX_ROWS: Final = 5_000_000
+_POLICY: Final = "policy"
 
 
 @overload
@@ -178,12 +180,12 @@ def counterfactual(
         if batches:
             msg = "batches=True gives the frames of one policy: expected policy=one, or batches=False"
             raise SettingError(msg)
-        every = named_policies(policy, by)
+        every = _named_policies(policy, by)
         options: dict[str, Any] = {
             "rules": rules, "grid": grid, "scope": scope, "own_limits": own_limits, "identity": identity,
             "exempt": exempt, "by": by, "aggregate": aggregate, "client": client, "progress": progress,
         }  # fmt: skip
-        return under_each(every, lambda one: counterfactual(recorded, policy=one, **options))
+        return _under_each(every, lambda one: counterfactual(recorded, policy=one, **options))
     same = identity_under(policy, identity, exempt)
     question = question_of(rules, grid, scope, policy, same, by, own_limits)
     if batches:
@@ -322,3 +324,35 @@ def _of_partition(load: bytes, partition: Partition) -> tuple[list[Any], set[str
     first = next(parts, None)
     part = None if first is None else _joined(itertools.chain([first], parts), question, aggregate=aggregate)
     return run_ids, agents, part
+
+
+def _named_policies(policies: Sequence[str | Policy], by: str | Sequence[str] | None) -> list[Policy]:
+    """The policies of a table.
+
+    Raises:
+        SettingError: if there are none, two of them have the same name, or the runs are to be grouped by a column of
+            the same name.
+    """
+    every = [get_policy(policy) for policy in policies]
+    names = [policy.name for policy in every]
+    if not every:
+        msg = "policy=[]: expected at least one policy"
+        raise SettingError(msg)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        msg = f"two policies are called {twice!r}: give one of them another name with vary(name=...)"
+        raise SettingError(msg)
+    if _POLICY in by_columns(by):
+        msg = "by='policy': with several policies the column has their names: rename yours in the frame"
+        raise SettingError(msg)
+    return every
+
+
+def _under_each(policies: Sequence[Policy], table: Callable[[Policy], pd.DataFrame]) -> pd.DataFrame:
+    """The tables of policies below each other, with their names in the first column, or after the run."""
+    frames = []
+    for policy in policies:
+        frame = table(policy)
+        frame.insert(int("run_id" in frame), _POLICY, text([policy.name] * len(frame)))
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)

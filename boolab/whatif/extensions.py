@@ -1,4 +1,4 @@
-"""Caps that the loop lets grow: the caps that a run has in turn. `extension_stops` has where they stop recordings."""
+"""Caps that the loop lets grow: the caps that a run has in turn. `first_crossing` has where they stop recordings."""
 
 from __future__ import annotations
 

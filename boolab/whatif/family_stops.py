@@ -24,7 +24,7 @@ import numpy as np
 from boolab.core.run_tree import Call, Kin, Missing
 from boolab.limits.detector import Detector
 from boolab.limits.detectors.streaks import RepeatStreak
-from boolab.whatif.outcomes import Stops
+from boolab.whatif.first_crossing import Stops
 from boolab.whatif.step_table import Flags, Ints, Ledger
 
 _ERROR: Final = np.array([None, "error"], dtype=object)

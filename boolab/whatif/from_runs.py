@@ -25,6 +25,7 @@ from boolab.frames.recording import RUN_FIELDS
 from boolab.frames.runs import Runs, as_runs, turns_of
 from boolab.frames.tables import setting_columns
 from boolab.frames.unknown_arguments import handles_unknown_arguments, with_equal_arguments
+from boolab.limits.counters import response_counter
 from boolab.limits.detector import Detector
 from boolab.limits.detector_bank import Watch
 from boolab.limits.detectors.streaks import RepeatStreak
@@ -41,7 +42,6 @@ from boolab.whatif.step_table import (
     bound_counter,
     first_of_spans,
     last_steps,
-    response_counter,
     spans_of,
 )
 

@@ -24,7 +24,6 @@ where the policy would have changed a request: the truth lies between 0 and this
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -35,8 +34,7 @@ from boolab.errors import SettingError, UnknownCounter
 from boolab.frames.dtypes import Cells, text
 from boolab.limits.counters import COUNTERS
 from boolab.limits.stop import StopRule
-from boolab.whatif.aggregate import SPENT
-from boolab.whatif.extension_stops import extended_fires
+from boolab.limits.table import MEASURES
 from boolab.whatif.first_crossing import (
     ACTS,
     AT_RESPONSE,
@@ -48,6 +46,8 @@ from boolab.whatif.first_crossing import (
     WIDE_RANKS,
     Keys,
     Places,
+    Stops,
+    extended_fires,
     fires_of,
     first_fires,
     first_interventions,
@@ -56,41 +56,12 @@ from boolab.whatif.first_crossing import (
     truth_of,
 )
 from boolab.whatif.grid import Settings
+from boolab.whatif.question import OUTCOMES
 from boolab.whatif.step_table import Flags, Ints, Ledger, spanned
 
-OUTCOMES: Final = ("unchanged", "censored", "truncated", "not_identified", "unknown")
 _UNCHANGED, _CENSORED, _TRUNCATED, _NOT_IDENTIFIED, _UNKNOWN = range(5)
 _NAMES: Final = np.array(OUTCOMES, dtype=object)
 _CERTAINTY: Final = np.array(["exact", "estimate", "at most"], dtype=object)
-
-
-@dataclass(frozen=True, slots=True)
-class Stops:
-    """Where settings stop runs, a row for each run and setting.
-
-    Attributes:
-        run: The run of the row.
-        at: How many steps of the run are complete at the stop; 0 where there is none.
-        dropped: Whether the stop came at the next response: it has been paid for, and its calls count nowhere.
-        stopped: Whether there is a stop; else the recording is played to its end.
-        undecided: Whether the stop depends on an unknown counter.
-        ahead: Whether the policy changes the request from there on.
-        open: Whether the turn continues nevertheless, and may make the calls that the recording makes later.
-        reason: The stop reason; None where there is no stop, or the policy has only added a message.
-        also_fired: The reasons of the other rules that are true there.
-        begun: Whether the run begins at all: a subagent does not, where its parent is stopped before.
-    """
-
-    run: Ints
-    at: Ints
-    dropped: Flags
-    stopped: Flags
-    undecided: Flags
-    ahead: Flags
-    open: Flags
-    reason: Any
-    also_fired: Any
-    begun: Flags
 
 
 def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys, list[Keys]]:
@@ -312,7 +283,7 @@ def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
     certain = np.where(of_runs(changed, np.logical_or) | cut, 2, np.where(of_runs(estimated, np.logical_or), 1, 0))
     spent: dict[str, Any] = {}
     saved: dict[str, Any] = {}
-    for name in SPENT:
+    for name in MEASURES:
         total, unknown = running_total(ledger, name)
         done = np.where(stopped, stops.at, lengths) if name == "tool_calls" else paid
         so_far = total[first[:-1][span] + done]

@@ -16,9 +16,9 @@ from boolab.frames.dtypes import Cell
 from boolab.harnesses.groups import LimitCheck
 from boolab.harnesses.policy import Policy
 from boolab.limits.catalog import max_steps
+from boolab.limits.counters import response_counter
 from boolab.limits.stop import Threshold
 from boolab.limits.table import BUDGETS, LIMITS
-from boolab.whatif.step_table import response_counter
 
 AXIS_OF: Final[Mapping[str, str]] = {LIMITS[name].reason: name for name in BUDGETS}
 """The axis of a grid for a policy's limit, where it has another name."""

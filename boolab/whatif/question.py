@@ -14,9 +14,10 @@ from boolab.limits.detector import Detector
 from boolab.limits.function_rule import AnyRule, as_rules
 from boolab.limits.stop import StopRule
 from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of, settings_of_policy
-from boolab.whatif.outcomes import OUTCOMES
 from boolab.whatif.scopes import OwnLimits, check_own_limits, check_scope
 
+OUTCOMES: Final = ("unchanged", "censored", "truncated", "not_identified", "unknown")
+"""What a setting may have done to a run."""
 _MAX_NAMED: Final = 12  # agents in a message
 _RESULT_COLUMNS: Final = {
     "run_id", "rule", "outcome", "stop_turn", "stop_step", "stop_reason", "also_fired", "success", "kept_lower",

@@ -299,11 +299,6 @@ _STEP_ARRAYS: Final = ("turn", "span", "boundary", "complete", "counted", "final
 _RUN_ARRAYS: Final = ("ended", "terminated", "success", "reason")
 
 
-def response_counter(counter: str) -> str:
-    """The name of a detector's counter at each response, as if all its calls had been executed."""
-    return f"{counter} at the response"
-
-
 def bound_counter(counter: str) -> str:
     """The name of the largest value that a counter may have where it is unknown; where it is known, its value."""
     return f"{counter} at most"

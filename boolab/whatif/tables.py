@@ -15,10 +15,10 @@ from boolab.frames.dtypes import INT, TEXT, Cells, axis_dtype, cells, text
 from boolab.limits.table import MEASURES
 from boolab.whatif.aggregate import SPENT, aggregate_of
 from boolab.whatif.family_stops import depends_on_results, family_stops
-from boolab.whatif.first_crossing import Places
+from boolab.whatif.first_crossing import Places, Stops
 from boolab.whatif.grid import GridAxis, Settings
-from boolab.whatif.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_stops, stops_of_spans
-from boolab.whatif.question import Question
+from boolab.whatif.outcomes import grid_stops, outcome_columns, rule_stops, stops_of_spans
+from boolab.whatif.question import OUTCOMES, Question
 from boolab.whatif.step_table import Flags, Ints, Ledger
 
 BATCH_ROWS: Final = 500_000

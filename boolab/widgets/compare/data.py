@@ -40,7 +40,7 @@ class _Divergent(NamedTuple):
 class DivergentStep(_Divergent):
     """Where two runs diverge: the step, from 1, what is not the same there, and what each does.
 
-    `kind` says what differs; it is no part of the tuple.
+    `kind` is a word for what differs; it is not part of the tuple.
     """
 
     kind: DivergenceKind
