@@ -337,7 +337,8 @@ async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
             run.failures.append(text)
     if len(text) > MAX_RESULT:
         text = f"{text[:MAX_RESULT]}\n({len(text) - MAX_RESULT:,} more characters were cut off)"
-    text = whole_text(text)
+    if not text.isascii():
+        text = whole_text(text)
     return ToolResult(call.id, text, failed, duration_ms=clock.now() - start)
 
 
