@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
-from boolab.core.events import FaultKind
 from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.types import (
     IDENTITIES,
@@ -42,7 +41,6 @@ RULES: Final[Mapping[str, str]] = {
     "call id": "a number, from 1 in each run",
     "content": "a placeholder that shows whether another result begins alike",
     "effort": "a level of reasoning effort that providers name, or a number; else a placeholder",
-    "fault": "one of boolab's kinds of fault; else a placeholder",
     "fingerprint": "20 hexadecimal digits, made of all texts before these are left out",
     "finish reason": "a word of boolab's vocabulary; else a placeholder",
     "grade": "a number, or one of the grades C, I, P and N; else a placeholder",
@@ -136,7 +134,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "continued": {"what": "text"},
     "departed": {"message": "number", "role": "role", "recorded": "text", "came": "text", "what": "text"},
     "extension": {"what": "text"},
-    "fault": {**_FAULT, "code": "fault"},
+    "fault": _FAULT,
     "grace": {"what": "text"},
     "input": {"what": "text"},
     "label": {"source": "agent", "file": "left out"},
@@ -202,7 +200,6 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
 _EFFORTS: Final = frozenset({"none", "off", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "mixed"})
 _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "finish reason": FINISH_REASONS | {"model_length", "unknown"},  # by which a preset ends
-    "fault": frozenset(get_args(FaultKind)),
     "grade": frozenset("CIPN"),
     "identity": frozenset(IDENTITIES),
     "role": frozenset(get_args(Role)),
