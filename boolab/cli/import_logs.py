@@ -19,6 +19,7 @@ from boolab.cli.help import Command
 from boolab.core.text import aligned, clean, count, size
 from boolab.core.types import Run
 from boolab.errors import ReadWarning, SettingError
+from boolab.io.files import user_path
 from boolab.logs.load import FileRow, each_log
 from boolab.logs.problems import problems_of
 from boolab.logs.save import Contents, check_replaceable, check_suffix, save_runs
@@ -198,9 +199,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the file, and print the account of it."""
     out = place_to_write(args.out)
-    if any(
-        Path(log).expanduser().is_file() and Path(log).expanduser().samefile(out) for log in args.logs if out.exists()
-    ):
+    if out.exists() and any(user_path(log).is_file() and user_path(log).samefile(out) for log in args.logs):
         msg = f"{args.out}: it is one of the logs, and would be replaced: name another file to write"
         raise SettingError(msg)
     # What is kept is what the logs have: a price is computed when the file is read.
