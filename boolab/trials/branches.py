@@ -51,6 +51,8 @@ class BranchJob(Job):
     cost_limit: float | None = None
     replay_tools: bool = False
     world: World | None = None
+    score_digest: str = ""
+    """The digest of the score, computed once: a score may hold all runs on record."""
 
     @property
     def parts(self) -> list[tuple[str, object]]:
@@ -58,7 +60,7 @@ class BranchJob(Job):
 
     def turn(self, cell: Any, run_id: str | None = None) -> Turn:  # noqa: ANN401 - a `Cell` in a sweep
         """The prepared turn of a branch."""
-        turn = mark(branch_turn(cell.run, cell.at, self.setup_of(cell, run_id)), self.score)
+        turn = mark(branch_turn(cell.run, cell.at, self.setup_of(cell, run_id)), self.score_digest)
         return _counting_cost(turn, cell)
 
     @asynccontextmanager
@@ -69,7 +71,7 @@ class BranchJob(Job):
             return
         with scratch_folder(run_id) as folder:
             own = await turn_in_folder(turn, cell.run, cell.at, self.world, folder=folder)
-            yield _counting_cost(mark(own, self.score), cell)
+            yield _counting_cost(mark(own, self.score_digest), cell)
 
     def setup_of(self, cell: BranchCell, run_id: str | None = None) -> Setup:
         """The options of a branch."""
@@ -136,6 +138,8 @@ async def run_branches(
     `finished`: those that exist already, by the id of the run on record; it gets all of the store and the new ones,
     also if an interrupt or an error ends the trial early.
     """
+    if job.score is not None:
+        job = replace(job, score_digest=fingerprint(job.score))
     again = () if job.replay_tools else AGAIN  # the record will not have the missing result another time either
     records = {run_id: cell.run.run_id for cell, run_id in zip(cells, ids, strict=True)}
     known = () if store is not None else {run.run_id for run in finished.values() if run.stop.reason not in again}
@@ -267,7 +271,7 @@ def _in_store(store: str | Path, ids: Sequence[str], spending: Spending) -> list
 def _with_labels(job: BranchJob, branches: list[Run]) -> list[Run]:
     """Branches of an earlier run as this score labels them; with a world, as it did, because its files are gone."""
     if job.world is None and job.score is not None:
-        return scored(branches, job.score)
+        return scored(branches, job.score, job.score_digest)
     check_labels(branches)
     return branches
 

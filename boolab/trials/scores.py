@@ -14,7 +14,6 @@ from boolab.core.types import Run
 from boolab.errors import SettingError, describe
 from boolab.runtime.engine.record import SCORE_FAILED, as_success
 from boolab.runtime.engine.turn import Turn
-from boolab.sweeps.fingerprints import fingerprint
 from boolab.sweeps.progress import Begun, CellResult, Watcher
 from boolab.trials.estimates import BROKEN
 
@@ -22,23 +21,19 @@ _MARK: Final = "score"
 _NO_LABEL: Final = "it returned None"
 
 
-def mark(turn: Turn, score: object) -> Turn:
-    """The turn of a branch, with the score that labels it on record: its event `branch` names a digest of it.
-
-    `score`: the score; None where nothing or the model labels it.
-    """
-    if score is not None:
+def mark(turn: Turn, digest: str) -> Turn:
+    """The turn of a branch, with the digest of the score that labels it in its event `branch`; "" for none."""
+    if digest:
         events = turn.record.events
         place = max(number for number, event in enumerate(events) if event.kind == "branch")
-        events[place] = events[place]._replace(payload={**events[place].payload, _MARK: fingerprint(score)})
+        events[place] = events[place]._replace(payload={**events[place].payload, _MARK: digest})
     return turn
 
 
-def scored(branches: Sequence[Run], score: Callable[[Run], Any]) -> list[Run]:
-    """Branches with labels: those that this score has labelled as they are, and the others scored again."""
-    known = fingerprint(score)
+def scored(branches: Sequence[Run], score: Callable[[Run], Any], digest: str) -> list[Run]:
+    """Branches with labels: those that the score of this digest has labelled as they are, the others scored again."""
     return [
-        run if run.stop.reason in BROKEN or (run.success is not None and _marked(run) == known) else _anew(run, score)
+        run if run.stop.reason in BROKEN or (run.success is not None and _marked(run) == digest) else _anew(run, score)
         for run in branches
     ]
 

@@ -200,6 +200,27 @@ def test_runs_of_subagents_are_left_out_and_counted() -> None:
     assert "Runs of subagents are not tried by themselves: 1 is left out." in found.notes
 
 
+class CountedScore:
+    """A score that counts how often its digest is asked for; a real one may hold all runs on record."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    @property
+    def fingerprint(self) -> str:
+        self.asked += 1
+        return "counted"
+
+    def __call__(self, run: bl.Run) -> bool:
+        return run.n_steps > 10
+
+
+def test_the_digest_of_a_score_is_made_once_for_all_branches() -> None:
+    score = CountedScore()
+    assert go(plan(score=score)).n_branches > 3
+    assert score.asked == 1
+
+
 def test_a_function_gives_each_branch_its_model() -> None:
     found = go(plan(model=lambda run: bl.SimulatedModel(profile(), seed=0 * run.n_steps)), 9)
     assert numbers(found) == numbers(go(plan(), 9))
