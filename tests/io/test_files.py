@@ -143,8 +143,6 @@ _OPENS: Final = re.compile(
     r"open|read_bytes|read_text|ZipFile|ParquetFile|open_json|connect|FileLock|read_(parquet|csv)"
 )
 _OTHERS: Final = {
-    "bench/load.py": "the source of a module that was imported",
-    "bench/splits.py": "boolab's own",
     "cli/lab.py": "boolab's own notebooks, and a new file",
     "cli/main.py": "the null device",
     "cli/run_agent.py": "a new file",

@@ -253,8 +253,9 @@ def test_facts_of_sample_logs_answer_as_the_logs_do(place: str, tmp_path: Path) 
     folder = {"own": OWN, "real": FOLDER}.get(place, data_path("datasets") / place)
     if not folder.exists():
         pytest.skip(f"the sample logs are not here: {folder}")
-    every = logs(folder)  # facts do not keep a text that a log has in place of an id
-    runs = [run for run, fact in zip(every, facts_of(every), strict=True) if fact.run_id == run.run_id]
+    every = logs(folder)  # facts do not keep a text that a log has in place of an id or of an agent's name
+    pairs = zip(every, facts_of(every), strict=True)
+    runs = [run for run, fact in pairs if (fact.run_id, fact.agent) == (run.run_id, run.agent)]
     assert len(runs) > 0.9 * len(every)
     bl.save_runs(runs, tmp_path / "facts.jsonl.bz2", contents="facts")
     assert_same(answers(bl.load_runs(tmp_path / "facts.jsonl.bz2")), answers(runs))
