@@ -97,7 +97,7 @@ def _agent_file(limits: Limits, turns: int, notes: Sequence[str]) -> Part:
 def _hook(limits: Limits, values: Mapping[str, float]) -> str:
     words = ["boolab", "hook", "claude-code", "--install"]
     for name, value in values.items():
-        words += [f"--{name.replace('_', '-')}", f"{value:.12g}"]
+        words += [LIMITS[name].option, f"{value:.12g}"]
     if limits.doom_loop is not None:
         same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
         words += ["--identity", same] if same in HOOK_IDENTITIES and same != "canonical" else []
@@ -125,7 +125,7 @@ _TARGET: Final = Target(
         ),
         Sets("max_cost", "`claude -p --max-budget-usd X`", "dollars; the response that exceeds it is paid for", _RUN),
         *(
-            Sets(name, f"`boolab hook claude-code --install --{name.replace('_', '-')} N`", _HOOK, "tests/live/hooks")
+            Sets(name, f"`boolab hook claude-code --install {LIMITS[name].option} N`", _HOOK, "tests/live/hooks")
             for name in ("max_steps", *HOOK_LIMITS)
         ),
     ),

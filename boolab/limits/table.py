@@ -122,9 +122,6 @@ BUDGETS: Final[Mapping[str, str]] = MappingProxyType({limit.name: limit.budget f
 LIMIT_OF_REASON: Final[Mapping[str, str]] = MappingProxyType({limit.reason: limit.name for limit in _TABLE})
 """By stop reason, the limit that stops so."""
 
-LIMIT_OF_COUNTER: Final[Mapping[str, str]] = MappingProxyType({limit.counter: limit.name for limit in _TABLE})
-"""By counter, the limit that reads it."""
-
 
 MeasureName: TypeAlias = Literal["steps", "tool_calls", "tokens", "cost"]
 MeasureColumn: TypeAlias = Literal["steps", "tool_calls", "tokens", "cost_usd"]

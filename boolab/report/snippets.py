@@ -134,11 +134,7 @@ def shell(study: Study, sources: Sources, command: str = "whatif", more: Sequenc
     question = study.question
     words = ["boolab", command, *sources.logs, *more, "--scope", question.scope, "--keep", repr(question.keep)]
     words += ["--confidence", repr(question.confidence), "--objective", question.objective]
-    words += [
-        word
-        for axis, values in (question.grid or {}).items()
-        for word in (f"--{axis.replace('_', '-')}", _values(values))
-    ]
+    words += [word for axis, values in (question.grid or {}).items() for word in (LIMITS[axis].option, _values(values))]
     words += [word for column in question.by for word in ("--by", column)]
     words += ["--by", "all"] if question.pooled else []
     words += ["--labels", question.labels] if question.labels else []

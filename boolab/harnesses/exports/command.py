@@ -8,6 +8,7 @@ from typing import Final
 from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.presets import get_policy
 from boolab.limits.call_identity import exempting, identity_of
+from boolab.limits.table import LIMITS
 
 TARGET: Final = "TARGET"
 
@@ -20,7 +21,7 @@ def as_command(limits: Limits, target: str = TARGET) -> str:
         'boolab export claude-code --max-steps 56 --doom-loop 5 --exempt wait'
     """
     words = ["boolab", "export", target]
-    words += [word for axis, value in limits.given.items() for word in (f"--{axis.replace('_', '-')}", f"{value:.12g}")]
+    words += [word for axis, value in limits.given.items() for word in (LIMITS[axis].option, f"{value:.12g}")]
     same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
     if same != ("canonical" if limits.policy is None else get_policy(limits.policy).detectors.identity):
         words += ["--identity", same]

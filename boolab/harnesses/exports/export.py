@@ -60,7 +60,7 @@ def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
     """What to type where no part of an export is a file."""
     commands = [line for part in parts for line in part.text.splitlines() if line and not line.startswith("#")]
     if not commands:
-        has = dict.fromkeys(f"--{row.limit.replace('_', '-')}" for row in target.sets)
+        has = dict.fromkeys(LIMITS[row.limit].option for row in target.sets)
         return f"{target.title} has none of these limits; it has {', '.join(has)}"
     own = as_command(limits, target.name)
     if parts[0].language != "shell":
