@@ -31,8 +31,7 @@ from boolab.core.types import Message, Text
 from boolab.limits.catalog import max_steps
 from boolab.runtime.engine.runner import start
 from boolab.runtime.models.base import Request
-from boolab.runtime.models.remote.model import RemoteModel
-from boolab.runtime.models.remote.providers import AnthropicModel, OpenAIModel
+from boolab.runtime.models.remote.model import AnthropicModel, OpenAIModel, RemoteModel
 from boolab.runtime.tools.tool import tool
 
 QUESTION = [Message("user", (Text("Go."),))]

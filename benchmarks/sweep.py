@@ -28,7 +28,7 @@ import numpy as np
 import boolab as bl
 from benchmarks.loop import cpu_us_per_step
 from benchmarks.peers.adapters.bare import bare
-from boolab.runtime.models.simulated.profile import Profile
+from boolab.runtime.models.profile import Profile
 from boolab.sweeps.driver import sweep
 
 MIB: Final = 2**20

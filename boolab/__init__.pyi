@@ -58,12 +58,12 @@ from boolab.runtime.engine.runner import run as run
 from boolab.runtime.engine.runner import run_sync as run_sync
 from boolab.runtime.engine.runner import start as start
 from boolab.runtime.engine.subagents import task_tool as task_tool
-from boolab.runtime.models.recorded.model import RecordedModel as RecordedModel
-from boolab.runtime.models.recorded.recorder import record as record
-from boolab.runtime.models.remote.providers import AnthropicModel as AnthropicModel
-from boolab.runtime.models.remote.providers import OpenAIModel as OpenAIModel
+from boolab.runtime.models.recorded import RecordedModel as RecordedModel
+from boolab.runtime.models.recorder import record as record
+from boolab.runtime.models.remote.model import AnthropicModel as AnthropicModel
+from boolab.runtime.models.remote.model import OpenAIModel as OpenAIModel
 from boolab.runtime.models.scripted import ScriptedModel as ScriptedModel
-from boolab.runtime.models.simulated.model import SimulatedModel as SimulatedModel
+from boolab.runtime.models.simulated import SimulatedModel as SimulatedModel
 from boolab.runtime.tools.bash import bash_tool as bash_tool
 from boolab.runtime.tools.tool import ToolContext as ToolContext
 from boolab.runtime.tools.tool import tool as tool

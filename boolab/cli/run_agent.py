@@ -60,7 +60,7 @@ def run_agent(args: Namespace) -> int:
         sys.stderr.write(f"boolab: {flat(str(warning.message))}\n")
     model, where = model_of(args, agent)
     if args.record is not None:
-        from boolab.runtime.models.recorded.recorder import record
+        from boolab.runtime.models.recorder import record
 
         model = record(model, args.record)
     view = view_of(sys.stdout, sys.stderr, quiet=args.quiet, as_json=args.json)
@@ -228,7 +228,7 @@ def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
         raise SettingError(msg)
     path = user_path(name)
     if suffix == ".jsonl":
-        from boolab.runtime.models.recorded.model import RecordedModel
+        from boolab.runtime.models.recorded import RecordedModel
 
         return RecordedModel(path), f"recording {name}"
     from boolab.runtime.models.scripted import ScriptedModel
@@ -253,7 +253,7 @@ def _remote(args: Namespace, name: str) -> tuple[Model, str]:
         key = os.environ.get(args.key_env)
         if not key:
             raise SettingError(f"--key-env {args.key_env}: there is no such environment variable, or it is empty")
-    from boolab.runtime.models.remote.providers import AnthropicModel, OpenAIModel
+    from boolab.runtime.models.remote.model import AnthropicModel, OpenAIModel
 
     protocol = args.protocol or protocol_of(name, args.base_url)
     kind = AnthropicModel if protocol == "anthropic" else OpenAIModel

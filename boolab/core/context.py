@@ -1,12 +1,16 @@
-"""The messages of a request, and about how many tokens they are."""
+"""The messages of a request, about how many tokens they are, and folds over lists of messages that grow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, overload
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final, Generic, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 from boolab.core.text import count
 from boolab.core.types import Message, Reasoning, Sentinel, Text, ToolCall, ToolResult
+
+S = TypeVar("S")
 
 CHARS_PER_TOKEN: Final = 4
 """A rule of thumb for English text and code; used only where no usage is reported."""
@@ -85,3 +89,39 @@ def estimated_tokens(messages: Iterable[Message]) -> int:
             elif isinstance(part, ToolResult):
                 chars += len(part.content)
     return -(-chars // CHARS_PER_TOKEN)
+
+
+class Growing(Generic[S]):
+    """A fold over growing lists of messages. It keeps each list's state for as long as the list exists.
+
+    `start`: makes the state of an empty list, a mutable object.
+
+    Example:
+        >>> from boolab.core.types import History, Input
+        >>> inputs = []
+        >>> history = History([Message("user", (Text("Hello"),))], [], inputs)
+        >>> texts = Growing(list, lambda state, message: state.append(message.text))
+        >>> texts(history)
+        (['Hello'], ())
+        >>> inputs.append(Input(1, Message("user", (Text("Hurry."),))))
+        >>> texts(history)[0] is texts(history)[0], texts(history)[0]
+        (True, ['Hello', 'Hurry.'])
+    """
+
+    def __init__(self, start: Callable[[], S], add: Callable[[S, Message], object]) -> None:
+        self._start = start
+        self._add = add
+        self._known: WeakKeyDictionary[Sequence[Message], tuple[int, S]] = WeakKeyDictionary()
+
+    def __call__(self, messages: Sequence[Message]) -> tuple[S, Sequence[Message]]:
+        """The state after the part of a list that grows (do not change it), and the messages of this request alone."""
+        growing, tail = messages.growing if isinstance(messages, Context) else (messages, ())
+        remembered = not isinstance(growing, list | tuple)
+        seen, state = (self._known.get(growing) if remembered else None) or (0, self._start())
+        number = len(growing)
+        if seen < number:
+            for message in growing[seen:] if seen else islice(growing, number):
+                self._add(state, message)
+            if remembered:
+                self._known[growing] = (number, state)
+        return state, tail

@@ -16,7 +16,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     Example:
         >>> __getattr__, __dir__ = lazy_names("boolab.runtime.models")
         >>> __getattr__("Retry").__module__, "Retry" in __dir__()
-        ('boolab.runtime.models.remote.retry', True)
+        ('boolab.runtime.models.remote.options', True)
     """
 
     def get(name: str) -> object:

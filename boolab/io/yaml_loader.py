@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import yaml
 
@@ -221,3 +221,17 @@ def _check(
     open_nodes.discard(id(node))
     sizes[id(node)] = size, chars
     return size, chars
+
+
+def accepted_keys(model: Any, location: Sequence[int | str]) -> str:  # noqa: ANN401 - a pydantic model, loaded late
+    """The keys that a pydantic model accepts where the last part of `location` was not accepted."""
+    for name in location[:-1]:
+        field = model.model_fields.get(str(name))
+        model = (field and _model_in(field.annotation)) or model
+    return ", ".join(sorted(model.model_fields))
+
+
+def _model_in(annotation: object) -> Any:  # noqa: ANN401 - likewise
+    if hasattr(annotation, "model_fields"):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)

@@ -29,7 +29,8 @@ from boolab.harnesses.policy import Policy
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.runner import run_sync
 from boolab.runtime.models.base import Emit, Model, Request, traits_of
-from boolab.runtime.models.scripted import Item, ScriptedModel
+from boolab.runtime.models.script import Item
+from boolab.runtime.models.scripted import ScriptedModel
 from boolab.runtime.tools.tool import ToolContext, ToolSpec
 
 Script: TypeAlias = Model | str | Path | Sequence[Any] | Callable[[Sequence[Message]], Item | None]

@@ -16,9 +16,10 @@ from boolab.errors import SettingError
 from boolab.limits.catalog import max_steps
 from boolab.plots import plot_fit
 from boolab.runtime.engine.runner import run_sync
+from boolab.runtime.models.profile import Profile, shipped_profiles
+from boolab.runtime.models.profile_parts import Distribution, normalised
 from boolab.runtime.models.scripted import ScriptedModel
-from boolab.runtime.models.simulated.model import SimulatedModel
-from boolab.runtime.models.simulated.profile import Distribution, Profile, normalised, shipped_profiles
+from boolab.runtime.models.simulated import SimulatedModel
 from boolab.stats.estimates import Estimated, mean, share, spread
 from boolab.stats.profile_fit.goodness_of_fit import compared, going_on, success_within
 from boolab.stats.profile_fit.hazards import Chances, hazards, pieces

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import boolab as bl
 from boolab.core.types import MICRO
-from boolab.runtime.models.mock.streams import ChatStream
+from boolab.runtime.models.mock import ChatStream
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from tests.support.helpers import QUIET, call, look

@@ -12,7 +12,7 @@ import pytest
 import boolab as bl
 from boolab.core.types import Run
 from boolab.errors import SweepWarning
-from boolab.runtime.models.simulated.model import SimulatedModel
+from boolab.runtime.models.simulated import SimulatedModel
 
 
 @bl.tool

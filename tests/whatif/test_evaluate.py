@@ -20,7 +20,7 @@ from boolab.frames.recording import recording_df
 from boolab.frames.tables import boundaries_df, runs_df, steps_df
 from boolab.limits.catalog import doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget
 from boolab.limits.stop import AnyOf, StopRule
-from boolab.runtime.models.recorded.model import RecordedModel
+from boolab.runtime.models.recorded import RecordedModel
 from boolab.store.writer import Store
 from boolab.whatif.evaluate import counterfactual
 from tests.support.cases import cases

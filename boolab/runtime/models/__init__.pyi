@@ -5,8 +5,8 @@ from boolab.core.types import ToolCall as ToolCall
 from boolab.core.types import Usage as Usage
 from boolab.runtime.models.base import Model as Model
 from boolab.runtime.models.base import Request as Request
-from boolab.runtime.models.mock.server import MockServer as MockServer
-from boolab.runtime.models.remote.rate_limit import RateLimit as RateLimit
-from boolab.runtime.models.remote.retry import Retry as Retry
-from boolab.runtime.models.remote.timeouts import Timeouts as Timeouts
-from boolab.runtime.models.simulated.profile import Profile as Profile
+from boolab.runtime.models.mock import MockServer as MockServer
+from boolab.runtime.models.profile import Profile as Profile
+from boolab.runtime.models.remote.options import RateLimit as RateLimit
+from boolab.runtime.models.remote.options import Retry as Retry
+from boolab.runtime.models.remote.options import Timeouts as Timeouts

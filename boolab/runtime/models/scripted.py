@@ -1,204 +1,42 @@
-"""`ScriptedModel`: a model that answers from a script, for tests, demos and sweeps.
-
-A script is a list of items, one for each response:
-
-    - text: Let me look.
-      tool_calls: [{name: search_text, arguments: {pattern: old_name}}]
-      usage: {input_tokens: 900, output_tokens: 40, cost_usd: 0.004}
-      latency_ms: 800
-    - text: Done.
-
-All keys of an item: `text, reasoning, tool_calls: [{id, name, arguments: mapping or raw text}], finish_reason, usage:
-{input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd}, latency_ms, ttft_ms, error: {status | reset |
-garbage, after}, repeat: n or forever, when: {last_result: pattern}`.
-
-- `error` breaks the response off after `after` characters of its text: with an HTTP `status`, a connection `reset`, or
-  `garbage` that cannot be parsed (but is paid for).
-- `repeat` gives the same response n times.
-- `when` skips the item and its repetitions, unless the latest tool result matches the regular expression (RE2's
-  syntax).
-
-A file may be a list of items, or a mapping with `items` and, optionally, `name`, `description` and:
-
-- `summary`: the item for the summary that a policy requests when a limit stops the run.
-- `compaction`: the item for each summary that shortens a long history; by default `summary`. Without either, the
-  history is never shortened.
-- `context_window`: the number of tokens that fit into a request, so that a policy's own compaction takes place.
-- `tools`: results by tool, so that no tool is executed: `{text, error, latency_ms}`, or a list of them for the first,
-  second, ... call of that tool. Later calls get the last one.
-"""
+"""`ScriptedModel`: a model that answers from a script, for tests, demos and sweeps."""
 
 from __future__ import annotations
 
 import asyncio
 import bisect
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
-
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from typing import Any, Final
 
 from boolab.core.context import Context
 from boolab.core.text import count
-from boolab.core.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
+from boolab.core.types import Message, Response, StepStart, ToolCall, ToolResult, Usage
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
-from boolab.io.safe_regex import Pattern, compiled
-from boolab.io.yaml_loader import Document, read_document
+from boolab.io.yaml_loader import read_document
 from boolab.runtime.models.base import RETRYABLE, Emit, LocalModel, Request
-from boolab.runtime.models.yaml_file import accepted_keys
+from boolab.runtime.models.script import (
+    FOREVER,
+    Compiled,
+    Item,
+    Script,
+    ScriptFault,
+    ScriptResult,
+    compile_item,
+    ready_item,
+    validate_script,
+)
 from boolab.runtime.tools.tool import ToolContext
 
-FOREVER: Final = 1 << 62
-MAX_AMOUNT: Final = 2**53
-"""The most tokens, milliseconds and micro-dollars of an item, so that sums of many items fit a column of integers."""
-MAX_CONDITIONS: Final = 1_000
-"""The most items with a condition: each pattern takes up to 64 KiB and is evaluated at each step."""
-_Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Usage(_Strict):
-    input_tokens: _Count | None = None
-    output_tokens: _Count | None = None
-    cached_tokens: _Count | None = None
-    reasoning_tokens: _Count | None = None
-    cost_usd: Annotated[float, Field(ge=0, le=MAX_AMOUNT / MICRO)] | None = None
-
-
-class _Call(_Strict):
-    id: str | None = None
-    name: str
-    arguments: dict[str, Any] | str = {}
-
-    @field_validator("arguments")
-    @classmethod
-    def _are_json(cls, arguments: dict[str, Any] | str) -> dict[str, Any] | str:
-        try:
-            json.dumps(arguments)
-        except (TypeError, ValueError) as error:
-            msg = f"cannot be written as JSON: {error}; put dates and the like in quotes"
-            raise ValueError(msg) from error
-        return arguments
-
-
-class _Fault(_Strict):
-    status: Annotated[int, Field(ge=400, le=599)] | None = None
-    reset: bool = False
-    garbage: bool | str = False
-    after: NonNegativeInt = 0
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> _Fault:
-        if (self.status is not None) + self.reset + bool(self.garbage) != 1:
-            msg = "give exactly one of status, reset and garbage"
-            raise ValueError(msg)
-        return self
-
-
-class _When(_Strict):
-    last_result: str
-
-    @field_validator("last_result")
-    @classmethod
-    def _compiles(cls, pattern: str) -> str:
-        compiled(pattern)
-        return pattern
-
-
-class _Item(_Strict):
-    text: str = ""
-    reasoning: str = ""
-    tool_calls: list[_Call] = []
-    finish_reason: str | None = None
-    usage: _Usage = _Usage()
-    latency_ms: _Count = 0
-    ttft_ms: _Count | None = None
-    error: _Fault | None = None
-    repeat: PositiveInt | Literal["forever"] = 1
-    when: _When | None = None
-
-
-class _Result(_Strict):
-    text: str = ""
-    error: bool | str = False
-    latency_ms: _Count = 0
-
-
-class _Ready(_Item):
-    """A finished `Response`, used as it is."""
-
-    response: Any
-
-
-def _as_item(value: object) -> object:
-    if isinstance(value, Response):
-        return _Ready.model_construct(response=value)
-    return {"text": value} if isinstance(value, str) else value
-
-
-def _as_results(value: object) -> object:
-    values = value if isinstance(value, list) else [value]
-    return [{"text": one} if isinstance(one, str) else one for one in values]
-
-
-_AnyItem: TypeAlias = Annotated[_Item, BeforeValidator(_as_item)]
-
-
-class _Script(_Strict):
-    name: str | None = None
-    description: str = ""
-    items: list[_AnyItem]
-    summary: _AnyItem | None = None
-    compaction: _AnyItem | None = None
-    context_window: PositiveInt | None = None
-    tools: dict[str, Annotated[list[_Result], BeforeValidator(_as_results), Field(min_length=1)]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _few_conditions(cls, data: object) -> object:
-        items = data.get("items") if isinstance(data, dict) else None
-        n = sum(isinstance(item, dict) and "when" in item for item in items) if isinstance(items, list) else 0
-        if n > MAX_CONDITIONS:
-            msg = f"{n:,} items have a condition (when): expected at most {MAX_CONDITIONS:,}"
-            raise ValueError(msg)
-        return data
-
-
-Item: TypeAlias = Mapping[str, Any] | str | Response
-"""One response of a script: a mapping as above, a plain text, or a finished `Response`."""
 _WORDS: Final = re.compile(r"(?<=\s)(?=\S)")
 """The beginnings of words: texts are streamed word by word."""
-
-
-class _Compiled(NamedTuple):
-    response: Response
-    ids: tuple[str | None, ...]
-    latency_ms: int
-    fault: _Fault | None
-    repeat: int
-    when: Pattern | None
 
 
 class ScriptedModel(LocalModel):
     """A model that answers from a script. One instance serves any number of concurrent runs.
 
     Latencies pass on a virtual clock, unless `realtime` is set. The items of a script and its tool results are
-    explained at the top of the module `boolab.runtime.models.scripted`.
+    explained at the top of the module `boolab.runtime.models.script`.
 
     Args:
         items: The responses in order; or a function from the messages so far to the next response (None: no more).
@@ -242,7 +80,7 @@ class ScriptedModel(LocalModel):
         self.finish_tool = finish_tool
         listed = [] if callable(items) else list(items)
         parts = {"summary": summary, "compaction": compaction, "context_window": context_window}
-        self._set(_validate({"items": listed, **parts, "tools": dict(tools or {})}))
+        self._set(validate_script({"items": listed, **parts, "tools": dict(tools or {})}))
 
     @classmethod
     def load(cls, path: str | Path, *, realtime: bool = False, finish_tool: str | None = None) -> ScriptedModel:
@@ -261,14 +99,14 @@ class ScriptedModel(LocalModel):
         """
         path = Path(path)
         document = read_document(path, ScriptError)
-        script = _validate(document.data, document, path)
+        script = validate_script(document.data, document, path)
         model = cls((), realtime=realtime, name=script.name or path.stem, finish_tool=finish_tool)
         model.description = script.description
         model._set(script)
         return model
 
-    def _set(self, script: _Script) -> None:
-        self._items = items = [_compile(item) for item in script.items]
+    def _set(self, script: Script) -> None:
+        self._items = items = [compile_item(item) for item in script.items]
         self._ends = [0]
         for item in items:
             self._ends.append(min(self._ends[-1] + item.repeat, FOREVER))
@@ -276,8 +114,8 @@ class ScriptedModel(LocalModel):
         self._single = not self._conditional and all(item.repeat == 1 for item in items)
         if self._single:
             self._items = [item._replace(response=_numbered(item, i), ids=()) for i, item in enumerate(items)]
-        self._summary = None if script.summary is None else _compile(script.summary)
-        self._compaction = None if script.compaction is None else _compile(script.compaction)
+        self._summary = None if script.summary is None else compile_item(script.summary)
+        self._compaction = None if script.compaction is None else compile_item(script.compaction)
         self.context_window = script.context_window
         self._results = script.tools
         self.reply = self._reply if script.tools else None
@@ -314,7 +152,7 @@ class ScriptedModel(LocalModel):
             return _numbered(item, request.index)
         return await _play(item, request, emit)
 
-    def _find(self, request: Request) -> _Compiled:
+    def _find(self, request: Request) -> Compiled:
         index = request.index
         if request.purpose != "step":
             aside = self._summary if request.purpose == "summary" else self._compaction or self._summary
@@ -327,7 +165,11 @@ class ScriptedModel(LocalModel):
             if item is None:
                 msg = f"the function of script {self.name} gave no response {index + 1}"
                 raise ScriptExhausted(msg)
-            return _ready(item) if isinstance(item, Response) else _compile(_validate({"items": [item]}).items[0])
+            return (
+                ready_item(item)
+                if isinstance(item, Response)
+                else compile_item(validate_script({"items": [item]}).items[0])
+            )
         if self._conditional:
             return self._find_conditional(request)
         if index >= self._ends[-1]:
@@ -335,10 +177,10 @@ class ScriptedModel(LocalModel):
             raise ScriptExhausted(msg)
         return self._items[index if self._single else bisect.bisect_right(self._ends, index) - 1]
 
-    def _find_conditional(self, request: Request) -> _Compiled:
+    def _find_conditional(self, request: Request) -> Compiled:
         """The item for a request to a script with conditions: the results so far decide it, from the start."""
         place, used = 0, 0
-        found: _Compiled | None = None
+        found: Compiled | None = None
         messages = request.messages.whole if isinstance(request.messages, Context) else request.messages
         for latest in _latest_results(messages, request.index):
             while place < len(self._items):
@@ -364,7 +206,7 @@ class ScriptedModel(LocalModel):
         return _give(call, results[min(nth, len(results) - 1)], context)
 
 
-async def _give(call: ToolCall, result: _Result, context: ToolContext) -> ToolResult:
+async def _give(call: ToolCall, result: ScriptResult, context: ToolContext) -> ToolResult:
     if result.latency_ms:
         await context.sleep(result.latency_ms / 1000)
     text = result.error if isinstance(result.error, str) else result.text
@@ -402,7 +244,7 @@ def _latest_results(messages: Sequence[Message], index: int) -> Iterator[str]:
         yield latest
 
 
-async def _play(item: _Compiled, request: Request, emit: Emit | None) -> Response:
+async def _play(item: Compiled, request: Request, emit: Emit | None) -> Response:
     """Stream a response: its latency passes, its deltas are emitted, and its fault is raised."""
     response = _numbered(item, request.index)
     text = response.text if item.fault is None else response.text[: item.fault.after]
@@ -429,7 +271,7 @@ async def _play(item: _Compiled, request: Request, emit: Emit | None) -> Respons
     return response
 
 
-def _broken(fault: _Fault, partial: Response) -> ModelError:
+def _broken(fault: ScriptFault, partial: Response) -> ModelError:
     if fault.garbage:
         raw = fault.garbage if isinstance(fault.garbage, str) else "\x00\x00"
         return ModelError(f"the response cannot be parsed: {raw!r}", partial=partial)
@@ -443,7 +285,7 @@ def _broken(fault: _Fault, partial: Response) -> ModelError:
     )
 
 
-def _numbered(item: _Compiled, index: int) -> Response:
+def _numbered(item: Compiled, index: int) -> Response:
     """The response, with call ids that are unique in the run."""
     if not item.ids:
         return item.response
@@ -455,68 +297,12 @@ def _numbered(item: _Compiled, index: int) -> Response:
     return response._replace(tool_calls=tuple(numbered))
 
 
-def _is_end(item: _Compiled, request: Request) -> bool:
+def _is_end(item: Compiled, request: Request) -> bool:
     """Whether an item is a text of the loop without calls, and comes whole."""
     return request.purpose == "step" and item.fault is None and not item.response.tool_calls
 
 
-def _finishing(item: _Compiled, tool: str) -> _Compiled:
+def _finishing(item: Compiled, tool: str) -> Compiled:
     """The item with a call of the tool that ends a turn."""
     response = item.response._replace(tool_calls=(ToolCall("", tool, "{}"),), finish_reason="tool_calls")
     return item._replace(response=response, ids=("",))
-
-
-def _ready(response: Response) -> _Compiled:
-    return _Compiled(response, (), 0, None, 1, None)
-
-
-def _compile(item: _Item) -> _Compiled:
-    if isinstance(item, _Ready):
-        return _ready(item.response)
-    calls = tuple(
-        ToolCall("", call.name, call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments))
-        for call in item.tool_calls
-    )
-    usage = item.usage
-    response = Response(
-        item.text,
-        calls,
-        item.finish_reason or ("tool_calls" if calls else "stop"),
-        Usage(
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cached_tokens,
-            usage.reasoning_tokens,
-            None if usage.cost_usd is None else round(usage.cost_usd * MICRO),
-        ),
-        item.reasoning,
-        item.ttft_ms,
-    )
-    return _Compiled(
-        response,
-        tuple(call.id for call in item.tool_calls),
-        max(item.latency_ms, item.ttft_ms or 0),
-        item.error,
-        FOREVER if item.repeat == "forever" else item.repeat,
-        None if item.when is None else compiled(item.when.last_result),
-    )
-
-
-def _validate(data: object, document: Document | None = None, path: Path | None = None) -> _Script:
-    bare = isinstance(data, list)
-    if not bare and not isinstance(data, dict):
-        msg = "expected a list of items, or a mapping with 'items'"
-        raise ScriptError(msg, path=path, line=1)
-    try:
-        return _Script.model_validate({"items": data} if bare else data)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        place = fault["loc"][1:] if bare and fault["loc"][:1] == ("items",) else fault["loc"]
-        where = ".".join(str(p) for p in place if not str(p).startswith(("function-", "dict[", "literal[")))
-        line = None if document is None else document.line(place)
-        extra = fault["type"] == "extra_forbidden"
-        accepted = f"; accepted here: {accepted_keys(_Script, fault['loc'])}" if extra else ""
-        raise ScriptError(f"{where or 'the script'}: {fault['msg']}{accepted}", path=path, line=line) from error
-    except RecursionError:
-        msg = "the script is nested too deeply"
-        raise ScriptError(msg, path=path) from None

@@ -23,7 +23,7 @@ from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
-from boolab.runtime.models.simulated.profile import Profile
+from boolab.runtime.models.profile import Profile
 from boolab.stats.estimates import mean
 from boolab.stats.intervals import check_confidence
 from boolab.stats.profile_fit.hazards import Chances, hazards, pieces

@@ -16,8 +16,8 @@ from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
 from boolab.limits.catalog import max_steps
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.runner import run, wait_for
-from boolab.runtime.models.simulated.model import SimulatedModel
-from boolab.runtime.models.simulated.profile import Profile
+from boolab.runtime.models.profile import Profile
+from boolab.runtime.models.simulated import SimulatedModel
 from boolab.stats.estimates import Estimated
 from boolab.stats.finding import Finding
 from boolab.stats.profile_fit.goodness_of_fit import compared

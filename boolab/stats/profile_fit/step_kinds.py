@@ -1,6 +1,6 @@
 """The kind of each step of a record, in the classes of a `Profile`: loops, retries, revisits, the rest.
 
-A record holds calls, not intentions. These are the rules of `boolab.runtime.models.simulated.profile`, read backwards:
+A record holds calls, not intentions. These are the rules of `boolab.runtime.models.profile`, read backwards:
 
 - A *loop* is a pass over the latest `period` steps, repeated call by call, in order and in full. The shortest period
   that fits is taken. If the end of a record cuts a pass short, it counts only where a whole pass came before. Two

@@ -10,7 +10,7 @@ import pytest
 import boolab as bl
 from boolab.core.types import Event
 from boolab.runtime.engine.runner import run as run_async
-from boolab.runtime.models.scripted import FOREVER
+from boolab.runtime.models.script import FOREVER
 from tests.support.helpers import TOOLS, call, letter, look, play, steps
 
 

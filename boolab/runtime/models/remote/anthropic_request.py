@@ -25,12 +25,12 @@ from typing import Any, ClassVar, Final
 
 from pydantic_core import from_json
 
+from boolab.core.context import Growing
 from boolab.core.types import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.runtime.models.base import Emit, Request
-from boolab.runtime.models.incremental import Growing
 from boolab.runtime.models.remote.anthropic_stream import MessageDecoder, error_words
-from boolab.runtime.models.remote.json_codec import checked_parameters, dumped, parsed_object
+from boolab.runtime.models.remote.protocol import checked_parameters, dumped, parsed_object
 from boolab.runtime.tools.tool import ToolSpec
 
 MAX_TOKENS: Final = 8192

@@ -16,8 +16,16 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.surrogates import whole_text
 from boolab.core.types import Response, ToolCall, Usage
 from boolab.runtime.models.base import RETRYABLE, Emit
-from boolab.runtime.models.remote.json_codec import Pieces, dumped, figure, micro_dollars, parsed_object, with_ids
-from boolab.runtime.models.remote.protocol import Decoder, Fault
+from boolab.runtime.models.remote.protocol import (
+    Decoder,
+    Fault,
+    Pieces,
+    dumped,
+    figure,
+    micro_dollars,
+    parsed_object,
+    with_ids,
+)
 
 _HTTP_ERRORS: Final = range(400, 600)
 _STATUS: Final = {

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from boolab.core.context import Growing
 from boolab.core.types import Message, Reasoning, Text, ToolCall, ToolResult
 from boolab.runtime.models.base import Emit, Request
-from boolab.runtime.models.incremental import Growing
-from boolab.runtime.models.remote.json_codec import checked_parameters, dumped, parsed_object
 from boolab.runtime.models.remote.openai_stream import REASONING_FIELDS, ChatStream, error_text
+from boolab.runtime.models.remote.protocol import checked_parameters, dumped, parsed_object
 from boolab.runtime.tools.tool import ToolSpec
 
 _OWN: Final = ("messages", "model", "stream", "tools")

@@ -15,9 +15,8 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.surrogates import whole_text
 from boolab.core.types import JSON, UNKNOWN_USAGE, Response, ToolCall, Usage
 from boolab.runtime.models.base import RETRYABLE, Emit
-from boolab.runtime.models.remote.json_codec import Pieces, dumped, figure, micro_dollars, parsed_object
 from boolab.runtime.models.remote.openai_tool_calls import CallBuilder, MalformedError, as_list, as_object
-from boolab.runtime.models.remote.protocol import Decoder, Fault
+from boolab.runtime.models.remote.protocol import Decoder, Fault, Pieces, dumped, figure, micro_dollars, parsed_object
 
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 """The names of the text of reasoning: DeepSeek's and OpenRouter's; vLLM had both."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from boolab.core.types import ToolCall
-from boolab.runtime.models.remote.json_codec import Pieces, dumped, parsed_object, with_ids
+from boolab.runtime.models.remote.protocol import Pieces, dumped, parsed_object, with_ids
 
 _EXCERPT_CHARS: Final = 80
 

@@ -1,18 +1,135 @@
-"""What a provider's modules implement: a request becomes bytes, and server-sent events become a response. No I/O.
+r"""What both protocols share: JSON in both directions, numbers of usage, call ids, and texts that arrive in pieces.
 
-A `Wire` knows one protocol, but no hosts, keys or retries. A `Decoder` receives one event after another and never
-raises: whatever a server sends is data. It counts the usage in an event before it reads the rest, so a response that
-cannot be decoded is paid for in the record too.
+Servers may split a text anywhere, even between two surrogates (`\ud83d` and its second half). Pairs are joined here; a
+lone surrogate becomes U+FFFD, because UTF-8 has no form for it and providers refuse it.
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from boolab.core.types import Response, ToolCall
+from pydantic_core import from_json, to_json
+
+from boolab.core.surrogates import whole_text
+from boolab.core.types import JSON, MICRO, Response, ToolCall
+from boolab.errors import SettingError
+from boolab.io.checks import MAX_COUNT
 from boolab.runtime.models.base import Emit, Request
-from boolab.runtime.models.remote.json_codec import Pieces
+
+
+def dumped(value: JSON) -> bytes:
+    r"""The JSON of a value in UTF-8; a `ValueError` for what is no JSON value.
+
+    Example:
+        >>> dumped({"text": "\u00e9\ud83d"}) == '{"text":"\u00e9\ufffd"}'.encode()
+        True
+    """
+    try:
+        return to_json(value, inf_nan_mode="null")
+    except ValueError:  # a lone surrogate, or no JSON value
+        return whole_text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_refuse)).encode()
+
+
+def _refuse(value: object) -> object:
+    msg = f"{value!r} is no JSON value"
+    raise ValueError(msg)
+
+
+def parsed_object(text: str | bytes) -> dict[str, Any] | None:
+    r"""The JSON object in a text, or None; lone surrogates are kept.
+
+    Example:
+        >>> parsed_object('{"a": 1}'), parsed_object("[1]"), parsed_object("{"), parsed_object('{"a": "\\ud83d"}')
+        ({'a': 1}, None, None, {'a': '\ud83d'})
+    """
+    try:
+        value = from_json(text)
+    except (ValueError, TypeError):  # perhaps a lone surrogate, which Python's own parser accepts
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def figure(value: object) -> int | None:
+    """A number of usage: an integer >= 0 that a table can hold; None for anything else."""
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
+
+
+def micro_dollars(value: object) -> int | None:
+    """A cost in dollars as integer micro-dollars; None if it is no valid cost."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return round(value * MICRO) if 0 <= value <= MAX_COUNT // MICRO else None
+
+
+def checked_parameters(parameters: Mapping[str, Any], refused: Collection[str]) -> None:
+    """Raise `SettingError` for a parameter that boolab sets itself (`refused`), or that is no JSON."""
+    for name, value in parameters.items():
+        if name in refused:
+            msg = f"parameter {name!r}: boolab sets it for each request, so it cannot be one of the parameters"
+            raise SettingError(msg)
+        try:
+            json.dumps(value, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            msg = f"parameter {name!r}: expected a JSON value, got {value!r} ({error})"
+            raise SettingError(msg) from None
+
+
+def with_ids(calls: Sequence[ToolCall], prefix: str) -> tuple[ToolCall, ...]:
+    """The calls of one response with unique ids, which results need to name their call.
+
+    Example:
+        >>> import boolab as bl
+        >>> [call.id for call in with_ids([bl.models.ToolCall(id, "look", "{}") for id in ("a", "", "a")], "call_1")]
+        ['a', 'call_1_2', 'a_3']
+    """
+    seen: set[str] = set()
+    made = []
+    for number, call in enumerate(calls, 1):
+        unique = call.id or f"{prefix}_{number}"
+        while unique in seen:
+            unique += f"_{number}"
+        seen.add(unique)
+        made.append(call if unique == call.id else call._replace(id=unique))
+    return tuple(made)
+
+
+class Pieces:
+    r"""A text that arrives in pieces.
+
+    Example:
+        >>> pieces = Pieces()
+        >>> pieces.add("so \ud83d"), pieces.add("\ude00") == "\U0001f600", pieces.text() == "so \U0001f600"
+        ('so ', True, True)
+    """
+
+    __slots__ = ("_half", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """Add one piece; return what can be shown now, without a first surrogate that waits for its second."""
+        if not piece.isascii() or self._half:
+            piece, self._half = self._half + piece, ""
+            if "\ud800" <= piece[-1:] <= "\udbff":
+                piece, self._half = piece[:-1], piece[-1]
+            piece = whole_text(piece)
+        if piece:
+            self._pieces.append(piece)
+        return piece
+
+    def text(self) -> str:
+        """The whole text."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return "".join(self._pieces) + whole_text(self._half)
 
 
 class Fault(NamedTuple):

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from boolab.core.types import Response, ToolCall, Usage
 from boolab.errors import SettingError
 from boolab.runtime.models.remote.credentials import VARIABLES, Redactor, key_for, secret, split_headers
-from boolab.runtime.models.remote.providers import OpenAIModel
+from boolab.runtime.models.remote.model import OpenAIModel
 
 CANARY = "sk-canary-0123456789"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from boolab.core.clock import VirtualClock
 from boolab.errors import SettingError
-from boolab.runtime.models.remote.rate_limit import MINUTE_MS, RateLimit
+from boolab.runtime.models.remote.options import MINUTE_MS, RateLimit
 
 
 class StandingClock(VirtualClock):

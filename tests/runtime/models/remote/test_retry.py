@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.errors import SettingError
-from boolab.runtime.models.remote.retry import Retry, retry_after
+from boolab.runtime.models.remote.options import Retry, retry_after
 
 seconds = st.floats(0, 1e6)
 

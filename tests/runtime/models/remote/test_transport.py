@@ -23,7 +23,7 @@ from boolab.errors import SettingError
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.models.base import Emit, Model, Request
 from boolab.runtime.models.remote import transport
-from boolab.runtime.models.remote.timeouts import Deadline
+from boolab.runtime.models.remote.options import Deadline
 from boolab.runtime.models.remote.transport import Answer, Endpoint, checked_base_url
 from tests.support.cases import first
 from tests.support.helpers import look

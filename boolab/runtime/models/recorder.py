@@ -1,4 +1,4 @@
-"""`record`: writes the requests to a model and their responses to a file, in the format of `format`."""
+"""`record`: writes the requests to a model and their responses to a file, in the format of `recording`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boolab.core.types import Response
 from boolab.errors import INTERRUPTS, ModelError, SettingError, describe
 from boolab.io.files import user_path
 from boolab.runtime.models.base import Emit, Model, Request, partial_of, traits_of, validate_response
-from boolab.runtime.models.recorded.format import (
+from boolab.runtime.models.recording import (
     LINES,
     VERSION,
     Chain,

@@ -1,18 +1,135 @@
-"""Replays recordings: a `RecordedModel` of a path finds responses by the order of requests, or by their content."""
+"""`RecordedModel`: replays the responses of a model from a run, in order, or from a recording.
+
+In a recording it finds responses by the order of requests, or by their content.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from hashlib import blake2b
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
 
+from boolab.core.codec import dumps, run_fields
 from boolab.core.text import count
-from boolab.core.types import Message, Reasoning, Response, Text, ToolCall, ToolResult
-from boolab.errors import ModelError, ScriptExhausted
-from boolab.runtime.models.base import Emit, Request
-from boolab.runtime.models.recorded.format import FIRST, Chain, Exchange, Link, Offers, Recording, linked
+from boolab.core.types import Compacted, Message, Reasoning, Response, Run, Text, ToolCall, ToolResult
+from boolab.errors import ModelError, ScriptExhausted, SettingError
+from boolab.io.checks import repr_of
+from boolab.io.files import read_file, user_path
+from boolab.runtime.models.base import Emit, LocalModel, Request
+from boolab.runtime.models.recording import (
+    FIRST,
+    MAX_BYTES,
+    Chain,
+    Exchange,
+    Link,
+    Offers,
+    Recording,
+    linked,
+    read_recording,
+)
+from boolab.runtime.tools.tool import FailedReply, ToolContext
+
+
+class RunReplay:
+    """The responses and results of a recorded run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.name = run.model
+        self.context_window = run.context_window
+        continued = [event.payload.get("after_step") for event in run.events if event.kind == "continued"]
+        self._wrap_ups = dict(zip(continued, run.earlier_wrap_ups, strict=False))
+        if run.wrap_up is not None:
+            self._wrap_ups[run.n_steps] = run.wrap_up
+        self._compactions = {compacted.before - 1: compacted for compacted in run.compactions if compacted.asked}
+
+    def __repr__(self) -> str:
+        return repr(self._run)
+
+    @property
+    def summarises(self) -> bool:
+        """Whether the recorded run asked its model for a summary."""
+        return any(wrap_up.asked for wrap_up in self._wrap_ups.values())
+
+    @property
+    def compacts(self) -> bool:
+        """Whether the recorded run asked its model for a compaction."""
+        return bool(self._compactions)
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        """The recorded response to this request."""
+        if request.purpose != "step":
+            return await self._aside(request)
+        if request.index >= self._run.n_steps:
+            msg = f"the recording ends after {count(self._run.n_steps, 'response')} ({self._run.stop_reason})"
+            raise ScriptExhausted(msg)
+        step = self._run.steps[request.index]
+        await request.clock.sleep((step.model_ms or 0) / 1000)
+        if step.broke_off:
+            if self._run.stop_reason == "aborted":
+                msg = f"the recording was aborted in response {step.index}"
+                raise ScriptExhausted(msg)
+            continued = request.index + 1 < self._run.n_steps or step.error != self._run.error
+            raise ModelError(step.error, retryable=continued, partial=step.response, recorded=step.error)
+        if emit is not None:
+            if step.response.reasoning:
+                emit("reasoning", step.response.reasoning)
+            if step.response.text:
+                emit("text", step.response.text)
+        return step.response
+
+    async def _aside(self, request: Request) -> Response:
+        """The response to a request outside the steps; raises its failure."""
+        compacted, wrap_up = self._compactions.get(request.index), self._wrap_ups.get(request.index)
+        aside = compacted if request.purpose == "compaction" else wrap_up
+        if aside is None or not aside.asked:
+            msg = f"the recording has no {request.purpose} after {count(request.index, 'response')}"
+            raise ScriptExhausted(msg)
+        pause_ms = aside.duration_ms or 0 if isinstance(aside, Compacted) else self._pause_ms(request.index)
+        await request.clock.sleep(pause_ms / 1000)
+        if aside.broken or aside.response is None:
+            raise ModelError(aside.fault, partial=aside.response, recorded=aside.fault)
+        return aside.response
+
+    def _pause_ms(self, after: int) -> int:
+        """The recorded time between a step and the next step, or the end, without a compaction."""
+        run, steps = self._run, self._run.steps
+        end = (steps[after - 1].start_ms or 0) + (steps[after - 1].duration_ms or 0) if after else 0
+        then = run.duration_ms if after == len(steps) else steps[after].start_ms
+        compacted = self._compactions.get(after)
+        return (end if then is None else then) - end - ((compacted and compacted.duration_ms) or 0)
+
+    def has_result_of(self, tool: str) -> bool:
+        """Whether a call of that tool has a result in the recording."""
+        return any(
+            call.name == tool and result is not None
+            for step in self._run.steps
+            for call, result in zip(step.response.tool_calls, step.results, strict=True)
+        )
+
+    async def reply(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """The recorded result of a call, found by its place, since ids repeat in real logs."""
+        step = self._run.steps[context.step - 1]
+        result = step.results[context.call - 1] if context.call <= len(step.results) else None
+        if result is None:
+            return ToolResult(call.id, "This call has no result in the recording.", is_error=True, duration_ms=0)
+        if step.error and result.is_error and step.error.endswith(result.content) and self._run.stop_reason == "error":
+            raise FailedReply(result, step.error)
+        # One call takes the time of all, whether they run in sequence or in parallel: the next boundary sees the sum.
+        if context.call == _longest(step.results):
+            await context.sleep(((step.duration_ms or 0) - (step.model_ms or 0)) / 1000)
+        return result
+
+
+def _longest(results: Sequence[ToolResult | None]) -> int:
+    """The number of the first call that took longest; unknown times count as the shortest."""
+    times = [-2 if result is None else -1 if result.duration_ms is None else result.duration_ms for result in results]
+    return times.index(max(times)) + 1
+
 
 _EXCERPT_CHARS: Final = 60
 _BEFORE_CHARS: Final = 15
@@ -234,3 +351,94 @@ async def _give(exchange: Exchange, request: Request, emit: Emit | None) -> Resp
         raise ModelError(message, status=status, retryable=retryable, partial=partial, recorded=recorded)
     assert exchange.response is not None  # noqa: S101 - the file was checked
     return exchange.response
+
+
+class RecordedModel(LocalModel):
+    """A model that replays recorded responses, from a run or from a recording of `bl.record`. It needs no network.
+
+    Of a *run*: tools are not executed, because the results are recorded too; so are summaries and compactions. Under
+    the same rules it gives the same run. Under looser rules it ends with `ScriptExhausted`, because a run has no more
+    responses. A run that was paused and resumed, or that continued after its cap, pauses there again and needs a new
+    answer of the user.
+
+    Of a *recording*: the responses of any number of runs; tools are executed. A run gets the next conversation that
+    began with the same messages, in recorded order, and after the last one the first again. Its n-th request of a
+    purpose gets the n-th response; the first request that differs from the recorded one has an event `departed`. With
+    `match="request"`, a request gets the response to exactly this request (messages, tools, tool choice, temperature,
+    seed and purpose), equal requests get their responses in turn, and any other request fails. Failures of the model
+    are raised again.
+
+    Times, on a virtual clock, and the size of the context window are those of the recording.
+
+    Args:
+        recording: The recorded run, or the path of a recording; `~` is expanded.
+        match: How requests find their responses in a recording: by `order`, or by `request`.
+
+    Raises:
+        RunFormatError: if the file is no recording, is damaged, or has a newer version.
+        SettingError: if `match` is not valid, or is `request` for a run.
+
+    Example:
+        >>> import boolab as bl
+        >>> first = bl.run_sync(None, "Say hello", model=bl.ScriptedModel(["Hello."]))
+        >>> bl.run_sync(None, "Say hello", model=bl.RecordedModel(first)).text
+        'Hello.'
+    """
+
+    virtual = True
+
+    def __init__(self, recording: Run | str | Path, *, match: Literal["order", "request"] = "order") -> None:
+        self._recording = recording
+        self._replay = _replay_of(recording, match)
+        self.name: str = self._replay.name
+        self.context_window: int | None = self._replay.context_window
+        self.summarises: bool = self._replay.summarises
+        """Of a run: whether the model wrote a summary. Of a recording: whether it could."""
+        self.compacts: bool = self._replay.compacts
+        """Likewise for compactions."""
+        self.reply: Callable[[ToolCall, ToolContext], Awaitable[ToolResult]] | None = (
+            self._replay.reply if isinstance(self._replay, RunReplay) else None
+        )
+
+    def __repr__(self) -> str:
+        return f"<RecordedModel of {self._replay!r}>"
+
+    @property
+    def fingerprint(self) -> tuple[object, ...]:
+        """The content of the recording: models with equal fingerprints give equal responses."""
+        given = self._recording
+        data = dumps(run_fields(given)) if isinstance(given, Run) else read_file(user_path(given), MAX_BYTES)
+        return (type(self._replay).__name__, blake2b(data, digest_size=16).digest())
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        return await self._replay.respond(request, emit)
+
+    def replies_to(self, tool: str) -> bool:
+        return self.reply is not None
+
+    def has_result_of(self, tool: str) -> bool:
+        """Whether the model has at least one result of a tool; if not, the tool is unknown.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if so.
+        """
+        return isinstance(self._replay, RunReplay) and self._replay.has_result_of(tool)
+
+
+def _replay_of(recording: object, match: object) -> RunReplay | ReplayByOrder | ReplayByRequest:
+    if match not in ("order", "request"):
+        msg = f"match={match!r} is not accepted: expected 'order' or 'request'"
+        raise SettingError(msg)
+    if isinstance(recording, Run):
+        if match == "request":
+            msg = "match='request' needs a recording (bl.record): a run is replayed in order"
+            raise SettingError(msg)
+        return RunReplay(recording)
+    if not isinstance(recording, str | Path):
+        msg = f"{repr_of(recording)} is neither a Run nor the path of a recording"
+        raise SettingError(msg)
+    read = read_recording(recording)
+    return ReplayByOrder(read) if match == "order" else ReplayByRequest(read)

@@ -10,7 +10,7 @@ import pytest
 
 from boolab.core.types import Run
 from boolab.frames.tables import runs_df
-from boolab.runtime.models.simulated.profile import Profile, shipped_profiles
+from boolab.runtime.models.profile import Profile, shipped_profiles
 from boolab.stats.profile_fit.goodness_of_fit import going_on
 from boolab.stats.profile_fit.result import play
 

@@ -17,7 +17,8 @@ from random import Random
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from boolab.core.types import UNKNOWN_USAGE, Response, ToolCall, ToolResult, Usage
-from boolab.runtime.models.simulated.profile import Distribution, Profile, Tokens, ToolProfile, normalised
+from boolab.runtime.models.profile import Profile
+from boolab.runtime.models.profile_parts import Distribution, Tokens, ToolProfile, normalised
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""`Profile`: how a simulated agent behaves, in numbers. `boolab.runtime.models.simulated.model` simulates it.
+"""`Profile`: how a simulated agent behaves, in numbers. `boolab.runtime.models.simulated` simulates it.
 
 A profile is a YAML file. docs/simulated.md has every field, its unit and its default, and the rules by which a step is
 drawn. Four kinds of values occur: probabilities, shares (weights that need not add up to 1), probabilities by step, and
@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
-from statistics import NormalDist
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final
 
 import yaml
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PositiveInt,
@@ -33,10 +29,26 @@ from boolab.core.text import count
 from boolab.errors import ProfileError
 from boolab.io.files import user_path, write_output
 from boolab.io.resources import data_path
-from boolab.io.yaml_loader import Document, read_document
-from boolab.runtime.models.yaml_file import accepted_keys
-
-K = TypeVar("K", str, int)
+from boolab.io.yaml_loader import Document, accepted_keys, read_document
+from boolab.runtime.models.profile_parts import (
+    AfterError,
+    Amount,
+    Counts,
+    Difficulty,
+    Finish,
+    Latency,
+    Loop,
+    Price,
+    Reminder,
+    Revisit,
+    Shares,
+    Success,
+    Tokens,
+    ToolProfile,
+    at_step,
+    constant,
+    normalised,
+)
 
 _ABOUT: Final = frozenset({"name", "description", "sources", "assumptions"})
 """The fields that describe a profile and change no run."""
@@ -50,238 +62,7 @@ class _Misplaced(ValueError):
         self.place = place
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-_Figure: TypeAlias = Annotated[float, Field(ge=0, le=2**53, allow_inf_nan=False)]
-_Sigma: TypeAlias = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
-"""At most 10, a factor of 22,000 for each standard deviation; with a few hundred, values would exceed all floats."""
-_Probability: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-
-def _are_shares(shares: dict[Any, float]) -> dict[Any, float]:
-    if not sum(shares.values()) > 0:
-        msg = f"expected at least one share above 0, found {shares!r}"
-        raise ValueError(msg)
-    return shares
-
-
-Shares: TypeAlias = Annotated[dict[str, _Figure], AfterValidator(_are_shares)]
-"""Weights by name; they need not add up to 1."""
-Counts: TypeAlias = Annotated[dict[PositiveInt, _Figure], AfterValidator(_are_shares)]
-"""Weights by whole number >= 1; they need not add up to 1."""
-
-
-class Distribution(_Strict):
-    """A distribution of whole numbers >= 0: a median with a sigma, or quantiles.
-
-    Example:
-        >>> Distribution(quantiles=[0, 10, 40]).quantile(0.75), Distribution(median=100, sigma=1).quantile(0.5)
-        (25.0, 100.0)
-    """
-
-    median: _Figure | None = None
-    sigma: _Sigma = 0.0
-    quantiles: Annotated[list[_Figure], Field(min_length=2)] | None = None
-    zeros: _Probability = 0.0
-    most: _Figure | None = None
-
-    @model_validator(mode="after")
-    def _is_one_kind(self) -> Distribution:
-        if (self.median is None) == (self.quantiles is None):
-            msg = "give a number, or either median (with sigma) or quantiles"
-            raise ValueError(msg)
-        if self.quantiles is not None and any(a > b for a, b in pairwise(self.quantiles)):
-            msg = f"quantiles {self.quantiles} do not ascend"
-            raise ValueError(msg)
-        if self.quantiles is not None and self.sigma:
-            msg = "sigma belongs to median: quantiles need none"
-            raise ValueError(msg)
-        return self
-
-    def quantile(self, p: float) -> float:
-        """The value, not rounded, below which the share `p` lies; 0 < p < 1."""
-        if p <= self.zeros:
-            return 0.0
-        p = (p - self.zeros) / (1 - self.zeros)
-        if self.quantiles is not None:
-            place = p * (len(self.quantiles) - 1)
-            low = min(int(place), len(self.quantiles) - 2)
-            below, above = self.quantiles[low : low + 2]
-            value = below + (above - below) * (place - low)
-        elif self.sigma:
-            value = (self.median or 0.0) * math.exp(self.sigma * NormalDist().inv_cdf(p))
-        else:
-            value = self.median or 0.0
-        return value if self.most is None else min(value, self.most)
-
-    def table(self, n: int) -> tuple[int, ...]:
-        """The distribution as `n` equally likely whole numbers, ascending."""
-        return tuple(round(self.quantile((i + 0.5) / n)) for i in range(n))
-
-
-def _as_distribution(value: object) -> object:
-    return {"median": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-Amount: TypeAlias = Annotated[Distribution, BeforeValidator(_as_distribution)]
-"""A distribution; a number stands for one with that single value."""
-
-
-def _amount(value: float) -> Distribution:
-    return Distribution(median=value)
-
-
-class Piece(_Strict):
-    """A probability from a step on."""
-
-    from_step: PositiveInt
-    probability: _Probability
-
-
-def _as_pieces(value: object) -> object:
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return [{"from_step": 1, "probability": value}] if plain else value
-
-
-def _are_pieces(pieces: list[Piece]) -> list[Piece]:
-    starts = [piece.from_step for piece in pieces]
-    if starts[0] != 1 or any(a >= b for a, b in pairwise(starts)):
-        msg = f"expected from_step to begin with 1 and to ascend, found {starts}"
-        raise ValueError(msg)
-    return pieces
-
-
-ByStep: TypeAlias = Annotated[
-    list[Piece], BeforeValidator(_as_pieces), Field(min_length=1), AfterValidator(_are_pieces)
-]
-"""A probability by step, constant from one `from_step` to the next; a number holds for all steps."""
-
-
-def at_step(pieces: Sequence[Piece], step: int) -> float:
-    """The probability at a step, from 1.
-
-    Example:
-        >>> at_step([Piece(from_step=1, probability=0.5), Piece(from_step=4, probability=0.2)], 4)
-        0.2
-    """
-    return next((piece.probability for piece in reversed(pieces) if piece.from_step <= step), pieces[0].probability)
-
-
-class AfterError(_Strict):
-    """What follows a step with a failed call: shares, and the probability that a retry fails again."""
-
-    retry: _Figure = 0.0
-    vary: _Figure = 1.0
-    switch: _Figure = 0.0
-    give_up: _Figure = 0.0
-    fails_again: _Probability | None = None
-
-    @model_validator(mode="after")
-    def _has_a_share(self) -> AfterError:
-        _are_shares(self.shares)
-        return self
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """The weights of the four possibilities."""
-        return {"retry": self.retry, "vary": self.vary, "switch": self.switch, "give_up": self.give_up}
-
-
-class ToolProfile(_Strict):
-    """The calls of a tool, and what follows them."""
-
-    next: Shares | None = None
-    calls: Counts | None = None
-    error_rate: _Probability = 0.0
-    after_error: AfterError | None = None
-    finish_factor: _Figure = 1.0
-    latency_ms: Amount = _amount(0)
-    argument_chars: Amount = _amount(30)
-    result_chars: Amount = _amount(200)
-    error_chars: Amount = _amount(60)
-
-
-class Finish(_Strict):
-    """When and how the agent finishes."""
-
-    hazard: ByStep = [Piece(from_step=1, probability=0.1)]
-    tool: Annotated[str, Field(min_length=1)] | None = None
-    text_chars: Amount = _amount(300)
-
-
-class Loop(_Strict):
-    """How often the agent enters a loop, of how many steps, and how long it stays in it."""
-
-    rate: _Probability = 0.0
-    period: Counts = {1: 1.0}
-    again: _Probability = 0.5
-
-
-class Revisit(_Strict):
-    """How often a call is repeated outside a loop, and whether its result is the same."""
-
-    rate: _Probability = 0.0
-    same_result: _Probability = 1.0
-
-
-class Tokens(_Strict):
-    """What requests and responses consume."""
-
-    prompt: Amount
-    output: Amount
-    growth: Amount | None = None
-    cached_share: _Probability = 0.0
-    summary: Amount = _amount(300)
-
-
-class Price(_Strict):
-    """Dollars per million tokens, which is micro-dollars per token. `cached` is the price of cached input."""
-
-    input: _Figure
-    output: _Figure
-    cached: _Figure | None = None
-
-    @property
-    def per_token(self) -> tuple[float, float, float]:
-        """Micro-dollars per token of new input, of cached input, and of output."""
-        return self.input, self.input if self.cached is None else self.cached, self.output
-
-
-class Latency(_Strict):
-    """The time of a response and of its first token, in milliseconds."""
-
-    response_ms: Amount = _amount(0)
-    first_token_ms: Amount | None = None
-
-
-class Success(_Strict):
-    """The probability of success of a run, by the step at which it finished, or after which a limit stopped it."""
-
-    finished: ByStep
-    cut: ByStep | None = None
-    cut_from_step: PositiveInt = 1
-
-
-class Difficulty(_Strict):
-    """A kind of task: its share, and what differs for it."""
-
-    share: _Figure = 1.0
-    hazard_factor: _Figure = 1.0
-    finished: ByStep | None = None
-    cut: ByStep | None = None
-
-
-class Reminder(_Strict):
-    """How the hazard changes when the model knows how many turns are left: always an assumption."""
-
-    turns_left: PositiveInt
-    factor: _Figure = 1.0
-    least: _Probability = 0.0
-
-
-class Profile(_Strict):
+class Profile(BaseModel):
     """How a simulated agent behaves; docs/simulated.md explains every field.
 
     Make one with `Profile.of` or `Profile.load`; it is never changed.
@@ -316,6 +97,8 @@ class Profile(_Strict):
         (0.25, ['look'])
     """
 
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
     name: str = "simulated"
     description: str = ""
     sources: dict[str, str] = {}
@@ -330,8 +113,8 @@ class Profile(_Strict):
     tokens: Tokens | None = None
     price: Price | None = None
     latency: Latency = Latency()
-    text_chars: Amount = _amount(0)
-    summary_chars: Amount = _amount(600)
+    text_chars: Amount = constant(0)
+    summary_chars: Amount = constant(600)
     context_window: PositiveInt | None = None
     success: Success | None = None
     difficulties: dict[str, Difficulty] = {}
@@ -574,12 +357,6 @@ class Profile(_Strict):
 
     def __repr__(self) -> str:
         return f"<Profile {self.name}: {count(len(self.tools), 'tool')}, {self.digest[:8]}>"
-
-
-def normalised(shares: Mapping[K, float]) -> dict[K, float]:
-    """The shares, scaled so that they add up to 1."""
-    total = sum(shares.values())
-    return {name: share / total for name, share in shares.items()}
 
 
 def shipped_profiles() -> dict[str, Path]:

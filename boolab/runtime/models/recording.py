@@ -1,6 +1,6 @@
 """The format of recordings: the requests to a model and their responses, as JSON Lines; docs/recordings.md explains it.
 
-`recorder` writes recordings, `replay_file` replays them. A recording contains requests, responses and failures; keys
+`recorder` writes recordings, `recorded` replays them. A recording contains requests, responses and failures; keys
 and headers are never part of it. Each line is an object with a `kind`; fields with their default are left out:
 
 | kind        | content                                                                                             |
@@ -25,10 +25,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from boolab.core.caller import warn
 from boolab.core.codec import decode, dumps, encode
+from boolab.core.context import Growing
 from boolab.core.types import Message, Response, StepStart, ToolResult
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.io.files import read_file, user_path
-from boolab.runtime.models.incremental import Growing
 from boolab.runtime.tools.tool import ToolSpec
 
 VERSION: Final = 1

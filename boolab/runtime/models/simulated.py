@@ -27,8 +27,9 @@ from boolab.core.context import Context, estimated_tokens
 from boolab.core.text import count
 from boolab.core.types import History, Message, Response, Run, Step, StepStart, ToolCall, ToolResult
 from boolab.runtime.models.base import Emit, LocalModel, Request
-from boolab.runtime.models.simulated.profile import Profile, Reminder
-from boolab.runtime.models.simulated.trajectory import ALWAYS, SLOTS, Planned, Rules, SimulatedTrajectory, texts
+from boolab.runtime.models.profile import Profile
+from boolab.runtime.models.profile_parts import Reminder
+from boolab.runtime.models.trajectory import ALWAYS, SLOTS, Planned, Rules, SimulatedTrajectory, texts
 from boolab.runtime.tools.tool import ToolContext
 
 VERSION: Final = 1

@@ -25,9 +25,9 @@ from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.runner import resume, run, run_sync
 from boolab.runtime.models.base import Emit, Model, Request
-from boolab.runtime.models.recorded.format import Chain, read_recording
-from boolab.runtime.models.recorded.model import RecordedModel
-from boolab.runtime.models.recorded.recorder import record
+from boolab.runtime.models.recorded import RecordedModel
+from boolab.runtime.models.recorder import record
+from boolab.runtime.models.recording import Chain, read_recording
 from boolab.runtime.models.scripted import ScriptedModel
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, call, distinct, play, steps

@@ -28,7 +28,7 @@ from boolab.core.clock import VirtualClock
 from boolab.core.types import Event, History, ToolResult
 from boolab.runtime.engine.runner import run as run_async
 from boolab.runtime.models.base import Emit, validate_response
-from boolab.runtime.models.simulated.model import NO_TOOLS
+from boolab.runtime.models.simulated import NO_TOOLS
 from boolab.runtime.tools.tool import open_tool
 from tests.support.helpers import QUIET
 from tests.support.project import ROOT

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
 from boolab.errors import ProfileError
-from boolab.runtime.models.simulated.model import SimulatedModel
-from boolab.runtime.models.simulated.profile import Distribution, Piece, Profile, shipped_profiles
+from boolab.runtime.models.profile import Profile, shipped_profiles
+from boolab.runtime.models.profile_parts import Distribution, Piece
+from boolab.runtime.models.simulated import SimulatedModel
 
 FULL = """\
 name: coder

@@ -1,4 +1,0 @@
-"""Recorded models: answer as a recording does.
-
-Read `model` first; `recorder` makes recordings, `format` is their file.
-"""
