@@ -13,9 +13,9 @@ from boolab.core.text import count
 from boolab.plots import palette, style
 from boolab.plots._frames import after_set, floats
 from boolab.plots._labels import Line, label_lines
-from boolab.trials.result import TrialResult
 
 if TYPE_CHECKING:
+    from boolab.trials.result import TrialResult
     from boolab.trials.trial import Trial
 
 
@@ -44,7 +44,7 @@ def plot_trial(result: TrialResult | Trial, *, title: str | None = style.AUTO, a
         >>> bl.plots.plot_trial(plan, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'A step cap of 60 adds 0 to 9 successes, as far as the record shows'
     """
-    found = result if isinstance(result, TrialResult) else result.result
+    found: TrialResult = result.result if hasattr(result, "result") else result
     if not found.n_open:
         return style.empty_axes(ax, "the change leaves no run open: the record answers it")
     ax = style.axes_for(ax)
