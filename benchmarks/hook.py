@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from boolab.core.text import aligned
+from boolab.display.text import aligned
 from boolab.live.hooks.journal import append, boundary_of, journal_path
 from boolab.live.hooks.options import Options
 from boolab.live.hooks.settings import command_of

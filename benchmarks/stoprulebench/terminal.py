@@ -9,7 +9,8 @@ from benchmarks.stoprulebench.metrics import Figure
 from benchmarks.stoprulebench.recordings import Recordings
 from benchmarks.stoprulebench.submission import Submission
 from benchmarks.stoprulebench.tracks import TRACKS
-from boolab.core.text import aligned, clean, count
+from boolab.core.text import clean, count
+from boolab.display.text import aligned
 
 WORDS: Final = {
     "score": "score",

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from benchmarks.study.length_ratios import rank_correlation
-from boolab.core.text import count, level, percent, span
+from boolab.core.text import count
+from boolab.display.numbers import level, percent, span
 from boolab.plots import palette, style
 from boolab.plots._frames import floats, frame_of, missing
 from boolab.plots._grid import by_group

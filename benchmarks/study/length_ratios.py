@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.core.text import count, level, percent
+from boolab.core.text import count
 from boolab.core.types import Scope
+from boolab.display.numbers import level, percent
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.stats.compare_rules.choosers import smallest_cap
 from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, judged_in, ledger_for

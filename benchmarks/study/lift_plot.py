@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from boolab.core.text import count, count_span, shorten
+from boolab.core.text import count, shorten
+from boolab.display.numbers import count_span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import floats, frame_of, missing

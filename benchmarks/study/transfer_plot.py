@@ -14,7 +14,8 @@ from matplotlib.colors import Colormap, Normalize
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from boolab.core.text import count, level, percent, shorten, span
+from boolab.core.text import count, shorten
+from boolab.display.numbers import level, percent, span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import check_columns, floats, frame_of, missing

@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from boolab.core.text import count, level, percent, shorten
+from boolab.core.text import count, shorten
 from boolab.core.types import Scope
+from boolab.display.numbers import level, percent
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
 from boolab.stats.compare_rules.choosers import Chooser, ReadyChooser, smallest_cap

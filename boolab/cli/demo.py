@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from boolab.cli.help import Command
 from boolab.cli.program import runnable
-from boolab.core.text import count, wrapped
+from boolab.core.text import count
 from boolab.core.types import Run
+from boolab.display.text import wrapped
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
 from boolab.harnesses.exports.command import as_command

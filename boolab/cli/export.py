@@ -10,7 +10,8 @@ from typing import Any, Final
 from boolab.cli.arguments import add_logs, add_question, option_of, study_from
 from boolab.cli.help import Command
 from boolab.cli.program import runnable
-from boolab.core.text import printable, wrapped, wrapped_if_long
+from boolab.core.text import printable
+from boolab.display.text import wrapped, wrapped_if_long
 from boolab.errors import SettingError
 from boolab.harnesses.exports.export import export
 from boolab.harnesses.exports.values import Export, Limits

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from boolab.core.text import with_short_words
+from boolab.display.text import with_short_words
 from boolab.errors import nearest
 
 WIDTH: Final = 78

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from boolab.cli.arguments import positive
 from boolab.cli.help import Command
-from boolab.core.text import aligned, count, flat, printable, shorten
+from boolab.core.text import count, flat, printable, shorten
+from boolab.display.text import aligned
 from boolab.errors import ConfigFileError, SettingError
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from typing import Final
 from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
 from boolab.cli.next_step import show_next
 from boolab.cli.program import runnable
-from boolab.core.text import printable, with_short_words, wrapped_if_long
+from boolab.core.text import printable
+from boolab.display.text import with_short_words, wrapped_if_long
 from boolab.errors import BoolabError
 from boolab.live.hooks.entry import is_hook
 from boolab.live.hooks.entry import main as answer

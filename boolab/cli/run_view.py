@@ -17,9 +17,10 @@ from typing import Final, NamedTuple, TextIO
 from boolab.cli.program import program
 from boolab.cli.terminal import Sheet, is_terminal
 from boolab.core.events import DURING_STEP
-from boolab.core.text import count, duration, flat, printable
-from boolab.core.transcript import ending, folded, happenings, limit_in_words, result_in_words, stop_place, usage
-from boolab.core.types import Event, Run, Step, Usage
+from boolab.core.text import count, flat, printable
+from boolab.core.types import Event, Run, Step, Usage, stop_place
+from boolab.display.numbers import duration
+from boolab.display.transcript import ending, folded, happenings, limit_in_words, result_in_words, usage
 
 _INDENT: Final = " " * 5
 _EVENT_CHARS: Final = 500

@@ -9,8 +9,10 @@ from typing import Final
 
 from boolab.cli.arguments import positive
 from boolab.cli.help import Command, add_command
-from boolab.core.text import aligned, clip, count, flat, size
+from boolab.core.text import clip, count, flat
 from boolab.core.types import Run
+from boolab.display.numbers import size
+from boolab.display.text import aligned
 from boolab.errors import SettingError
 from boolab.io.files import user_path
 from boolab.logs.save import check_suffix, save_runs

@@ -15,8 +15,9 @@ import shutil
 from collections.abc import Callable, Mapping
 from typing import Final, TextIO
 
-from boolab.core.text import clip, columns_of, printable
-from boolab.core.transcript import WIDTH
+from boolab.core.text import clip, printable
+from boolab.display.text import columns_of
+from boolab.display.transcript import WIDTH
 
 ERASE_BELOW: Final = "\x1b[J"
 """Takes the status line away: all from the cursor on."""

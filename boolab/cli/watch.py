@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Final, TextIO
 from boolab.cli.arguments import FORMAT, add_exempt, add_prices, add_scope, option_of, since_of
 from boolab.cli.help import Command
 from boolab.cli.terminal import clipped, is_terminal
-from boolab.core.text import WIDTH, count, duration, first_of, printable, wrapped
+from boolab.core.text import count, first_of, printable
+from boolab.display.numbers import duration
+from boolab.display.text import WIDTH, wrapped
 from boolab.errors import SettingError
 from boolab.limits.table import LIMITS, Limit
 

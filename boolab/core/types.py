@@ -27,6 +27,7 @@ from typing import (
     overload,
 )
 
+from boolab.core import shown
 from boolab.core.text import count, flat, shorten
 
 JSON: TypeAlias = Any
@@ -453,7 +454,7 @@ class History(Sequence[Message]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(shown.Shown):
     """One record: a live turn, or a session read from a log.
 
     Attributes:
@@ -621,25 +622,23 @@ class Run:
 
     def __str__(self) -> str:
         """The whole run as text to read, folded: what `print(run)` shows."""
-        from boolab.core.transcript import transcript  # rules start fast, and print nothing
-
-        return transcript(self)
-
-    def _repr_html_(self) -> str:
-        """A card: outcome, task, a strip of the steps, and what the run used."""
-        from boolab.core.run_card import run_card
-
-        return run_card(self)
+        return shown.text_of(self)
 
     def __repr__(self) -> str:
         """One short line; `print(run)` shows the whole run."""
-        from boolab.core.transcript import stop_place
-
         where = "" if self.stop.rule is None else f" {stop_place(self)}"
         return (
             f"<Run {_short_id(self.run_id)} {flat(self.agent or 'no agent')}/{flat(self.policy)}: "
             f"{self.stop.reason}{where}, {count(self.n_steps, 'step')}, {count(self.n_tool_calls, 'call')}>"
         )
+
+
+def stop_place(run: Run) -> str:
+    """Where a run ended: after its last step, or in it, if something stopped the run before the step was complete."""
+    n = len(run.steps)
+    if n and run.censored and run.stop.step < sum(step.turn == run.steps[-1].turn for step in run.steps):
+        return f"in step {n:,}"
+    return f"after {count(n, 'step')}" if n else "before its first step"
 
 
 def _short_id(run_id: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.core.text import wrapped
+from boolab.display.text import wrapped
 from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, name_of
 from boolab.harnesses.harness import Harness
 from boolab.harnesses.setting import ALL, Setting, as_front_matter

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
-from boolab.core.text import NO_MATH, aligned, clean, count
+from boolab.core.text import clean, count
+from boolab.display.text import NO_MATH, aligned
 from boolab.harnesses.describe import HEAD, NOT_APPLICABLE, axes
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy

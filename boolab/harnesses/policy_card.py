@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from boolab.core.card import card, escaped, facts, table
+from boolab.display.card import card, escaped, facts, table
 from boolab.limits.table import LIMITS
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from boolab.core.text import clean, percent, rounded_down, span
+from boolab.core.text import clean
 from boolab.core.types import Identities, Scope
+from boolab.display.numbers import percent, rounded_down, span
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, policies
 from boolab.limits.call_identity import identity_of

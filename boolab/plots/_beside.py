@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from boolab.core.text import level, percent
+from boolab.display.numbers import level, percent
 from boolab.errors import SettingError
 from boolab.plots import style
 from boolab.plots._frames import check_columns, floats

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from boolab.core.text import NO_NAME, count, shorten
+from boolab.core.text import count, shorten
 from boolab.core.types import StopReason
+from boolab.display.text import NO_NAME
 from boolab.errors import SettingError, near
 from boolab.frames.data_set import SET, set_of
 from boolab.frames.dtypes import NO_LIMIT, Cells, well_formed

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import pandas as pd
 
-from boolab.core.text import NO_NAME, count, shorten
+from boolab.core.text import count, shorten
+from boolab.display.text import NO_NAME
 from boolab.errors import SettingError, near, nearest
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.io.checks import repr_of

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from boolab.core.text import count, span, whole_percent
+from boolab.core.text import count
+from boolab.display.numbers import span, whole_percent
 from boolab.errors import SettingError, near
 from boolab.io.checks import repr_of
 from boolab.plots._frames import capital, floats, shares

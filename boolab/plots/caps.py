@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from boolab.core.text import count, span
+from boolab.core.text import count
+from boolab.display.numbers import span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS, MeasureColumn

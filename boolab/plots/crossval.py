@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from boolab.core.text import count, level, percent, shorten, span
+from boolab.core.text import count, shorten
+from boolab.display.numbers import level, percent, span
 from boolab.plots import style
 from boolab.plots._frames import floats, frame_of, missing
 from boolab.plots._grid import by_group

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from boolab.core.text import count, percent, shorten, whole_percent
+from boolab.core.text import count, shorten
+from boolab.display.numbers import percent, whole_percent
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import after_set, check_top

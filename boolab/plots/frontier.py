@@ -14,7 +14,8 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from boolab.core.text import count, count_span, level, percent, shorten
+from boolab.core.text import count, shorten
+from boolab.display.numbers import count_span, level, percent
 from boolab.plots import palette, style
 from boolab.plots._beside import draw_beside, lines_beside, notes_beside, saved_at, title_beside
 from boolab.plots._frames import after_set, check_columns, floats, frame_of, missing

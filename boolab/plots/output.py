@@ -24,7 +24,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from boolab.core.colours import DARK, LIGHT
+from boolab.display.colours import DARK, LIGHT
 from boolab.errors import SettingError
 from boolab.io.files import replacing
 from boolab.plots.style import Keyword

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from matplotlib.colors import to_hex, to_rgb
 
-from boolab.core.colours import DARK, LIGHT
+from boolab.display.colours import DARK, LIGHT
 
 Color: TypeAlias = tuple[float, float, float]
 Ink: TypeAlias = str | Color | tuple[float, float, float, float]

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from boolab.core.text import count, count_span, percent, shorten, span
+from boolab.core.text import count, shorten
+from boolab.display.numbers import count_span, percent, span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import after_set, floats, frame_of, missing

@@ -11,7 +11,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from boolab.core.text import count, shorten, span
+from boolab.core.text import count, shorten
+from boolab.display.numbers import span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell
 from boolab.plots import style

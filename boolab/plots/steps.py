@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
-from boolab.core.text import all_of, count, number, shorten
+from boolab.core.text import count, shorten
+from boolab.display.numbers import all_of, number
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
 from boolab.plots import style

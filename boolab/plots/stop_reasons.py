@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 from matplotlib.axes import Axes
 
-from boolab.core.text import all_of
+from boolab.display.numbers import all_of
 from boolab.frames.tables import runs_df
 from boolab.plots import style
 from boolab.plots._bars import draw_bars, label_ends, label_inside

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from boolab.core.text import all_of, count, shorten, whole_percent
+from boolab.core.text import count, shorten
+from boolab.display.numbers import all_of, whole_percent
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import Data, after_set, floats, frame_of, is_of_steps

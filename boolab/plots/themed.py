@@ -18,8 +18,8 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from boolab.core.colours import DARK, LIGHT
 from boolab.core.text import clean
+from boolab.display.colours import DARK, LIGHT
 from boolab.plots.palette import IN_DARK, mix
 
 VECTOR: Final[dict[Any, Any]] = {

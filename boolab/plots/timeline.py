@@ -12,9 +12,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
-from boolab.core.text import NO_NAME, count, duration, shorten
-from boolab.core.transcript import stop_place
-from boolab.core.types import MICRO, Run
+from boolab.core.text import count, shorten
+from boolab.core.types import MICRO, Run, stop_place
+from boolab.display.numbers import duration
+from boolab.display.text import NO_NAME
 from boolab.errors import SettingError
 from boolab.frames.runs import as_runs
 from boolab.frames.tables import boundaries_df, calls_df, steps_df

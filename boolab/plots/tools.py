@@ -8,7 +8,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from boolab.core.text import NO_NAME, all_of, count, shorten
+from boolab.core.text import count, shorten
+from boolab.display.numbers import all_of
+from boolab.display.text import NO_NAME
 from boolab.frames.dtypes import TEXT
 from boolab.frames.tables import calls_df
 from boolab.plots import style

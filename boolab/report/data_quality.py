@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from boolab.core.endings import finished_unexecuted
-from boolab.core.text import clean, count, runs_in_words, shorten
+from boolab.core.text import clean, count, shorten
 from boolab.core.types import REDACTED, Step
+from boolab.display.numbers import runs_in_words
 from boolab.frames.runs import turns_of
 from boolab.logs.load import FileRow
 from boolab.logs.problems import Problems, problems_of

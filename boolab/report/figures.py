@@ -17,8 +17,8 @@ from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from boolab.core import colours
 from boolab.core.text import clean
+from boolab.display import colours
 
 Draw = Callable[[Axes | None], Axes]
 """Draws into these Axes; or, for None, into panels of a figure of its own, and returns the first of them."""

@@ -10,7 +10,8 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from boolab.core.text import count, level, percent, rounded_down, shorten
+from boolab.core.text import count, shorten
+from boolab.display.numbers import level, percent, rounded_down
 from boolab.frames.dtypes import is_missing
 from boolab.limits.table import LIMITS
 from boolab.plots import style

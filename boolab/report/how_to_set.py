@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from boolab.core.text import clean, count, shorten, wrapped
+from boolab.core.text import clean, count, shorten
+from boolab.display.text import wrapped
 from boolab.harnesses.exports.command import TARGET, as_command
 from boolab.harnesses.exports.export import export, target_of
 from boolab.harnesses.exports.values import Export, Limits, Target

@@ -19,9 +19,10 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from boolab.core.colours import DARK, LIGHT
 from boolab.core.commands import with_program
-from boolab.core.text import count, first_of, level, percents
+from boolab.core.text import count, first_of
+from boolab.display.colours import DARK, LIGHT
+from boolab.display.numbers import level, percents
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.frames.tables import calls_df, runs_df

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from boolab.core.text import count, span
+from boolab.core.text import count
+from boolab.display.numbers import span
 from boolab.frames.dtypes import axis_value
 from boolab.limits.table import LIMITS
 from boolab.report.html import Cell, Table

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from boolab.core.text import clean, clip, count, shorten
-from boolab.core.transcript import stop_place
-from boolab.core.types import Message, Run, Step, ToolCall, ToolResult
+from boolab.core.types import Message, Run, Step, ToolCall, ToolResult, stop_place
 from boolab.frames.runs import turns_of
 from boolab.report.html import Cell, Table
 from boolab.report.study import Cut, Study

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
-from boolab.core.text import NO_NAME, clean, count
+from boolab.core.text import clean, count
 from boolab.core.types import Identities, Run, Scope
+from boolab.display.text import NO_NAME
 from boolab.errors import ReadWarning, SettingError, near
 from boolab.frames.dtypes import is_missing, well_formed_cell
 from boolab.frames.labels import label, labels_of

@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
-from boolab.core.text import count, level, rounded_down, shorten, span
+from boolab.core.text import count, shorten
+from boolab.display.numbers import level, rounded_down, span
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
 from boolab.report.study import UNITS, Counted, Study, column_name, key_of

@@ -11,7 +11,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.core.text import NO_NAME, aligned, count, percents, shorten, span, wrapped
+from boolab.core.text import count, shorten
+from boolab.display.numbers import percents, span
+from boolab.display.text import NO_NAME, aligned, wrapped
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
 from boolab.report.data_quality import Quality

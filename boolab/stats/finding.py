@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from boolab.core.text import NAME_CHARS, NO_MATH, WIDTH, aligned, clean, count, shorten, shorten_apart, wrapped
+from boolab.core.text import NAME_CHARS, clean, count, shorten
+from boolab.display.text import NO_MATH, WIDTH, aligned, shorten_apart, wrapped
 from boolab.frames.dtypes import Cell, Cells, cells, is_missing, well_formed_cell
 
 _ROWS = 20  # rows of a table that is shown

@@ -17,8 +17,9 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from boolab.core.text import all_of, count, level, percent
+from boolab.core.text import count
 from boolab.core.types import Run, Scope
+from boolab.display.numbers import all_of, level, percent
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT, is_missing

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from boolab.core.text import money, percent
+from boolab.display.numbers import money, percent
 from boolab.frames.dtypes import FLOAT
 
 TRADE: Final[Mapping[str, str]] = dict.fromkeys(

@@ -10,7 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
-from boolab.core.text import NO_MATH, aligned, count, money, percent, wrapped
+from boolab.core.text import count
+from boolab.display.numbers import money, percent
+from boolab.display.text import NO_MATH, aligned, wrapped
 from boolab.errors import SettingError
 from boolab.stats.finding import escaped
 from boolab.stats.intervals import Interval

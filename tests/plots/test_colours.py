@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from boolab.core.colours import TOOL_COLOURS
+from boolab.display.colours import TOOL_COLOURS
 from boolab.plots.palette import CALL_LOOKS, STOP_LOOKS
 
 VISIONS = {

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
 
-from boolab.core.colours import TOOL_COLOURS
 from boolab.core.text import shorten
 from boolab.core.types import StopReason
+from boolab.display.colours import TOOL_COLOURS
 from boolab.errors import SettingError
 from boolab.frames.tables import calls_df, runs_df
 from boolab.plots import plot_steps, plot_stop_reasons, plot_tools

@@ -14,8 +14,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from boolab.core.colours import TOOL_COLOURS
-from boolab.core.text import whole_percent
+from boolab.display.colours import TOOL_COLOURS
+from boolab.display.numbers import whole_percent
 from boolab.errors import SettingError
 from boolab.plots import plot_caps, plot_heatmap, plot_stop_reasons, plot_survival
 from boolab.plots._labels import _Label

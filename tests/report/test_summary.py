@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from boolab.core.text import percent
+from boolab.display.numbers import percent
 from boolab.frames.dtypes import is_missing
 from boolab.limits.table import LIMITS
 from boolab.logs.shipped import atlas_files

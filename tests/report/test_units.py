@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.core.text import runs_in_words
+from boolab.display.numbers import runs_in_words
 from boolab.plots import plot_heatmap, plot_steps
 from boolab.report.html_page import page_of
 from boolab.report.study import Question, study_of

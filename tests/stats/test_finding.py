@@ -5,7 +5,9 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from boolab.core.text import WIDTH, clean, count, percent, shorten
+from boolab.core.text import clean, count, shorten
+from boolab.display.numbers import percent
+from boolab.display.text import WIDTH
 from boolab.stats.finding import Finding
 
 UGLY = "<script>alert('x')</script>\x1b[31m\n\u202eevil"

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.colours import TOOL_COLOURS
-from boolab.core.tool_kinds import KINDS, kind_of
 from boolab.core.types import (
     MICRO,
     REDACTED,
@@ -22,6 +20,8 @@ from boolab.core.types import (
     Text,
     ToolResult,
 )
+from boolab.display.colours import TOOL_COLOURS
+from boolab.display.tool_kinds import KINDS, kind_of
 from boolab.limits.counters import COUNTERS
 from boolab.logs.facts import facts_of
 from boolab.widgets._base.call_labels import _parsed, label_of

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageColor
 
 import boolab as bl
-from boolab.core.colours import LIGHT
 from boolab.core.types import StopReason
+from boolab.display.colours import LIGHT
 from boolab.stats.estimates import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.compress import packed

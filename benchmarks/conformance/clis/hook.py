@@ -20,7 +20,7 @@ from benchmarks.conformance.clis.claude_code import CLAUDE_CODE
 from benchmarks.conformance.clis.run import Outcome, play
 from benchmarks.conformance.clis.scripts import Loop
 from benchmarks.environments import ROOT, Skipped
-from boolab.core.text import aligned
+from boolab.display.text import aligned
 from boolab.live.hooks.options import Options
 from boolab.live.hooks.replay import monitor_for
 from boolab.live.hooks.settings import command_of, with_hook

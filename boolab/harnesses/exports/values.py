@@ -11,8 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from boolab.core.text import NO_MATH, WIDTH, clean, wrapped
+from boolab.core.text import clean
 from boolab.core.types import IDENTITIES, Identities
+from boolab.display.text import NO_MATH, WIDTH, wrapped
 from boolab.errors import SettingError, near
 from boolab.harnesses.exports.agent_name import agent_name
 from boolab.harnesses.policy import Policy

@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import pandas as pd
 
-from boolab.core.text import count, wrapped
+from boolab.core.text import count
 from boolab.core.types import Run, Scope
+from boolab.display.text import wrapped
 from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing, well_formed_cell
 from boolab.frames.runs import Runs, as_runs

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.endings import terminated
-from boolab.core.text import count, number, shorten
+from boolab.core.text import count, shorten
 from boolab.core.types import MICRO, Run, Scope
+from boolab.display.numbers import number
 from boolab.frames.runs import known_sum
 from boolab.harnesses.policy import Policy
 from boolab.limits.table import BUDGETS, LIMIT_OF_REASON, LIMITS

@@ -10,8 +10,9 @@ from typing import Final
 import pandas as pd
 
 from boolab.core.run_tree import roots_in
-from boolab.core.text import clean, count, first_of, money, runs_in_words, short_number, shorten
+from boolab.core.text import clean, count, first_of, shorten
 from boolab.core.types import Run
+from boolab.display.numbers import money, runs_in_words, short_number
 from boolab.live.audits.declared import Declared
 from boolab.live.audits.verdicts import Row
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from boolab.core.text import aligned, clip, count, duration, money, short_number, shorten
+from boolab.core.text import clip, count, shorten
+from boolab.display.numbers import duration, money, short_number
+from boolab.display.text import aligned
 from boolab.limits.table import LIMITS
 from boolab.live.follow.fleet import AgentRow, Change, Limit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from boolab.core.card import card, escaped, facts
+from boolab.display.card import card, escaped, facts
 from boolab.harnesses.describe import axes
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.runtime.tools.tool import as_tool

@@ -9,8 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from boolab.core.text import count, level, percent
+from boolab.core.text import count
 from boolab.core.types import Scope
+from boolab.display.numbers import level, percent
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
 from boolab.stats.compare_rules.choosers import Chooser, ReadyChooser
 from boolab.stats.compare_rules.folds import MIN_FOLDS, Choices, Places, candidates_of, check_folds, folds_of

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from boolab.core.text import count, level, percent
+from boolab.core.text import count
 from boolab.core.types import Scope
+from boolab.display.numbers import level, percent
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
 from boolab.frames.runs import distinct_runs

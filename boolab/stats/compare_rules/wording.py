@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from boolab.core.text import count, level
+from boolab.core.text import count
+from boolab.display.numbers import level
 from boolab.stats.compare_rules.judged import Judged
 
 _ROUNDING: Final = 1e-9

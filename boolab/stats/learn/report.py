@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from boolab.core.text import count, percent
+from boolab.core.text import count
+from boolab.display.numbers import percent
 from boolab.limits.learned.features import DEFAULT, FEATURES
 from boolab.limits.learned.models import BILLION, LinearModel, Model, Tree, TreeModel
 from boolab.limits.learned.rule import Promise

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_of
-from boolab.core.text import level, span
 from boolab.core.types import MICRO, Identities, Scope
+from boolab.display.numbers import level, span
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, is_missing, well_formed_cell
 from boolab.frames.recording import PARENT

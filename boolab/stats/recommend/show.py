@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from boolab.core.text import NO_MATH, wrapped
+from boolab.display.text import NO_MATH, wrapped
 from boolab.harnesses.exports.command import as_command
 from boolab.harnesses.exports.values import Limits
 from boolab.stats.finding import Finding, escaped

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from boolab.core.text import count, level, percent, span
+from boolab.core.text import count
 from boolab.core.types import MICRO
+from boolab.display.numbers import level, percent, span
 from boolab.limits.table import LIMITS
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import Found

@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.core.text import count, first_of, level, percent, runs_in_words
+from boolab.core.text import count, first_of
 from boolab.core.types import MICRO
+from boolab.display.numbers import level, percent, runs_in_words
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import FOLDS, Choice, Found, Question, base_of

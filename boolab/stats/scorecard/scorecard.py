@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import pandas as pd
 
-from boolab.core.text import all_of, count, level, percent, shorten
+from boolab.core.text import count, shorten
 from boolab.core.types import Scope
+from boolab.display.numbers import all_of, level, percent
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT

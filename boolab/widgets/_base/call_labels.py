@@ -6,9 +6,10 @@ import json
 from typing import Final, NamedTuple
 
 from boolab.core.redacted import is_redacted
-from boolab.core.text import NO_NAME, clean, clip, shorten
-from boolab.core.tool_kinds import Kind, kind_of
+from boolab.core.text import clean, clip, shorten
 from boolab.core.types import REDACTED, ToolCall
+from boolab.display.text import NO_NAME
+from boolab.display.tool_kinds import Kind, kind_of
 
 MAX_CHARS: Final = 60
 _PEEK: Final = 400  # characters of a text that its label can come from

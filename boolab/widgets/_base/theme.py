@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from boolab.core.colours import DARK, LIGHT
+from boolab.display.colours import DARK, LIGHT
 from boolab.plots.palette import STOP_LOOKS, light_edge
 
 _DARK = '[data-jp-theme-light="false"] .boolab, .boolab-page.dark .boolab'

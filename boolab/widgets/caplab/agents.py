@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from boolab.core.run_tree import in_agent_order
-from boolab.core.text import NO_NAME, clean, count
+from boolab.core.text import clean, count
 from boolab.core.types import Run
+from boolab.display.text import NO_NAME
 from boolab.frames.data_set import SET
 from boolab.harnesses.setting import ALL
 

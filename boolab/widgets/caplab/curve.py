@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from boolab.core.text import count, level, money, percent, rounded_down, short_number
+from boolab.core.text import count
+from boolab.display.numbers import level, money, percent, rounded_down, short_number
 from boolab.stats.trade import Trade
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boolab.core.text import count, level, percent, rounded_down
+from boolab.core.text import count
+from boolab.display.numbers import level, percent, rounded_down
 from boolab.stats.trade import Trade
 from boolab.widgets.caplab.curve import amounts
 

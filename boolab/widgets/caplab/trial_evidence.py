@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import pandas as pd
 
-from boolab.core.text import count, percent
+from boolab.core.text import count
 from boolab.core.types import Run
+from boolab.display.numbers import percent
 from boolab.errors import SettingError
 from boolab.harnesses.setting import ALL
 from boolab.trials.result import Estimate, TrialResult

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boolab.core.text import level, percent, rounded_down
+from boolab.display.numbers import level, percent, rounded_down
 from boolab.harnesses.setting import Setting
 from boolab.limits.table import LIMITS
 from boolab.stats.intervals import Array, lower_bound

@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, cast, overload
 
 import traitlets
 
-from boolab.core.text import count, level
+from boolab.core.text import count
 from boolab.core.types import Identities, Scope
+from boolab.display.numbers import level
 from boolab.errors import SettingError, near
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from boolab.core.transcript import stop_place
-from boolab.core.types import Run
+from boolab.core.types import Run, stop_place
 from boolab.limits.table import LIMIT_OF_REASON, LIMITS
 
 

@@ -10,8 +10,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.core.text import aligned, clean, count, shorten, span
+from boolab.core.text import clean, count, shorten
 from boolab.core.types import Run
+from boolab.display.numbers import span
+from boolab.display.text import aligned
 from boolab.frames.dtypes import axis_value
 from boolab.limits.table import LIMITS
 from boolab.plots._grid import UNITS, Words, setting, spent_and_saved

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.colors import Colormap, Normalize, to_hex, to_rgb
 
-from boolab.core.colours import DARK
+from boolab.display.colours import DARK
 from boolab.plots._grid_cells import Square, cell_text
 from boolab.plots.heatmap import scale_of
 

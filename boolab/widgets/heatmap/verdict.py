@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 
 import pandas as pd
 
-from boolab.core.text import span, whole_percent
+from boolab.display.numbers import span, whole_percent
 from boolab.frames.dtypes import is_missing
 from boolab.limits.table import LIMITS
 from boolab.plots._frames import capital

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from boolab.core.text import clean, clip, count, short_number
-from boolab.core.transcript import stop_place
-from boolab.core.types import Run
+from boolab.core.text import clean, clip, count
+from boolab.core.types import Run, stop_place
+from boolab.display.numbers import short_number
 from boolab.widgets.replay.header import limit_name
 from boolab.widgets.replay.subagents import Child
 from boolab.widgets.replay.unrecorded import in_words

@@ -8,8 +8,9 @@ from itertools import accumulate, pairwise
 from statistics import median
 from typing import Any, Final
 
-from boolab.core.text import count, duration
+from boolab.core.text import count
 from boolab.core.types import MICRO, Run
+from boolab.display.numbers import duration
 
 _SLOW: Final = 8  # how many times as long as usual a step takes that is labelled
 _MIN_SLOW_MS: Final = 10_000

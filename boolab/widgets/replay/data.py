@@ -12,10 +12,11 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from boolab.core.redacted import is_redacted
-from boolab.core.text import NO_NAME, count, duration, money, short_number
-from boolab.core.tool_kinds import KINDS
-from boolab.core.transcript import stop_place
-from boolab.core.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult
+from boolab.core.text import count
+from boolab.core.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult, stop_place
+from boolab.display.numbers import duration, money, short_number
+from boolab.display.text import NO_NAME
+from boolab.display.tool_kinds import KINDS
 from boolab.frames.runs import known_sum
 from boolab.harnesses.policy import Policy
 from boolab.limits.call_identity import ObservedCall

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from boolab.core.text import duration, money, short_number
 from boolab.core.types import MICRO, Event, Message, Run
+from boolab.display.numbers import duration, money, short_number
 from boolab.widgets.replay.unrecorded import in_words
 
 _IN_WORDS: Final = frozenset({"input", "reminder", "nudge", "continuation", "extension", "continued"})

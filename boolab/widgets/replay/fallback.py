@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from boolab.core.text import clean, clip, count
-from boolab.core.transcript import WIDTH
 from boolab.core.types import Response, Run, Step
+from boolab.display.transcript import WIDTH
 from boolab.frames.dtypes import well_formed
 from boolab.widgets._base.widget import png_of
 

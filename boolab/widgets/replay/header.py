@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from boolab.core.redacted import is_redacted
-from boolab.core.text import count, duration, money, short_number, whole_percent
-from boolab.core.transcript import stop_place
-from boolab.core.types import MICRO, Run
+from boolab.core.text import count
+from boolab.core.types import MICRO, Run, stop_place
+from boolab.display.numbers import duration, money, short_number, whole_percent
 from boolab.frames.runs import known_sum
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets.replay.gauges import counts_by_turn

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from boolab.core.text import count, span
+from boolab.core.text import count
 from boolab.core.types import Run
+from boolab.display.numbers import span
 
 
 def requests_of(run: Run) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from boolab.core.tool_kinds import kind_of
 from boolab.core.types import Run
+from boolab.display.tool_kinds import kind_of
 
 
 class Child(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from boolab.core.transcript import limit_in_words
 from boolab.core.types import Run
+from boolab.display.transcript import limit_in_words
 from boolab.frames.runs import turns_of
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import traitlets
 
-from boolab.core.text import NO_NAME, count, shorten
+from boolab.core.text import count, shorten
 from boolab.core.types import Run
+from boolab.display.text import NO_NAME
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs, one_run
 from boolab.harnesses.policy import Policy

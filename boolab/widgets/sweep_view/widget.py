@@ -210,7 +210,7 @@ class SweepView(OpensRuns):
             return b""
         import pandas as pd
 
-        from boolab.core.colours import LIGHT
+        from boolab.display.colours import LIGHT
         from boolab.plots.palette import Look
         from boolab.plots.stop_reasons import plot_stop_reasons
 

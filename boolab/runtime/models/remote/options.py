@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import anyio
 
 from boolab.core.clock import Clock, WallClock
-from boolab.core.text import duration
+from boolab.display.numbers import duration
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
 

@@ -1,20 +1,18 @@
 """A run as text to read: what `print(run)` shows.
 
-Long texts are folded, equal steps in a row are printed once, and unknown values are `?`. The records import this
-module to print themselves, so it imports them for type checkers only.
+Long texts are folded, equal steps in a row are printed once, and unknown values are `?`.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from boolab.core.redacted import chars_of
-from boolab.core.text import clip, count, duration, flat, printable
-
-if TYPE_CHECKING:
-    from boolab.core.types import Event, Message, Response, Run, Step, ToolResult, Usage
+from boolab.core.text import clip, count, flat, printable
+from boolab.core.types import Event, Message, Response, Run, Step, ToolResult, Usage, stop_place
+from boolab.display.numbers import duration
 
 WIDTH: Final = 100
 _LINES: Final = 6
@@ -232,14 +230,6 @@ def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
     yield "   " + "   ".join(part for part in counts if part)
     if run.error:
         yield from folded(run.error, 3, "   !! ", width=width)
-
-
-def stop_place(run: Run) -> str:
-    """Where a run ended: after its last step, or in it, if something stopped the run before the step was complete."""
-    n = len(run.steps)
-    if n and run.censored and run.stop.step < sum(step.turn == run.steps[-1].turn for step in run.steps):
-        return f"in step {n:,}"
-    return f"after {count(n, 'step')}" if n else "before its first step"
 
 
 def _total(run: Run) -> str:

@@ -10,8 +10,9 @@ import html
 from collections.abc import Iterable
 from typing import Final
 
-from boolab.core.colours import DARK, LIGHT
-from boolab.core.text import NO_MATH, clean
+from boolab.core.text import clean
+from boolab.display.colours import DARK, LIGHT
+from boolab.display.text import NO_MATH
 
 _USED: Final = ("ink3", "line", "kept", "wrong", "idle", *(name for name in LIGHT if name.startswith("tool-")))
 

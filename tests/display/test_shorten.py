@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boolab.core.text import shorten_apart
+from boolab.display.text import shorten_apart
 from tests.support.cases import cases
 
 

@@ -9,8 +9,6 @@ from typing import Any, get_args
 import pytest
 
 import boolab as bl
-from boolab.core.text import duration
-from boolab.core.transcript import WIDTH
 from boolab.core.types import (
     Event,
     History,
@@ -24,6 +22,8 @@ from boolab.core.types import (
     ToolResult,
     Usage,
 )
+from boolab.display.numbers import duration
+from boolab.display.transcript import WIDTH
 from boolab.logs.load import load_runs
 from boolab.runtime.models.scripted import ScriptedModel
 from tests.support.claude_logs import Session, usage

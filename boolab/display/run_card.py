@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from boolab.core.card import card, escaped, facts
-from boolab.core.text import count, duration, money, short_number, shorten
-from boolab.core.tool_kinds import KINDS, Kind, kind_of
-from boolab.core.transcript import stop_place
-
-if TYPE_CHECKING:
-    from boolab.core.types import Run, Step, ToolCall
+from boolab.core.text import count, shorten
+from boolab.core.types import Run, Step, ToolCall, stop_place
+from boolab.display.card import card, escaped, facts
+from boolab.display.numbers import duration, money, short_number
+from boolab.display.tool_kinds import KINDS, Kind, kind_of
 
 MAX_MARKS: Final = 160
 """The strip has at most so many marks; with more steps, each mark is several of them."""

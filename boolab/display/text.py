@@ -1,0 +1,153 @@
+"""Long texts and tables as plain text: lines of a terminal's width, columns of one width."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+import unicodedata
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import takewhile
+
+from boolab.core.text import NAME_CHARS, clean, shorten
+
+WIDTH = 79  # columns of plain text: a terminal of 80 wraps none
+MAX_MESSAGE = 200
+"""Messages of at most so many characters are one line."""
+MAX_WIDTH = 100
+"""The most columns of a paragraph, however wide the terminal is: longer lines are hard to read."""
+NO_NAME = "no name"
+"""What an agent, a model or a tool without a name is called."""
+NO_MATH = "tex2jax_ignore mathjax_ignore"
+"""The classes of HTML in which MathJax, 2 and 3, leaves dollars alone: notebooks typeset what they show."""
+_LONG_WORD = re.compile(r"\S{501,}")
+_MIN_WIDTH = 40
+
+
+def with_short_words(text: str) -> str:
+    """A message in which no word has more than 500 characters: what a user gave may be a number of any length.
+
+    Example:
+        >>> with_short_words(f"{'9' * 5000} is not accepted")[-35:]
+        '999… (5,000 in all) is not accepted'
+    """
+    return _LONG_WORD.sub(lambda found: f"{found[0][:80]}… ({len(found[0]):,} in all)", text)
+
+
+def shorten_apart(names: Iterable[str], most: int = NAME_CHARS) -> dict[str, str]:
+    """Each name in one line; long ones that would look the same are shown from where they begin to differ.
+
+    Example:
+        >>> names = [f"logs/of/{'the-same-task-' * 3}{setting}/try" for setting in ("cap-20", "cap-30")]
+        >>> list(shorten_apart(names, 24).values())
+        ['logs/of/the-…-cap-20/try', 'logs/of/the-…-cap-30/try']
+    """
+    lines = {name: clean(name) for name in names}
+    apart: dict[str, str] = {}
+    groups = [_by_text({line: shorten(line, most) for line in lines.values()})]
+    while groups:
+        for text, alike in groups.pop().items():
+            if len(alike) == 1:
+                apart[alike[0]] = text
+            else:
+                groups.append(_by_text(_from_difference(alike, most)))
+    return {name: apart[line] for name, line in lines.items()}
+
+
+def _by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """The lines that each text is shown for."""
+    found: dict[str, list[str]] = {}
+    for line, text in texts.items():
+        found.setdefault(text, []).append(line)
+    return found
+
+
+def _from_difference(lines: Sequence[str], most: int) -> dict[str, str]:
+    """Lines that begin alike, by their beginning and the word in which they begin to differ."""
+    head = lines[0][: most // 4]
+    differ = start = sum(1 for _ in takewhile(lambda chars: len(set(chars)) == 1, zip(*lines, strict=False)))
+    while start > max(len(head), differ - most // 3) and lines[0][start - 1].isalnum():
+        start -= 1
+    room = most - len(head) - 1
+    rests = {line: line[start:] for line in lines}
+    return {line: f"{head}…{rest if len(rest) <= room else f'{rest[: room - 1]}…'}" for line, rest in rests.items()}
+
+
+def line_width() -> int:
+    """How long a line of a paragraph may be: as the terminal, up to a limit; without a terminal, as one of 80 columns.
+
+    Example:
+        >>> 0 < line_width() <= MAX_WIDTH
+        True
+    """
+    columns = shutil.get_terminal_size((WIDTH + 1, 24)).columns
+    return max(_MIN_WIDTH, min(columns - 1, MAX_WIDTH))
+
+
+def wrapped(text: str, width: int | None = None, first: str = "", rest: str | None = None) -> str:
+    """A paragraph in lines of at most so many characters, without control characters. No path is broken.
+
+    Example:
+        >>> print(wrapped("One two three.", 9, "- "))
+        - One two
+          three.
+    """
+    rest = " " * len(first) if rest is None else rest
+    width = line_width() if width is None else width
+    line = clean(text)
+    endless = any(len(word) > MAX_MESSAGE for word in line.split())
+    lines = textwrap.wrap(
+        line, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=endless
+    )
+    return "\n".join(lines)
+
+
+def wrapped_if_long(text: str) -> str:
+    r"""A message in one line; a long one in lines. No word is broken, such as a path.
+
+    Example:
+        >>> wrapped_if_long("boolab: there is no run 7"), wrapped_if_long("word " * 50).count("\n") > 1
+        ('boolab: there is no run 7', True)
+    """
+    if len(text) <= MAX_MESSAGE:
+        return text
+    return textwrap.fill(text, line_width(), subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+
+
+def columns_of(text: str) -> int:
+    r"""How many columns of a terminal a text without control characters takes.
+
+    Example:
+        >>> columns_of("cafe"), columns_of("cafe\u0301"), columns_of("東京")
+        (4, 4, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        2 if unicodedata.east_asian_width(char) in "WF" else unicodedata.category(char) not in ("Mn", "Me", "Cf")
+        for char in text
+    )
+
+
+def aligned(
+    rows: Iterable[Sequence[str]], *, left: Container[int] = (0,), widths: Sequence[int] | None = None
+) -> list[str]:
+    """The rows of a table as lines: columns two spaces apart.
+
+    `left`: the columns that are aligned to the left; all others, which hold numbers, are aligned to the right.
+
+    Example:
+        >>> aligned([["", "runs"], ["codex", "12"]])
+        ['       runs', 'codex    12']
+    """
+    table = [list(row) for row in rows]
+    if widths is None:
+        widths = [max(map(columns_of, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for row in table:
+        cells = []
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            space = " " * (width - columns_of(cell))
+            cells.append(cell + space if place in left else space + cell)
+        lines.append("  ".join(cells).rstrip())
+    return lines
