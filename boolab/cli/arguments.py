@@ -190,7 +190,7 @@ def page_to_write(text: str, *suffixes: str) -> Path:
     Raises:
         SettingError: as `place_to_write`, or if the file is a log.
     """
-    from boolab.logs.load import reader_for
+    from boolab.logs.log_files import reader_for
     from boolab.logs.save import is_saved
 
     path = place_to_write(text, *suffixes)

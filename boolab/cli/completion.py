@@ -31,7 +31,7 @@ def _logs(prefix: str, **_: Any) -> list[str]:  # noqa: ANN401 - what argcomplet
 
 
 def _formats(**_: Any) -> Iterable[str]:  # noqa: ANN401
-    from boolab.logs.load import readers
+    from boolab.logs.log_files import readers
 
     return readers()
 

@@ -1,11 +1,13 @@
-"""JSON Lines that may be packed with bzip2, gzip or Zstandard, or be UTF-16, as bytes to read, within limits.
+"""JSON Lines that may be packed with bzip2, gzip or Zstandard, or be UTF-16, as bytes of UTF-8, within limits.
 
-What a packed file holds is unpacked in pieces and counted, because a small one can hold any amount.
+PowerShell 5 writes UTF-16. What a packed file holds is unpacked in pieces and counted, because a small one can hold any
+amount.
 """
 
 from __future__ import annotations
 
 import bz2
+import codecs
 import io
 import sys
 import zlib
@@ -18,7 +20,6 @@ from typing import BinaryIO, Final, Protocol, cast
 from typing_extensions import Buffer
 
 from boolab.errors import RunFormatError
-from boolab.io.encodings import in_utf8
 from boolab.io.files import open_file, size_of
 
 PACKED: Final = ".jsonl.bz2"
@@ -34,6 +35,20 @@ FREE: Final = 16 * 2**20
 MAX_TOTAL: Final = 4 * 2**30
 """How many unpacked bytes any file may have, however large."""
 
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_OPENINGS: Final = tuple(
+    (character.encode(encoding), encoding)
+    for encoding in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+    for character in ("{", "[", "\r", "\n", " ")
+)
+"""How JSON without a byte order mark begins. No UTF-8 text has a zero byte there."""
+_FIRST_OF_MARKS: Final = (b"\xff", b"\xfe")
+"""The first bytes of the marks that hold no zero byte."""
 _BLOCK: Final = 2**18
 
 
@@ -162,41 +177,98 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
             packing = next(new for end, new in _PACKINGS.items() if path.name.endswith(end))
             yield io.BufferedReader(_Unpacking(file, Unpacked(path, size_of(file)), packing), _BLOCK)
         else:
-            yield in_utf8(file, path)
+            yield _in_utf8(file, path)
 
 
-class _Unpacking(io.RawIOBase):
-    """What a packed file holds, counted. `bz2.BZ2File` ignores damage that follows a whole piece."""
+def encoding_of(start: bytes) -> str:
+    r"""The encoding of a text by its first four bytes; "" if it may be UTF-8.
 
-    def __init__(self, file: BinaryIO, count: Unpacked, packing: Callable[[], _Decompressor]) -> None:
+    Example:
+        >>> encoding_of(b"\xff\xfe{\x00"), encoding_of(b"\x00{\x00"), encoding_of(b'{"a"')
+        ('utf-16-le', 'utf-16-be', '')
+    """
+    if 0 not in start and not start.startswith(_FIRST_OF_MARKS):
+        return ""
+    return next((encoding for mark, encoding in (*_MARKS, *_OPENINGS) if start.startswith(mark)), "")
+
+
+def _in_utf8(file: io.BufferedReader, path: Path) -> io.BufferedReader:
+    """The same text in UTF-8, if it is UTF-16; the file itself if it may be UTF-8."""
+    encoding = encoding_of(file.peek(4)[:4])
+    if encoding.startswith("utf-32"):
+        msg = "its text is UTF-32, which is not read: convert it to UTF-8"
+        raise RunFormatError(msg, path=path, line=1)
+    return io.BufferedReader(_Recoded(file, encoding), _BLOCK) if encoding else file
+
+
+class _Converted(io.RawIOBase):
+    """The bytes of a file in another form, a block after the other."""
+
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._count = count
-        self._packing = packing
-        self._piece: _Decompressor | None = None
+        self._left = b""
 
     def readable(self) -> bool:
         return True
 
     def fileno(self) -> int:
-        """The packed file's."""
+        """That of the file in its own form."""
         return self._file.fileno()
 
     def readinto(self, buffer: Buffer) -> int:
-        place = memoryview(buffer)
+        window = memoryview(buffer)
+        block = self._left or self._next(len(window))
+        size = min(len(block), len(window))
+        window[:size] = block[:size]
+        self._left = block[size:]
+        return size
+
+    def _next(self, most: int) -> bytes:
+        """The next bytes; none at the end. There may be more than are read at once."""
+        raise NotImplementedError
+
+
+class _Recoded(_Converted):
+    """The bytes of a text in UTF-8, without its byte order mark."""
+
+    def __init__(self, file: BinaryIO, encoding: str) -> None:
+        super().__init__(file)
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._begun = False
+
+    def _next(self, most: int) -> bytes:  # noqa: ARG002 - a block is decoded whole
+        data, block = b"", b"\0"
+        while not data and block:
+            block = self._file.read(_BLOCK)
+            text = self._decoder.decode(block, final=not block)
+            data = (text if self._begun else text.removeprefix("\ufeff")).encode("utf-8", "replace")
+            self._begun = True
+        return data
+
+
+class _Unpacking(_Converted):
+    """What a packed file holds, counted. `bz2.BZ2File` ignores damage that follows a whole piece."""
+
+    def __init__(self, file: BinaryIO, count: Unpacked, packing: Callable[[], _Decompressor]) -> None:
+        super().__init__(file)
+        self._count = count
+        self._packing = packing
+        self._piece: _Decompressor | None = None
+
+    def _next(self, most: int) -> bytes:
         data = b""
         while not data:
             packed = self._more()
             if packed is None:
-                return 0
+                return b""
             self._piece = self._piece or self._packing()
             try:
-                data = self._piece.decompress(packed, len(place))
+                data = self._piece.decompress(packed, most)
             except Exception as error:  # each package has its own
                 msg = "its packed data are damaged"
                 raise DamagedFile(msg, path=self._count.path) from error
         self._count.take(len(data))
-        place[: len(data)] = data
-        return len(data)
+        return data
 
     def _more(self) -> bytes | None:
         """The packed bytes that are needed next; None at the end of the file."""

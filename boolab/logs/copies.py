@@ -14,8 +14,8 @@ beside its logs. `Copies` takes the runs of all files, of related ones together,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import IntEnum
 from itertools import count as counting
@@ -146,26 +146,22 @@ def _leave_out_subagents_of_conversions(taken: Sequence[_Known]) -> None:
             one.same_as = subagents.get(parent.original().run_id)
 
 
+@dataclass(slots=True, eq=False)
 class Copies:
-    """The runs of all logs so far, by digests.
+    """The runs of all logs so far, by digests."""
 
-    `digest`: the digest of the bytes of a file, unpacked.
-    """
-
-    def __init__(self, digest: Callable[[str], object]) -> None:
-        self._digest = digest
-        self._by_key: dict[int, dict[object, list[tuple[_Known, int]]]] = {}
-        """By key and by likeness, so that a run is compared with the first of many that are alike."""
-        self._numbers = counting()
-        self._kin: dict[str, set[str]] = {}
-        """For each id of a run the ids of those that it is a copy or a branch of."""
-        self._repeats: Counter[tuple[str, str]] = Counter()
-        """How many runs of a file say the same as runs of another one."""
+    digest: Callable[[str], object]
+    """The digest of the bytes of a file, unpacked."""
+    _by_key: dict[int, dict[object, list[tuple[_Known, int]]]] = field(default_factory=dict)
+    """By key and by likeness, so that a run is compared with the first of many that are alike."""
+    _numbers: Iterator[int] = field(default_factory=counting)
+    _kin: dict[str, set[str]] = field(default_factory=dict)
+    """For each id of a run the ids of those that it is a copy or a branch of."""
+    _repeats: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many runs of a file say the same as runs of another one."""
 
     def settle(self, found: Sequence[Found], *, last: bool = False) -> tuple[list[list[Run]], list[Note]]:
         """The runs that count, for each that was found one or none; and what there is to report about the files."""
-        if last and not found[1:]:
-            return [[one.run] for one in found], []
         taken = [self._known(one, alone=last) for one in found]
         keys = [key for one in taken for key in set(one.keys)]
         notes: list[Note] = []
@@ -284,7 +280,7 @@ class Copies:
             together = one.marks.began_with(other.marks)
             if named or together is not None or one.conflicts_with(other):
                 return together is not False and (named or (not one.conflicts_with(other) and one.agrees_with(other)))
-            return one.agrees_with(other) and self._digest(one.path) == self._digest(other.path)
+            return one.agrees_with(other) and self.digest(one.path) == self.digest(other.path)
         no_steps = one.marks.n_steps == other.marks.n_steps == 0
         return no_steps and named and one.marks.prompt == other.marks.prompt
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from boolab.logs.load import all_places, matching, readers
+from boolab.logs.log_files import all_places, matching, readers
 
 _VARIABLE: Final = re.compile(r"^\$(\w+)")
 

@@ -1,16 +1,20 @@
-"""From JSON values to texts, times and numbers: what all readers share. A value of another kind is unknown."""
+"""What readers share: the beginning and the lines of a log, and JSON values as texts, times and numbers.
+
+A value of another kind is unknown.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
-from boolab.core.types import Score
-from boolab.io.json_input import items, json_text, leading_values, mapping, whole
+from boolab.core.types import Run, Score
+from boolab.io.json_input import Damage, items, json_text, leading_values, mapping, text, whole
 from boolab.io.packed import unpacked_name
 
 _Result = TypeVar("_Result")
@@ -55,6 +59,73 @@ class Head:
     def first(self) -> Mapping[str, Any]:
         """The first value if it is an object, else an empty one."""
         return mapping(self.values[0]) if self.values else {}
+
+    @cached_property
+    def signs(self) -> set[str | bytes]:
+        r"""What readers can be ruled out by: see `boolab.logs.readers.SIGNS`.
+
+        The first four bytes, the suffix, and the keys of the objects at the top, in lists too, with their types; of one
+        document also the keys of the objects in it.
+
+        Example:
+            >>> signs = Head(b'{"type": "user"}\n[[{"id": 1}]]', Path("x.json")).signs
+            >>> sorted(sign for sign in signs if isinstance(sign, str))
+            ['.json', 'id', 'type', 'type=', 'type=user']
+        """
+        signs: set[str | bytes] = {self.data[:4], self.path.suffix}
+        objects = [*self.values]
+        if not self.values[1:]:
+            objects += self.first.values()
+        for value in objects:  # it grows by the items of lists
+            if isinstance(value, dict):
+                signs.update(value)
+                signs.add(f"type={text(value.get('type'))}")
+            elif isinstance(value, list):
+                objects += value
+        return signs
+
+
+Again: TypeAlias = Callable[[], "LineLog | None"]
+Follow: TypeAlias = Callable[[Path, Damage], "LineLog"]
+"""Given a file, and what records the damage in it, a log without any lines yet."""
+
+
+def _never() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class LineLog:
+    """The lines of one log so far, as it grows.
+
+    A reader of JSON Lines may have a function `follow(path, damage)` that returns one. Its `read` uses the same
+    function, so that a log that was followed gives the same runs as one that is read when it is complete.
+
+    Attributes:
+        damage: What could not be read. Who reads the lines sets its `line` and its `truncated`.
+        take: Called with the number and the value of each line, in order.
+        runs: The runs by the lines so far. It may be called after any line, and changes nothing.
+        again: Called when all lines so far are taken: a log that has to be given all of them once more, because the
+            last ones changed what the first ones mean; None if it does not.
+    """
+
+    damage: Damage
+    take: Callable[[int, Any], object]
+    runs: Callable[[], list[Run]]
+    again: Again = _never
+
+
+def follow_of(reader: object) -> Follow | None:
+    """The function `follow` of a reader; None if it cannot follow logs."""
+    found: Follow | None = getattr(reader, "follow", None)
+    return found
+
+
+def read_lines(log: LineLog, lines: Iterable[tuple[int, Any]]) -> list[Run]:
+    """The runs of a log that is complete."""
+    for number, value in lines:
+        log.take(number, value)
+    return log.runs()
 
 
 def seconds_ms(seconds: object) -> int | None:

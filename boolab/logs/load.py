@@ -1,62 +1,52 @@
-"""Reads logs: finds the files, detects their formats, reads them, and records what was skipped and why."""
+"""Reads logs, each run once, and records what was skipped and why. `boolab.logs.log_files` finds files and readers."""
 
-# ruff: noqa: A002, N802 - `format` is the name of users' option, and a reader's names are constants of a module
+# ruff: noqa: A002 - `format` is the name of users' option
 from __future__ import annotations
 
-import os
-import pkgutil
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from fnmatch import fnmatch
 from functools import cache
-from glob import has_magic
 from hashlib import blake2b
-from importlib import import_module
-from io import BufferedReader
 from pathlib import Path
-from stat import S_ISDIR
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
-import boolab.logs.readers as package
 from boolab.core.caller import warn
 from boolab.core.gc_pause import without_collection
 from boolab.core.text import count, first_of
 from boolab.core.types import Run
-from boolab.errors import ReadWarning, RunFormatError, SettingError, near
+from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.checks import check_count, repr_of
-from boolab.io.files import no_file, user_path
 from boolab.io.json_input import Damage, Inconsistency, Warn
-from boolab.io.packed import DamagedFile, is_packed, unpacked, unpacked_name
+from boolab.io.packed import unpacked
 from boolab.logs.atif_format import is_own
 from boolab.logs.checks import check_file, newer
 from boolab.logs.conversations import read_conversations
 from boolab.logs.copies import Copies, Found
 from boolab.logs.fields import Head
-from boolab.logs.from_table import TABLES
 from boolab.logs.list_prices import needs_prices, prices_of
-from boolab.logs.near_misses import UNREAD, is_companion, may_be_near_miss, near_miss_by_content, near_miss_by_name
+from boolab.logs.log_files import (
+    MAX_SIMILAR,
+    UNKNOWN,
+    LogFile,
+    Reader,
+    Unrecognised,
+    choose_reader,
+    find_files,
+    head_of,
+    reader_of,
+    unrecognised,
+)
 from boolab.logs.outcomes.harbor import with_outcome
 from boolab.logs.related_files import grouped, head_keys
-from boolab.logs.shipped import atlas_files
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Paths: TypeAlias = str | Path | Iterable[str | Path]
-
-HEAD: Final = 65_536
-"""How many bytes at the beginning of a file its format is detected from."""
-
-LONG_HEAD: Final = 4 * 2**20
-"""The same, if no reader recognises the file by fewer: its first record may be long."""
-
-MAX_SIMILAR: Final = 2
-"""So many formats are described in the error about a file of none."""
 
 MAX_PATHS: Final = 3
 """So many of the paths that were given are named in an error."""
@@ -66,73 +56,12 @@ _OWN: Final = ("parquet", "store")
 _OWN_MARK: Final = b'{"boolab":{"turn":'
 _DIGESTED: Final = 2**20
 """How many bytes of a file are digested at once."""
-_UNKNOWN: Final = "no reader recognises it"
-_COMPANION: Final = "a file that is written beside logs, and holds no run: give the logs, or their folder"
-_TABLE: Final = "a table and no log: bl.runs_from_table makes runs of it, if you name its columns"
 _NEWER: Final = (
     "version {} wrote it, and the newest that the reader of {} was tested with is {}: what is new in it may not be "
     "read (further files are not named)"
 )
-_NOWHERE: Final = "a link that leads nowhere"
-_LINK: Final = "a link to a folder, which is not followed: name that folder to read it"
-_PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, damage)"
-_STARS: Final = re.compile(r"\*\*+")
-_VARIABLE: Final = re.compile(r"[*?~%]|\$\{?\w*\}?")
-"""What stands for other text in a place."""
 _QUIET: Final = 20_000_000
 """Fewer bytes than these are read before a progress bar could be seen."""
-
-
-@runtime_checkable
-class Reader(Protocol):
-    """Reads one format: a module of `boolab.logs.readers`, or a module, a class or an object of your own.
-
-    Pass your own as `format=` to `load_runs` or `read_logs`; see `docs/howto/add_a_reader.md`.
-
-    Example:
-        >>> isinstance(readers()["claude_code"], Reader), isinstance("claude_code", Reader)
-        (True, False)
-    """
-
-    @property
-    def NAME(self) -> str:
-        """The format's name, which becomes `Run.source`."""
-
-    @property
-    def SUFFIXES(self) -> tuple[str, ...]:
-        """The ends of its file names. In a folder, only these files are read."""
-
-    @property
-    def PLACES(self) -> tuple[str, ...]:
-        """Globs of where its harness keeps logs on a machine; empty if there is no fixed place."""
-
-    @property
-    def LOOKED_FOR(self) -> str:
-        """What `sniff` expects, in words, for the error message about an unknown file."""
-
-    def sniff(self, head: Head) -> bool:
-        """Whether the file looks like this format.
-
-        Args:
-            head: The beginning of the file: its name, its first bytes, and what they hold.
-
-        Returns:
-            True if `read` can be called.
-        """
-
-    def read(self, path: Path, damage: Damage) -> list[Run]:
-        """The runs of one file.
-
-        Args:
-            path: The file.
-            damage: Records what cannot be read, with its line, for the warnings.
-
-        Returns:
-            The runs, in the order of the file; none if nothing in it can be read.
-
-        Raises:
-            RunFormatError: if the file cannot be a log of this format.
-        """
 
 
 class FileRow(NamedTuple):
@@ -313,18 +242,19 @@ def _read(
     prices: bool,
 ) -> Iterator[tuple[int, FileRow, list[Run]]]:
     """The place of each file among those that were found, its row, and its runs without copies."""
-    known, wanted = _choose(format)
-    check_count(limit, "limit")
+    wanted = choose_reader(format)
+    if limit is not None:
+        check_count(limit, "limit")
     if since is not None and not isinstance(since, datetime):
         raise SettingError(f"since={repr_of(since)}: expected a datetime, such as datetime(2026, 11, 1, tzinfo=UTC)")
     given = _listed(paths)
-    found = _find(given, since, known, near=wanted is None)
+    found = find_files(given, since, wanted if wanted is format else None, near=wanted is None)
     if limit is not None:
         found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
     strict = len(given) == 1 and len(found) == 1 and found[0].named
     copies = Copies(_content_digest())
     newer_formats: set[str] = set()
-    looks = (_look(place, file, known, wanted, alone=len(found) == 1) for place, file in enumerate(found))
+    looks = (_look(place, file, wanted, alone=len(found) == 1) for place, file in enumerate(found))
     n_read = 0
     with _progress(found, show=progress) as advance:
         while looked := _next_logs(looks, None if limit is None else limit - n_read):
@@ -366,7 +296,7 @@ def _next_logs(looks: Iterator[_Looked], limit: int | None) -> list[_Looked]:
 def _groups(looked: Sequence[_Looked]) -> Iterator[list[_Looked]]:
     """The files in groups that may hold the same runs; last those that boolab wrote, the latest first."""
     logs = [one for one in looked if not one.written]
-    for group in grouped([one.keys for one in logs]):
+    for group in grouped([one.keys for one in logs]) if logs[1:] else [[0]] * len(logs):
         yield [logs[place] for place in group]
     written = [one for one in looked if one.written]
     yield from ([one] for one in sorted(written, key=lambda one: (-one.file.stat.st_mtime_ns, one.place)))
@@ -377,6 +307,9 @@ def _without_copies(
 ) -> Iterator[tuple[_Looked, FileRow, list[Run]]]:
     """The rows and the runs of a group of files, each run once, with warnings about copies."""
     every = [Found(run, row.path, one.written) for one, row, new in taken for run in new]
+    if last and not every[1:]:
+        yield from ((one, row, [*new]) for one, row, new in taken)
+        return
     try:
         settled, notes = copies.settle(every, last=last)
     except Exception as error:  # noqa: BLE001 - logs are untrusted: none of these runs is lost, and others follow
@@ -420,19 +353,6 @@ def _content_digest() -> Callable[[str], object]:
     return digest
 
 
-@cache
-def readers() -> Mapping[str, Reader]:
-    """The readers by the names of their formats: every module of `boolab.logs.readers` that can `sniff`.
-
-    Example:
-        >>> "claude_code" in readers()
-        True
-    """
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    modules = [import_module(f"{package.__name__}.{name}") for name in names]
-    return {module.NAME: cast("Reader", module) for module in modules if hasattr(module, "sniff")}
-
-
 def read_file(reader: Reader, path: Path, warn: Warn, damage: Damage | None = None) -> list[Run]:
     """The runs of one file. `warn` is called with each warning; if nothing can be read, that is a `RunFormatError`."""
     damage = Damage(path) if damage is None else damage
@@ -461,179 +381,11 @@ def path_names(paths: Paths) -> str:
     return first_of([str(path) for path in given], MAX_PATHS) or "an empty list of paths"
 
 
-@cache
-def log_suffixes() -> tuple[str, ...]:
-    """The ends of the names of files that may be logs."""
-    return tuple({suffix for reader in readers().values() for suffix in reader.SUFFIXES})
-
-
-def log_names(folder: Path, unread: dict[str, str]) -> Iterator[str]:
-    """The files of a folder, and of those in it, that may be logs that still grow, by their names.
-
-    `unread` receives the folders that are not searched, each with the reason.
-    """
-    return (name for name in _under(folder, readers(), unread) if not is_packed(name))
-
-
-def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
-    """The reader of a file by its content and its name, as for a file in a folder; None if none fits.
-
-    Returns the reader; None if no reader recognises the file, or it has no content yet.
-    """
-    known, wanted = _choose(format)
-    try:
-        return _reader_of(_File(path, path.stat(), named=False, foldered=True), known, wanted)[1]
-    except (RunFormatError, DamagedFile):
-        return None
-
-
-def _choose(format: str | Reader | None) -> tuple[Mapping[str, Reader], str | None]:
-    """The readers to try, and the name of the format if one was given."""
-    known = readers()
-    if format is None or (isinstance(format, str) and format in known):
-        return known, format
-    if isinstance(format, Reader):
-        return {format.NAME: format}, format.NAME
-    hint = near(format, known, "accepted", every=True)
-    msg = f"format {format!r} is not known{hint}, or a reader: an object with {_PARTS}"
-    raise SettingError(msg)
-
-
-class _File(NamedTuple):
-    path: Path
-    stat: os.stat_result
-    named: bool
-    foldered: bool
-    unread: str = ""
-    """Why it is not opened: a folder that cannot be searched, a link, a pipe; empty if it is."""
-
-
-def _find(
-    given: Sequence[str | Path], since: datetime | None, known: Mapping[str, Reader], *, near: bool
-) -> list[_File]:
-    """The files to read, each once, in order; with `near` also those in folders that only look like logs."""
-    after = None if since is None else since.timestamp()
-    listed: list[_File] = []
-    for item in given:
-        for path, named, foldered, unread in _matches(item, known, near=near):
-            try:
-                stat = path.lstat() if unread else path.stat()
-                why = unread or no_file(stat)
-            except OSError as error:
-                if named:
-                    raise RunFormatError(f"cannot be read: {error.strerror}", path=path) from error
-                try:
-                    stat = path.lstat()
-                except OSError:
-                    continue  # it was removed meanwhile
-                why = _NOWHERE if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-            if why and named:
-                raise RunFormatError(why, path=path)
-            is_folder = S_ISDIR(stat.st_mode) and not unread  # a glob matches folders, too
-            if not is_folder and (why or after is None or stat.st_mtime >= after):
-                listed.append(_File(path, stat, named, foldered, why))
-    if not listed[1:]:
-        return listed
-    found: dict[str, _File] = {}
-    real = _real_paths()
-    for file in listed:
-        found.setdefault(str(file.path) if file.unread else real(file.path), file)
-    return list(found.values())
-
-
-def _real_paths() -> Callable[[Path], str]:
-    """What follows the links of paths, those of their folders once for each folder."""
-    real_folder = cache(os.path.realpath)
-
-    def real(path: Path) -> str:
-        folder, name = os.path.split(path)
-        return os.path.realpath(path) if path.is_symlink() else os.path.join(real_folder(folder), name)  # noqa: PTH118
-
-    return real
-
-
-def _matches(item: str | Path, known: Mapping[str, Reader], *, near: bool) -> Iterator[tuple[Path, bool, bool, str]]:
-    """The files of a path, a folder, a glob or the atlas: each with whether it was named itself, or is in a folder.
-
-    Folders that are not searched are among them, each with the reason.
-    """
-    path = user_path(item)
-    if path.is_dir():
-        unread: dict[str, str] = {}
-        for name in _under(path, known, unread, near=near):
-            yield Path(name), False, True, ""
-        for name, why in unread.items():
-            yield Path(name), False, True, why
-    elif path.exists():
-        yield path, True, False, ""
-    elif shipped := atlas_files(str(item)):
-        for file in shipped:
-            yield file, True, False, ""
-    elif not has_magic(str(path)):
-        raise RunFormatError(f"no such file or folder{see_doctor(path)}", path=path)
-    else:
-        found = sorted(matching(path))
-        if not found:
-            raise RunFormatError(f"no file matches this pattern{see_doctor(path)}", path=path)
-        for file in found:
-            yield file, False, False, ""
-
-
-def see_doctor(path: Path) -> str:
-    """What to do if a path is where a harness would keep its logs; empty if it is not."""
-    roots = (place.partition("*")[0] for places in all_places().values() for place in places)
-    inside = any(
-        os.path.commonpath([root, path.absolute()]) in (root.rstrip("/"), str(path.absolute()))
-        for root in (os.path.expanduser(os.path.expandvars(root)) for root in roots)  # noqa: PTH111 - texts
-        if root.startswith("/") and path.absolute() not in (Path.home(), *Path.home().parents)
-    )
-    return ": boolab doctor lists the logs of this machine" if inside else ""
-
-
-def all_places() -> Mapping[str, tuple[str, ...]]:
-    """Globs of where each known harness keeps its logs, by format; also of those that are not read."""
-    return {**UNREAD, **{name: reader.PLACES for name, reader in readers().items() if reader.PLACES}}
-
-
-def matching(pattern: str | Path) -> Iterator[Path]:
-    """What a glob matches, hidden or not. `**` follows no links, because they may form a circle."""
-    path = Path(pattern)
-    parts = [part if part == "**" else _STARS.sub("*", part) for part in path.parts]
-    if parts[-1] == "**":
-        parts.append("*")
-    start = 1 if path.anchor else 0
-    return Path(path.anchor).glob("/".join(parts[start:]))
-
-
-def _under(folder: Path, known: Mapping[str, Reader], unread: dict[str, str], *, near: bool = False) -> Iterator[str]:
-    """The files of a folder, and of those in it, that may be logs by their names.
-
-    `unread` receives the folders that are not searched, each with the reason. A link to a folder that is searched
-    anyway is none of them.
-    """
-
-    def note(error: OSError) -> None:
-        unread[str(error.filename)] = f"the folder cannot be searched: {error.strerror}"
-
-    root = os.path.realpath(folder)
-    suffixes = tuple({suffix for reader in known.values() for suffix in reader.SUFFIXES})
-    inner = [reader.inner for reader in known.values() if hasattr(reader, "inner")]
-    for place, folders, names in os.walk(folder, onerror=note):
-        parts = {part for parts_of in inner for part in parts_of(folders)}
-        folders[:] = sorted(set(folders) - parts)
-        for path in [os.path.join(place, name) for name in folders]:  # noqa: PTH118 - as below
-            if os.path.islink(path) and os.path.commonpath([root, os.path.realpath(path)]) != root:  # noqa: PTH114
-                unread[path] = _LINK
-        for name in sorted(names):
-            if unpacked_name(name).endswith(suffixes) or (near and may_be_near_miss(name)):
-                yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
-
-
 class _Looked(NamedTuple):
     """A file after a look at its beginning: its reader, or why it has none; ids and times; whether boolab wrote it."""
 
     place: int
-    file: _File
+    file: LogFile
     reader: Reader | None
     error: Exception | None
     keys: Collection[int]
@@ -643,16 +395,16 @@ class _Looked(NamedTuple):
     def found(self) -> Reader:
         """The reader; an error if there is none."""
         if self.reader is None:
-            raise self.error or RunFormatError(_UNKNOWN, path=self.file.path)
+            raise self.error or RunFormatError(UNKNOWN, path=self.file.path)
         return self.reader
 
 
-def _look(place: int, file: _File, known: Mapping[str, Reader], wanted: str | None, *, alone: bool) -> _Looked:
+def _look(place: int, file: LogFile, wanted: Reader | None, *, alone: bool) -> _Looked:
     """Look at the beginning of a file. If it is `alone`, no ids are needed."""
     if file.unread:
         # What a folder holds that is not searched may be logs, so it is a warning; a file that is no log is a row.
         is_folder = file.path.is_dir()
-        error = RunFormatError(file.unread, path=file.path) if is_folder else _unrecognised(file.unread, file.path)
+        error = RunFormatError(file.unread, path=file.path) if is_folder else unrecognised(file.unread, file.path)
         return _Looked(place, file, None, error, (), written=False, seconds=0.0)
     start = time.perf_counter()
     head: Head | None = None
@@ -660,10 +412,10 @@ def _look(place: int, file: _File, known: Mapping[str, Reader], wanted: str | No
     fault: Exception | None = None
     try:
         if wanted is not None and not file.foldered:
-            reader = known[wanted]
-            head = None if alone else _sniff(file.path, (), HEAD)[0]
+            reader = wanted
+            head = None if alone else head_of(file.path)
         else:
-            head, reader = _reader_of(file, known, wanted)
+            head, reader = reader_of(file, wanted)
     except Exception as error:  # noqa: BLE001 - logs are untrusted; `_take` reports it
         fault = error if reader is None else None
     keys: Collection[int] = ()
@@ -678,7 +430,7 @@ def _look(place: int, file: _File, known: Mapping[str, Reader], wanted: str | No
 
 def _is_own(head: Head) -> bool:
     """Whether a file begins with a trajectory that boolab wrote; the end of a long one is not in its head."""
-    return is_own(head.first) or _OWN_MARK in head.data
+    return ("extra" in head.first and is_own(head.first)) or _OWN_MARK in head.data
 
 
 def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[FileRow | None, list[Run]]:
@@ -711,7 +463,7 @@ def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[Fi
         notes += [_warn(undecided)] if undecided else []
         if not runs and strict:
             notes.append(_warn(f"{path}: no run in it"))
-    except _Unrecognised as error:
+    except Unrecognised as error:
         if error.companion and not strict:
             return None, []
         skipped = error.why
@@ -739,13 +491,6 @@ def _fault(error: Exception, path: Path, name: str | None) -> RunFormatError:
     return RunFormatError(why, path=path)
 
 
-class _Unrecognised(RunFormatError):
-    """A file that no reader recognises: why it is skipped, and whether it only goes with logs."""
-
-    why = _UNKNOWN
-    companion = False
-
-
 def _refuse(error: RunFormatError, *, strict: bool) -> None:
     if strict:
         raise RunFormatError(error.message, path=error.path, line=error.line)
@@ -757,83 +502,8 @@ def _warn(message: str) -> str:
     return message
 
 
-def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> tuple[Head, Reader]:
-    """The beginning of a file, and its reader by its content, then by its name."""
-    choice = [known[wanted]] if wanted is not None else list(known.values())
-    head, fitting = _sniff(file.path, choice, HEAD)
-    if not fitting and len(head.data) == HEAD:
-        head, fitting = _sniff(file.path, choice, LONG_HEAD)
-    if not head.data:
-        msg = "the file is empty"
-        raise _unrecognised(msg, file.path)
-    if len(fitting) != 1:
-        name = os.path.normcase(file.path.with_name(unpacked_name(file.path.name)).absolute())
-        named = [reader for reader in fitting or choice if _at_home(name, reader)]
-        fitting = named if len(named) == 1 and head.data.strip() else fitting
-    if len(fitting) == 1:
-        return head, fitting[0]
-    if fitting:
-        names = " and ".join(reader.NAME for reader in fitting)
-        raise RunFormatError(f"it looks like {names}; choose one with format=", path=file.path, line=1)
-    if wanted is None and is_companion(str(file.path), head):
-        raise _unrecognised(_COMPANION, file.path, companion=True)
-    if wanted is None and (why := near_miss_by_name(str(file.path)) or near_miss_by_content(head)):
-        raise _unrecognised(why, file.path)
-    if file.path.name.lower().endswith(TABLES):
-        raise _unrecognised(_TABLE, file.path)
-    msg = f"not a log of a known format ({', '.join(reader.NAME for reader in choice)}){_similar(head, choice)}"
-    raise _Unrecognised(msg, path=file.path, line=1)
-
-
-def _unrecognised(why: str, path: Path, *, companion: bool = False) -> _Unrecognised:
-    error = _Unrecognised(why, path=path, line=1)
-    error.why, error.companion = why, companion
-    return error
-
-
-def _sniff(path: Path, choice: Sequence[Reader], size: int) -> tuple[Head, list[Reader]]:
-    """The beginning of a file, of so many bytes, and the readers that recognise it."""
-    with unpacked(path) as opened:
-        head = Head(_first_bytes(opened, size), path)
-    return head, [reader for reader in choice if head.data and reader.sniff(head)]
-
-
-def _similar(head: Head, choice: Sequence[Reader]) -> str:
-    """What the formats look like that name keys of the file's first object, those with most of them first."""
-    keys = [f'"{key}"' for key in head.first]
-    shared = {reader.NAME: sum(key in reader.LOOKED_FOR for key in keys) for reader in choice}
-    best = sorted((reader for reader in choice if shared[reader.NAME]), key=lambda reader: -shared[reader.NAME])
-    shown = [f"{reader.NAME} is {reader.LOOKED_FOR}" for reader in best[:MAX_SIMILAR]]
-    return f"; similar: {'; '.join(shown)}" if shown else ""
-
-
-def _first_bytes(file: BufferedReader, size: int) -> bytes:
-    """The first bytes of a file; of a damaged one those before the damage, if there are any."""
-    data = b""
-    try:
-        while len(data) < size and (more := file.read1(size - len(data))):
-            data += more
-    except DamagedFile:
-        if not data:
-            raise
-    return data
-
-
-def _at_home(name: str, reader: Reader) -> bool:
-    return any(
-        part in name and fnmatch(name, os.path.expandvars(place).replace("~", "*", 1))
-        for part, place in _parts_of(tuple(reader.PLACES))
-    )
-
-
-@cache
-def _parts_of(places: tuple[str, ...]) -> list[tuple[str, str]]:
-    """For each place a part of the path of all that is there, by which most places are quickly excluded."""
-    return [(os.path.normcase(max(_VARIABLE.split(place.partition("[")[0]), key=len)), place) for place in places]
-
-
 @contextmanager
-def _progress(files: Sequence[_File], *, show: bool) -> Iterator[Callable[[int], object]]:
+def _progress(files: Sequence[LogFile], *, show: bool) -> Iterator[Callable[[int], object]]:
     """A progress bar over bytes, shown only for large inputs and on a terminal: yields what moves it on."""
     total = sum(file.stat.st_size for file in files)
     if not show or total <= _QUIET:

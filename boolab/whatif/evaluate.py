@@ -112,7 +112,7 @@ def counterfactual(
             takes them: of `prefix.steps`, the steps since the counters started, to True (stop) or False.
         scope: Where counters start again. `turn`: at each user message, as the limits of interactive harnesses do; each
             turn is limited by itself. `run`: never, as those of benchmarks. `auto`: as the harness of each run's source
-            counts (see `boolab.logs.sources`); where both occur, no row mixes them.
+            counts (see `boolab.logs.log_files`); where both occur, no row mixes them.
         own_limits: The limits under which the runs were recorded. `kept`: they stay in force and a
             setting is added to them, so that a run which it would stop no earlier is `unchanged`, with the outcome on
             record. `lifted`: they are gone, so that a run that they cut is `censored` under a looser setting.

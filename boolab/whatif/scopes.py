@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from boolab.core.types import Scope
 from boolab.errors import SettingError
-from boolab.logs.sources import scope_of
+from boolab.logs.log_files import scope_of
 
 OwnLimits: TypeAlias = Literal["kept", "lifted"]
 

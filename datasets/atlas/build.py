@@ -27,7 +27,7 @@ from tqdm.auto import tqdm
 from boolab import Run, load_runs, save_runs
 from boolab.core.types import StopReason
 from boolab.io.json_input import Damage, json_document
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 
 INTERCODE: Final = "c3e46d827cfc9d4c704ec078f7abf9f41e3191d8"
 TAU: Final = "59a200c6d575d595120f1cb70fea53cef0632f6b"

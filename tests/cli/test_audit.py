@@ -10,7 +10,7 @@ import boolab as bl
 from boolab.cli.audit import MORE, limit
 from boolab.cli.main import help_pages, main
 from boolab.live.audits.verdicts import VERDICTS
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 from boolab.report.data_quality import Quality
 from boolab.report.study import Question, study_of
 from tests.support.report_cases import write_sessions

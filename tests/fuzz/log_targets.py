@@ -11,7 +11,7 @@ from typing import Final
 
 import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 from tests.fuzz.contract import BrokenError
 from tests.fuzz.mutation import Grammar, json_or_lines, parquet_table, zip_archive
 from tests.fuzz.target import Act, Target

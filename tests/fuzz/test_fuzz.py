@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from boolab.errors import ReadWarning, RunFormatError
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 from tests.fuzz import contract
 from tests.fuzz.contract import SECONDS, hold
 from tests.fuzz.drawn import DRAWING, inputs

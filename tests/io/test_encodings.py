@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from boolab.errors import ReadWarning, RunFormatError
-from boolab.io.encodings import encoding_of
+from boolab.io.packed import encoding_of
 from boolab.logs.load import load_runs, read_logs
 from tests.support.samples import own
 

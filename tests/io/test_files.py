@@ -17,7 +17,7 @@ from boolab.errors import BoolabError
 from boolab.io import files
 from boolab.io.files import open_file, read_file
 from boolab.live.follow.log_file import LogFile
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 from tests.support.project import PACKAGE
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes, sockets and devices are otherwise there")

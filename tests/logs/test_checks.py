@@ -17,7 +17,8 @@ from boolab.errors import ReadWarning
 from boolab.io.json_input import Damage
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Totals
-from boolab.logs.load import FileRow, read_logs, readers
+from boolab.logs.load import FileRow, read_logs
+from boolab.logs.log_files import readers
 from tests.support.samples import FOLDER, OWN, own
 
 MORE: Final = 987_654

@@ -20,7 +20,7 @@ from boolab.logs import copies
 from boolab.logs.copies import SESSIONS
 from boolab.logs.fingerprint import fingerprint
 from boolab.logs.identity import Shared, shared_steps
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 from tests.support.cases import first
 from tests.support.samples import OWN, own
 

@@ -13,7 +13,8 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.discovery import found_logs
-from boolab.logs.load import read_logs, readers
+from boolab.logs.load import read_logs
+from boolab.logs.log_files import readers
 from boolab.logs.near_misses import TABLE, UNREAD, is_companion, may_be_near_miss, near_miss_by_name
 from tests.support.report_cases import draw_no_figures
 from tests.support.samples import own, shared

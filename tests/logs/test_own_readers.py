@@ -11,7 +11,7 @@ from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.json_input import Damage, json_lines, mapping, text
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head
-from boolab.logs.load import Reader
+from boolab.logs.log_files import Reader
 from boolab.logs.save import save_runs
 from tests.support.helpers import distinct, play
 

@@ -42,7 +42,8 @@ from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.frames.recording import recording_df
 from boolab.io.resources import data_path
 from boolab.logs.atif_format import run_of_trajectory, trajectory
-from boolab.logs.load import load_runs, read_file, readers
+from boolab.logs.load import load_runs, read_file
+from boolab.logs.log_files import readers
 from boolab.logs.save import save_runs
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.whatif.evaluate import counterfactual

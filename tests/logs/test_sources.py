@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from boolab.logs.load import readers
-from boolab.logs.sources import scope_of
+from boolab.logs.log_files import readers, scope_of
 from tests.support.helpers import play
 
 RUN = {

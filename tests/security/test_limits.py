@@ -29,7 +29,8 @@ from boolab.errors import BoolabError, RunFormatError, StoreError
 from boolab.frames.labels import labels_of
 from boolab.io import packed, yaml_loader
 from boolab.io.json_input import MAX_LINE
-from boolab.logs.load import read_file, readers
+from boolab.logs.load import read_file
+from boolab.logs.log_files import readers
 from boolab.runtime.models.remote.transport import Endpoint
 from boolab.runtime.tools import tool as tools
 from boolab.runtime.tools import workspace

@@ -8,7 +8,8 @@ from typing import Any
 
 import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError
-from boolab.logs.load import read_file, reader_for
+from boolab.logs.load import read_file
+from boolab.logs.log_files import reader_for
 
 
 def fresh(path: Path) -> list[bl.Run] | None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from boolab.core.types import Run
 from boolab.errors import ReadWarning
-from boolab.logs.load import read_file, readers
+from boolab.logs.load import read_file
+from boolab.logs.log_files import readers
 
 
 def _warn(message: str) -> None:

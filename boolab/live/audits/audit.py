@@ -24,7 +24,8 @@ from boolab.live.audits.declared import Declared, Given, by_hand, unmatched
 from boolab.live.audits.verdicts import VERDICTS, Row, rows_of
 from boolab.live.audits.wording import Words, figure
 from boolab.logs.list_prices import price_notes
-from boolab.logs.load import FileRow, Paths, Reader, each_log, why_no_log
+from boolab.logs.load import FileRow, Paths, each_log, why_no_log
+from boolab.logs.log_files import Reader
 from boolab.stats.finding import Finding
 
 Logs: TypeAlias = Runs | Sequence[str | Path]

@@ -15,7 +15,7 @@ from boolab.harnesses.policy import Policy
 from boolab.limits.table import BUDGETS, LIMIT_OF_REASON, LIMITS
 from boolab.live.audits.count import Counted, count_limit, tokens_of
 from boolab.live.audits.declared import THE_LOG, Declared, Limit, limits_of
-from boolab.logs.sources import scope_of
+from boolab.logs.log_files import scope_of
 
 Verdict: TypeAlias = Literal["exceeded", "hit", "at limit", "kept", "never near", "unknown"]
 

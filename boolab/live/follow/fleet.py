@@ -33,8 +33,7 @@ from boolab.live.follow.log_file import LogFile
 from boolab.live.follow.places import Place
 from boolab.live.follow.rule_state import Fired, RuleState
 from boolab.logs.list_prices import prices_of
-from boolab.logs.load import Reader
-from boolab.logs.sources import scope_of
+from boolab.logs.log_files import Reader, scope_of
 
 Kind: TypeAlias = Literal["begins", "step", "fires", "withdrawn", "gone"]
 

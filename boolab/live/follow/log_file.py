@@ -18,11 +18,11 @@ from typing import BinaryIO, Final
 from boolab.core.gc_pause import without_collection
 from boolab.core.types import Run
 from boolab.errors import RunFormatError
-from boolab.io.encodings import encoding_of
 from boolab.io.files import no_file, open_file
 from boolab.io.json_input import MAX_LINE, Damage, line_values, parse
-from boolab.logs.line_log import LineLog, follow_of
-from boolab.logs.load import HEAD, Reader, reader_for
+from boolab.io.packed import encoding_of
+from boolab.logs.fields import LineLog, follow_of
+from boolab.logs.log_files import HEAD, Reader, reader_for
 
 _BLOCK: Final = 2**20
 _MARK: Final = 128

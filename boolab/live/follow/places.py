@@ -14,7 +14,7 @@ from typing import Final, Literal
 from boolab.errors import RunFormatError
 from boolab.io.files import user_path
 from boolab.logs.discovery import found_logs
-from boolab.logs.load import log_names, log_suffixes, matching, see_doctor
+from boolab.logs.log_files import log_names, log_suffixes, matching, see_doctor
 
 _PIECES: Final = re.compile(r"\*+|\?|\[!?[^\]]+\]|[^*?\[]+|\[")
 
@@ -88,7 +88,7 @@ def usual_places(home: str | Path | None = None, environ: Mapping[str, str] | No
 
 @cache
 def _pattern(glob: str) -> re.Pattern[str]:
-    """The regular expression of a glob, as `boolab.logs.load.matching` reads it: `**` is any folders."""
+    """The regular expression of a glob, as `boolab.logs.log_files.matching` reads it: `**` is any folders."""
     parts = ["(?:[^/]+/)*" if part == "**" else f"{_PIECES.sub(_piece, part)}/" for part in Path(glob).parts[1:]]
     return re.compile("/" + "".join(parts).removesuffix("/"))
 

@@ -1,9 +1,9 @@
-"""Readers: one module for each log format, including boolab's own. `boolab.logs.load` finds and uses them.
+"""Readers: one module for each log format, including boolab's own. `boolab.logs.log_files` finds them.
 
 To add a format, add one module here. No registration is needed. Its parts:
 
-- `NAME`, `SUFFIXES`, `PLACES`, `LOOKED_FOR`, `sniff` and `read`, as `boolab.logs.load.Reader` describes them.
-- `SCOPE`: how the format's harness counts its limits, `turn` or `run`; see `boolab.logs.sources`. A reader whose runs
+- `NAME`, `SUFFIXES`, `PLACES`, `LOOKED_FOR`, `sniff` and `read`, as `boolab.logs.log_files.Reader` describes them.
+- `SCOPE`: how the format's harness counts its limits, `turn` or `run`; see `boolab.logs.log_files`. A reader whose runs
   keep the source with which they were written has none.
 - `TESTED`: the newest version of the format, or of the harness that writes it, that the reader was tested with, if logs
   name their version. The reader adds that of a log to `damage.versions`.
@@ -12,4 +12,40 @@ To add a format, add one module here. No registration is needed. Its parts:
 
 Readers share `boolab.io.json_input` (from bytes to values, within limits), `boolab.logs.fields` (from values to texts
 and times) and `boolab.logs.builder` (from these to runs). A leading underscore marks a module that a few readers share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+SIGNS: Final[Mapping[str, frozenset[str | bytes]]] = {
+    name: frozenset(signs)
+    for name, signs in {
+        "agentdojo": ("suite_name",),
+        "anthropic_messages": ("messages", "role", "choices"),
+        "atif": ("schema_version",),
+        "claude_code": ("leafUuid", "loglines", "sessionId", "session_id", "snapshot"),
+        "cline": ("messages", "role", "choices"),
+        "codex": ("instructions", "items", "payload"),
+        "gemini": ("projectHash",),
+        "inspect_ai": ("eval", ".eval", b"PK\x03\x04"),
+        "intercode": ("turn_history",),
+        "mini_swe_agent": ("info", "role", "trajectory_format"),
+        "openai_chat": ("messages", "role", "choices"),
+        "opencode": ("id", "info", "sessionID"),
+        "openhands_v0": ("action", "instance_id", "issue", "observation"),
+        "openhands_v1": ("agent", "instance_id", "issue", "kind"),
+        "otel": ("resourceSpans",),
+        "parquet": (b"PAR1",),
+        "pi": ("type=message", "type=session"),
+        "store": (b"SQLi",),
+        "swe_agent": ("attempts", "history", "trajectory"),
+        "tau2_bench": ("info", "simulations", "task_id"),
+        "tau_bench": ("messages_display", "task_id"),
+    }.items()
+}
+"""Signs of which a file has at least one if the reader in the module of that name recognises it: see `Head.signs`.
+
+A reader is loaded only for such a file. One without signs here is loaded for each file.
 """

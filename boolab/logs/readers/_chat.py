@@ -21,12 +21,14 @@ from boolab.io.json_input import Damage, items, json_text, json_values, mapping,
 from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
 from boolab.logs.fields import (
     Head,
+    LineLog,
     block_text,
     blocks_of,
     content_text,
     effort_of,
     first_choice,
     named,
+    read_lines,
     reward_of,
     scores_of,
     stem_of,
@@ -34,7 +36,6 @@ from boolab.logs.fields import (
     unique,
 )
 from boolab.logs.limit_answers import limit_answer
-from boolab.logs.line_log import LineLog, read_lines
 from boolab.logs.snapshots import last_states
 
 Dialect: TypeAlias = Literal["anthropic", "cline", "openai"]

@@ -20,8 +20,7 @@ from typing import Final
 
 from boolab.core.types import Run
 from boolab.io.json_input import Damage
-from boolab.logs.fields import Head
-from boolab.logs.line_log import LineLog
+from boolab.logs.fields import Head, LineLog
 from boolab.logs.readers._chat import dialect, follow_chats, read_chats
 
 NAME: Final = "anthropic_messages"

@@ -68,8 +68,19 @@ from boolab.io.json_input import (
 )
 from boolab.io.packed import unpacked
 from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, arguments_text, goes_back, unreadable
-from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, epoch_ms, named, one_line, stem_of
-from boolab.logs.line_log import LineLog, read_lines
+from boolab.logs.fields import (
+    Head,
+    LineLog,
+    block_text,
+    blocks_of,
+    content_text,
+    effort_of,
+    epoch_ms,
+    named,
+    one_line,
+    read_lines,
+    stem_of,
+)
 from boolab.logs.readers._claude_stream import (
     ENDED,
     STOPPED,

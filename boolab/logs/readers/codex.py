@@ -43,8 +43,18 @@ from typing import Any, Final
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments, unreadable
-from boolab.logs.fields import Head, block_text, content_text, effort_of, epoch_ms, named, one_line, stem_of
-from boolab.logs.line_log import LineLog, read_lines
+from boolab.logs.fields import (
+    Head,
+    LineLog,
+    block_text,
+    content_text,
+    effort_of,
+    epoch_ms,
+    named,
+    one_line,
+    read_lines,
+    stem_of,
+)
 
 NAME: Final = "codex"
 SCOPE: Final = "turn"

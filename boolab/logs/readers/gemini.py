@@ -27,8 +27,7 @@ from typing import Any, Final, NamedTuple
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import Head, epoch_ms, one_line, stem_of
-from boolab.logs.line_log import LineLog, read_lines
+from boolab.logs.fields import Head, LineLog, epoch_ms, one_line, read_lines, stem_of
 
 NAME: Final = "gemini"
 SCOPE: Final = "turn"

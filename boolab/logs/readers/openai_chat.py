@@ -26,8 +26,7 @@ from boolab.core.types import Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, json_values, mapping
 from boolab.io.packed import DamagedFile, unpacked
-from boolab.logs.fields import Head
-from boolab.logs.line_log import LineLog, read_lines
+from boolab.logs.fields import Head, LineLog, read_lines
 from boolab.logs.readers._chat import dialect, follow_chats
 
 NAME: Final = "openai_chat"

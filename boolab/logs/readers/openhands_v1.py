@@ -33,8 +33,7 @@ from typing import Any, Final
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Stop
 from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
 from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
-from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, one_line, stem_of
-from boolab.logs.line_log import LineLog, read_lines
+from boolab.logs.fields import Head, LineLog, content_text, effort_of, epoch_ms, one_line, read_lines, stem_of
 from boolab.logs.readers._openhands import (
     Meter,
     Row,

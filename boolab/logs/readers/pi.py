@@ -28,8 +28,18 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, Run, StopReason, Usage
 from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, blocks_of, content_text, epoch_ms, named, one_line, stem_of, time_ms
-from boolab.logs.line_log import LineLog, read_lines
+from boolab.logs.fields import (
+    Head,
+    LineLog,
+    blocks_of,
+    content_text,
+    epoch_ms,
+    named,
+    one_line,
+    read_lines,
+    stem_of,
+    time_ms,
+)
 
 NAME: Final = "pi"
 SCOPE: Final = "turn"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from boolab.core.types import MICRO, Run
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
 from boolab.limits.table import MEASURES
-from boolab.logs.sources import scope_of
+from boolab.logs.log_files import scope_of
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.step_table import Ledger
 

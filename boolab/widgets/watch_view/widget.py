@@ -18,7 +18,7 @@ from boolab.limits.stop import StopRule
 from boolab.live.follow.fleet import Change, Fleet
 from boolab.live.follow.places import places_of, usual_places
 from boolab.live.follow.watch import watch as watch_fleet
-from boolab.logs.load import Reader
+from boolab.logs.log_files import Reader
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts

@@ -18,7 +18,7 @@ from boolab.live.follow.places import places_of, usual_places
 from boolab.live.follow.rule_state import RuleState
 from boolab.live.follow.watch import watch
 from boolab.logs.fields import Head
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 from tests.support.growing import claude_lines, codex_lines, encoded, openhands_lines
 
 NOW = 1_700_000_000.0  # what a test writes itself has the time of the system, which is later

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.live.follow.log_file import LogFile
-from boolab.logs.line_log import follow_of
-from boolab.logs.load import reader_for
+from boolab.logs.fields import follow_of
+from boolab.logs.log_files import reader_for
 from tests.support.growing import LOGS, claude_lines, encoded, fresh
 from tests.support.samples import FOLDER, shared
 

@@ -17,7 +17,7 @@ from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.log_file import LogFile
 from boolab.live.follow.places import places_of
 from boolab.live.follow.rule_state import Fired, RuleState
-from boolab.logs.sources import SourceScope, scope_of
+from boolab.logs.log_files import SourceScope, scope_of
 from tests.support.growing import encoded, fresh
 from tests.support.samples import FOLDER, shared
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 import boolab as bl
 from boolab.io.resources import data_path
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 from tests.support.project import ROOT
 from tests.support.samples import OWN
 

@@ -9,7 +9,7 @@ import pytest
 import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.fields import Head
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 from tests.support.samples import own
 
 DONE = own("agentdojo/runs/tiny-1/office/user_task_0/important_instructions/injection_task_2.json")

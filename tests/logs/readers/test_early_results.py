@@ -9,7 +9,8 @@ import pytest
 
 from boolab.core.types import Run
 from boolab.live.follow.log_file import LogFile
-from boolab.logs.load import read_file, readers
+from boolab.logs.load import read_file
+from boolab.logs.log_files import readers
 from tests.logs.readers.test_unanswering import BY_PLACE, CASES, OWN
 
 ORDERS = ([0, 1, 2, 3, 4], [0, 2, 1, 3, 4], [0, 2, 3, 1, 4], [0, 3, 2, 1, 4], [2, 0, 1, 3, 4], [0, 2, 2, 1, 3, 4])

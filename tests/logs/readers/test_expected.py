@@ -10,7 +10,8 @@ import pytest
 from boolab.core.types import Run
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.fields import Head
-from boolab.logs.load import HEAD, read_logs, readers
+from boolab.logs.load import read_logs
+from boolab.logs.log_files import HEAD, readers, recognise
 from tests.logs.readers.expected import EXPECTED, Expected
 from tests.support.samples import FOLDER, OWN, shared
 
@@ -103,7 +104,9 @@ def takers(path: Path) -> set[str]:
     """The formats that take a file for theirs by its beginning."""
     with path.open("rb") as file:
         head = Head(file.read(HEAD), path)
-    return {name for name, reader in readers().items() if reader.sniff(head)}
+    names = {name for name, reader in readers().items() if reader.sniff(head)}
+    assert {reader.NAME for reader in recognise(head)} == names  # its signs rule none of them out
+    return names
 
 
 @pytest.mark.parametrize("row", EXPECTED, ids=lambda row: row.path)

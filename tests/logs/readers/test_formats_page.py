@@ -3,7 +3,7 @@
 import pytest
 
 from boolab.core.types import Run
-from boolab.logs.load import readers
+from boolab.logs.log_files import readers
 from tests.logs.readers import given
 
 

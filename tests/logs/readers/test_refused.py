@@ -6,7 +6,8 @@ import pytest
 
 from boolab.errors import RunFormatError
 from boolab.logs.fields import Head
-from boolab.logs.load import load_runs, readers
+from boolab.logs.load import load_runs
+from boolab.logs.log_files import readers
 from tests.support.readers import reader_of
 
 OTHERS = {

@@ -8,7 +8,8 @@ import pytest
 
 from boolab.core.types import Run
 from boolab.errors import ReadWarning
-from boolab.logs.load import load_runs, read_file, readers
+from boolab.logs.load import load_runs, read_file
+from boolab.logs.log_files import readers
 
 T = "2026-02-01T10:00:00Z"
 OPENAI: list[dict[str, Any]] = [
