@@ -16,11 +16,10 @@ from boolab.display.text import aligned
 from boolab.errors import SettingError
 from boolab.io.files import user_path
 from boolab.logs.save import check_suffix, save_runs
+from boolab.store.changes import Unwanted
 from boolab.store.connection import path_of, reading
-from boolab.store.delete import Unwanted
 from boolab.store.select import row_of, runs_at
-from boolab.store.stored_runs import stored_runs
-from boolab.store.summary import Overview, SweepRow, overview, runs_like, stop_reasons
+from boolab.store.stored_runs import Overview, SweepRow, overview, runs_like, stop_reasons, stored_runs
 from boolab.store.writer import Store
 
 MAX_CHARS: Final = 60  # of a fact about a sweep

@@ -1,4 +1,4 @@
-"""The tables of a store, and the migrations from one version of them to the next.
+"""The tables of a store, the migrations from one version of them to the next, and how statements on them are built.
 
 `PRAGMA application_id` marks a file as a store, `PRAGMA user_version` is the version of its schema. A new file has
 version 0 and gets its tables by the same migrations.
@@ -7,7 +7,7 @@ version 0 and gets its tables by the same migrations.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 APPLICATION_ID: Final = 0x626F6F6C
@@ -199,3 +199,34 @@ def _statements(text: str) -> list[str]:
             found.append(begun)
             begun = ""
     return found
+
+
+def select_from(columns: Sequence[str], table: str, where: str = "TRUE", order_by: str = "") -> str:
+    """A query for some columns of a table.
+
+    Example:
+        >>> select_from(("id", "cell"), "runs", "state = ?", "id")
+        'SELECT id, cell FROM runs WHERE state = ? ORDER BY id'
+    """
+    parts = ["SELECT", ", ".join(columns), "FROM", table, "WHERE", where]
+    return " ".join([*parts, "ORDER BY", order_by] if order_by else parts)
+
+
+def insert_into(table: str, columns: Sequence[str]) -> str:
+    """Insert a row into a table."""
+    return " ".join(["INSERT INTO", table, f"({', '.join(columns)})", "VALUES", placeholders(len(columns))])
+
+
+def update_rows(table: str, assignments: Iterable[str], where: str) -> str:
+    """Change rows of a table."""
+    return " ".join(["UPDATE", table, "SET", ", ".join(assignments), "WHERE", where])
+
+
+def placeholders(count: int) -> str:
+    """A list of question marks, for so many values."""
+    return f"({','.join('?' * count)})"
+
+
+def integer_list(rows: Iterable[int]) -> str:
+    """A list of whole numbers, which may be more than SQLite can bind."""
+    return f"({','.join(map(str, rows))})"

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 from boolab.core.gc_pause import without_collection
 from boolab.core.types import Input, Message, Run, Step
 from boolab.errors import StoreError
-from boolab.store import statements
 from boolab.store.message_rows import TABLES, texts_of_rows
 from boolab.store.rows import HEAD, Row, decode_settings, holdable, restored, run_of_head, steps_of, texts_of
+from boolab.store.schema import integer_list, placeholders, select_from
 
 INTERRUPTED: Final = "interrupted: the process that made it ended"
 """The error of a run whose process ended before it did."""
@@ -41,14 +41,14 @@ def family_of_finished(connection: sqlite3.Connection, run_id: str) -> list[int]
     row = row_of_finished(connection, run_id)
     if row is None:
         return []
-    found = connection.execute(statements.select(("id",), "runs", "root = ?", "member"), (row,))
+    found = connection.execute(select_from(("id",), "runs", "root = ?", "member"), (row,))
     return [row, *(member for (member,) in found if member != row)]
 
 
 def families_of_attempts(connection: sqlite3.Connection, run_ids: Sequence[str]) -> list[tuple[Any, list[int]]]:
     """The state of each attempt at these runs, with its row and those of its subagents' runs."""
-    roots = statements.select(("id",), "runs", f"id = root AND run_id IN {statements.marks(len(run_ids))}")
-    question = statements.select(("root", "state", "id"), "runs", f"root IN ({roots})", "root, member, id")
+    roots = select_from(("id",), "runs", f"id = root AND run_id IN {placeholders(len(run_ids))}")
+    question = select_from(("root", "state", "id"), "runs", f"root IN ({roots})", "root, member, id")
     families: dict[int, tuple[Any, list[int]]] = {}
     for root, state, row in connection.execute(question, holdable(tuple(run_ids))):
         families.setdefault(root, (state, []))[1].append(row)
@@ -57,7 +57,7 @@ def families_of_attempts(connection: sqlite3.Connection, run_ids: Sequence[str])
 
 def row_of(connection: sqlite3.Connection, run_id: str) -> int:
     """The row of a run: of its attempt that counts, else of the one under way; a `StoreError` if there is none."""
-    question = statements.select(("id",), "runs", "run_id = ?", f"{_STATE_ORDER}, attempt DESC LIMIT 1")
+    question = select_from(("id",), "runs", "run_id = ?", f"{_STATE_ORDER}, attempt DESC LIMIT 1")
     found = connection.execute(question, holdable((run_id,))).fetchone()
     if found is None:
         raise StoreError(f"there is no run {run_id} in it")
@@ -73,12 +73,12 @@ def rows_in_order(
     follow in the order of their rows. A `deserted` store has no writer, so that runs under way were interrupted.
     """
     wanted = [*states]
-    only = f"runs.state IN {statements.marks(len(wanted))}"
+    only = f"runs.state IN {placeholders(len(wanted))}"
     if deserted and "interrupted" in states:
         only = f"({only} OR runs.state = 'running' AND NOT EXISTS ({_FINISHED}))"
     planned = _PLANNED if sweep is not None else f"LEFT {_PLANNED}"
     tables = f"runs JOIN runs AS roots ON roots.id = runs.root {planned}"
-    question = statements.select(("runs.id",), tables, only, _PLAN)
+    question = select_from(("runs.id",), tables, only, _PLAN)
     return array("q", (row for (row,) in connection.execute(question, (sweep, *wanted))))
 
 
@@ -98,7 +98,7 @@ _FINISHED: Final = """
 
 def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Mapping[str, Any]]:
     """The settings of the runs in these rows, each combination once; a `StoreError` if they are damaged."""
-    question = statements.select(("DISTINCT settings",), "runs", _is_one_of(rows))
+    question = select_from(("DISTINCT settings",), "runs", _is_one_of(rows))
     texts = [text for (text,) in connection.execute(question)]
     try:
         return [{} if text is None else decode_settings(text) for text in texts]
@@ -108,7 +108,7 @@ def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Map
 
 def parents_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[tuple[str, str | None]]:
     """The ids of the runs in these rows, each with its parent's if it has one; a `StoreError` if they are damaged."""
-    question = statements.select(("run_id", "parent_run_id"), "runs", _is_one_of(rows))
+    question = select_from(("run_id", "parent_run_id"), "runs", _is_one_of(rows))
     try:
         found = [restored(row, ("run_id", "parent_run_id")) for row in connection.execute(question)]
     except ValueError as error:
@@ -118,7 +118,7 @@ def parents_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[tupl
 
 def any_label_at(connection: sqlite3.Connection, rows: Sequence[int]) -> bool:
     """Whether any run in these rows has a label."""
-    question = statements.select(("1",), "runs", f"success NOT NULL AND {_is_one_of(rows)} LIMIT 1")
+    question = select_from(("1",), "runs", f"success NOT NULL AND {_is_one_of(rows)} LIMIT 1")
     return connection.execute(question).fetchone() is not None
 
 
@@ -174,7 +174,7 @@ def _rows_at(connection: sqlite3.Connection, rows: Sequence[int]) -> _Found:
 
 
 def _heads(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, _Head]:
-    question = statements.select(("id", "base", "texts", "odd", "state", "root", *HEAD), "runs", _is_one_of(rows))
+    question = select_from(("id", "base", "texts", "odd", "state", "root", *HEAD), "runs", _is_one_of(rows))
     found = {}
     for row, base, texts, odd, state, root, *head in connection.execute(question):
         if state == "running" and row == root:
@@ -189,7 +189,7 @@ def _rows_of(
     connection: sqlite3.Connection, table: str, rows: Iterable[int], heads: Mapping[int, _Head]
 ) -> dict[int, list[Row]]:
     columns = TABLES[table]
-    question = statements.select(("run", *columns), table, _is_one_of(rows, "run"), _ORDERS[table])
+    question = select_from(("run", *columns), table, _is_one_of(rows, "run"), _ORDERS[table])
     found: dict[int, list[Row]] = {}
     for run, *values in connection.execute(question):
         if run not in heads:  # a damaged index leads to other rows
@@ -202,7 +202,7 @@ def _rows_of(
 
 
 def _is_one_of(rows: Iterable[int], column: str = "id") -> str:
-    return f"{column} IN {statements.numbers(rows)}"
+    return f"{column} IN {integer_list(rows)}"
 
 
 class _Content(NamedTuple):

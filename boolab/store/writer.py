@@ -17,11 +17,25 @@ from boolab.core.text import count
 from boolab.core.types import Run, Step
 from boolab.errors import SettingError, StoreError
 from boolab.io.checks import is_amount, repr_of
-from boolab.store import sweep_plans
-from boolab.store.connection import check_place, explained, open_to_write, path_of
-from boolab.store.delete import Prunable, Unwanted, prunable, prune
-from boolab.store.insert import Changes, End, Placed, Storable, first_row, put_changes, put_child, put_finished, settle
-from boolab.store.lock import WAIT_S, lock
+from boolab.store.changes import (
+    Changes,
+    End,
+    Placed,
+    Prunable,
+    Storable,
+    Unwanted,
+    begin_plan,
+    end_plan,
+    finished_after,
+    first_row,
+    prunable,
+    prune,
+    put_changes,
+    put_child,
+    put_finished,
+    settle,
+)
+from boolab.store.connection import WAIT_S, check_place, explained, lock, open_to_write, path_of
 from boolab.store.message_rows import MessageRows
 from boolab.store.rows import CALL, Record, as_json, head_of, holdable, records_of, step_rows
 from boolab.store.select import INTERRUPTED, row_of_finished, runs_at
@@ -142,7 +156,7 @@ class Store:
         facts = as_json(about, "what is known of the sweep")
         self.flush()
         with self._transaction("NORMAL"):
-            return sweep_plans.begin(self._connection, cells, facts)
+            return begin_plan(self._connection, cells, facts)
 
     def finished(self, sweep: int, again: Collection[str] = ()) -> Iterator[tuple[int, str]]:
         """The places of a sweep's cells whose run is finished, and its stop reason.
@@ -158,7 +172,7 @@ class Store:
         last = -1
         while True:
             with explained(self.path):
-                found = sweep_plans.finished_after(self._connection, sweep, last, again)
+                found = finished_after(self._connection, sweep, last, again)
             if not found:
                 return
             yield from found
@@ -194,7 +208,7 @@ class Store:
         """
         self.flush()
         with self._transaction("NORMAL"):
-            sweep_plans.end(self._connection, sweep)
+            end_plan(self._connection, sweep)
 
     # --- Finished runs, in batches ------------------------------------------------------------------------------------
 

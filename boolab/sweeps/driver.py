@@ -9,30 +9,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import aclosing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, overload
 
 from boolab.core.caller import warn
 from boolab.core.parallel.executors import Executor, open_pool
 from boolab.core.types import Run, StopReason
 from boolab.errors import SchedulerLost, SettingError, SweepWarning
-from boolab.frames.runs import with_subagents
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.runtime.engine.loop import YIELD_EVERY_S
 from boolab.runtime.engine.options import Score, check_event_loop
-from boolab.runtime.engine.record import run_of
 from boolab.runtime.engine.runner import turn_of
-from boolab.runtime.engine.turn import Turn
 from boolab.runtime.tools.tool import ToolSpec, as_tools
 from boolab.sweeps.cells import Agents, Cell, Identities, Models, Plan, Planned, Task, is_made, model_of_cell
-from boolab.sweeps.dispatch import Dispatcher
 from boolab.sweeps.fingerprints import fingerprint
 from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, kept_in, result_of
 from boolab.sweeps.reuse import groups
-from boolab.sweeps.task import NOT_RETURNED, SENT, Done, Job, run_task
+from boolab.sweeps.sinks import EarlierResults, KeptRuns, Names, Sink, WrittenRuns
+from boolab.sweeps.task import Dispatcher, Job, run_task
 
 if TYPE_CHECKING:
     from boolab.store.rows import Record
-    from boolab.store.stored_runs import State, StoredRuns
+    from boolab.store.stored_runs import StoredRuns
     from boolab.store.writer import Store
 
 AT_ONCE: Final = 16
@@ -175,14 +172,6 @@ def check_concurrency(concurrency: object) -> None:
         raise SettingError(msg)
 
 
-class Names(Protocol):
-    """The key of each cell in order, and the id of its run."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, place: int, /) -> tuple[str, str]: ...
-    def __iter__(self) -> Iterator[tuple[str, str]]: ...
-
-
 class Work(NamedTuple):
     """What a driver works through.
 
@@ -214,7 +203,7 @@ async def run_work(
     check_event_loop()
     job, names, about, unfinished = work
     if store is None:
-        kept = _Kept(len(names))
+        kept = KeptRuns(len(names))
         with Progress(Begun(len(names), about, find=kept.find), shown) as bar:
             try:
                 with _with_advice(lambda: _in_memory(len(kept.runs))):
@@ -234,8 +223,8 @@ async def run_work(
         for place, reason in opened.finished(number, again):
             before[place] = 1
             reasons[reason] += 1
-        written = _Written(opened, names, job)
-        earlier = _Earlier(store, number, names, before)
+        written = WrittenRuns(opened, names, job)
+        earlier = EarlierResults(store, number, names, before)
         begun = Begun(len(names), about, reasons, earlier, Path(store), partial(finished_run, store))
         with Progress(begun, shown) as bar:
             with _with_advice(lambda: f"{kept_in(bar.done, begun)}, once there is a scheduler"):
@@ -266,8 +255,7 @@ def _in_memory(done: int) -> str:
 
 async def _open_to_write(path: str | Path) -> Store:
     """Open a store without blocking the event loop while another writer has it."""
-    from boolab.store.connection import check_place, path_of
-    from boolab.store.lock import POLL_S, WAIT_S, is_locked
+    from boolab.store.connection import POLL_S, WAIT_S, check_place, is_locked, path_of
     from boolab.store.writer import Store
 
     place = path_of(path)
@@ -350,136 +338,10 @@ def _models_by_cell(job: Job) -> Callable[[Cell], object]:
     return lambda cell: fingerprint(model_of_cell(cell, job.model))
 
 
-class _Sink:
-    """Where runs go; nothing is kept of unfinished ones."""
-
-    rows = False
-    """Whether it takes those of other processes as rows."""
-
-    def sending(self, tasks: Sequence[Task]) -> None:
-        """Tasks are about to be sent to another process."""
-
-    def step(self, planned: Planned, turn: Turn) -> None:
-        """A run in real time has made a step."""
-
-    def done(self, one: Done) -> None:
-        """A run is finished."""
-        raise NotImplementedError
-
-    def received(self, place: int, what: Run | Sequence[Record]) -> None:
-        """A run from another process is finished."""
-        raise NotImplementedError
-
-    def interrupted(self, planned: Planned, run: Run) -> None:
-        """A run was interrupted."""
-
-    def flush(self) -> None:
-        """Keep the finished runs even if the process does nothing more."""
-
-
-class _Kept(_Sink):
-    """Keeps the runs in memory."""
-
-    def __init__(self, total: int) -> None:
-        self._runs: list[Run | None] = [None] * total
-        self._places: dict[str, int] = {}
-        self.unfinished: list[Run] = []
-
-    @property
-    def runs(self) -> list[Run]:
-        """The finished runs, in the order of the cells, each with those of its subagents."""
-        return with_subagents(run for run in self._runs if run is not None)
-
-    def find(self, run_id: str) -> list[Run]:
-        """The finished run of this id, if there is one; it holds its subagents' runs."""
-        place = self._places.get(run_id)
-        return [] if place is None else [cast("Run", self._runs[place])]
-
-    def done(self, one: Done) -> None:
-        self._keep(one.planned.place, one.run)
-
-    def received(self, place: int, what: Run | Sequence[Record]) -> None:
-        self._keep(place, cast("Run", what))
-
-    def interrupted(self, planned: Planned, run: Run) -> None:  # noqa: ARG002 - a store has the cell too
-        self.unfinished.append(run)
-
-    def _keep(self, place: int, run: Run) -> None:
-        self._runs[place] = run
-        self._places[run.run_id] = place
-
-
-class _Written(_Sink):
-    """Writes the runs into a store."""
-
-    def __init__(self, store: Store, names: Names, job: Job) -> None:
-        from boolab.store.rows import records_of
-
-        self._store = store
-        self._names = names
-        self._job = job
-        self._records_start = job.records_start and not job.never_waits
-        self.rows = not self._records_start
-        self._records_of = records_of
-        self._begun: set[str] = set()  # the runs that are written step by step
-
-    def sending(self, tasks: Sequence[Task]) -> None:
-        for planned in (one for task in tasks for one in task.cells) if self._records_start else ():
-            turn = self._job.turn(planned.cell, planned.run_id)
-            turn.record.fault(NOT_RETURNED, SENT)
-            self.step(planned, turn)
-
-    def step(self, planned: Planned, turn: Turn) -> None:
-        self._begun.add(planned.run_id)
-        self._store.step(run_of(turn, turn.end("aborted")), self._names[planned.place][0])
-
-    def done(self, one: Done) -> None:
-        key = self._names[one.planned.place][0]
-        if one.base is None and (one.run.started_at is not None or one.run.run_id in self._begun):
-            self._store.finish(one.run, key)
-        else:
-            self._store.put(self._records_of(one.run, one.base), key)
-
-    def received(self, place: int, what: Run | Sequence[Record]) -> None:
-        if isinstance(what, Run) and what.run_id in self._begun:
-            self._store.finish(what, self._names[place][0])
-            return
-        records = self._records_of(what) if isinstance(what, Run) else what
-        self._store.put(records, self._names[place][0])
-
-    def interrupted(self, planned: Planned, run: Run) -> None:
-        if run.started_at is not None or run.run_id in self._begun:
-            self._store.finish(run, self._names[planned.place][0], state="interrupted")
-
-    def flush(self) -> None:
-        self._store.flush()
-
-
-class _Earlier:
-    """The results of the cells that were finished before, read from the store when they are iterated."""
-
-    def __init__(self, store: str | Path, sweep: int, names: Names, before: Sequence[int]) -> None:
-        self._store = store
-        self._sweep = sweep
-        self._names = names
-        self._before = before
-
-    def __iter__(self) -> Iterator[CellResult]:
-        from boolab.store.stored_runs import stored_runs
-
-        # A changed cell's old run is in the store as well, under another id.
-        wanted = {self._names[place][1] for place, done in enumerate(self._before) if done}
-        if not wanted:
-            return iter(())
-        finished: tuple[State, ...] = ("finished",)
-        runs = stored_runs(self._store, sweep=self._sweep, states=finished)
-        return (result_of(run) for run in runs if run.run_id in wanted)
-
-
 async def _work_through(
     tasks: Iterator[Task | None],
     job: Job,
-    sink: _Sink,
+    sink: Sink,
     bar: Progress,
     executor: Executor | None,
     concurrency: int | None,
@@ -507,7 +369,7 @@ async def _work_through(
 
 
 @contextmanager
-def _flush_on_interrupt(sink: _Sink) -> Iterator[None]:
+def _flush_on_interrupt(sink: Sink) -> Iterator[None]:
     """Keep the finished runs where an interrupt ends the event loop.
 
     One more interrupt ends asyncio's clean-up of the tasks as well, before the store is closed.
@@ -519,7 +381,7 @@ def _flush_on_interrupt(sink: _Sink) -> Iterator[None]:
         raise
 
 
-async def _here(tasks: Iterator[Task | None], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:
+async def _here(tasks: Iterator[Task | None], job: Job, sink: Sink, bar: Progress, concurrency: int) -> None:
     """Run the tasks in this event loop."""
     yielded_at = time.perf_counter()
     one_ended = asyncio.Event()

@@ -1,4 +1,4 @@
-"""One task of a sweep, wherever it runs: in the driver, in another process, on another machine.
+"""One task of a sweep, wherever it runs: in the driver, in another process, on another machine; workers may die.
 
 A task is one cell that is run, and those cells that follow from its run (see `boolab.sweeps.reuse`).
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 import cloudpickle
 
 from boolab.core.events import FaultKind
+from boolab.core.parallel.executors import Pool
 from boolab.core.types import Run
-from boolab.errors import BoolabError, SettingError, WorldError, describe
+from boolab.errors import BoolabError, SettingError, WorkerDied, WorldError, describe
 from boolab.runtime.engine.options import Score, Setup
 from boolab.runtime.engine.record import close
 from boolab.runtime.engine.runner import drive, turn_of
@@ -31,7 +33,6 @@ from boolab.sweeps.reuse import derived
 
 if TYPE_CHECKING:
     from boolab.store.rows import Record
-
 
 AfterStep: TypeAlias = Callable[[Planned, Turn], object]
 
@@ -210,3 +211,105 @@ def lost(job: Job, planned: Planned, error: Exception, *, sent: bool = False) ->
 
 def _no_score(_run: Run) -> None:
     return None
+
+
+Received: TypeAlias = "Callable[[int, Run | Sequence[Record], CellResult], None]"
+"""Called with the cell's place, its run or its rows, and its result."""
+
+Results: TypeAlias = "list[tuple[int, Run | Sequence[Record], CellResult]]"
+
+_MAX_CELLS: Final = 500
+"""About the largest number of cells in a chunk."""
+_MAX_DEATHS: Final = 3
+"""How many workers may die of a cell before it is an error."""
+
+
+class Dispatcher:
+    """Sends chunks of tasks to workers: at most `chunk` tasks together, and `ahead` chunks at once.
+
+    The tasks of a worker that died are run again, one at a time and with nothing beside them: so the cell that kills
+    its worker is found, and no other suffers. A cell that kills three workers is an `error`. Where all workers are
+    gone, as in a user's own pool that broke, the sweep ends with `WorkerDied`. With `rows`, runs come back as rows for
+    a store. `sending` is called before tasks are sent.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        pool: Pool,
+        received: Received,
+        *,
+        sending: Callable[[Sequence[Task]], object],
+        rows: bool,
+        chunk: int,
+        ahead: int,
+    ) -> None:
+        self._job = job
+        self._load = packed(job)
+        self._pool = pool
+        self._received = received
+        self._sending = sending
+        self._rows = rows
+        self._chunk = chunk
+        self._ahead = ahead
+
+    async def run_all(self, tasks: Iterator[Task | None]) -> None:
+        """Run all tasks; where None comes, the next one may not start before another has ended."""
+        running: dict[asyncio.Future[Results], Sequence[Task]] = {}
+        suspects: list[Task] = []
+        try:
+            while True:
+                while len(running) < self._ahead and not suspects:
+                    chunk = list(self._some(tasks))
+                    if not chunk:
+                        break
+                    running[self._submit(chunk)] = chunk
+                if not running:
+                    break
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for future in done:
+                    chunk = list(running.pop(future))
+                    try:
+                        self._take(future.result())
+                    except WorkerDied:
+                        suspects += chunk
+                if not running:
+                    for task in suspects:
+                        await self._alone(task)
+                    suspects = []
+        finally:
+            for future in running:
+                future.cancel()
+
+    def _some(self, tasks: Iterator[Task | None]) -> Iterator[Task]:
+        """The next tasks, few enough that results lost by an interrupt are soon made again."""
+        cells = 0
+        for task in itertools.islice(tasks, self._chunk):
+            if task is None:
+                return
+            yield task
+            cells += len(task.cells)
+            if cells >= _MAX_CELLS:
+                return
+
+    def _submit(self, chunk: Sequence[Task]) -> asyncio.Future[Results]:
+        load = packed(self._job, chunk)
+        self._sending(chunk)
+        return asyncio.wrap_future(self._pool.submit(work, self._load, load, self._rows))
+
+    def _take(self, results: Results) -> None:
+        for place, what, result in results:
+            self._received(place, what, result)
+
+    async def _alone(self, task: Task) -> None:
+        for _ in range(_MAX_DEATHS):
+            sent = self._submit([task])
+            try:
+                self._take(await sent)
+            except WorkerDied as error:
+                why = error
+            else:
+                return
+        for planned in task.cells if task.base is None else task.cells[1:]:
+            run = lost(self._job, planned, why, sent=True)
+            self._received(planned.place, run, result_of(run))

@@ -1,123 +1,41 @@
-"""Runs the branches of a trial with the driver of sweeps: in one event loop or on workers, into a store or not."""
+"""Runs the branches of a trial with the driver of sweeps: in one event loop or on workers, into a store or not.
+
+The first branch runs alone until one has a label: a `score=` that fails ends the trial before more is paid. A branch
+that was paid is kept. Under another score it is scored again, from its record, instead of being run again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from boolab.core.parallel.executors import Executor
 from boolab.core.text import first_of
-from boolab.core.types import MICRO, Run
-from boolab.errors import SettingError, StoreError
-from boolab.harnesses.presets import get_policy
-from boolab.io.git.scratch import remove_leftovers, scratch_folder
-from boolab.limits.catalog import max_cost
-from boolab.runtime.agents.agent import Agent
-from boolab.runtime.engine.branch import branch_turn, turn_in_folder
+from boolab.core.types import Run
+from boolab.errors import SettingError, StoreError, describe
+from boolab.io.git.scratch import remove_leftovers
 from boolab.runtime.engine.keep import kept_after
-from boolab.runtime.engine.options import Setup
+from boolab.runtime.engine.record import SCORE_FAILED, as_success
 from boolab.runtime.engine.turn import Turn
-from boolab.runtime.models.base import Model
-from boolab.runtime.worlds.protocol import World
 from boolab.store.connection import path_of
 from boolab.sweeps.cells import Planned, Task
 from boolab.sweeps.driver import Work, run_work
-from boolab.sweeps.fingerprints import digest, fingerprint
-from boolab.sweeps.task import Job
-from boolab.trials.cells import BranchCell, cost_before
-from boolab.trials.replayed_tools import ReplayedTools
-from boolab.trials.scores import FirstLabel, check_labels, mark, scored
+from boolab.sweeps.fingerprints import fingerprint
+from boolab.sweeps.progress import Begun, CellResult, Watcher
+from boolab.trials.estimates import BROKEN
+from boolab.trials.job import MARK, BranchCell, BranchJob
 from boolab.trials.spending import Spending
 
 if TYPE_CHECKING:
     from boolab.store.writer import Store
 
-BranchModel: TypeAlias = Model | Callable[[Run], Model]
-"""A model, or a function from the run that is continued to the model that continues it."""
 AGAIN: Final = ("error", "aborted")
 """How a branch ends that shows nothing about the change: it is run again."""
 _SHOWN: Final = 5
 """How many names of tools an error has."""
-
-
-@dataclass(frozen=True, slots=True)
-class BranchJob(Job):
-    """What all branches of a trial share; `model` is a model or a function of the run."""
-
-    records_start: ClassVar[bool] = True
-    cost_limit: float | None = None
-    replay_tools: bool = False
-    world: World | None = None
-    score_digest: str = ""
-    """The digest of the score, computed once: a score may hold all runs on record."""
-
-    @property
-    def parts(self) -> list[tuple[str, object]]:
-        return [*super(BranchJob, self).parts, ("world", self.world)]
-
-    def turn(self, cell: Any, run_id: str | None = None) -> Turn:  # noqa: ANN401 - a `Cell` in a sweep
-        """The prepared turn of a branch."""
-        turn = mark(branch_turn(cell.run, cell.at, self.setup_of(cell, run_id)), self.score_digest)
-        return _counting_cost(turn, cell)
-
-    @asynccontextmanager
-    async def opened(self, cell: Any, run_id: str) -> AsyncIterator[Turn]:  # noqa: ANN401 - as above
-        turn = self.turn(cell, run_id)
-        if self.world is None:
-            yield turn
-            return
-        with scratch_folder(run_id) as folder:
-            own = await turn_in_folder(turn, cell.run, cell.at, self.world, folder=folder)
-            yield _counting_cost(mark(own, self.score_digest), cell)
-
-    def setup_of(self, cell: BranchCell, run_id: str | None = None) -> Setup:
-        """The options of a branch."""
-        agent, rule = cell.agent, cell.rule
-        if self.cost_limit is not None:
-            most = cost_before(cell.run, cell.at) / MICRO + self.cost_limit
-            if rule is not None:
-                rule |= max_cost(most, on_unknown="ignore")
-            else:
-                agent = _capped(agent, most)
-        model = _model_of(self.model, cell.run)
-        if self.replay_tools:
-            answering = agent.model if model is None else model
-            model = ReplayedTools(cast("Model", answering), cell.run)
-        return Setup(
-            agent,
-            model,
-            self.tools,
-            self.root,
-            stop=rule,
-            score=self.score,
-            seed=cell.seed,
-            settings=dict(cell.settings),
-            run_id=run_id,
-            world=self.world,
-        )
-
-
-def _capped(agent: Agent, most: float) -> Agent:
-    """The agent with a limit on cost, unless its own is lower."""
-    policy = get_policy(agent.policy)
-    own = policy.budgets.cost
-    return replace(agent, policy=policy.vary(budgets={"cost": most if own is None else min(own, most)}))
-
-
-def _model_of(model: object, run: Run) -> Model | None:
-    if model is None or hasattr(model, "respond"):
-        return cast("Model | None", model)
-    return cast("Model", cast("Callable[[Run], object]", model)(run))
-
-
-def _counting_cost(turn: Turn, cell: BranchCell) -> Turn:
-    """The turn, with a counter of cost that is known: no limit on an unknown one would stop it."""
-    if turn.ladder.counters["cost"] is None:
-        turn.ladder.counters["cost"] = cost_before(cell.run, cell.at)
-    return turn
 
 
 async def run_branches(
@@ -286,37 +204,71 @@ def _whole(family: Sequence[Run]) -> Run:
     return with_own(family[0])
 
 
-def branch_ids(cells: Sequence[BranchCell], job: BranchJob) -> list[str]:
-    """The ids of branches: digests of all that may change them, so that a store knows which of them it has."""
-    # Without a world a branch can be scored again from its record, so that another score pays for none anew.
-    score = None if job.world is None else job.score
-    shared = fingerprint((job.tools, score, str(job.root), job.cost_limit, job.replay_tools, job.world))
-    one = None if callable(job.model) and not hasattr(job.model, "respond") else fingerprint(job.model)
-    known: dict[int, str] = {}
-    ids = []
-    for cell in cells:
-        if id(cell.agent) not in known:
-            known[id(cell.agent)] = fingerprint(cell.agent)
-        model = fingerprint(_model_of(job.model, cell.run)) if one is None else one
-        rule = "" if cell.rule is None else str(cell.rule)
-        ids.append(digest("branch", cell.run.run_id, cell.at, cell.seed, known[id(cell.agent)], rule, shared, model))
-    return ids
+_NO_LABEL: Final = "it returned None"
 
 
-def check_model(model: object, cells: Iterable[BranchCell]) -> None:
-    """Raise `SettingError` if nothing answers in branches."""
-    if model is not None and not (hasattr(model, "respond") or callable(model)):
-        msg = f"model={model!r}: expected a model, or a function from a run to its model"
-        raise SettingError(msg)
-    if model is None and not all(hasattr(cell.agent.model, "respond") for cell in cells):
-        msg = (
-            "branches need a model: expected model=, such as bl.OpenAIModel(...), or for a rehearsal without a key "
-            "bl.SimulatedModel(bl.fit_profile(runs).profile)"
-        )
-        raise SettingError(msg)
+def scored(branches: Sequence[Run], score: Callable[[Run], Any], digest: str) -> list[Run]:
+    """Branches with labels: those that the score of this digest has labelled as they are, the others scored again."""
+    return [
+        run if run.stop.reason in BROKEN or (run.success is not None and _marked(run) == digest) else _anew(run, score)
+        for run in branches
+    ]
 
 
-def is_simulated(job: BranchJob, cell: BranchCell) -> bool:
-    """Whether a simulated model answers in a branch, so that it is a rehearsal."""
-    model = _model_of(job.model, cell.run)
-    return hasattr(cell.agent.model if model is None else model, "profile")
+def check_labels(branches: Iterable[Run]) -> None:
+    """Raise `SettingError` if the score gave one of these branches no label, with what it did."""
+    for run in branches:
+        if run.success is None and run.stop.reason not in BROKEN:
+            faults = [event.payload for event in run.events if event.payload.get("code") == "score"]
+            why = str(faults[-1]["what"]).removeprefix(SCORE_FAILED) if faults else ""
+            raise _failed(run, why or _NO_LABEL)
+
+
+def _failed(run: Run, why: str) -> SettingError:
+    return SettingError(
+        f"score= failed on branch {run.run_id}: {why}; expected True or False. No further branch was run, and this one "
+        "is kept: correct the function and run the trial again; without a world= it is scored from its record"
+    )
+
+
+def _marked(run: Run) -> object:
+    """The digest of the score that labelled a branch."""
+    return next((event.payload.get(MARK) for event in reversed(run.events) if event.kind == "branch"), None)
+
+
+def _anew(run: Run, score: Callable[[Run], Any]) -> Run:
+    """A branch with the label that a score gives it."""
+    try:
+        success = as_success(score(run))
+    except Exception as error:
+        raise _failed(run, describe(error)) from error
+    if success is None:
+        raise _failed(run, _NO_LABEL)
+    return replace(run, success=success)
+
+
+class FirstLabel:
+    """Watches a trial until one of its branches has a label."""
+
+    def __init__(self, watcher: Watcher, *, labels: bool, settled: bool) -> None:
+        self._watcher = watcher
+        self._labels = labels
+        self.settled = settled or not labels
+        self.failed = False
+        """Whether a branch that did not break off has no label."""
+
+    def begin(self, begun: Begun) -> None:
+        """Pass the begin on."""
+        self._watcher.begin(begun)
+
+    def add(self, result: CellResult) -> None:
+        """Look at the label of a branch."""
+        self._watcher.add(result)
+        if result.success is not None:
+            self.settled = True
+        elif result.reason not in BROKEN:
+            self.failed = self.failed or self._labels
+
+    def end(self, error: BaseException | None) -> None:
+        """Pass the end on."""
+        self._watcher.end(error)

@@ -14,12 +14,10 @@ from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.branch import TurnEndedError, branch_turn
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.stats.intervals import Interval
-from boolab.trials.agents import agent_on_record
-from boolab.trials.branches import BranchJob
-from boolab.trials.cells import BranchCell, most_steps
-from boolab.trials.change import Change
+from boolab.trials.change import Change, agent_on_record
 from boolab.trials.estimates import Limits, OpenTask, tasks_in_order
 from boolab.trials.hazards import Hazards, hazards_of
+from boolab.trials.job import BranchCell, BranchJob, most_steps
 from boolab.trials.openings import Opening, openings_of
 
 

@@ -20,8 +20,7 @@ from boolab.harnesses.policy import DEFAULT, Policy
 from boolab.harnesses.presets import get_policy, policies
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.branch import what_is_missing
-from boolab.trials.agents import is_as_before
-from boolab.trials.change import REASONS, Change
+from boolab.trials.change import REASONS, Change, is_as_before
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.policy_thresholds import check_identified
 

@@ -16,7 +16,7 @@ from boolab.display.text import NO_MATH, aligned, wrapped
 from boolab.errors import SettingError
 from boolab.stats.finding import escaped
 from boolab.stats.intervals import Interval
-from boolab.trials.forecast import Forecast
+from boolab.trials.estimates import Forecast
 from boolab.trials.hazards import Hazards
 
 WIDTH: Final = 0.05

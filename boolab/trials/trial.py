@@ -25,11 +25,11 @@ from boolab.stats.intervals import check_confidence
 from boolab.store.connection import path_of
 from boolab.sweeps.driver import check_concurrency
 from boolab.sweeps.progress import Watcher, check_watcher
-from boolab.trials.agents import agents_by_name
-from boolab.trials.branches import BranchJob, BranchModel, branch_ids, check_model, is_simulated, run_branches
-from boolab.trials.change import Change, Given, change_of
+from boolab.trials.branches import run_branches
+from boolab.trials.change import Change, Given, agents_by_name, change_of
 from boolab.trials.design import Design, design_of
-from boolab.trials.forecast import Forecast
+from boolab.trials.estimates import Forecast
+from boolab.trials.job import BranchJob, BranchModel, branch_ids, check_model, is_simulated
 from boolab.trials.result import WIDTH, TrialResult, check_width
 from boolab.trials.spending import Spending
 from boolab.trials.summary import summary_of

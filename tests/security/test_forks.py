@@ -13,7 +13,7 @@ import pytest
 import boolab as bl
 from boolab.core.parallel.process_pool import ProcessPool
 from boolab.errors import BoolabError, StoreError
-from boolab.store.delete import Unwanted
+from boolab.store.changes import Unwanted
 from boolab.store.rows import records_of
 from tests.support.helpers import play
 

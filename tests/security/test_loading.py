@@ -13,7 +13,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import BoolabError
-from boolab.store.summary import overview, runs_like
+from boolab.store.stored_runs import overview, runs_like
 from tests.support.project import PACKAGE
 
 LOADS = {

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import boolab as bl
-from boolab.store.stored_runs import State
-from boolab.store.summary import overview
+from boolab.store.stored_runs import State, overview
 from tests.soak.reader import check, reading
 from tests.soak.server import STEPS, serving
 from tests.soak.vitals import Vitals, settled, vitals

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import boolab as bl
-from boolab.store.summary import overview
+from boolab.store.stored_runs import overview
 
 
 def check(run: bl.Run) -> None:

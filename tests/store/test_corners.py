@@ -14,7 +14,7 @@ from boolab.core.types import Run
 from boolab.errors import StoreError
 from boolab.store import connection as opening
 from boolab.store import writer
-from boolab.store.delete import Unwanted
+from boolab.store.changes import Unwanted
 from boolab.store.rows import records_of
 from boolab.store.stored_runs import stored_runs
 from boolab.store.writer import Store

@@ -13,8 +13,7 @@ from boolab.core.types import UNKNOWN_USAGE
 from boolab.stats.finite_totals import total_sequence
 from boolab.stats.intervals import Interval
 from boolab.trials.change import change_of
-from boolab.trials.estimates import Limits, Looks, OpenTask, looks_of, ratio_of, tasks_in_order
-from boolab.trials.forecast import forecast
+from boolab.trials.estimates import Limits, Looks, OpenTask, forecast, looks_of, ratio_of, tasks_in_order
 from boolab.trials.openings import openings_of
 from tests.support.trial_cases import LOOSE, agent, profile, recorded, undisturbed
 

@@ -8,8 +8,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import SettingError
-from boolab.trials.agents import agent_on_record
-from boolab.trials.change import change_of
+from boolab.trials.change import agent_on_record, change_of
 from boolab.trials.openings import Opening, openings_of
 from tests.support.caplab_cases import Told
 from tests.support.cases import first

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from boolab.stats.intervals import Interval
-from boolab.trials.forecast import Forecast
+from boolab.trials.estimates import Forecast
 from boolab.trials.result import Effects, Estimate, TrialResult
 from tests.trials.test_trial import plan
 

@@ -15,7 +15,7 @@ import pytest
 import boolab as bl
 from boolab.errors import SettingError
 from boolab.io.git.scratch import scratch_folder
-from boolab.trials.branches import branch_ids
+from boolab.trials.job import branch_ids
 from boolab.trials.trial import Trial
 from tests.support.git_worlds import edit_tool, editor, files_of, repository, write
 from tests.support.helpers import look

@@ -14,8 +14,7 @@ from boolab.errors import describe
 from boolab.frames.dtypes import NO_LIMIT
 from boolab.limits.table import LIMITS
 from boolab.plots.palette import STOP_LOOKS
-from boolab.sweeps.notes import Notes
-from boolab.sweeps.progress import CellResult
+from boolab.sweeps.progress import CellResult, Notes
 from boolab.widgets.sweep_view.verdict import Outcome, verdict_of
 
 State: TypeAlias = Literal["waiting", "running", "done", "interrupted", "failed", "snapshot"]

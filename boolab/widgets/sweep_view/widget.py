@@ -233,7 +233,7 @@ def _reader_of(store: str | Path) -> Callable[[str], Sequence[Run]]:
 def _board_of(store: str | Path, sweep: int | None) -> Board:
     """What a store holds of a sweep: its finished runs."""
     from boolab.store import stored_runs
-    from boolab.store.summary import overview
+    from boolab.store.stored_runs import overview
 
     sweeps = {row.sweep: row for row in overview(store).sweeps}
     number = max(sweeps, default=None) if sweep is None else sweep

@@ -1,15 +1,18 @@
-"""Writes runs into a store, and marks those that they replace, all in the caller's transaction."""
+"""What a writer changes in a store, all in its transaction: it puts runs and plans of sweeps in, and removes runs."""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.errors import StoreError
-from boolab.store import statements
 from boolab.store.message_rows import TABLES
 from boolab.store.rows import HEAD, Record, Row, holdable, is_odd
+from boolab.store.schema import insert_into, placeholders, select_from, update_rows
 
 End: TypeAlias = Literal["finished", "interrupted"]
 Storable: TypeAlias = Callable[[Row], Row]
@@ -62,7 +65,7 @@ def replace_others(
     for row, its_root, state in others:
         if state in states and its_root != root:
             which = "root" if row == its_root else "id"
-            execute(statements.update("runs", ("state = 'replaced'",), f"{which} = ?"), (row,))
+            execute(update_rows("runs", ("state = 'replaced'",), f"{which} = ?"), (row,))
     return attempts
 
 
@@ -127,12 +130,12 @@ def put_changes(
     if new:
         (attempt,) = replace_others(connection, root, [head[0]], at, ("running", "interrupted"))
         row = (root, attempt, "running", at, root, 0, None, *head, None, odd)
-        connection.execute(statements.insert("runs", _RUN), row)
+        connection.execute(insert_into("runs", _RUN), row)
     else:
         assignments = (*(f"{name} = ?" for name in HEAD), "odd = max(odd, ?)")
-        connection.execute(statements.update("runs", assignments, "id = ?"), (*head, odd, root))
+        connection.execute(update_rows("runs", assignments, "id = ?"), (*head, odd, root))
     for (table, columns), rows in zip(TABLES.items(), tables, strict=True):
-        connection.executemany(statements.insert(table, ("run", *columns)), [(root, *row) for row in rows])
+        connection.executemany(insert_into(table, ("run", *columns)), [(root, *row) for row in rows])
 
 
 _RUN: Final = (*PLACE, *HEAD, "texts", "odd")
@@ -147,14 +150,14 @@ def _run_row(place: Row, record: Record, storable: Storable) -> Row:
 def _put_rows(
     connection: sqlite3.Connection, runs: Sequence[Row], placed: Sequence[Placed], storable: Storable
 ) -> None:
-    connection.executemany(statements.insert("runs", _RUN), runs)
+    connection.executemany(insert_into("runs", _RUN), runs)
     for table in _OWN_TABLES:
         rows = [
             (row, *[_NULL if value is None else value for value in values])
             for row, _, _, record in placed
             for values in map(storable, getattr(record, table))
         ]
-        connection.executemany(statements.insert(table, ("run", *TABLES[table])), rows)
+        connection.executemany(insert_into(table, ("run", *TABLES[table])), rows)
 
 
 _OWN_TABLES: Final = ("steps", "calls")
@@ -171,3 +174,109 @@ def _row_with_steps(connection: sqlite3.Connection, run_id: str, storable: Stora
         msg = f"a run shares the steps of run {run_id}, of which the store has no finished one: put that one first"
         raise StoreError(msg)
     return int(found[0])
+
+
+class Unwanted(NamedTuple):
+    """What to remove: replaced runs, interrupted runs, or a sweep with the runs that are only in its cells."""
+
+    replaced: bool = False
+    interrupted: bool = False
+    sweep: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.replaced or self.interrupted or self.sweep is not None
+
+
+class Prunable(NamedTuple):
+    """How many runs and steps would be removed; `held` runs stay because other runs share their steps."""
+
+    runs: int
+    steps: int
+    held: int
+
+
+def prunable(connection: sqlite3.Connection, unwanted: Unwanted) -> Prunable:
+    """Count what `prune` would remove."""
+    values = unwanted._asdict()
+    runs, steps = connection.execute(_COUNT_GOING, values).fetchone()
+    (doomed,) = connection.execute(_COUNT_DOOMED, values).fetchone()
+    return Prunable(runs, steps, doomed - runs)
+
+
+def prune(connection: sqlite3.Connection, unwanted: Unwanted) -> None:
+    """Remove runs, in the caller's transaction."""
+    connection.execute(_REMOVE, unwanted._asdict())
+    connection.execute("DELETE FROM sweeps WHERE id = ?", (unwanted.sweep,))
+
+
+_DOOMED: Final = """
+    WITH doomed (id) AS (
+        SELECT id FROM runs WHERE (:replaced AND state = 'replaced') OR (:interrupted AND state = 'interrupted')
+        OR root IN (
+            SELECT id FROM runs WHERE cell IN (
+                SELECT cell FROM cells WHERE sweep = :sweep EXCEPT SELECT cell FROM cells WHERE sweep <> :sweep
+            )
+        )
+    )
+"""
+_GOING: Final = """(
+    SELECT id FROM doomed EXCEPT
+    SELECT base FROM runs WHERE base NOT NULL AND id NOT IN (SELECT id FROM doomed)
+)"""
+_OWN_STEPS: Final = "coalesce(sum(CASE WHEN base IS NULL THEN n_steps ELSE 0 END), 0)"
+_COUNT_DOOMED: Final = _DOOMED + select_from(("count(*)",), "doomed")
+_COUNT_GOING: Final = _DOOMED + select_from(("count(*)", _OWN_STEPS), "runs", f"id IN {_GOING}")
+_REMOVE: Final = f"{_DOOMED} DELETE FROM runs WHERE id IN {_GOING}"  # noqa: S608 - no value is in it
+
+
+_CELLS_AT_ONCE: Final = 10_000
+
+
+def begin_plan(connection: sqlite3.Connection, cells: Iterable[tuple[str, str]], about: str) -> int:
+    """Insert a plan, or resume it: the same cells in the same order are the same sweep. Returns its number.
+
+    `cells` are pairs of a cell and the id of its run, consumed one by one; `about` is JSON.
+    """
+    execute = connection.execute
+    digest, count, now = hashlib.blake2b(digest_size=16), 0, _now()
+    execute("INSERT INTO sweeps (digest, n_cells, about, begun_at) VALUES ('', 0, ?, ?)", (about, now))
+    sweep = int(execute("SELECT last_insert_rowid()").fetchone()[0])
+    numbered = enumerate(cells)
+    while some := list(itertools.islice(numbered, _CELLS_AT_ONCE)):
+        digest.update("".join([f"{cell}\n" for _, (cell, _) in some]).encode())
+        count += len(some)
+        rows = [(sweep, place, cell, run_id) for place, (cell, run_id) in some]
+        connection.executemany(insert_into("cells", ("sweep", "place", "cell", "run_id")), rows)
+    known = execute("SELECT id FROM sweeps WHERE digest = ?", (digest.hexdigest(),)).fetchone()
+    if known is not None:
+        execute("DELETE FROM cells WHERE sweep = ?", known)
+        execute("UPDATE cells SET sweep = ? WHERE sweep = ?", (known[0], sweep))
+        execute("DELETE FROM sweeps WHERE id = ?", (sweep,))
+        sweep = int(known[0])
+    execute(
+        "UPDATE sweeps SET digest = ?, n_cells = ?, about = ?, begun_at = ?, ended_at = NULL WHERE id = ?",
+        (digest.hexdigest(), count, about, now, sweep),
+    )
+    return sweep
+
+
+def finished_after(
+    connection: sqlite3.Connection, sweep: int, place: int, again: Collection[str]
+) -> list[tuple[int, str]]:
+    """Some places after this one whose run is finished, each with its stop reason, which is none of `again`."""
+    question = select_from(
+        ("place", "stop_reason"),
+        "cells JOIN runs USING (run_id)",
+        f"sweep = ? AND place > ? AND state = 'finished' AND stop_reason NOT IN {placeholders(len(again))}",
+        f"place LIMIT {_CELLS_AT_ONCE}",
+    )
+    return connection.execute(question, (sweep, place, *again)).fetchall()
+
+
+def end_plan(connection: sqlite3.Connection, sweep: int) -> None:
+    """Record that a plan is done."""
+    connection.execute("UPDATE sweeps SET ended_at = ? WHERE id = ?", (_now(), sweep))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

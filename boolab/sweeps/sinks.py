@@ -1,0 +1,154 @@
+"""Where the runs of a sweep go: into memory, or into a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from boolab.core.types import Run
+from boolab.frames.runs import with_subagents
+from boolab.runtime.engine.record import run_of
+from boolab.runtime.engine.turn import Turn
+from boolab.sweeps.cells import Planned, Task
+from boolab.sweeps.progress import CellResult, result_of
+from boolab.sweeps.task import NOT_RETURNED, SENT, Done, Job
+
+if TYPE_CHECKING:
+    from boolab.store.rows import Record
+    from boolab.store.stored_runs import State
+    from boolab.store.writer import Store
+
+
+class Names(Protocol):
+    """The key of each cell in order, and the id of its run."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, place: int, /) -> tuple[str, str]: ...
+    def __iter__(self) -> Iterator[tuple[str, str]]: ...
+
+
+class Sink:
+    """Where runs go; nothing is kept of unfinished ones."""
+
+    rows = False
+    """Whether it takes those of other processes as rows."""
+
+    def sending(self, tasks: Sequence[Task]) -> None:
+        """Tasks are about to be sent to another process."""
+
+    def step(self, planned: Planned, turn: Turn) -> None:
+        """A run in real time has made a step."""
+
+    def done(self, one: Done) -> None:
+        """A run is finished."""
+        raise NotImplementedError
+
+    def received(self, place: int, what: Run | Sequence[Record]) -> None:
+        """A run from another process is finished."""
+        raise NotImplementedError
+
+    def interrupted(self, planned: Planned, run: Run) -> None:
+        """A run was interrupted."""
+
+    def flush(self) -> None:
+        """Keep the finished runs even if the process does nothing more."""
+
+
+class KeptRuns(Sink):
+    """Keeps the runs in memory."""
+
+    def __init__(self, total: int) -> None:
+        self._runs: list[Run | None] = [None] * total
+        self._places: dict[str, int] = {}
+        self.unfinished: list[Run] = []
+
+    @property
+    def runs(self) -> list[Run]:
+        """The finished runs, in the order of the cells, each with those of its subagents."""
+        return with_subagents(run for run in self._runs if run is not None)
+
+    def find(self, run_id: str) -> list[Run]:
+        """The finished run of this id, if there is one; it holds its subagents' runs."""
+        place = self._places.get(run_id)
+        return [] if place is None else [cast("Run", self._runs[place])]
+
+    def done(self, one: Done) -> None:
+        self._keep(one.planned.place, one.run)
+
+    def received(self, place: int, what: Run | Sequence[Record]) -> None:
+        self._keep(place, cast("Run", what))
+
+    def interrupted(self, planned: Planned, run: Run) -> None:  # noqa: ARG002 - a store has the cell too
+        self.unfinished.append(run)
+
+    def _keep(self, place: int, run: Run) -> None:
+        self._runs[place] = run
+        self._places[run.run_id] = place
+
+
+class WrittenRuns(Sink):
+    """Writes the runs into a store."""
+
+    def __init__(self, store: Store, names: Names, job: Job) -> None:
+        from boolab.store.rows import records_of
+
+        self._store = store
+        self._names = names
+        self._job = job
+        self._records_start = job.records_start and not job.never_waits
+        self.rows = not self._records_start
+        self._records_of = records_of
+        self._begun: set[str] = set()  # the runs that are written step by step
+
+    def sending(self, tasks: Sequence[Task]) -> None:
+        for planned in (one for task in tasks for one in task.cells) if self._records_start else ():
+            turn = self._job.turn(planned.cell, planned.run_id)
+            turn.record.fault(NOT_RETURNED, SENT)
+            self.step(planned, turn)
+
+    def step(self, planned: Planned, turn: Turn) -> None:
+        self._begun.add(planned.run_id)
+        self._store.step(run_of(turn, turn.end("aborted")), self._names[planned.place][0])
+
+    def done(self, one: Done) -> None:
+        key = self._names[one.planned.place][0]
+        if one.base is None and (one.run.started_at is not None or one.run.run_id in self._begun):
+            self._store.finish(one.run, key)
+        else:
+            self._store.put(self._records_of(one.run, one.base), key)
+
+    def received(self, place: int, what: Run | Sequence[Record]) -> None:
+        if isinstance(what, Run) and what.run_id in self._begun:
+            self._store.finish(what, self._names[place][0])
+            return
+        records = self._records_of(what) if isinstance(what, Run) else what
+        self._store.put(records, self._names[place][0])
+
+    def interrupted(self, planned: Planned, run: Run) -> None:
+        if run.started_at is not None or run.run_id in self._begun:
+            self._store.finish(run, self._names[planned.place][0], state="interrupted")
+
+    def flush(self) -> None:
+        self._store.flush()
+
+
+class EarlierResults:
+    """The results of the cells that were finished before, read from the store when they are iterated."""
+
+    def __init__(self, store: str | Path, sweep: int, names: Names, before: Sequence[int]) -> None:
+        self._store = store
+        self._sweep = sweep
+        self._names = names
+        self._before = before
+
+    def __iter__(self) -> Iterator[CellResult]:
+        from boolab.store.stored_runs import stored_runs
+
+        # A changed cell's old run is in the store as well, under another id.
+        wanted = {self._names[place][1] for place, done in enumerate(self._before) if done}
+        if not wanted:
+            return iter(())
+        finished: tuple[State, ...] = ("finished",)
+        runs = stored_runs(self._store, sweep=self._sweep, states=finished)
+        return (result_of(run) for run in runs if run.run_id in wanted)
