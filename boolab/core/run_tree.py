@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from boolab.core.types import Run
+from boolab.core.types import Run, ToolCall
 
 
 def each_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
@@ -33,6 +33,13 @@ def each_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
             if child.run_id not in came:
                 followed.add(child.run_id)
                 yield child
+
+
+def tool_calls(*runs: Run) -> Iterator[ToolCall]:
+    """The calls of the steps of runs, in order."""
+    for run in runs:
+        for step in run.steps:
+            yield from step.response.tool_calls
 
 
 def descendants(run: Run) -> Iterator[Run]:

@@ -100,7 +100,7 @@ def put_finished(
             rows[one.record.run_id] = one.row if base is None else base
             place = (one.row, attempt, "finished", None if one.member else at, one.root, one.member, base)
             runs.append(_run_row(place, one.record, storable))
-    _put_rows(connection, runs, [one for _, family in families for one in family], storable)
+    _put_rows(connection, runs, list(itertools.chain.from_iterable(family for _, family in families)), storable)
 
 
 def put_child(connection: sqlite3.Connection, one: Placed, storable: Storable) -> None:
@@ -126,7 +126,7 @@ def put_changes(
     """Insert the changes of a run that is under way. A `new` one replaces those that were interrupted."""
     head, (at,) = storable(changes.head), storable((cell,))
     tables = [[storable(row) for row in rows] for rows in changes[1:]]
-    odd = is_odd(head) or any(is_odd(row) for rows in tables for row in rows)
+    odd = any(map(is_odd, itertools.chain([head], *tables)))
     if new:
         (attempt,) = replace_others(connection, root, [head[0]], at, ("running", "interrupted"))
         row = (root, attempt, "running", at, root, 0, None, *head, None, odd)
@@ -152,11 +152,10 @@ def _put_rows(
 ) -> None:
     connection.executemany(insert_into("runs", _RUN), runs)
     for table in _OWN_TABLES:
-        rows = [
-            (row, *[_NULL if value is None else value for value in values])
-            for row, _, _, record in placed
-            for values in map(storable, getattr(record, table))
-        ]
+        rows: list[Row] = []
+        for number, _, _, record in placed:
+            values = map(storable, getattr(record, table))
+            rows += [(number, *[_NULL if value is None else value for value in row]) for row in values]
         connection.executemany(insert_into(table, ("run", *TABLES[table])), rows)
 
 

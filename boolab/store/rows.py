@@ -6,6 +6,7 @@ import json
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -316,7 +317,7 @@ _NO_PROMPT: Final = "[]"
 
 def _prompt(prompt: tuple[Message, ...]) -> str:
     """The messages before the first step as JSON, which is the same in many runs of a sweep."""
-    if all(type(part) is Text for message in prompt for part in message.parts):
+    if all(type(part) is Text for part in chain.from_iterable(message.parts for message in prompt)):
         return _plain_prompt(prompt)
     return dumps(encode(prompt, "prompt")).decode()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
@@ -80,7 +80,7 @@ class StoredRuns(Sequence[Run]):
         rows = self._rows[place]
         if isinstance(rows, int):
             return self._read([rows])[0]
-        return [run for some in _parts(rows) for run in self._read(some)]
+        return list(chain.from_iterable(map(self._read, _parts(rows))))
 
     def __iter__(self) -> Iterator[Run]:
         for some in self.batches():
@@ -114,7 +114,8 @@ class StoredRuns(Sequence[Run]):
             StoreError: if the store cannot be read.
         """
         with reading(self.path) as connection:
-            links = [link for some in _parts(self._rows, _KEYS_AT_ONCE) for link in parents_at(connection, some)]
+            batches = _parts(self._rows, _KEYS_AT_ONCE)
+            links = list(chain.from_iterable(parents_at(connection, rows) for rows in batches))
         homes = homes_of(links, {run_id for run_id, _ in links})
         waiting: dict[str, list[Run]] = {}
         for batch in self.batches(size):
@@ -127,7 +128,7 @@ class StoredRuns(Sequence[Run]):
             if whole:
                 yield whole
         if waiting:  # several attempts at a run have one id
-            yield [run for some in waiting.values() for run in some]
+            yield list(chain.from_iterable(waiting.values()))
 
     def settings(self) -> list[Mapping[str, Any]]:
         """The settings that the runs have, each combination once."""
@@ -289,7 +290,7 @@ def runs_like(path: str | Path, beginning: str, most: int = 10) -> list[str]:
     begins = beginning.encode("utf-8", "surrogatepass")
     with reading(path_of(path)) as connection:
         found = connection.execute(question, (len(begins), begins, most))
-        return [run_id for row in found for run_id in restored(row, ("run_id",))]
+        return [restored(row, ("run_id",))[0] for row in found]
 
 
 _SWEEPS: Final = """

@@ -11,6 +11,7 @@ Analysis, 11.2).
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -144,9 +145,8 @@ class Plan:
         """The cells of each agent with each task and model."""
         for agent, variants in self._variants:
             for task, name in itertools.product(self._tasks, self._names):
-                yield (
-                    Cell(agent, task, name, variant, repeat) for variant in variants for repeat in range(self._repeats)
-                )
+                pairs = itertools.product(variants, range(self._repeats))
+                yield itertools.starmap(functools.partial(Cell, agent, task, name), pairs)
 
     @property
     def about(self) -> dict[str, Any]:

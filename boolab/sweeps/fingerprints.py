@@ -23,6 +23,7 @@ import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
+from itertools import chain
 from pathlib import PurePath
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, GenericAlias, MethodType, ModuleType, UnionType
 from typing import Any, Final
@@ -290,8 +291,8 @@ def _names_in(code: CodeType, operations: frozenset[str]) -> frozenset[str]:
 @functools.lru_cache(maxsize=256)
 def _changed_by_methods(kind: type) -> frozenset[str]:
     """The attributes that the methods of a class rebind, except those that create it."""
-    methods = [(name, member) for one in kind.__mro__ for name, member in vars(one).items() if name not in _MAKERS]
-    codes = [member.__code__ for _, member in methods if isinstance(member, FunctionType)]
+    members = chain.from_iterable(vars(base).items() for base in kind.__mro__)
+    codes = [member.__code__ for name, member in members if name not in _MAKERS and isinstance(member, FunctionType)]
     return frozenset().union(*(_names_in(code, _SETS) for code in codes))
 
 
@@ -299,16 +300,17 @@ def _attributes(value: object) -> dict[str, Any]:
     """The attributes of an object, without cached ones."""
     kinds = type(value).__mro__
     slots = (vars(kind).get("__slots__", ()) for kind in kinds)
-    names = [name for listed in slots for name in ((listed,) if isinstance(listed, str) else listed)]
-    found = {name: getattr(value, name) for name in names if hasattr(value, name)}
-    found |= getattr(value, "__dict__", {})
-    kept = {name for kind in kinds for name in vars(kind) if isinstance(vars(kind)[name], functools.cached_property)}
-    return {name: found[name] for name in found if name not in kept}
+    names = chain.from_iterable((listed,) if isinstance(listed, str) else listed for listed in slots)
+    attributes = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    attributes |= getattr(value, "__dict__", {})
+    members = chain.from_iterable(vars(kind).items() for kind in kinds)
+    cached = {name for name, member in members if isinstance(member, functools.cached_property)}
+    return {name: attribute for name, attribute in attributes.items() if name not in cached}
 
 
 def _content(cell: CellType) -> object:
     try:
-        found: object = cell.cell_contents
+        content: object = cell.cell_contents
     except ValueError:  # not filled yet
         return None
-    return found
+    return content

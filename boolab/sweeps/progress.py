@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
+from boolab.core.run_tree import tool_calls
 from boolab.core.text import clean, count, first_of
 from boolab.core.types import MICRO, Run, StopReason
 from boolab.errors import SchedulerLost, SettingError, StoreError
@@ -51,7 +52,7 @@ def result_of(run: Run) -> CellResult:
     names = (run.run_id, run.agent, run.model, run.policy, run.task)
     cost, own = _COST(run), own_cost(run)
     own_usd = None if own is None else own / MICRO
-    tools = {call.name: None for step in run.steps for call in step.response.tool_calls}
+    tools = dict.fromkeys(call.name for call in tool_calls(run))
     measured = (len(run.steps), cost, run.success, run.error, own_usd)
     return CellResult(*names, run.settings, run.stop.reason, *measured, run.stop.rule, tuple(tools))
 

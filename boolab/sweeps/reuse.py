@@ -13,7 +13,7 @@ import copy
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Final
 
 from boolab.core.types import Run
@@ -118,7 +118,7 @@ class _Path:
 
     def __init__(self, base: TurnPlan, run: Run, plans: Sequence[TurnPlan]) -> None:
         self._run = run
-        detectors = dict.fromkeys(detector for plan in plans for detector in plan.detectors)
+        detectors = dict.fromkeys(chain.from_iterable(plan.detectors for plan in plans))
         self._counters = list(_counters(run, tuple(detectors)))
         self._follows = _was_evaluated(base, run, self._counters[-1])
         if not self._follows and run.stop.reason in ("finished", "synthesis"):

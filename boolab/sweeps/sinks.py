@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -102,7 +103,7 @@ class WrittenRuns(Sink):
         self._begun: set[str] = set()  # the runs that are written step by step
 
     def sending(self, tasks: Sequence[Task]) -> None:
-        for planned in (one for task in tasks for one in task.cells) if self._records_start else ():
+        for planned in chain.from_iterable(task.cells for task in tasks) if self._records_start else ():
             turn = self._job.turn(planned.cell, planned.run_id)
             turn.record.fault(NOT_RETURNED, SENT)
             self.step(planned, turn)

@@ -157,7 +157,8 @@ def packed(job: Job, tasks: Sequence[Task] | None = None) -> bytes:
 
 def _unsendable(job: Job, tasks: Sequence[Task]) -> str:
     """The part of a job that cannot be pickled."""
-    agents = {planned.cell.agent.name: planned.cell.agent for task in tasks for planned in task.cells}
+    cells = itertools.chain.from_iterable(task.cells for task in tasks)
+    agents = {planned.cell.agent.name: planned.cell.agent for planned in cells}
     parts = [*job.parts, *((f"the agent {name!r}", agent) for name, agent in agents.items())]
     for name, part in parts:
         try:
@@ -167,7 +168,7 @@ def _unsendable(job: Job, tasks: Sequence[Task]) -> str:
     return "a part of it"
 
 
-def work(job_load: bytes, load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
+def work(job_load: bytes, load: bytes, rows: bool) -> Results:
     """Make the runs of packed tasks: for each cell its place, its run or its rows for a store, and its result."""
     job, tasks = _unpacked(job_load, threading.get_ident()), cloudpickle.loads(load)
     return asyncio.run(_run_all(job, tasks, _rows if rows else lambda one: one.run))
@@ -180,15 +181,12 @@ def _unpacked(job_load: bytes, _thread: int) -> Job:
     return job
 
 
-async def _run_all(
-    job: Job, tasks: Sequence[Task], taken: Callable[[Done], Run | Sequence[Record]]
-) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
-    async def some(task: Task) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
-        return [(one.planned.place, taken(one), result_of(one.run)) async for one in run_task(job, task)]
+async def _run_all(job: Job, tasks: Sequence[Task], taken: Callable[[Done], Run | Sequence[Record]]) -> Results:
+    async def run(task: Task) -> Results:
+        return [(done.planned.place, taken(done), result_of(done.run)) async for done in run_task(job, task)]
 
-    if job.never_waits:
-        return [done for task in tasks for done in await some(task)]
-    return [done for some_done in await asyncio.gather(*map(some, tasks)) for done in some_done]
+    results = [await run(task) for task in tasks] if job.never_waits else await asyncio.gather(*map(run, tasks))
+    return list(itertools.chain.from_iterable(results))
 
 
 def _rows(one: Done) -> Sequence[Record]:

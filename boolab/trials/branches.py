@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from boolab.core.parallel.executors import Executor
+from boolab.core.run_tree import tool_calls
 from boolab.core.text import first_of
 from boolab.core.types import Run
 from boolab.errors import SettingError, StoreError, describe
@@ -141,7 +142,7 @@ def _check(wanted: Iterable[tuple[BranchCell, str]], job: BranchJob, *, labelled
 
 def _check_tools(turn: Turn, run: Run) -> None:
     """Raise `SettingError` if a run called tools and its branch has none at all: the model could only write text."""
-    called = list(dict.fromkeys(call.name for step in run.steps for call in step.response.tool_calls))
+    called = list(dict.fromkeys(call.name for call in tool_calls(run)))
     replies = turn.plan.traits.replies_to
     if not called or turn.plan.tools or turn.plan.text_only or any(map(replies, called)):
         return

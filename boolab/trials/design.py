@@ -15,7 +15,7 @@ from boolab.runtime.engine.branch import TurnEndedError, branch_turn
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.stats.intervals import Interval
 from boolab.trials.change import Change, agent_on_record
-from boolab.trials.estimates import Limits, OpenTask, tasks_in_order
+from boolab.trials.estimates import Limits, OpenTask, openings_in, tasks_in_order
 from boolab.trials.hazards import Hazards, hazards_of
 from boolab.trials.job import BranchCell, BranchJob, most_steps
 from boolab.trials.openings import Opening, openings_of
@@ -50,7 +50,7 @@ class Design:
     @cached_property
     def order(self) -> list[Opening]:
         """The open runs, in the order in which they are branched."""
-        return [one for task in self.tasks for one in task.openings]
+        return openings_in(self.tasks)
 
     @cached_property
     def cells(self) -> list[BranchCell]:

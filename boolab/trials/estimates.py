@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -42,6 +43,11 @@ class OpenTask(NamedTuple):
 
     task: str
     openings: tuple[Opening, ...]
+
+
+def openings_in(tasks: Iterable[OpenTask]) -> list[Opening]:
+    """The open runs of tasks, in their order."""
+    return list(chain.from_iterable(task.openings for task in tasks))
 
 
 class Spread(NamedTuple):
@@ -117,13 +123,13 @@ def looks_of(
     complete = tasks[:done]
     counts = np.cumsum([0, *(len(task.openings) for task in complete)])
     columns: dict[str, object] = {"tasks": range(done + 1), "branches": counts}
-    counted = [(one, branches[one.run.run_id]) for task in complete for one in task.openings]
+    counted = [(opening, branches[opening.run.run_id]) for opening in openings_in(complete)]
     unknown = Counter(unknown_because(one, branch, limits, labelled=labelled) for one, branch in counted)
     del unknown[""]
     error = next((str(branch.error) for _, branch in counted if branch.stop.reason in BROKEN and branch.error), "")
     beyond = 0
     gains: list[Spread] = []
-    record = [one.run for task in tasks for one in task.openings]
+    record = [opening.run for opening in openings_in(tasks)]
     limits = limits._replace(room=_room([*record, *(branch for _, branch in counted)]))
     for name in MEASURES:
         bounds = [_sum(_range(name, one, limits) for one in task.openings) for task in tasks]
@@ -344,6 +350,6 @@ def _drawn(tasks: Sequence[OpenTask], share: float, rng: np.random.Generator) ->
     sizes = np.array([len(task.openings) for task in tasks], int)
     if not len(sizes):
         return np.zeros(0)
-    signs = np.array([1.0 if one.high > 0 else -1.0 for task in tasks for one in task.openings])
+    signs = np.array([1.0 if opening.high > 0 else -1.0 for opening in openings_in(tasks)])
     changed = signs * (rng.random(len(signs)) < share)
     return np.asarray(np.add.reduceat(changed, np.concatenate(([0], np.cumsum(sizes)[:-1]))), float)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
+from boolab.core.run_tree import tool_calls
 from boolab.core.types import MICRO, Response, Run, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.frames.costs import micro_cost
@@ -100,9 +101,7 @@ class ReplayedTools(LocalModel):
         traits = traits_of(model)
         self.summarises, self.compacts = traits.summarises, traits.compacts
         self.context_window, self.virtual, self.score = traits.context_window, traits.virtual, traits.score
-        self.own_tools = tuple(
-            dict.fromkeys(call.name for step in run.steps for call in step.response.tool_calls)
-        )  # fmt: skip
+        self.own_tools = tuple(dict.fromkeys(call.name for call in tool_calls(run)))
         self.fingerprint = (model, run.run_id)
         """What distinguishes it from others: see `boolab.sweeps.fingerprints`."""
 

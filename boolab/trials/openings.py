@@ -65,7 +65,9 @@ def openings_of(
     `runs`: the runs; those of subagents are not tried by themselves. `below`: the runs of their subagents that they do
     not hold themselves: what they used counts for their callers.
     """
-    rows = {run.run_id: row for group in _by_policy(runs, agents) for run, row in _evaluated(*group, change, below)}
+    rows: dict[str, _Row] = {}
+    for policy, group in _by_policy(runs, agents):
+        rows |= {run.run_id: row for run, row in _evaluated(policy, group, change, below)}
     labelled = any(run.success is not None for run in runs)
     return [
         Opening(run, "unchanged", run.n_steps, success_of(run, labelled=labelled), 0, 0)

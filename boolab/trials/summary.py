@@ -17,7 +17,16 @@ from boolab.frames.dtypes import FLAG, INT, TEXT, cells
 from boolab.stats.intervals import Interval
 from boolab.trials.change import UNNAMED_POLICY
 from boolab.trials.design import Design
-from boolab.trials.estimates import Forecast, Looks, forecast, known_success, looks_of, ratio_of, unknown_because
+from boolab.trials.estimates import (
+    Forecast,
+    Looks,
+    forecast,
+    known_success,
+    looks_of,
+    openings_in,
+    ratio_of,
+    unknown_because,
+)
 from boolab.trials.openings import OUTCOMES, success_of
 from boolab.trials.result import Effects, Estimate, TrialResult
 from boolab.trials.spending import Spending
@@ -182,9 +191,8 @@ def _cost_of_steps(run: Run) -> int | None:
 def _effects(design: Design, branches: Mapping[str, Run], done: int) -> Effects:
     """The results of branches, for failures and for successes on record, where they are known."""
     pairs = [
-        (one.success, known_success(one, branches[one.run.run_id], design.limits, labelled=design.labelled))
-        for task in design.tasks[:done]
-        for one in task.openings
+        (opening.success, known_success(opening, branches[opening.run.run_id], design.limits, labelled=design.labelled))
+        for opening in openings_in(design.tasks[:done])
     ]
     known = [(before, after) for before, after in pairs if before is not None and after is not None]
     failed, won = [after for before, after in known if not before], [after for before, after in known if before]

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -292,15 +293,15 @@ class Profile(BaseModel):
         return all(self._never_helps(name) for name in (self.difficulties or (None,)))
 
     def _never_helps(self, difficulty: str | None) -> bool:
-        of = [self.success, None if difficulty is None else self.difficulties[difficulty]]
-        pieces = [piece for own in of if own is not None for some in (own.finished, own.cut) for piece in some or ()]
-        changes = {1, *(piece.from_step for piece in pieces)}
+        kind, usual = Difficulty() if difficulty is None else self.difficulties[difficulty], self.success
+        series = [kind.finished, kind.cut] if usual is None else [kind.finished, kind.cut, usual.finished, usual.cut]
+        changes = {1, *(piece.from_step for piece in chain.from_iterable(filter(None, series)))}
         if self.success is not None:
             changes.add(self.success.cut_from_step)
         # Between changes nothing differs, so the steps beside each are enough.
-        steps = sorted({step for change in changes for step in (change - 1, change, change + 1) if step})
+        steps = {*changes, *(change - 1 for change in changes), *(change + 1 for change in changes)} - {0}
         later = math.inf
-        for step in reversed(steps):
+        for step in sorted(steps, reverse=True):
             finished, cut = (self.success_at(step, finished=ended, difficulty=difficulty) for ended in (True, False))
             if cut is not None and cut > later:
                 return False

@@ -9,11 +9,13 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from boolab.core.codec import dumps, run_fields
+from boolab.core.run_tree import tool_calls
 from boolab.core.text import count
 from boolab.core.types import Compacted, Message, Reasoning, Response, Run, Text, ToolCall, ToolResult
 from boolab.errors import ModelError, ScriptExhausted, SettingError
@@ -105,11 +107,9 @@ class RunReplay:
 
     def has_result_of(self, tool: str) -> bool:
         """Whether a call of that tool has a result in the recording."""
-        return any(
-            call.name == tool and result is not None
-            for step in self._run.steps
-            for call, result in zip(step.response.tool_calls, step.results, strict=True)
-        )
+        results = chain.from_iterable(step.results for step in self._run.steps)
+        calls = tool_calls(self._run)
+        return any(call.name == tool and result is not None for call, result in zip(calls, results, strict=True))
 
     async def reply(self, call: ToolCall, context: ToolContext) -> ToolResult:
         """The recorded result of a call, found by its place, since ids repeat in real logs."""

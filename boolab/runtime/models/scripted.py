@@ -6,6 +6,7 @@ import asyncio
 import bisect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -217,8 +218,7 @@ def _count_calls(name: str, context: ToolContext) -> int:
     """The number of calls of that tool before this one in its run."""
     assistant = [message for message in context.history if _is_response(message)]
     *earlier, latest = ([part for part in message.parts if isinstance(part, ToolCall)] for message in assistant)
-    same_step = latest[: context.call - 1]
-    return sum(call.name == name for calls in earlier for call in calls) + sum(c.name == name for c in same_step)
+    return sum(call.name == name for call in chain(*earlier, latest[: context.call - 1]))
 
 
 def _is_response(message: Message) -> bool:

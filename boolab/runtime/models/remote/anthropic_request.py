@@ -21,6 +21,7 @@ import re
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 from pydantic_core import from_json
@@ -172,11 +173,8 @@ class _Conversation:
         self._role = role
 
     def _open(self) -> bytes:
-        missing = []
-        if self._role == "user":
-            missing = [
-                _result_block(sent, _NO_RESULT, is_error=True) for every in self._waiting.values() for sent in every
-            ]
+        unanswered = chain.from_iterable(self._waiting.values()) if self._role == "user" else ()
+        missing = [_result_block(call_id, _NO_RESULT, is_error=True) for call_id in unanswered]
         content = b",".join((*self._results, *missing, *self._blocks))
         return b'{"role":"%s","content":[%s]}' % (self._role.encode(), content)
 

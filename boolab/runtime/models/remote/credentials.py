@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Final, TypeVar
 from urllib.parse import quote
 
@@ -98,8 +99,9 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[SecretStr | None]) -> None:
-        words = (word for one in secrets if one is not None for word in one.get_secret_value().split())
-        forms = {form for word in words if len(word) >= MIN_SECRET_CHARS for form in _forms(word)}
+        values = " ".join(secret.get_secret_value() for secret in secrets if secret is not None)
+        words = (word for word in values.split() if len(word) >= MIN_SECRET_CHARS)
+        forms = set(chain.from_iterable(map(_forms, words)))
         # The longest first: a secret may begin with another one.
         self._secrets = tuple(SecretStr(form) for form in sorted(forms, key=len, reverse=True))
 
