@@ -52,7 +52,7 @@ from boolab.runtime.agents.agent import load_agents as load_agents
 from boolab.runtime.engine.abort import Abort as Abort
 from boolab.runtime.engine.branch import branch as branch
 from boolab.runtime.engine.inbox import Inbox as Inbox
-from boolab.runtime.engine.options import Question as Question
+from boolab.runtime.engine.plan import Question as Question
 from boolab.runtime.engine.runner import resume as resume
 from boolab.runtime.engine.runner import run as run
 from boolab.runtime.engine.runner import run_sync as run_sync

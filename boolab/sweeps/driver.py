@@ -17,8 +17,8 @@ from boolab.core.types import Run, StopReason
 from boolab.errors import SchedulerLost, SettingError, SweepWarning
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of
 from boolab.runtime.engine.loop import YIELD_EVERY_S
-from boolab.runtime.engine.options import Score, check_event_loop
-from boolab.runtime.engine.runner import turn_of
+from boolab.runtime.engine.plan import Score
+from boolab.runtime.engine.runner import check_event_loop, turn_of
 from boolab.runtime.tools.tool import ToolSpec, as_tools
 from boolab.sweeps.cells import Agents, Cell, Identities, Models, Plan, Planned, Task, is_made, model_of_cell
 from boolab.sweeps.fingerprints import fingerprint
@@ -286,7 +286,7 @@ class _Names:
             together = (cell.agent.name, cell.model_name, cell.policy.name)
             try:
                 if made or together not in checked:
-                    turn_of(job.setup(cell, model=model), cell.task)
+                    turn_of(job.options_of(cell, model=model), cell.task)
             except SettingError as error:
                 msg = f"{cell}: {error}"
                 raise SettingError(msg) from error

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain
-from typing import Any, Final
+from typing import Final
 
 from boolab.core.types import Run
 from boolab.errors import BoolabError, UnknownCounter
@@ -24,9 +24,8 @@ from boolab.limits.detector import Detector
 from boolab.limits.ladder import LadderState
 from boolab.limits.stop import Threshold
 from boolab.limits.table import AGENT_LIMITS
-from boolab.runtime.engine.options import Setup
-from boolab.runtime.engine.plan import TurnPlan, plan_of
-from boolab.runtime.engine.record import as_success, identity_on_record, limits_on_record
+from boolab.runtime.engine.loop import as_success
+from boolab.runtime.engine.plan import TurnOptions, TurnPlan, plan_of
 from boolab.runtime.engine.resume import cut_short
 from boolab.runtime.engine.turn import Turn
 from boolab.sweeps.cells import Cell, Planned
@@ -70,13 +69,13 @@ def groups(cells: Iterable[Planned], answers: Callable[[Cell], object]) -> Itera
 
 
 async def derived(
-    turn: Turn, base: Run, cells: Sequence[Planned], setup: Callable[[Cell, str], Setup]
+    turn: Turn, base: Run, cells: Sequence[Planned], options_of: Callable[[Cell, str], TurnOptions]
 ) -> AsyncGenerator[tuple[Planned, Run | None], None]:
     """Each cell with its run, cut from `base`, the run of a looser cell; None if it does not follow."""
     if not cells:
         return
     model = turn.plan.model
-    plans = [plan_of(setup(planned.cell, planned.run_id)._replace(model=model)) for planned in cells]
+    plans = [plan_of({**options_of(planned.cell, planned.run_id), "model": model}) for planned in cells]
     path = _Path(turn.plan, base, plans) if _is_plain_run(base) else None
     for number, (planned, plan) in enumerate(zip(cells, plans, strict=True), 1):
         yield planned, None if path is None else await path.run_under(plan)
@@ -159,10 +158,15 @@ class _Path:
         """The whole run: no limit is reached in it."""
         if {event.kind for event in self._run.events} & _END_EVENTS:
             return None
-        options, limits = plan.options, limits_on_record(plan, plan.limits)
-        facts: dict[str, Any] = {"run_id": options.run_id, "settings": dict(options.settings), "limits": limits}
-        run = replace(self._run, **facts, identity=identity_on_record(plan), success=None)
-        score = options.score or plan.traits.score
+        options, score = plan.options, plan.score
+        run = replace(
+            self._run,
+            run_id=options["run_id"] or "",
+            settings=dict(options["settings"]),
+            limits=plan.on_record(plan.limits),
+            identity=plan.identity,
+            success=None,
+        )
         if score is None:
             return run
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from boolab.core.types import Run
 from boolab.frames.runs import with_subagents
-from boolab.runtime.engine.record import run_of
+from boolab.runtime.engine.loop import run_of
 from boolab.runtime.engine.turn import Turn
 from boolab.sweeps.cells import Planned, Task
 from boolab.sweeps.progress import CellResult, result_of

@@ -21,8 +21,8 @@ from boolab.core.events import FaultKind
 from boolab.core.parallel.executors import Pool
 from boolab.core.types import Run
 from boolab.errors import BoolabError, SettingError, WorkerDied, WorldError, describe
-from boolab.runtime.engine.options import Score, Setup
-from boolab.runtime.engine.record import close
+from boolab.runtime.engine.loop import close
+from boolab.runtime.engine.plan import Score, TurnOptions
 from boolab.runtime.engine.runner import drive, turn_of
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model, traits_of
@@ -82,24 +82,24 @@ class Job:
             ("score", self.score),
         ]
 
-    def setup(self, cell: Cell, run_id: str | None = None, model: Model | None = None) -> Setup:
+    def options_of(self, cell: Cell, run_id: str | None = None, model: Model | None = None) -> TurnOptions:
         """The options of a cell's run. `model` is the cell's, where it exists already."""
-        return Setup(
-            cell.variant.agent,
-            model_of_cell(cell, self.model) if model is None else model,
-            self.tools,
-            self.root,
-            cell.policy,
-            score=self.score,
-            seed=cell.seed,
-            settings=dict(cell.settings),
-            model_name=cell.model_name,
-            run_id=run_id,
-        )
+        return {
+            "agent": cell.variant.agent,
+            "model": model_of_cell(cell, self.model) if model is None else model,
+            "tools": self.tools,
+            "root": self.root,
+            "policy": cell.policy,
+            "score": self.score,
+            "seed": cell.seed,
+            "settings": dict(cell.settings),
+            "model_name": cell.model_name,
+            "run_id": run_id,
+        }
 
     def turn(self, cell: Cell, run_id: str | None = None) -> Turn:
         """The prepared turn of a cell; `SettingError` if the cell is not accepted."""
-        return turn_of(self.setup(cell, run_id), cell.task)
+        return turn_of(self.options_of(cell, run_id), cell.task)
 
     @asynccontextmanager
     async def opened(self, cell: Cell, run_id: str) -> AsyncIterator[Turn]:
@@ -132,7 +132,7 @@ async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) ->
         except WorldError as error:  # of this cell alone: the others may have their files
             turn, base = job.turn(first.cell, first.run_id), lost(job, first, BoolabError(str(error)))
         yield Done(first, base)
-    async with aclosing(derived(turn, base, others, job.setup)) as cuts:
+    async with aclosing(derived(turn, base, others, job.options_of)) as cuts:
         async for planned, cut in cuts:
             if cut is None:
                 yield Done(planned, await run(planned, job.turn(planned.cell, planned.run_id)))

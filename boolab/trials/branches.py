@@ -19,7 +19,7 @@ from boolab.core.types import Run
 from boolab.errors import SettingError, StoreError, describe
 from boolab.io.git.scratch import remove_leftovers
 from boolab.runtime.engine.keep import kept_after
-from boolab.runtime.engine.record import SCORE_FAILED, as_success
+from boolab.runtime.engine.loop import SCORE_FAILED, as_success
 from boolab.runtime.engine.turn import Turn
 from boolab.store.connection import path_of
 from boolab.sweeps.cells import Planned, Task
@@ -157,7 +157,7 @@ def _check_score(turn: Turn) -> None:
     """Raise `SettingError` if nothing labels a branch."""
     profile = turn.plan.traits.profile
     undecided = profile is not None and profile.success is None
-    if turn.plan.options.score is None and (undecided or turn.plan.traits.score is None):
+    if turn.plan.options.get("score") is None and (undecided or turn.plan.traits.score is None):
         why = " (the profile of the simulated model has no success)" if undecided else ""
         msg = (
             f"runs on record have labels, and the branch would have none{why}, so that its outcome would be unknown: "

@@ -150,9 +150,10 @@ def _with_user(one: Opening, change: Change, agents: Mapping[str, Agent], job: B
     """What is known of a run; its outcome is unknown if it waits for a user, whom a branch does not have."""
     if one.outcome != "open" or not one.at or one.run.steps[one.at - 1].response.tool_calls:
         return one
-    setup = job.setup_of(_cell(one, change, agents))._replace(model=ScriptedModel([]), world=None)
+    options = job.branch_options(_cell(one, change, agents))
+    options |= {"model": ScriptedModel([]), "world": None}
     try:
-        branch_turn(one.run, one.at, setup)
+        branch_turn(one.run, one.at, options)
     except TurnEndedError:
         return one._replace(outcome="unknown", why="user")
     return one

@@ -18,7 +18,7 @@ from boolab.limits.catalog import max_cost
 from boolab.limits.stop import StopRule, Threshold
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.branch import branch_turn, turn_in_folder
-from boolab.runtime.engine.options import Setup
+from boolab.runtime.engine.plan import TurnOptions
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Emit, LocalModel, Model, Request, traits_of
 from boolab.runtime.tools.tool import ToolContext
@@ -154,7 +154,7 @@ class BranchJob(Job):
 
     def turn(self, cell: Any, run_id: str | None = None) -> Turn:  # noqa: ANN401 - a `Cell` in a sweep
         """The prepared turn of a branch."""
-        turn = mark(branch_turn(cell.run, cell.at, self.setup_of(cell, run_id)), self.score_digest)
+        turn = mark(branch_turn(cell.run, cell.at, self.branch_options(cell, run_id)), self.score_digest)
         return _counting_cost(turn, cell)
 
     @asynccontextmanager
@@ -167,7 +167,7 @@ class BranchJob(Job):
             own = await turn_in_folder(turn, cell.run, cell.at, self.world, folder=folder)
             yield _counting_cost(mark(own, self.score_digest), cell)
 
-    def setup_of(self, cell: BranchCell, run_id: str | None = None) -> Setup:
+    def branch_options(self, cell: BranchCell, run_id: str | None = None) -> TurnOptions:
         """The options of a branch."""
         agent, rule = cell.agent, cell.rule
         if self.cost_limit is not None:
@@ -180,18 +180,18 @@ class BranchJob(Job):
         if self.replay_tools:
             answering = agent.model if model is None else model
             model = ReplayedTools(cast("Model", answering), cell.run)
-        return Setup(
-            agent,
-            model,
-            self.tools,
-            self.root,
-            stop=rule,
-            score=self.score,
-            seed=cell.seed,
-            settings=dict(cell.settings),
-            run_id=run_id,
-            world=self.world,
-        )
+        return {
+            "agent": agent,
+            "model": model,
+            "tools": self.tools,
+            "root": self.root,
+            "stop": rule,
+            "score": self.score,
+            "seed": cell.seed,
+            "settings": dict(cell.settings),
+            "run_id": run_id,
+            "world": self.world,
+        }
 
 
 def _capped(agent: Agent, most: float) -> Agent:

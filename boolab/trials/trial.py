@@ -18,7 +18,7 @@ from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.io.checks import is_whole, repr_of
 from boolab.runtime.agents.agent import Agent
-from boolab.runtime.engine.options import Score
+from boolab.runtime.engine.plan import Score
 from boolab.runtime.tools.tool import ToolSpec, as_tools
 from boolab.runtime.worlds.protocol import World
 from boolab.stats.intervals import check_confidence

@@ -10,6 +10,7 @@ from pkgutil import resolve_name
 from types import FunctionType
 from typing import Any, Final
 
+import boolab as bl
 from boolab import errors
 from boolab.core.lazy_names import public_names
 from tests.support.project import ROOT
@@ -65,7 +66,7 @@ def named(text: str) -> list[str]:
 
 def _written(function: Callable[..., object]) -> Callable[..., object]:
     """The function as it is written: `help` shows the options of `run` for some, which `run` alone explains."""
-    if not isinstance(function, FunctionType) or "__signature__" not in vars(function):
+    if function is bl.run or not isinstance(function, FunctionType) or "__signature__" not in vars(function):
         return function
     return FunctionType(function.__code__, {}, function.__name__, function.__defaults__, function.__closure__)
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.runtime.engine.options import Setup
 from boolab.runtime.engine.runner import drive, turn_of
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Emit
@@ -103,7 +102,7 @@ def test_a_run_whose_taker_fails_is_closed_at_once_with_its_record() -> None:
         raise bl.errors.StoreError("no room")
 
     async def scenario() -> bl.Run:
-        turns.append(turn_of(Setup(AGENT, bl.ScriptedModel(distinct(2))), "go"))
+        turns.append(turn_of({"agent": AGENT, "model": bl.ScriptedModel(distinct(2))}, "go"))
         return await drive(turns[0], fail)
 
     out = strike(scenario, 0)

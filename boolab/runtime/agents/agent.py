@@ -153,10 +153,14 @@ def policy_of(agent: Agent, policy: Policy | str | None = None) -> Policy:
         >>> policy_of(bl.Agent("builder", exempt=["wait_for_build"])).detectors.identity
         {'*': 'ordered', 'wait_for_build': None}
     """
-    chosen = get_policy(agent.policy if policy is None else policy)
-    if agent.identity is None and not agent.exempt:
-        return chosen
-    return chosen.vary(detectors={"identity": exempting(agent.identity or chosen.detectors.identity, agent.exempt)})
+    return with_identity(get_policy(agent.policy if policy is None else policy), agent.identity, agent.exempt)
+
+
+def with_identity(policy: Policy, identity: str | None, exempt: tuple[str, ...]) -> Policy:
+    """A policy with an agent's own identity and exempt tools, if it has any."""
+    if identity is None and not exempt:
+        return policy
+    return policy.vary(detectors={"identity": exempting(identity or policy.detectors.identity, exempt)})
 
 
 class AgentFileWarning(UserWarning):

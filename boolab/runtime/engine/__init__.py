@@ -2,6 +2,6 @@
 
 It imports `boolab.runtime.agents`, `boolab.runtime.models`, `boolab.harnesses` and what is below them. Five modules
 make a step. Read `loop` first: it holds the order, on one screen. Then `turn` (how a step begins and ends: the table of
-transitions), `decide` (continue? which calls? final?), `plan` (what holds for the turn) and `rules.ladder` (the
-counters). `runner` starts runs.
+transitions), `decide` (continue? which calls? final?), `plan` (the options, and what holds for the turn) and
+`limits.ladder` (the counters). `runner` starts runs.
 """

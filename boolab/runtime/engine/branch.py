@@ -19,12 +19,11 @@ from boolab.errors import SettingError, forgot_await
 from boolab.frames.runs import has_boundary
 from boolab.io.checks import repr_of
 from boolab.runtime.agents.agent import Agent
-from boolab.runtime.engine.history import from_user
 from boolab.runtime.engine.keep import kept_after, restored
-from boolab.runtime.engine.options import BranchOptions, Setup
-from boolab.runtime.engine.plan import plan_of
+from boolab.runtime.engine.plan import BranchOptions, TurnOptions, options_of, plan_of
+from boolab.runtime.engine.record import from_user
 from boolab.runtime.engine.resume import ended_with, resumed
-from boolab.runtime.engine.runner import drive, setup_of
+from boolab.runtime.engine.runner import drive
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model
 from boolab.runtime.worlds.protocol import World
@@ -84,9 +83,9 @@ async def branch(
         >>> [step.response.text for step in asyncio.run(bl.branch(first, 2, model=other)).steps]
         ['', '', 'A window.']
     """
-    setup = setup_of(agent, {**options, "model": model})
-    turn = branch_turn(run, at, setup, message)
-    return await drive(turn if setup.world is None else await turn_in_folder(turn, run, at, setup.world, message))
+    turn = branch_turn(run, at, options_of(agent, {**options, "model": model}), message)
+    world = options.get("world")
+    return await drive(turn if world is None else await turn_in_folder(turn, run, at, world, message))
 
 
 async def turn_in_folder(
@@ -94,21 +93,13 @@ async def turn_in_folder(
 ) -> Turn:
     """The turn of a branch in a folder of its own, with the files that were kept after step `at`.
 
-    Args:
-        turn: The turn of the branch, from `branch_turn`.
-        run: As for `branch`.
-        at: As for `branch`.
-        world: As for `run`.
-        message: As for `branch`.
-        folder: The folder, which is empty; by default a new one.
-
     Raises:
         SettingError: as `branch`.
         WorldError: as `branch`.
     """
     own = await restored(world, kept_after(run, at), folder)
     try:
-        turn = branch_turn(run, at, turn.plan.options._replace(world=own), message)
+        turn = branch_turn(run, at, {**turn.plan.options, "world": own}, message)
     except BaseException:
         own.discard()
         raise
@@ -117,21 +108,15 @@ async def turn_in_folder(
     return turn
 
 
-def branch_turn(run: Run, at: int, setup: Setup, message: str | None = None) -> Turn:
+def branch_turn(run: Run, at: int, options: TurnOptions, message: str | None = None) -> Turn:
     """The turn of a branch, at the boundary from which it continues.
-
-    Args:
-        run: As for `branch`.
-        at: As for `branch`.
-        setup: What the branch is run with; its `run_id` is that of the record.
-        message: As for `branch`.
 
     Raises:
         SettingError: as `branch`.
     """
     _check(run, at, message)
     answer = None if message is None else from_user(message)
-    turn = resumed(plan_of(setup), _first_steps(run, at, setup.run_id or token_hex(16)), answer)
+    turn = resumed(plan_of(options), _first_steps(run, at, options.get("run_id") or token_hex(16)), answer)
     if message is None and turn.history.steps and ended_with(turn, turn.history.steps[-1]):
         msg = f"step {at} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
         raise TurnEndedError(msg)

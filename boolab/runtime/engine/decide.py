@@ -17,10 +17,10 @@ from boolab.limits.counters import projected
 from boolab.limits.guard import Guard
 from boolab.limits.ladder import Reached
 from boolab.limits.stop import StopRule
-from boolab.runtime.engine.history import from_user
 from boolab.runtime.engine.interventions import REMINDER
-from boolab.runtime.engine.options import Question
 from boolab.runtime.engine.parent_budgets import stop_of_parents
+from boolab.runtime.engine.plan import Question
+from boolab.runtime.engine.record import from_user
 from boolab.runtime.engine.turn import BOUNDARY, GRACE, ORDINARY, Turn
 
 ONE_PER_MESSAGE: Final = "Only one tool may be called per message; this call was not executed."
@@ -32,16 +32,9 @@ DENIED: Final = "The user did not allow this call; it was not executed."
 
 
 def at_boundary(turn: Turn) -> Stop | None:
-    """Decide at a boundary whether the turn continues.
-
-    Args:
-        turn: The turn, at a boundary.
-
-    Returns:
-        The stop; None to continue.
-    """
+    """The stop at a boundary; None to continue."""
     plan = turn.plan
-    if plan.options.abort is not None and plan.options.abort.fired:
+    if turn.abort is not None and turn.abort.fired:
         return turn.interrupt()
     if plan.has_boundary_work:
         _prepare(turn)
@@ -143,18 +136,10 @@ def _others_hold(turn: Turn, stop: Stop) -> bool:
 
 
 async def continue_after_ask(turn: Turn, stop: Stop) -> bool:
-    """Ask the user, where the policy does so, whether the turn continues beyond a limit.
-
-    Args:
-        turn: The turn, at a boundary.
-        stop: The stop that would follow.
-
-    Returns:
-        Whether it continues; if not, the turn has stopped.
-    """
+    """Ask the user, where the policy does so, whether the turn continues beyond a limit; if not, it has stopped."""
     if turn.step.state != BOUNDARY:
         return False
-    if _asks_about(turn, stop) and turn.plan.options.ask is not None:
+    if _asks_about(turn, stop) and turn.plan.options.get("ask") is not None:
         allowed = await _ask(turn, Question(stop.rule or stop.reason, stop.value or 0))
         turn.record.note("ask", rule=stop.rule, value=stop.value, allowed=allowed)
         if allowed and (_extend(turn) is None if stop.reason == "step_cap" else not _others_hold(turn, stop)):
@@ -173,7 +158,7 @@ def _asks_about(turn: Turn, stop: Stop) -> bool:
 
 async def _ask(turn: Turn, question: Question) -> bool:
     """The user's answer; no if the options have no `ask`, or if it fails."""
-    ask = turn.plan.options.ask
+    ask = turn.plan.options.get("ask")
     if ask is None:
         return False
     try:
@@ -191,18 +176,15 @@ async def _ask(turn: Turn, question: Question) -> bool:
 
 def input_waits(turn: Turn) -> bool:
     """Whether a message of the user waits that the policy delivers within a turn."""
-    return turn.plan.policy.inputs.queued != "kept" and bool(turn.plan.options.inbox)
+    return turn.plan.policy.inputs.queued != "kept" and bool(turn.plan.options.get("inbox"))
 
 
 def deliver(turn: Turn) -> None:
     """Put before the next step the messages of the policy, and then the user's that wait.
 
     At a boundary at which a turn stops nothing is delivered: no request would contain it, and the user's messages wait.
-
-    Args:
-        turn: The turn, at a boundary.
     """
-    messages, inbox = turn.ladder.messages, turn.plan.options.inbox
+    messages, inbox = turn.ladder.messages, turn.plan.options.get("inbox")
     for kind, text in messages:
         turn.add_message(kind, from_user(text))
     messages.clear()
@@ -219,7 +201,7 @@ def deliver(turn: Turn) -> None:
 # --- At a response: which calls are executed? -------------------------------------------------------------------------
 
 
-class Verdict(NamedTuple):
+class CallVerdict(NamedTuple):
     """What becomes of a response.
 
     Attributes:
@@ -233,19 +215,12 @@ class Verdict(NamedTuple):
     drops: bool = False
 
 
-EXECUTE_ALL: Final = Verdict(None)
+EXECUTE_ALL: Final = CallVerdict(None)
 """The verdict of policies that hold nothing back."""
 
 
-async def judge(turn: Turn, response: Response) -> Verdict:
+async def judge(turn: Turn, response: Response) -> CallVerdict:
     """Decide which calls of a response are executed. Calls that are refused get their error results at once.
-
-    Args:
-        turn: The turn; `turn.step.results` has a slot for each call.
-        response: The response.
-
-    Returns:
-        The verdict.
 
     Raises:
         UnknownCounter: if a limit depends on a counter that is not known.
@@ -253,7 +228,7 @@ async def judge(turn: Turn, response: Response) -> Verdict:
     return _of_the_whole(turn, response) or await _of_the_calls(turn, response)
 
 
-def _of_the_whole(turn: Turn, response: Response) -> Verdict | None:
+def _of_the_whole(turn: Turn, response: Response) -> CallVerdict | None:
     """What becomes of a response whatever its single calls are; None if that depends on them."""
     plan, policy, calls, ladder = turn.plan, turn.plan.policy, response.tool_calls, turn.ladder
     empty = not response.text or policy.finish.fatal_if == "no_calls"
@@ -265,20 +240,20 @@ def _of_the_whole(turn: Turn, response: Response) -> Verdict | None:
     if turn.limits.response_rule is not None:
         stop = turn.limits.response_rule.verdict(projected(turn.ladder.counters, response))
         if stop is not None:
-            return Verdict((), stop, drops=True)
+            return CallVerdict((), stop, drops=True)
     counts = ladder.after(response) if plan.response_guards else {}
     for guard in plan.response_guards:
         count = counts[guard.watch.name]
         level = guard.level(count)
         if level is not None and level[1] == "stop":
-            return Verdict((), _guard_stop(turn, guard, level[0], count), drops=True)
+            return CallVerdict((), _guard_stop(turn, guard, level[0], count), drops=True)
     if unknown or (policy.execution.calls == "exactly_one" and len(calls) > 1):
         idle(turn)
-        return Verdict((), turn.grace if turn.step.mode != ORDINARY else None)
+        return CallVerdict((), turn.grace if turn.step.mode != ORDINARY else None)
     return None
 
 
-async def _of_the_calls(turn: Turn, response: Response) -> Verdict:
+async def _of_the_calls(turn: Turn, response: Response) -> CallVerdict:
     """Which of the calls are executed, refused or dropped."""
     policy, calls, step = turn.plan.policy, response.tool_calls, turn.step
     places = range(len(calls))
@@ -289,7 +264,7 @@ async def _of_the_calls(turn: Turn, response: Response) -> Verdict:
         ending = {name for name in policy.finish.tools if grace and name not in turn.plan.pausing}
         kept = [place for place in places if calls[place].name in ending]
         _refuse(turn, calls, set(places) - set(kept), policy.last_step.refusal)
-        return Verdict(kept, turn.grace)
+        return CallVerdict(kept, turn.grace)
     if policy.execution.calls == "one_per_message" and len(calls) > 1:
         _refuse(turn, calls, places[1:], ONE_PER_MESSAGE)
         places = places[:1]
@@ -301,16 +276,16 @@ async def _of_the_calls(turn: Turn, response: Response) -> Verdict:
             wanted = used + len(places)
             stop = Stop("tool_budget", turn.steps_completed, f"tool_budget({budget}, cut)", budget, wanted)
             if room == 0:
-                return Verdict((), stop, drops=True)
+                return CallVerdict((), stop, drops=True)
             verdict = await _of_the_guards(turn, response, places[:room])
             return verdict if verdict.stop else verdict._replace(stop=stop)
     return await _of_the_guards(turn, response, places)
 
 
-async def _of_the_guards(turn: Turn, response: Response, places: Sequence[int]) -> Verdict:
+async def _of_the_guards(turn: Turn, response: Response, places: Sequence[int]) -> CallVerdict:
     """Evaluate the guards at calls for each call in turn, as if those before it had been executed."""
     if not turn.plan.call_guards:
-        return Verdict(places)
+        return CallVerdict(places)
     executed: list[int] = []
     calls = response.tool_calls
     for place, levels in turn.ladder.at_calls(response, places):
@@ -322,12 +297,12 @@ async def _of_the_guards(turn: Turn, response: Response, places: Sequence[int]) 
                 if refusal:
                     _refuse(turn, calls, [place], refusal)
                 stop = _guard_stop(turn, guard, reached.threshold, reached.value)
-                return Verdict(executed, stop, drops=not executed and not refusal)
+                return CallVerdict(executed, stop, drops=not executed and not refusal)
         if refusal:
             _refuse(turn, calls, [place], refusal)
         else:
             executed.append(place)
-    return Verdict(executed)
+    return CallVerdict(executed)
 
 
 async def _act(turn: Turn, guard: Guard, reached: Reached, call: ToolCall) -> tuple[str, bool]:
@@ -353,9 +328,9 @@ def _guard_stop(turn: Turn, guard: Guard, threshold: int, count: int | None) -> 
     return Stop(guard.why, turn.steps_completed, str(guard.at(threshold)), threshold, count)
 
 
-def _fails(turn: Turn, why: str) -> Verdict:
+def _fails(turn: Turn, why: str) -> CallVerdict:
     turn.record.error = f"ModelError: {why}"
-    return Verdict((), turn.end("error"), drops=True)
+    return CallVerdict((), turn.end("error"), drops=True)
 
 
 def _refuse(turn: Turn, calls: Sequence[ToolCall], places: Sequence[int] | set[int], why: str) -> None:
@@ -373,12 +348,7 @@ def _unknown_tools(turn: Turn, calls: Sequence[ToolCall]) -> list[str]:
 
 
 def is_final(turn: Turn, response: Response) -> bool:
-    """Whether a response ends the turn, by the policy's finish guard.
-
-    Args:
-        turn: The turn.
-        response: The response.
-    """
+    """Whether a response ends the turn, by the policy's finish guard."""
     plan = turn.plan
     if turn.step.mode != ORDINARY:
         return plan.policy.last_step.text_finishes and not response.tool_calls
@@ -388,11 +358,7 @@ def is_final(turn: Turn, response: Response) -> bool:
 
 
 def idle(turn: Turn) -> None:
-    """Do what the policy does after a response that called nothing and did not end the turn.
-
-    Args:
-        turn: The turn.
-    """
+    """Do what the policy does after a response that called nothing and did not end the turn."""
     policy = turn.plan.policy
     if turn.grace is not None or input_waits(turn):
         return
@@ -404,12 +370,6 @@ def idle(turn: Turn) -> None:
 
 
 def ends_batch(turn: Turn, call: ToolCall, result: ToolResult | None) -> bool:
-    """Whether the calls after this one are not executed: the run failed with it, or it ended the turn.
-
-    Args:
-        turn: The turn.
-        call: A call that was executed.
-        result: What it gave.
-    """
+    """Whether the calls after this one are not executed: the run failed with it, or it ended the turn."""
     policy = turn.plan.policy
     return bool(turn.execution.failures) or (policy.finish.batch == "until" and finishes(policy, call, result))

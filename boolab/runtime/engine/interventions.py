@@ -10,7 +10,7 @@ from boolab.core.types import Message
 from boolab.harnesses.policy import Policy
 from boolab.limits.counters import Progress
 from boolab.limits.stop import StopRule
-from boolab.runtime.engine.history import from_user
+from boolab.runtime.engine.record import from_user
 from boolab.runtime.models.base import Note
 
 REMINDER: Final = (

@@ -10,14 +10,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from boolab.core.types import Run
 from boolab.errors import SettingError, WorldError, describe
+from boolab.runtime.engine.turn import Turn
 from boolab.runtime.worlds.protocol import World
-
-if TYPE_CHECKING:
-    from boolab.runtime.engine.turn import Turn
 
 T = TypeVar("T")
 
@@ -25,13 +23,10 @@ T = TypeVar("T")
 async def open_world(turn: Turn) -> None:
     """Begin to keep the world of a turn, and keep it as it is before the next step.
 
-    Args:
-        turn: The turn, which has a world.
-
     Raises:
         WorldError: if it cannot be kept at all.
     """
-    world = turn.plan.options.world
+    world = turn.plan.options.get("world")
     assert world is not None  # noqa: S101 - the caller has looked
     before = next(
         (e.payload for e in reversed(turn.record.events) if e.kind == "world" and "fault" not in e.payload), None
@@ -46,9 +41,6 @@ async def open_world(turn: Turn) -> None:
 
 async def keep(turn: Turn) -> None:
     """Keep the world as it is now, and put that on record.
-
-    Args:
-        turn: The turn, at a boundary, with a keeper.
 
     Raises:
         asyncio.CancelledError: if the task was cancelled meanwhile; then nothing is on record of this boundary.
@@ -67,10 +59,6 @@ async def keep(turn: Turn) -> None:
 
 def kept_after(run: Run, at: int) -> Mapping[str, Any]:
     """What the record of a run holds of its world after a step.
-
-    Args:
-        run: The run.
-        at: The number of the step; 0 for the beginning.
 
     Raises:
         SettingError: if the world was not kept there, and why.
@@ -94,11 +82,6 @@ def kept_after(run: Run, at: int) -> Mapping[str, Any]:
 
 async def restored(world: World, kept: Mapping[str, Any], folder: Path | None = None) -> World:
     """A world of its own in a state that was kept.
-
-    Args:
-        world: The world.
-        kept: What a record holds of the state.
-        folder: An empty folder that becomes its root; by default a new one.
 
     Raises:
         WorldError: if it cannot be restored.

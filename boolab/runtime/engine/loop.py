@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeAlias
 
-from boolab.core.types import Response, Step, Stop
+from boolab.core.events import stop_event
+from boolab.core.types import Response, Run, Step, Stop, WrapUp
+from boolab.core.version import boolab_version
 from boolab.errors import ModelError, describe
 from boolab.harnesses.finish import is_done
 from boolab.runtime.engine.decide import (
     EXECUTE_ALL,
-    Verdict,
+    CallVerdict,
     at_boundary,
     continue_after_ask,
     ends_batch,
@@ -25,9 +28,8 @@ from boolab.runtime.engine.decide import (
     judge,
 )
 from boolab.runtime.engine.keep import keep, open_world
-from boolab.runtime.engine.log import log_end
-from boolab.runtime.engine.record import close
-from boolab.runtime.engine.summaries import compact, consume_own_cancel, wrap_up
+from boolab.runtime.engine.record import log_end
+from boolab.runtime.engine.summaries import compact, consume_own_cancel, summarise
 from boolab.runtime.engine.turn import EXECUTE, ORDINARY, Turn
 from boolab.runtime.models.base import partial_of
 from boolab.runtime.tools.tool import execute, execute_together, task_is_cancelled
@@ -35,18 +37,27 @@ from boolab.runtime.tools.tool import execute, execute_together, task_is_cancell
 YIELD_EVERY_S = 0.010
 """How long the loop may keep the event loop to itself when nothing that it awaits really waits."""
 
+SCORE_FAILED: Final = "the score failed: "
+"""The beginning of the fault of a failed score."""
+
+SENTINELS: Final = {
+    "step_cap": ("cap_hit", "Step limit reached"),
+    "tool_budget": ("cap_hit", "Tool budget exhausted"),
+    "token_budget": ("cap_hit", "Token budget exhausted"),
+    "cost_budget": ("cap_hit", "Cost budget exhausted"),
+    "time_budget": ("cap_hit", "Time budget exhausted"),
+    "doom_loop": ("doom_loop", "Doom loop detected"),
+    "stuck": ("doom_loop", "Repetition detected"),
+    "error_streak": ("error_streak", "Too many errors in a row"),
+}
+"""For each stop reason that is a limit: the kind of its sentinel, and the first words of its text."""
+
 
 Action: TypeAlias = Literal["continue", "limit", "tool_failed", "paused", "synthesis_done", "finished"]
 
 
 async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912 - the one loop, on one screen
     """Run a turn to its end and yield each step as it completes. `turn.run` is the record, however the turn ends.
-
-    Args:
-        turn: The prepared turn.
-
-    Yields:
-        The steps in order, the final text included.
 
     Raises:
         WorldError: if the world cannot be kept at all.
@@ -56,7 +67,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
     cancelled: asyncio.CancelledError | None = None
     stop: Stop | None = None
     try:
-        if plan.options.world is not None:
+        if plan.options.get("world") is not None:
             await open_world(turn)
         while (stop := at_boundary(turn)) is None or await continue_after_ask(turn, stop):
             if time.perf_counter() - yielded > YIELD_EVERY_S:
@@ -101,17 +112,8 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
         raise cancelled
 
 
-async def tool_phase(turn: Turn, response: Response, verdict: Verdict = EXECUTE_ALL) -> Action:
-    """Execute the calls of a response, look for a pause, and let the synthesis try. It decides nothing.
-
-    Args:
-        turn: The turn; `turn.step.results` is filled as results come in.
-        response: The response whose calls are executed.
-        verdict: Which of them, and the stop that follows.
-
-    Returns:
-        The event of `TABLE` that follows.
-    """
+async def tool_phase(turn: Turn, response: Response, verdict: CallVerdict = EXECUTE_ALL) -> Action:
+    """Execute the calls of a response, look for a pause, and let the synthesis try: the event that follows."""
     plan, step, calls, places = turn.plan, turn.step, response.tool_calls, verdict.places
     step.state, number = EXECUTE, len(turn.history.steps) + 1
     if places is None:
@@ -130,7 +132,7 @@ async def tool_phase(turn: Turn, response: Response, verdict: Verdict = EXECUTE_
         for call, result in zip(calls, step.results, strict=True)
     ):
         return "paused"
-    if plan.options.synthesis is not None and any(step.results) and await _synthesise(turn, response):
+    if plan.options.get("synthesis") is not None and any(step.results) and await _synthesise(turn, response):
         return "synthesis_done"
     if plan.ends_by_calls and is_done(plan.policy, calls, step.results):
         return "finished"
@@ -141,7 +143,7 @@ async def tool_phase(turn: Turn, response: Response, verdict: Verdict = EXECUTE_
 
 async def _synthesise(turn: Turn, response: Response) -> bool:
     """Whether the synthesis wrote the final answer. Its failure is noted and changes nothing."""
-    synthesis, record = turn.plan.options.synthesis, turn.record
+    synthesis, record = turn.plan.options.get("synthesis"), turn.record
     assert synthesis is not None  # noqa: S101 - asked by the caller
     try:
         results = [result for result in turn.step.results if result is not None]
@@ -157,3 +159,105 @@ async def _synthesise(turn: Turn, response: Response) -> bool:
     record.synthesis = text
     record.note("synthesis", what="the synthesis wrote the final answer")
     return True
+
+
+# --- The end of a turn ------------------------------------------------------------------------------------------------
+
+
+async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
+    """Do what a policy does after a limit stopped the run: a summary, and a visible sentinel.
+
+    Returns a cancellation of the task meanwhile that did not come from the turn's own `Abort`, if there was one.
+    """
+    if stop.reason not in SENTINELS:
+        return None
+    kind, words = SENTINELS[stop.reason]
+    where = f"{words}: {stop.rule} at step {stop.step}."
+    policy, record, steps = turn.plan.policy.wrap_up, turn.record, turn.history.steps
+    static = f"{where} {policy.static_summary}".rstrip()
+    cancelled = None
+    if policy.summary == "model" and turn.plan.traits.summarises:
+        cancelled = await summarise(turn, static)
+    elif policy.summary != "none":
+        record.wrap_up = WrapUp(static)
+    last = steps[-1] if steps else None
+    in_text = last is not None and not last.broke_off and last.response.text and not last.response.tool_calls
+    status = policy.limit_status == "without_text" and not in_text
+    if status and record.wrap_up is None and (last is None or not last.response.text):
+        record.wrap_up = WrapUp(static)
+    if policy.sentinel or status:
+        record.write_sentinel(kind, where)
+    return cancelled
+
+
+def close(turn: Turn, stop: Stop) -> Run:
+    """Make the record of a turn that has stopped."""
+    turn.step.move("closed")
+    if turn.keeper is not None:
+        turn.keeper.close()
+        turn.keeper = None
+    run, record = run_of(turn, stop), turn.record
+    score = turn.plan.score
+    if score is not None:
+        try:
+            run = replace(run, success=as_success(score(run)))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a score's failure must not lose the run
+            record.fault("score", f"{SCORE_FAILED}{describe(error)}")
+            run = replace(run, events=tuple(record.events))
+    turn.run = run
+    turn.execution = turn.execution._replace(caller=None)  # or turn and tools would hold each other until collected
+    if record.on_event is not None:
+        record.emit(stop_event(run))
+    return run
+
+
+def run_of(turn: Turn, stop: Stop) -> Run:
+    """The record of a turn as it stands."""
+    plan, history, record = turn.plan, turn.history, turn.record
+    options, subagents = plan.options, [child.run for child in turn.subagents if child.run is not None]
+    return Run(
+        run_id=record.run_id,
+        agent=plan.agent.name,
+        model=options.get("model_name") or plan.model.name,
+        policy=plan.policy.name,
+        task=record.task or next((m.text for m in reversed(history.prompt) if m.role == "user"), ""),
+        stop=stop,
+        steps=tuple(history.steps),
+        prompt=tuple(history.prompt),
+        inputs=tuple(history.inputs),
+        parent_run_id=record.parent_run_id,
+        seed=options.get("seed"),
+        started_at=record.started_at,
+        duration_ms=turn.now(),
+        identity=plan.identity,
+        context_window=plan.traits.context_window,
+        limits=plan.on_record(turn.limits),
+        settings=dict(options.get("settings", {})),
+        compactions=tuple(history.compactions),
+        earlier_wrap_ups=record.earlier_wrap_ups,
+        wrap_up=record.wrap_up,
+        sentinel=record.sentinel,
+        synthesis=record.synthesis,
+        events=tuple(record.events),
+        error=record.error,
+        harness_version=boolab_version(),
+        subagents=(*record.earlier_subagents, *subagents),
+        continuation=options if stop.reason in ("paused", "step_cap") else None,
+    )
+
+
+def as_success(value: object) -> bool | None:
+    """What a score returned, as a record holds it.
+
+    Raises:
+        TypeError: if it is none of True, False and None.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    plain = value.item() if hasattr(value, "item") else value  # numpy has a bool of its own
+    if not isinstance(plain, bool):
+        msg = f"it returned {value!r}, not True, False or None"
+        raise TypeError(msg)
+    return plain

@@ -1,110 +1,165 @@
-"""What holds for a turn: the plan, made once from the options and never changed, and the limits, which a cap can grow.
+"""The plan of a turn: the options of `run`, checked before the first request, and what follows from them.
 
-The plan answers what the loop would else work out at each step: which guards are evaluated where, which policies need a
-verdict on each response, which change a request.
+A plan is made once and never changes; `TurnLimits` are new ones when a cap grows. It answers what the loop would else
+work out at each step: which guards are evaluated where, which policies need a verdict on each response, which change a
+request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, cast
 
-from boolab.core.types import Stop
+from boolab.core.clock import Clock
+from boolab.core.types import Event, Message, Run, Stop, ToolCall, ToolResult
+from boolab.errors import SettingError, near
 from boolab.harnesses.compaction import Compaction
-from boolab.harnesses.policy import Policy
+from boolab.harnesses.policy import Policy, Setting
+from boolab.harnesses.presets import get_policy
+from boolab.io.checks import MAX_COUNT, is_whole, repr_of
+from boolab.limits.call_identity import identity_of
 from boolab.limits.counters import Counters
 from boolab.limits.detector import Detector
+from boolab.limits.detectors.streaks import RepeatStreak
+from boolab.limits.function_rule import AnyRule, as_rules, is_function
 from boolab.limits.guard import Guard
-from boolab.limits.stop import StopRule
-from boolab.runtime.agents.agent import NO_AGENT, Agent, policy_of
-from boolab.runtime.engine.options import Setup, check_setup, model_of, offered_tools, rules_of
+from boolab.limits.stop import StopRule, Threshold
+from boolab.limits.table import AGENT_LIMITS
+from boolab.runtime.agents.agent import NO_AGENT, Agent, with_identity
+from boolab.runtime.engine.abort import Abort
+from boolab.runtime.engine.inbox import Inbox
 from boolab.runtime.models.base import Model, ModelTraits, traits_of
-from boolab.runtime.tools.tool import ToolSpec
+from boolab.runtime.tools.tool import ToolSpec, as_tool, as_tools, open_tool
+from boolab.runtime.tools.workspace import BUILT_IN, pause_tools, workspace_tools
+from boolab.runtime.worlds.protocol import World
+
+Synthesis: TypeAlias = Callable[[Sequence[ToolCall], Sequence[ToolResult]], Awaitable[str | None]]
+Score: TypeAlias = Callable[[Run], bool | None]
+OnEvent: TypeAlias = Callable[[Event], object]
+Tools: TypeAlias = Sequence[ToolSpec | Callable[..., Any]]
+Task: TypeAlias = str | Sequence[Message | Mapping[str, str]]
+
+
+class Question(NamedTuple):
+    """A question to the user: whether to continue although a rule is true; at a call, whether to execute that call.
+
+    Attributes:
+        rule: The rule that asks.
+        value: What it has counted.
+        call: The call that waits for the answer; None at a boundary.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.Question("doom_loop(3, ordered)", 3).value)
+        '3'
+    """
+
+    rule: str
+    value: int
+    call: ToolCall | None = None
+
+
+Ask: TypeAlias = Callable[[Question], bool | Awaitable[bool]]
+
+
+class BranchOptions(TypedDict, total=False):
+    """The options of `run` that `branch` passes on. `run` documents each; one that is absent is None."""
+
+    tools: Tools | None
+    root: str | Path | None
+    policy: Policy | str | None
+    stop: AnyRule | None
+    score: Score | None
+    synthesis: Synthesis | None
+    abort: Abort | None
+    on_event: OnEvent | None
+    clock: Clock | None
+    seed: int | None
+    shadow: Sequence[AnyRule]
+    ask: Ask | None
+    inbox: Inbox | None
+    compaction: Compaction | None
+    world: World | None
+
+
+class RunOptions(BranchOptions, total=False):
+    """The options of `run`: `run_sync`, `start` and `resume` have the same."""
+
+    model: Model | None
+
+
+class TurnOptions(RunOptions, total=False):
+    """The options of a turn: those of `run`, who runs, and what a sweep or a caller puts on record."""
+
+    agent: Agent | None
+    settings: Mapping[str, Any]
+    model_name: str | None
+    run_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits that are in force. `TurnPlan.grown` makes new ones when a cap grows.
+class TurnLimits:
+    """The limits that are in force. `TurnPlan.grown` makes new ones when a cap grows."""
 
-    Attributes:
-        settings: The settings that hold, by name; none where the policy's own limits do not hold.
-        rule: What is evaluated at a boundary.
-        response_rule: What is evaluated at a response, before its calls are executed.
-        thresholds: The counters and thresholds in `rule`: while none is reached or unknown, the rule is false.
-        closing_step: The last step under the cap, where its request differs from the others.
-    """
-
-    settings: Mapping[str, int | None]
-    rule: StopRule | None
-    response_rule: StopRule | None
-    thresholds: tuple[tuple[str, int], ...]
-    closing_step: int | None
+    settings: Mapping[str, int | None]  # those that hold, by name; none where the policy's own limits do not hold
+    rule: StopRule | None  # what is evaluated at a boundary
+    response_rule: StopRule | None  # what is evaluated at a response, before its calls are executed
+    thresholds: tuple[tuple[str, int], ...]  # in `rule`: while none is reached or unknown, the rule is false
+    detectors: tuple[Detector, ...]  # the detectors whose counts `rule` reads
+    closing_step: int | None  # the last step under the cap, where its request differs from the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPlan:
-    """All that is fixed when a turn begins.
+    """All that is fixed when a turn begins: the options, and what was made of them."""
 
-    Attributes:
-        options: What the turn is run with.
-        agent: Who runs.
-        model: What answers.
-        traits: What else the model can do.
-        policy: What decides.
-        tools: The tools, by name.
-        offered: The tools in a request.
-        pausing: The names of the tools that pause the turn.
-        compaction: When the history is summarised.
-        own: Whether the limits are the policy's own; `stop=` replaces them.
-        text_only: Whether the agent may call no tools at all.
-        limits: The limits at the start.
-        call_guards: The guards that are evaluated at a call.
-        response_guards: The guards that are evaluated at a response.
-        boundary_guards: The guards that nudge at a boundary.
-        asking: The guards at a boundary that ask the user before they stop a turn.
-        shadow: The rules that are watched and stop nothing.
-        detectors: What rules and guards count, each once.
-        judges: Whether each response needs a verdict before its calls are executed.
-        ends_plainly: Whether any response without calls ends the turn, and nothing else does.
-        breaks_batches: Whether a call can end its step before the calls after it are executed.
-        ends_by_calls: Whether the calls of a step can end the turn.
-        rewrites_requests: Whether the policy changes some requests.
-        has_boundary_work: Whether something happens at a boundary besides the rules.
-        closes_beyond: Whether one more request follows a limit.
-    """
+    options: TurnOptions  # what the user gave; `resume` continues with the same
+    agent: Agent  # who runs
+    model: Model  # what answers
+    traits: ModelTraits  # what else the model can do
+    policy: Policy  # what decides
+    tools: dict[str, ToolSpec]  # the tools, by name
+    offered: tuple[ToolSpec, ...]  # the tools in a request
+    pausing: frozenset[str]  # the names of the tools that pause the turn
+    compaction: Compaction | None  # when the history is summarised
+    own: bool  # whether the limits are the policy's own; `stop=` replaces them
+    text_only: bool  # whether the agent may call no tools at all
+    limits: TurnLimits  # the limits at the start
+    call_guards: tuple[Guard, ...]  # the guards that are evaluated at a call
+    response_guards: tuple[Guard, ...]  # the guards that are evaluated at a response
+    boundary_guards: tuple[Guard, ...]  # the guards that nudge at a boundary
+    asking: tuple[Guard, ...]  # the guards at a boundary that ask the user before they stop a turn
+    shadow: tuple[StopRule, ...]  # the rules that are watched and stop nothing
+    detectors: tuple[Detector, ...]  # what rules and guards count, each once
+    judges: bool  # whether each response needs a verdict before its calls are executed
+    ends_plainly: bool  # whether any response without calls ends the turn, and nothing else does
+    breaks_batches: bool  # whether a call can end its step before the calls after it are executed
+    ends_by_calls: bool  # whether the calls of a step can end the turn
+    rewrites_requests: bool  # whether the policy changes some requests
+    has_boundary_work: bool  # whether something happens at a boundary besides the rules
+    closes_beyond: bool  # whether one more request follows a limit
 
-    options: Setup
-    agent: Agent
-    model: Model
-    traits: ModelTraits
-    policy: Policy
-    tools: dict[str, ToolSpec]
-    offered: tuple[ToolSpec, ...]
-    pausing: frozenset[str]
-    compaction: Compaction | None
-    own: bool
-    text_only: bool
-    limits: Limits
-    call_guards: tuple[Guard, ...]
-    response_guards: tuple[Guard, ...]
-    boundary_guards: tuple[Guard, ...]
-    asking: tuple[Guard, ...]
-    shadow: tuple[StopRule, ...]
-    detectors: tuple[Detector, ...]
-    judges: bool
-    ends_plainly: bool
-    breaks_batches: bool
-    ends_by_calls: bool
-    rewrites_requests: bool
-    has_boundary_work: bool
-    closes_beyond: bool
+    @property
+    def score(self) -> Score | None:
+        """What decides the success of the run: the user's score, or else the model's."""
+        return self.options.get("score") or self.traits.score
 
-    def grown(self, limits: Limits) -> tuple[Limits, int]:
-        """The limits after the cap has grown, and by how many steps it did. It grows only if counters are kept.
+    @property
+    def identity(self) -> str:
+        """What makes two calls the same in the record's own streaks; exemptions are the rule's alone."""
+        for detector in self.detectors:
+            if isinstance(detector, RepeatStreak):
+                return detector.identity
+        usual = self.policy.detectors.identity
+        return usual if isinstance(usual, str) else identity_of(usual)[0]
 
-        Args:
-            limits: The limits before.
-        """
+    def grown(self, limits: TurnLimits) -> tuple[TurnLimits, int]:
+        """The limits after the cap has grown, and by how many steps it did. It grows only if counters are kept."""
         policy, cap = self.policy, limits.settings.get("max_steps")
         if cap is None or policy.continues.counters == "fresh":
             return limits, 0
@@ -112,12 +167,8 @@ class TurnPlan:
         added = (asked or cap) if policy.continues.adds is None else policy.continues.adds
         return _policy_limits(policy, {**limits.settings, "max_steps": cap + added}), added
 
-    def verdict(self, limits: Limits, counters: Counters) -> Stop | None:
+    def verdict(self, limits: TurnLimits, counters: Counters) -> Stop | None:
         """The stop at a boundary, or None. For a guard that asks first and stops later, it names the level reached.
-
-        Args:
-            limits: The limits in force.
-            counters: The counters at the boundary.
 
         Raises:
             UnknownCounter: if the answer depends on a counter that is not known.
@@ -130,84 +181,124 @@ class TurnPlan:
                     return stop._replace(rule=str(guard.at(ends[-1])), threshold=ends[-1]) if ends else stop
         return stop
 
+    def on_record(self, limits: TurnLimits) -> dict[str, int]:
+        """The limits in force as a record has them: thresholds by counter."""
+        recorded: dict[str, int] = {"steps": 0} if self.text_only else {}
+        for rule in () if limits.rule is None else limits.rule.alternatives:
+            if isinstance(rule, Threshold):
+                counter = rule.counter.partition(":")[0]
+                recorded[counter] = min(recorded.get(counter, rule.threshold), rule.threshold)
+        policy, cap = self.policy, limits.settings.get("max_steps")
+        if cap is not None and policy.cap.kind == "hard" and policy.cap.counts != "actions":
+            if policy.cap.counts == "supersteps":
+                # A step with calls is two of them; at the response, the end needs one more.
+                cap = cap // 2 if policy.cap.check == "boundary" else (cap - 1) // 2
+            recorded["steps"] = min(recorded.get("steps", cap), cap)
+        budget = limits.settings.get("tool_budget")
+        if budget is not None:
+            recorded["tool_calls"] = min(recorded.get("tool_calls", budget), budget)
+        return recorded
 
-def plan_of(options: Setup) -> TurnPlan:
+
+def plan_of(options: TurnOptions) -> TurnPlan:
     """Make the plan of a turn.
-
-    Args:
-        options: What the turn is run with.
-
-    Returns:
-        The plan.
 
     Raises:
         SettingError: if something is missing or not accepted.
 
     Example:
         >>> import boolab as bl
-        >>> plan = plan_of(Setup(bl.Agent("a", max_steps=5), bl.ScriptedModel(["Hi."])))
+        >>> plan = plan_of({"agent": bl.Agent("a", max_steps=5), "model": bl.ScriptedModel(["Hi."])})
         >>> str(plan.limits.rule), plan.judges
         ('max_steps(5) | doom_loop(3, ordered) | tool_budget(50)', False)
     """
-    check_setup(options)
-    stop, in_shadow = rules_of(options)
-    agent = options.agent if options.agent is not None else NO_AGENT
-    model, policy = model_of(options, agent), policy_of(agent, options.policy)
-    traits = traits_of(model)
+    _check(options)
+    stop, in_shadow = _rules_of(options)
+    agent = options.get("agent") or NO_AGENT
+    model = model_of(options)
     tools = offered_tools(options)
-    read_only = all(spec.read_only for spec in tools.values())
-    settings = policy.effective(agent.settings, read_only=read_only, no_agent=options.agent is None)
-    own = options.stop is None
-    text_only = own and settings.get("max_steps") == 0 and policy.cap.zero == "text_only"
+    policy, limits = _limits_of_agent(
+        _policy_or_name(agent, options),
+        agent.identity,
+        agent.exempt,
+        (agent.max_steps, agent.tool_budget, agent.doom_loop),
+        all(spec.read_only for spec in tools.values()),
+        agent is NO_AGENT,
+    )
+    own = options.get("stop") is None
+    text_only = own and limits.settings.get("max_steps") == 0 and policy.cap.zero == "text_only"
+    guards: tuple[Guard, ...] = ()
     if own and not text_only:
-        limits, guards = _policy_limits(policy, settings), policy.detectors.guards
+        guards = policy.detectors.guards
     else:
-        limits, guards = _limits({}, stop, None, None), ()
-    shadow = (*in_shadow, *(g.at(at) for g in guards for at, action in g.ladder if action == "shadow"))
-    call_guards = tuple(guard for guard in guards if guard.check == "call")
-    response_guards = tuple(guard for guard in guards if guard.check == "response")
-    boundary_guards = tuple(guard for guard in guards if guard.check == "boundary" and guard.intervenes)
-    closes = policy.last_step.action in ("tool_choice_none", "no_tools") and not policy.last_step.in_cap
+        limits = _limits({}, stop, None, None)
+    for guard in guards:
+        in_shadow += [guard.at(threshold) for threshold, action in guard.ladder if action == "shadow"]
+    shadow = tuple(in_shadow)
+    call_guards = tuple([guard for guard in guards if guard.check == "call"])
+    response_guards = tuple([guard for guard in guards if guard.check == "response"])
+    execution, finish, last_step = policy.execution, policy.finish, policy.last_step
+    closes = last_step.action in ("tool_choice_none", "no_tools") and not last_step.in_cap
     return TurnPlan(
         options=options,
         agent=agent,
         model=model,
-        traits=traits,
+        traits=traits_of(model),
         policy=policy,
         tools=tools,
         offered=() if text_only else tuple(tools.values()),
-        pausing=frozenset(name for name, spec in tools.items() if spec.pauses),
-        compaction=options.compaction or policy.compaction,
+        pausing=frozenset([name for name, spec in tools.items() if spec.pauses]),
+        compaction=options.get("compaction") or policy.compaction,
         own=own,
         text_only=text_only,
         limits=limits,
         call_guards=call_guards,
         response_guards=response_guards,
-        boundary_guards=boundary_guards,
-        asking=tuple(guard for guard in guards if guard.check == "boundary" and guard.asks_first),
+        boundary_guards=tuple([guard for guard in guards if guard.check == "boundary" and guard.intervenes]),
+        asking=tuple([guard for guard in guards if guard.check == "boundary" and guard.asks_first]),
         shadow=shadow,
-        detectors=_detectors(limits, _noted(policy, shadow), guards),
+        detectors=_detectors(policy, limits, shadow, guards),
         judges=bool(
             limits.response_rule is not None
             or call_guards
             or response_guards
-            or policy.execution.unknown_tools != "reported"
-            or policy.execution.calls in ("one_per_message", "exactly_one")
+            or execution.unknown_tools != "reported"
+            or execution.calls in ("one_per_message", "exactly_one")
             or policy.budgets.batch == "cut"
-            or policy.finish.fatal_reasons
+            or finish.fatal_reasons
         ),
-        ends_plainly=policy.finish.conditions == ("no_calls",) and not policy.finish.final_reasons and not text_only,
-        breaks_batches=policy.finish.batch == "until" or policy.execution.tool_failures != "reported",
-        ends_by_calls=bool(policy.finish.tools) or policy.finish.asks_again == "after_errors",
-        rewrites_requests=policy.last_step.reminder != "none"
-        or policy.last_step.action != "tools"
-        or policy.finish.idle == "grace",
-        has_boundary_work=bool(shadow) or options.inbox is not None,
-        closes_beyond=own and (closes or policy.last_step.action == "grace"),
+        ends_plainly=finish.conditions == ("no_calls",) and not finish.final_reasons and not text_only,
+        breaks_batches=finish.batch == "until" or execution.tool_failures != "reported",
+        ends_by_calls=bool(finish.tools) or finish.asks_again == "after_errors",
+        rewrites_requests=last_step.reminder != "none" or last_step.action != "tools" or finish.idle == "grace",
+        has_boundary_work=bool(shadow) or options.get("inbox") is not None,
+        closes_beyond=own and (closes or last_step.action == "grace"),
     )
 
 
-def _policy_limits(policy: Policy, settings: Mapping[str, int | None]) -> Limits:
+def _policy_or_name(agent: Agent, options: TurnOptions) -> Policy | str:
+    policy = options.get("policy")
+    if policy is None:
+        return agent.policy
+    return policy if isinstance(policy, str) else get_policy(policy)
+
+
+@lru_cache(maxsize=1024)
+def _limits_of_agent(
+    policy: Policy | str,
+    identity: str | None,
+    exempt: tuple[str, ...],
+    settings: tuple[Setting, ...],
+    read_only: bool,
+    no_agent: bool,
+) -> tuple[Policy, TurnLimits]:
+    """The policy of an agent and its limits; cached, because a sweep has many runs of a few agents."""
+    chosen = with_identity(get_policy(policy), identity, exempt)
+    asked = dict(zip(AGENT_LIMITS, settings, strict=True))
+    return chosen, _policy_limits(chosen, chosen.effective(asked, read_only=read_only, no_agent=no_agent))
+
+
+def _policy_limits(policy: Policy, settings: Mapping[str, int | None]) -> TurnLimits:
     cap, closing_step = settings.get("max_steps"), None
     if cap is not None and policy.last_step.action not in ("tools", "grace") and policy.last_step.in_cap:
         closing_step = min(cap, policy.cap.ceiling or cap)
@@ -216,27 +307,181 @@ def _policy_limits(policy: Policy, settings: Mapping[str, int | None]) -> Limits
 
 def _limits(
     settings: Mapping[str, int | None], rule: StopRule | None, response_rule: StopRule | None, closing_step: int | None
-) -> Limits:
+) -> TurnLimits:
     leaves = () if rule is None else rule.leaves()
-    thresholds = tuple((leaf.counter, leaf.threshold) for leaf in leaves)
-    return Limits(
+    return TurnLimits(
         settings=settings,
         rule=rule,
         response_rule=response_rule,
-        thresholds=thresholds,
+        thresholds=tuple([(leaf.counter, leaf.threshold) for leaf in leaves]),
+        detectors=() if rule is None else rule.detectors(),
         closing_step=closing_step,
     )
 
 
-def _noted(policy: Policy, shadow: tuple[StopRule, ...]) -> tuple[StopRule, ...]:
-    """The rules that are evaluated besides the limits: those in shadow, and the condition of a cap that may grow."""
-    return shadow if policy.continues.unless is None else (*shadow, policy.continues.unless)
+def _detectors(
+    policy: Policy, limits: TurnLimits, shadow: tuple[StopRule, ...], guards: tuple[Guard, ...]
+) -> tuple[Detector, ...]:
+    """All detectors that count something, each once: those in shadow and of a cap that may grow too."""
+    unless = policy.continues.unless
+    rules = shadow if unless is None else (*shadow, unless)
+    if not rules and not guards:
+        return limits.detectors
+    watched = chain.from_iterable(rule.detectors() for rule in rules)
+    return tuple(dict.fromkeys((*limits.detectors, *watched, *(guard.watch for guard in guards))))
 
 
-def _detectors(limits: Limits, shadow: tuple[StopRule, ...], guards: tuple[Guard, ...]) -> tuple[Detector, ...]:
-    """All detectors that count something, each once."""
-    watched = () if limits.rule is None else limits.rule.detectors()
-    if not shadow and not guards:
-        return watched
-    more = [detector for rule in shadow for detector in rule.detectors()]
-    return tuple(dict.fromkeys((*watched, *more, *(guard.watch for guard in guards))))
+# --- The options ------------------------------------------------------------------------------------------------------
+
+
+def _is_rules(value: object) -> bool:
+    rules = value if isinstance(value, Sequence) and not isinstance(value, str) else (None,)
+    return all(map(_is_rule, rules))
+
+
+def _is_rule(value: object) -> bool:
+    return isinstance(value, StopRule) or is_function(value)
+
+
+def _is_seed(value: object) -> bool:
+    return is_whole(value) and -MAX_COUNT <= value <= MAX_COUNT
+
+
+def _is_plain_function(value: object) -> bool:
+    return callable(value) and not inspect.iscoroutinefunction(value)
+
+
+_ACCEPTED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
+    "agent": (lambda value: isinstance(value, Agent), "a bl.Agent, such as load_agents(path)['explorer']"),
+    "abort": (lambda value: isinstance(value, Abort), "a bl.Abort"),
+    "stop": (_is_rule, "a stop rule, such as bl.max_steps(20), or a function of the run so far"),
+    "shadow": (_is_rules, "a list of stop rules, such as [bl.max_steps(20)]"),
+    "inbox": (lambda value: isinstance(value, Inbox), "a bl.Inbox"),
+    "compaction": (lambda value: isinstance(value, Compaction), "a bl.Compaction"),
+    "world": (lambda value: callable(getattr(value, "keep", None)), "a world, such as bl.GitWorld('.')"),
+    "clock": (lambda value: callable(getattr(value, "now", None)), "a clock, such as boolab.core.clock.VirtualClock()"),
+    "ask": (callable, "a function from a Question to True or False"),
+    "synthesis": (callable, "an async function from calls and results to a text"),
+    "score": (_is_plain_function, "a plain function from a run to True, False or None"),
+    "on_event": (_is_plain_function, "a plain function from an event"),
+    "seed": (_is_seed, f"an integer of at most {MAX_COUNT:,}"),
+}
+"""For each option that could only fail later: what it accepts beside None, and what the message expects."""
+
+
+class UnknownOptionError(SettingError, TypeError):
+    """An option that does not exist: a `TypeError` too, as for any function."""
+
+
+def options_of(agent: Agent | None, options: Mapping[str, Any]) -> TurnOptions:
+    """The options of a turn, from those of `run` by name.
+
+    Raises:
+        UnknownOptionError: if there is no option of that name.
+    """
+    if not options.keys() <= _NAMES:
+        unknown = min(options.keys() - _NAMES)
+        msg = f"unknown option {unknown!r}{near(unknown, sorted(_NAMES), 'accepted')}"
+        raise UnknownOptionError(msg)
+    return cast("TurnOptions", {**options, "agent": agent})
+
+
+_NAMES: Final = RunOptions.__optional_keys__
+
+
+def _check(options: TurnOptions) -> None:
+    """Raise `SettingError` for options that could only fail later."""
+    values: Mapping[str, object] = options
+    for name, (accepts, expected) in _ACCEPTED.items():
+        value = values.get(name)
+        if value is not None and not accepts(value):
+            raise SettingError(f"{name}={repr_of(value)} is not accepted: expected {expected}")
+    if options.get("world") is not None and options.get("root") is not None:
+        msg = "root= and world= both name the folder that the tools work in: leave root out"
+        raise SettingError(msg)
+
+
+def _rules_of(options: TurnOptions) -> tuple[StopRule | None, list[StopRule]]:
+    """The rule that stops the run, and those in shadow, also of functions; `SettingError` if two have one name."""
+    stop, shadow = options.get("stop"), options.get("shadow", ())
+    if not shadow and (stop is None or (isinstance(stop, StopRule) and not stop.detectors())):
+        return stop, []  # no function is among them
+    first = [] if stop is None else [stop]
+    rules = as_rules([*first, *shadow], "stop and shadow")
+    return (rules[0] if first else None), rules[len(first) :]
+
+
+def folder_of(options: TurnOptions) -> str | Path | None:
+    """The folder that the tools work in: that of the world, or else `root`."""
+    world = options.get("world")
+    return options.get("root") if world is None else world.root
+
+
+def model_of(options: TurnOptions) -> Model:
+    """The model that answers: the one given, else the agent's own.
+
+    Raises:
+        SettingError: if there is none, or it is no model.
+    """
+    agent, model = options.get("agent") or NO_AGENT, options.get("model")
+    own = agent.model if model is None else model
+    if own is None or isinstance(own, str):
+        if model is not None:
+            msg = f"model={own!r} is a name: pass the model itself, such as bl.OpenAIModel({own!r})"
+            raise SettingError(msg)
+        fault = f" names the model {own!r}, but" if own else " has no model and"
+        msg = f"agent {agent.name!r}{fault} none was given: pass model=..., such as bl.ScriptedModel([...])"
+        raise SettingError(msg)
+    value: object = own
+    if isinstance(value, type):
+        msg = f"model={value!r} is a class: expected one of its instances, such as {value.__name__}(...)"
+        raise SettingError(msg)
+    if not callable(getattr(own, "respond", None)) or not isinstance(getattr(own, "name", None), str):
+        msg = f"model={own!r} is no model: expected a `name` and `async def respond(request, emit=None)`"
+        raise SettingError(msg)
+    return own
+
+
+def offered_tools(options: TurnOptions) -> dict[str, ToolSpec]:
+    """The tools of a turn by name: the agent's own, and those that its names stand for.
+
+    Where neither the agent nor the run has any, those that the model brings itself are offered (`own_tools`).
+
+    Raises:
+        SettingError: if a name stands for nothing, or for two tools.
+    """
+    agent, tools = options.get("agent") or NO_AGENT, options.get("tools")
+    specs: dict[str, ToolSpec] = {}
+    for spec in () if tools is None else as_tools(tools):
+        if specs.setdefault(spec.name, spec) is not spec:
+            msg = f"tools: two tools are called {spec.name!r}"
+            raise SettingError(msg)
+    if not agent.tools:
+        model = options.get("model")
+        traits = traits_of(agent.model if model is None else model)
+        return specs or {name: open_tool(name) for name in traits.own_tools or ()}
+    folder = folder_of(options)
+    built_in = pause_tools() if folder is None else pause_tools() | workspace_tools(folder)
+    offered: dict[str, ToolSpec] = {}
+    for tool in agent.tools:
+        if isinstance(tool, ToolSpec):
+            spec = tool
+        elif isinstance(tool, str):
+            match = specs.get(tool) or built_in.get(tool)
+            if match is None and traits_of(model_of(options)).replies_to(tool):
+                match = open_tool(tool)
+            if match is None:
+                need = " (which needs root=... or world=...)" if tool in BUILT_IN else ""
+                msg = (
+                    f"agent {agent.name!r} lists the tool {tool!r}{need}, which nothing provides; "
+                    f"given: {', '.join(specs) or 'none'}; built in: {', '.join(built_in)}"
+                )
+                raise SettingError(msg)
+            spec = match
+        else:
+            spec = as_tool(tool)
+        if spec.name in offered:
+            msg = f"agent {agent.name!r} lists the tool {spec.name!r} twice"
+            raise SettingError(msg)
+        offered[spec.name] = spec
+    return offered

@@ -1,39 +1,115 @@
-"""The record of a turn while it is made: its events and what stands beside its steps, at last the `Run`.
+"""The record of a turn while it is made: its messages, its events, and what the logger `boolab.loop` gets.
 
-Nothing here decides anything, and nothing that decides reads it.
+Nothing here decides anything, and nothing that decides reads the events.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from boolab.core.events import DURING_STEP, FaultKind, stop_event
+from boolab.core.context import Context, estimated_tokens
+from boolab.core.events import DURING_STEP, FaultKind
 from boolab.core.text import flat
-from boolab.core.types import Event, Run, Sentinel, Stop, WrapUp
-from boolab.core.version import boolab_version
+from boolab.core.types import (
+    Compacted,
+    Event,
+    History,
+    Input,
+    Message,
+    Run,
+    Sentinel,
+    Step,
+    Text,
+    WrapUp,
+    results_message,
+)
 from boolab.errors import describe
-from boolab.limits.call_identity import identity_of
-from boolab.limits.detectors.streaks import RepeatStreak
-from boolab.limits.stop import Threshold
-from boolab.runtime.engine.plan import Limits, TurnPlan
 
 log = logging.getLogger("boolab.loop")
+log.addHandler(logging.NullHandler())
 
-if TYPE_CHECKING:
-    from boolab.runtime.engine.history import TurnHistory
-    from boolab.runtime.engine.turn import StepState, Turn
+NOT_EXECUTED: Final = "This call was not executed."
+"""What stands for the result of a dropped call, if there is another request."""
+SUMMARY: Final = "The conversation so far was shortened. This is a summary of it:\n\n{}"
 
 
-SCORE_FAILED: Final = "the score failed: "
-"""The beginning of the fault of a failed score."""
+def from_user(text: str) -> Message:
+    """A message that the model takes for the user's."""
+    return Message("user", (Text(text),))
+
+
+class TurnHistory:
+    """The messages of a turn.
+
+    Attributes:
+        steps: The steps on record.
+        inputs: What came in between them.
+        compactions: What was summarised, or tried to.
+        messages: All messages.
+        sent: What is sent to the model: all messages, or what a compaction left of them.
+        next_message: The place of the message to come.
+    """
+
+    def __init__(self, prompt: tuple[Message, ...]) -> None:
+        self.prompt = prompt
+        self.steps: list[Step] = []
+        self.inputs: list[Input] = []
+        self.compactions: list[Compacted] = []
+        self.messages = History(prompt, self.steps, self.inputs, NOT_EXECUTED)
+        self.sent: Sequence[Message] = self.messages
+        self.next_message = len(prompt)
+
+    def add(self, step: Step) -> None:
+        """Put a step on record."""
+        self.steps.append(step)
+        self.next_message += 1 + any(step.results)
+
+    def put(self, message: Message) -> None:
+        """Put a message before the next step."""
+        self.inputs.append(Input(len(self.steps) + 1, message))
+        self.next_message += 1
+
+    def tokens(self) -> int:
+        """How many tokens the next request may have: what the last one is known to have had, and what came after."""
+        if self.steps and (not self.compactions or self.compactions[-1].before <= len(self.steps)):
+            last = self.steps[-1]
+            usage = last.response.usage
+            tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
+            if tokens_in is not None and tokens_out is not None:
+                answers = results_message(last.results)
+                later = [message for before, message in self.inputs if before > last.index]
+                return tokens_in + tokens_out + estimated_tokens([*([answers] if answers else []), *later])
+        return estimated_tokens(self.sent)
+
+    @property
+    def summed_up_to(self) -> int:
+        """The first step that no compaction has summed up."""
+        return max((compacted.kept_from for compacted in self.compactions if not compacted.fault), default=1)
+
+    def up_to(self, number: int) -> Sequence[Message]:
+        """What is sent of all that comes before a step."""
+        return self.sent[: len(self.sent) - (len(self.messages) - self._place_of(number))]
+
+    def send_summary(self, compacted: Compacted) -> None:
+        """Send a summary from now on in place of what it sums up."""
+        head = (*self.prompt, from_user(SUMMARY.format(compacted.summary)))
+        self.sent = Context(head, self.messages, self._place_of(compacted.kept_from))
+
+    def _place_of(self, number: int) -> int:
+        """The place in the history where a step begins, with the messages that came in before it."""
+        read = [before for before, message in self.inputs if message.role != "sentinel"]
+        if number > len(self.steps):
+            return len(self.messages) - sum(before >= number for before in read)
+        place = len(self.prompt) + sum(before < number for before in read)
+        return place + sum(1 + (len(step.results) > 0) for step in self.steps[: number - 1] if not step.broke_off)
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class RunRecord:
     """What a turn has recorded besides its history.
 
     Attributes:
@@ -49,7 +125,6 @@ class Record:
         sentinel: The visible end after a limit.
         synthesis: The text that ended the turn in place of the model's.
         task: The task's name, where a log has another one than the prompt.
-        subagents: The turns that its tools started.
         earlier_subagents: The runs that an earlier run of the same turn started.
     """
 
@@ -59,7 +134,7 @@ class Record:
     on_event: Callable[[Event], object] | None
     _now: Callable[[], int]
     _history: TurnHistory
-    _step: StepState
+    _in_step: Callable[[], bool]
     events: list[Event] = field(default_factory=list)
     pending: list[Event] = field(default_factory=list)
     error: str | None = None
@@ -68,17 +143,11 @@ class Record:
     sentinel: Sentinel | None = None
     synthesis: str | None = None
     task: str | None = None
-    subagents: list[Turn] = field(default_factory=list)
     earlier_subagents: tuple[Run, ...] = ()
 
     def note(self, kind: str, **payload: Any) -> None:  # noqa: ANN401 - facts of every kind
-        """Record something exceptional. What happens within a step is reported after it; waiting is reported at once.
-
-        Args:
-            kind: The kind of event.
-            payload: What happened.
-        """
-        in_step, n_steps = self._step.is_open, len(self._history.steps)
+        """Record something exceptional. What happens within a step is reported after it, waiting at once."""
+        in_step, n_steps = self._in_step(), len(self._history.steps)
         if kind == "fault":
             facts = {"event": "fault", "run_id": self.run_id, "step": n_steps + in_step}
             log.warning("run %s: %s", flat(self.run_id), flat(payload["what"]), extra=facts)
@@ -91,12 +160,7 @@ class Record:
             self.report_pending()
 
     def fault(self, code: FaultKind, what: str) -> None:
-        """Record that something failed, which does not end the run.
-
-        Args:
-            code: What failed.
-            what: The description.
-        """
+        """Record that something failed, which does not end the run."""
         self.note("fault", code=code, what=what)
 
     def report_pending(self) -> None:
@@ -106,20 +170,12 @@ class Record:
             self.report(Event(t_ms, kind, {"after_step": len(self._history.steps), **payload}))
 
     def report(self, event: Event) -> None:
-        """Put an exceptional event on record, and pass it on.
-
-        Args:
-            event: The event.
-        """
+        """Put an exceptional event on record, and pass it on."""
         self.events.append(event)
         self.emit(event)
 
     def emit(self, event: Event) -> None:
-        """Pass an event to `on_event`. If that fails, it is not called again, and the run continues.
-
-        Args:
-            event: The event.
-        """
+        """Pass an event to `on_event`. If that fails, it is not called again, and the run continues."""
         if self.on_event is None:
             return
         try:
@@ -137,125 +193,42 @@ class Record:
         self.note("sentinel", sentinel=kind, text=text)
 
 
-def close(turn: Turn, stop: Stop) -> Run:
-    """Make the record of a turn that has stopped.
-
-    Args:
-        turn: The turn.
-        stop: Why it stopped.
-
-    Returns:
-        The run; it is `turn.run` as well.
-    """
-    turn.step.move("closed")
-    if turn.keeper is not None:
-        turn.keeper.close()
-        turn.keeper = None
-    run, record = run_of(turn, stop), turn.record
-    score = turn.plan.options.score or turn.plan.traits.score
-    if score is not None:
-        try:
-            run = replace(run, success=as_success(score(run)))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - a score's failure must not lose the run
-            record.fault("score", f"{SCORE_FAILED}{describe(error)}")
-            run = replace(run, events=tuple(record.events))
-    turn.run = run
-    turn.execution = turn.execution._replace(caller=None)  # or turn and tools would hold each other until collected
-    if record.on_event is not None:
-        record.emit(stop_event(run))
-    return run
+def log_dropped(run_id: str, step: Step) -> None:
+    """Warn of the calls of a step that were paid for and not executed."""
+    dropped = [call.name for call in step.dropped]
+    facts = {"event": "dropped", "run_id": run_id, "step": step.index, "tools": dropped}
+    names = flat(", ".join(dropped))
+    log.warning("run %s: step %d: tool calls dropped: %s", flat(run_id), step.index, names, extra=facts)
 
 
-def run_of(turn: Turn, stop: Stop) -> Run:
-    """The record of a turn as it stands.
-
-    Args:
-        turn: The turn.
-        stop: Why it stopped, or would stop now.
-
-    Returns:
-        The run.
-    """
-    plan, history, record = turn.plan, turn.history, turn.record
-    options, subagents = plan.options, [child.run for child in record.subagents if child.run is not None]
-    return Run(
-        run_id=record.run_id,
-        agent=plan.agent.name,
-        model=options.model_name or plan.model.name,
-        policy=plan.policy.name,
-        task=record.task or next((m.text for m in reversed(history.prompt) if m.role == "user"), ""),
-        stop=stop,
-        steps=tuple(history.steps),
-        prompt=tuple(history.prompt),
-        inputs=tuple(history.inputs),
-        parent_run_id=record.parent_run_id,
-        seed=options.seed,
-        started_at=record.started_at,
-        duration_ms=turn.now(),
-        identity=identity_on_record(plan),
-        context_window=plan.traits.context_window,
-        limits=limits_on_record(plan, turn.limits),
-        settings=dict(options.settings),
-        compactions=tuple(history.compactions),
-        earlier_wrap_ups=record.earlier_wrap_ups,
-        wrap_up=record.wrap_up,
-        sentinel=record.sentinel,
-        synthesis=record.synthesis,
-        events=tuple(record.events),
-        error=record.error,
-        harness_version=boolab_version(),
-        subagents=(*record.earlier_subagents, *subagents),
-        continuation=options if stop.reason in ("paused", "step_cap") else None,
+def log_end(run: Run) -> None:
+    """Log why the loop was left, and by which rule if one stopped it."""
+    if not log.isEnabledFor(logging.INFO):
+        return
+    stop = run.stop
+    facts = {
+        "run_id": run.run_id,
+        "step": stop.step,
+        "stop_reason": stop.reason,
+        "stop_rule": stop.rule,
+        "stop_threshold": stop.threshold,
+        "stop_value": stop.value,
+    }
+    if stop.rule is not None:
+        log.info(
+            "run %s: stopped by %s at step %d: %s, value %s",
+            flat(run.run_id),
+            stop.reason,
+            stop.step,
+            flat(stop.rule),
+            stop.value,
+            extra={"event": "stop", **facts},
+        )
+    log.info(
+        "run %s: left the loop: %s after %d steps, %d tool calls",
+        flat(run.run_id),
+        stop.reason,
+        run.n_steps,
+        run.n_tool_calls,
+        extra={"event": "end", **facts, "n_steps": run.n_steps, "n_tool_calls": run.n_tool_calls},
     )
-
-
-def limits_on_record(plan: TurnPlan, limits: Limits) -> dict[str, int]:
-    """The limits as a record has them: thresholds by counter.
-
-    Args:
-        plan: What holds for the turn.
-        limits: The limits in force.
-    """
-    found: dict[str, int] = {"steps": 0} if plan.text_only else {}
-    for rule in () if limits.rule is None else limits.rule.alternatives:
-        if isinstance(rule, Threshold):
-            counter = rule.counter.partition(":")[0]
-            found[counter] = min(found.get(counter, rule.threshold), rule.threshold)
-    policy, cap = plan.policy, limits.settings.get("max_steps")
-    if cap is not None and policy.cap.kind == "hard" and policy.cap.counts != "actions":
-        if policy.cap.counts == "supersteps":
-            # A step with calls is two of them; at the response, the end needs one more.
-            cap = cap // 2 if policy.cap.check == "boundary" else (cap - 1) // 2
-        found["steps"] = min(found.get("steps", cap), cap)
-    budget = limits.settings.get("tool_budget")
-    if budget is not None:
-        found["tool_calls"] = min(found.get("tool_calls", budget), budget)
-    return found
-
-
-def identity_on_record(plan: TurnPlan) -> str:
-    """What makes two calls the same in the record's own streaks; exemptions are the rule's alone.
-
-    Args:
-        plan: What holds for the turn.
-    """
-    repeats = (d.identity for d in plan.detectors if isinstance(d, RepeatStreak))
-    usual = plan.policy.detectors.identity
-    return next(repeats, None) or (usual if isinstance(usual, str) else identity_of(usual)[0])
-
-
-def as_success(value: object) -> bool | None:
-    """What a score returned, as a record holds it.
-
-    Raises:
-        TypeError: if it is none of True, False and None.
-    """
-    if value is None or isinstance(value, bool):
-        return value
-    plain = value.item() if hasattr(value, "item") else value  # numpy has a bool of its own
-    if not isinstance(plain, bool):
-        msg = f"it returned {value!r}, not True, False or None"
-        raise TypeError(msg)
-    return plain

@@ -13,9 +13,8 @@ from boolab.core.compactions import compactions_of
 from boolab.core.types import Event, Message, Run, Step, Stop, Text, Usage
 from boolab.harnesses.finish import is_done
 from boolab.runtime.engine.decide import idle, is_final
+from boolab.runtime.engine.loop import close, wrap_up
 from boolab.runtime.engine.plan import TurnPlan
-from boolab.runtime.engine.record import close
-from boolab.runtime.engine.summaries import wrap_up
 from boolab.runtime.engine.turn import ORDINARY, Turn
 
 _CONTINUES: Final = ("continued", "extension")
@@ -23,15 +22,10 @@ _CONTINUES: Final = ("continued", "extension")
 
 
 def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
-    """A turn that stands where a run ended.
+    """A turn that stands where a run ended: at a boundary.
 
-    Args:
-        plan: What holds from now on.
-        run: A paused run with its last results answered, one that a cap stopped, or the first steps of one.
-        answer: The user's message to a run that a cap stopped, or at a branch.
-
-    Returns:
-        The turn, at a boundary.
+    `run` is a paused one with its last results answered, one that a cap stopped, or the first steps of one; `answer`
+    the user's message to a run that a cap stopped, or at a branch.
     """
     turn = Turn(plan, run.prompt, run_id=run.run_id, start_ms=run.duration_ms or 0)
     record, history, ladder = turn.record, turn.history, turn.ladder
@@ -81,12 +75,7 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
 
 
 def ended_with(turn: Turn, step: Step) -> bool:
-    """Whether a step on record ends a turn, by the policy's finish guard or as the last one that was granted.
-
-    Args:
-        turn: The turn, at a boundary.
-        step: The step.
-    """
+    """Whether a step on record ends a turn, by the policy's finish guard or as the last one that was granted."""
     if step.broke_off:
         return False
     was_last = any(e.kind == "grace" and e.payload["after_step"] == step.index - 1 for e in turn.record.events)
@@ -96,26 +85,12 @@ def ended_with(turn: Turn, step: Step) -> bool:
 
 
 def times_continued(events: Sequence[Event]) -> int:
-    """How often a run continued after its cap: by the user's answer, or by the loop itself.
-
-    Args:
-        events: The events of the run.
-    """
+    """How often a run continued after its cap: by the user's answer, or by the loop itself."""
     return sum(event.kind in _CONTINUES for event in events)
 
 
 async def cut_short(plan: TurnPlan, run: Run, n_steps: int, stop: Stop) -> Run:
-    """The record of a run as it would be, had another limit stopped it after its first steps.
-
-    Args:
-        plan: What holds for the record.
-        run: The run.
-        n_steps: How many of its steps are kept.
-        stop: The stop that follows them.
-
-    Returns:
-        The record, with the summary and the sentinel that the policy has there.
-    """
+    """The record of a run as it would be, had another limit stopped it after its first steps."""
     steps = run.steps[:n_steps]
     now = 0 if not steps else (steps[-1].start_ms or 0) + (steps[-1].duration_ms or 0)
     turn = Turn(plan, run.prompt, start_ms=now)

@@ -4,86 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
-import threading
-from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack
 
-from boolab.core.clock import Clock
+from boolab.core.surrogates import whole_message, whole_text
 from boolab.core.types import Message, Run, Step, Text
-from boolab.errors import BoolabError, SettingError, forgot_await, near
-from boolab.harnesses.compaction import Compaction
-from boolab.harnesses.policy import Policy
+from boolab.errors import BoolabError, SettingError, forgot_await
 from boolab.harnesses.presets import get_policy
 from boolab.limits.counters import Progress
-from boolab.limits.function_rule import AnyRule
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.inbox import Inbox
-from boolab.runtime.engine.loop import loop
-from boolab.runtime.engine.options import (
-    Ask,
-    OnEvent,
-    RunOptions,
-    Score,
-    Setup,
-    Synthesis,
-    Task,
-    Tools,
-    check_event_loop,
-    offered_tools,
-    prompt_of,
-)
-from boolab.runtime.engine.plan import plan_of
-from boolab.runtime.engine.record import close, limits_on_record
+from boolab.runtime.engine.loop import close, loop
+from boolab.runtime.engine.plan import BranchOptions, RunOptions, Task, TurnOptions, offered_tools, options_of, plan_of
+from boolab.runtime.engine.portal import wait_for
 from boolab.runtime.engine.resume import resumed, times_continued
 from boolab.runtime.engine.turn import Turn
-from boolab.runtime.models.base import Model
-from boolab.runtime.worlds.protocol import World
 
-BLOCKED_S: Final = 1.0
-"""How long the background thread may take to answer an interrupt before it is left to what runs in it."""
-
-T = TypeVar("T")
+KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _with_options_of_run(function: F) -> F:
-    """Let `help` and notebooks show each option of `run` in place of `**options`."""
-    own = inspect.signature(function)
-    options = [one for one in inspect.signature(run).parameters.values() if one.kind is one.KEYWORD_ONLY]
-    named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    vars(function)["__signature__"] = own.replace(parameters=[*named, *options])
+def _with_options(function: F) -> F:
+    """Let `help` and notebooks show each option in place of `**options`."""
+    signature = inspect.signature(function)
+    parameters = [entry for entry in signature.parameters.values() if entry.kind is not entry.VAR_KEYWORD]
+    for name in ("model", *BranchOptions.__annotations__):
+        default, annotation = () if name == "shadow" else None, RunOptions.__annotations__[name].__forward_arg__
+        parameters.append(inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=annotation))
+    vars(function)["__signature__"] = signature.replace(parameters=parameters)
     return function
 
 
-async def run(
-    agent: Agent | None,
-    task: Task,
-    *,
-    model: Model | None = None,
-    tools: Tools | None = None,
-    root: str | Path | None = None,
-    policy: Policy | str | None = None,
-    stop: AnyRule | None = None,
-    score: Score | None = None,
-    synthesis: Synthesis | None = None,
-    abort: Abort | None = None,
-    on_event: OnEvent | None = None,
-    clock: Clock | None = None,
-    seed: int | None = None,
-    shadow: Sequence[AnyRule] = (),
-    ask: Ask | None = None,
-    inbox: Inbox | None = None,
-    compaction: Compaction | None = None,
-    world: World | None = None,
-) -> Run:
+@_with_options
+async def run(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> Run:
     """Run an agent on a task until something stops it.
 
     Args:
@@ -135,29 +93,10 @@ async def run(
         >>> asyncio.run(briefly()).stop_reason
         'aborted'
     """
-    setup = Setup(
-        agent=agent,
-        model=model,
-        tools=tools or (),
-        root=root,
-        policy=policy,
-        stop=stop,
-        score=score,
-        synthesis=synthesis,
-        abort=abort,
-        on_event=on_event,
-        clock=clock,
-        seed=seed,
-        shadow=shadow,
-        ask=ask,
-        inbox=inbox,
-        compaction=compaction,
-        world=world,
-    )
-    return await drive(turn_of(setup, task))
+    return await drive(turn_of(options_of(agent, options), task))
 
 
-@_with_options_of_run
+@_with_options
 def run_sync(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> Run:
     """`run` for scripts and for cells without `await`; works inside a running event loop too.
 
@@ -178,13 +117,13 @@ def run_sync(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> 
         >>> bl.run_sync(bl.Agent("greeter"), "Hello", model=bl.ScriptedModel(["Hi."])).n_steps
         1
     """
-    _options(options)
-    abort = options["abort"] = options.get("abort") or Abort()
-    turn = turn_of(setup_of(agent, options), task)
+    prepared = options_of(agent, options)
+    abort = prepared["abort"] = prepared.get("abort") or Abort()
+    turn = turn_of(prepared, task)
     return wait_for(drive(turn), abort, lambda: close(turn, turn.interrupt()))
 
 
-@_with_options_of_run
+@_with_options
 def start(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> Live:
     """Run an agent step by step: `async with start(...) as live: async for step in live: ...`.
 
@@ -210,11 +149,13 @@ def start(agent: Agent | None, task: Task, **options: Unpack[RunOptions]) -> Liv
         1 Hi.
         'finished'
     """
-    setup = setup_of(agent, options)
-    return Live(turn_of(setup if setup.inbox is not None else setup._replace(inbox=Inbox()), task))
+    prepared = options_of(agent, options)
+    if prepared.get("inbox") is None:
+        prepared["inbox"] = Inbox()
+    return Live(turn_of(prepared, task))
 
 
-@_with_options_of_run
+@_with_options
 async def resume(
     run: Run,
     answer: str | Mapping[str, str],
@@ -251,26 +192,26 @@ async def resume(
         >>> asyncio.run(bl.resume(paused, "The first.")).n_steps
         2
     """
-    given: object = run
-    if not isinstance(given, Run):
+    if not isinstance(run, Run):
         raise SettingError(f"run={run!r} is no Run{forgot_await(run)}")
     if run.stop_reason not in ("paused", "step_cap"):
         msg = f"only a paused run, or one that its cap stopped, can be resumed; this one ended with {run.stop_reason!r}"
         raise SettingError(msg)
-    before = run.continuation
+    before: TurnOptions | None = run.continuation
     if before is None and "model" not in options:
         msg = "this run was made elsewhere: pass agent= and model= (and tools= or root=) to continue it"
         raise SettingError(msg)
-    setup = (before or Setup(agent))._replace(**_options(options))
-    if agent is not None:
-        setup = setup._replace(agent=agent)
+    changes = options_of(agent, options)
+    if before is not None and agent is None:
+        changes["agent"] = before.get("agent")
+    prepared: TurnOptions = {**(before or {}), **changes}
     paused, message = run, None
     if run.stop_reason == "step_cap":
-        message = _continued(run, answer, setup)
+        message = _continued(run, answer, prepared)
     else:
-        pausing = {name for name, spec in offered_tools(before or setup).items() if spec.pauses}
+        pausing = {name for name, spec in offered_tools(before or prepared).items() if spec.pauses}
         paused = _answered(run, answer, pausing)
-    turn = resumed(plan_of(setup), replace(paused, run_id=token_hex(16)), message)
+    turn = resumed(plan_of(prepared), replace(paused, run_id=token_hex(16)), message)
     turn.record.note("resumed", run_id=run.run_id, step=run.n_steps)
     return await drive(turn)
 
@@ -298,7 +239,7 @@ class Live:
     @property
     def limits(self) -> dict[str, int]:
         """The limits that are in force, by counter, as the record has them."""
-        return limits_on_record(self._turn.plan, self._turn.limits)
+        return self._turn.plan.on_record(self._turn.limits)
 
     def send(self, text: str) -> None:
         """Leave a message of the user, from any thread; the policy decides when it is delivered (see `Inbox`).
@@ -321,8 +262,9 @@ class Live:
             >>> asyncio.run(steer())
             'Into French.'
         """
-        assert self._turn.plan.options.inbox is not None  # noqa: S101 - start made one
-        self._turn.plan.options.inbox.send(text)
+        inbox = self._turn.plan.options.get("inbox")
+        assert inbox is not None  # noqa: S101 - start made one
+        inbox.send(text)
 
     async def __aenter__(self) -> Self:
         check_event_loop()
@@ -339,7 +281,7 @@ class Live:
         return self
 
     async def __anext__(self) -> Step:
-        abort = self._turn.plan.options.abort
+        abort = self._turn.abort
         if abort is None:
             return await anext(self._steps)
         abort.attach()
@@ -349,34 +291,60 @@ class Live:
             abort.detach()
 
 
-def turn_of(options: Setup, task: Task, *, parent: Turn | None = None, charged: bool = False) -> Turn:
-    """A turn that is ready to run.
-
-    Args:
-        options: What it is run with.
-        task: The user's message, or a list of messages.
-        parent: The turn whose tool starts this one.
-        charged: Whether the parent's budgets pay for it too.
+def turn_of(options: TurnOptions, task: Task, *, parent: Turn | None = None, charged: bool = False) -> Turn:
+    """A turn that is ready to run, as the `parent` of a subagent starts it, whose budgets pay for it if `charged`.
 
     Raises:
         SettingError: if something is missing or not accepted; no request has been made then.
     """
     plan = plan_of(options)
-    return Turn(plan, prompt_of(plan.agent, task), parent=parent, charged=charged)
+    return Turn(plan, _prompt_of(plan.agent, task), parent=parent, charged=charged)
+
+
+def _prompt_of(agent: Agent, task: Task) -> tuple[Message, ...]:
+    """The messages before the first step: the agent's prompt, and the task.
+
+    Raises:
+        SettingError: if the task is neither a text nor a list of messages.
+    """
+    messages = [Message("system", (Text(agent.prompt),))] if agent.prompt else []
+    if isinstance(task, str):
+        return (*messages, Message("user", (Text(task if task.isascii() else whole_text(task)),)))
+    entries: Any = task
+    if not isinstance(entries, Sequence) or isinstance(entries, bytes):
+        msg = f"task={task!r} is not accepted: expected a text, or a list of messages"
+        raise SettingError(msg)
+    for item in entries:
+        if isinstance(item, Message):
+            messages.append(whole_message(item))
+        elif (
+            isinstance(item, Mapping)
+            and item.get("role") in ("system", "user", "assistant")
+            and isinstance(item.get("content"), str)
+        ):
+            messages.append(Message(item["role"], (Text(whole_text(item["content"])),)))
+        else:
+            msg = f"task: {item!r} is no message; expected a text, or a list of {{'role': ..., 'content': ...}}"
+            raise SettingError(msg)
+    return tuple(messages)
+
+
+def check_event_loop() -> None:
+    """Raise `SettingError` where no event loop of asyncio runs, as under trio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        msg = (
+            "no event loop of asyncio is running: boolab runs agents with asyncio. Elsewhere, as under trio, call "
+            "bl.run_sync in a thread: await trio.to_thread.run_sync(lambda: bl.run_sync(...))"
+        )
+        raise SettingError(msg) from None
 
 
 async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) -> Run:
-    """Run a prepared turn to its end.
-
-    Args:
-        turn: The turn.
-        after_step: Called with it after each step.
-
-    Returns:
-        The record.
-    """
+    """Run a prepared turn to its end."""
     check_event_loop()
-    abort = turn.plan.options.abort
+    abort = turn.abort
     if abort is not None:
         abort.attach()
     try:
@@ -391,114 +359,12 @@ async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) 
     return turn.run
 
 
-def wait_for(work: Coroutine[Any, Any, T], abort: Abort, abandoned: Callable[[], T] | None = None) -> T:
-    """Wait for a coroutine in the background thread; an interrupt from the keyboard fires `abort`.
-
-    Args:
-        work: The coroutine.
-        abort: Its switch.
-        abandoned: Makes the result where foreign code blocks the thread then; without it, that is waited for.
-    """
-    if not isinstance(threading.current_thread(), _Portal):
-        return _portal().wait(work, abort, abandoned)
-    # A tool of a run_sync runs an agent itself: that one gets a loop of its own, in a thread that ends with it.
-    portal = _Portal()
-    portal.start()
-    try:
-        return portal.wait(work, abort, abandoned)
-    finally:
-        portal.close()
-
-
-class _Portal(threading.Thread):
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        super().__init__(name="boolab", daemon=True)
-        self.loop = asyncio.new_event_loop()
-        self._closing = False
-
-    def run(self) -> None:
-        while not self._closing:
-            # A task that raises one of these ends the event loop with it, before the waiting caller is notified;
-            # and any code in there may stop the event loop.
-            with suppress(KeyboardInterrupt, SystemExit):
-                self.loop.run_forever()
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())  # with them, the connections of real models close
-        self.loop.close()
-
-    def close(self) -> None:
-        self._closing = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.join()
-
-    def wait(self, work: Coroutine[Any, Any, T], abort: Abort, abandoned: Callable[[], T] | None) -> T:
-        outcome: Future[T] = Future()
-
-        async def report() -> None:
-            # Nothing may escape into the loop: an interrupt or an exit raised in there would end its thread.
-            try:
-                outcome.set_result(await work)
-            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-                outcome.set_exception(error)
-
-        try:
-            asyncio.run_coroutine_threadsafe(report(), self.loop)
-            return outcome.result()
-        except KeyboardInterrupt:
-            if outcome.done():
-                raise
-            abort.abort()
-            if abandoned is None or outcome.done() or not self._is_blocked():
-                return outcome.result()
-            with _portal_lock:  # later work gets another thread; this one ends its tool, and then waits
-                if _portals.get(os.getpid()) is self:
-                    del _portals[os.getpid()]
-            return abandoned()
-
-    def _is_blocked(self) -> bool:
-        """Whether the event loop does nothing for a while: a plain function runs in it."""
-        answered = threading.Event()
-        self.loop.call_soon_threadsafe(answered.set)
-        return not answered.wait(BLOCKED_S)
-
-
-def _portal() -> _Portal:
-    """The process's one background thread, started when it is first needed, or when the one before has died."""
-    with _portal_lock:
-        portal = _portals.get(os.getpid())
-        if portal is None or not portal.is_alive():
-            portal = _portals[os.getpid()] = _Portal()
-            portal.start()
-        return portal
-
-
-_portals: dict[int, _Portal] = {}
-"""By process: threads do not survive a fork, and the event loop of the process before is not to be closed here."""
-_portal_lock = threading.Lock()
-
-
-def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    known = set(Setup._fields) - {"agent", "settings", "model_name", "run_id"}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        msg = f"unknown option {unknown[0]!r}{near(unknown[0], sorted(known), 'accepted')}"
-        raise SettingError(msg)
-    return {name: () if name == "tools" and value is None else value for name, value in options.items()}
-
-
-def setup_of(agent: Agent | None, options: Mapping[str, Any]) -> Setup:
-    """What a turn is run with, from the options of `run` by name.
-
-    Raises:
-        SettingError: if there is no option of that name.
-    """
-    return Setup(agent)._replace(**_options(options))
-
-
-def _continued(run: Run, answer: object, setup: Setup) -> Message:
+def _continued(run: Run, answer: object, options: TurnOptions) -> Message:
     """The user's message to a run that its cap stopped, if the policy lets it continue."""
-    policy = get_policy((setup.agent.policy if setup.agent else "boocode") if setup.policy is None else setup.policy)
+    agent, policy_or_name = options.get("agent"), options.get("policy")
+    if policy_or_name is None:
+        policy_or_name = agent.policy if agent else "boocode"
+    policy = get_policy(policy_or_name)
     used = times_continued(run.events)
     if policy.continues.by == "loop" or policy.continues.times == 0:
         msg = f"under {policy} a run that its cap stopped is over: its user cannot let it continue"

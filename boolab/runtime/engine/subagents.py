@@ -16,7 +16,7 @@ from boolab.core.types import Event, Run
 from boolab.errors import SettingError, ToolError, near
 from boolab.io.checks import whole
 from boolab.runtime.agents.agent import Agent
-from boolab.runtime.engine.options import Setup, model_of, offered_tools
+from boolab.runtime.engine.plan import TurnOptions, model_of, offered_tools
 from boolab.runtime.engine.runner import drive, turn_of
 from boolab.runtime.engine.seeds import subagent_seed
 from boolab.runtime.engine.turn import Turn
@@ -86,11 +86,12 @@ def task_tool(
         raise SettingError(msg)
     given = tuple(as_tools(tools or ()))
 
-    def setup(agent: Agent, depth: int, fallback: Model | None) -> Setup:
+    def prepare(agent: Agent, depth: int, fallback: Model | None) -> TurnOptions:
         named = any(getattr(t, "name", t) == name for t in agent.tools)
         inherits = (named or depth < deepest) and all(t.name != name for t in given)
         own = agent.model if agent.model is not None and not isinstance(agent.model, str) else model
-        return Setup(agent, fallback if own is None else own, (*given, spec) if inherits else given, root)
+        offered = (*given, spec) if inherits else given
+        return {"agent": agent, "model": fallback if own is None else own, "tools": offered, "root": root}
 
     async def task(agent: str, prompt: str, context: ToolContext) -> str:
         """Let another agent work on a task by itself, and get its answer. It knows nothing but the prompt.
@@ -110,16 +111,16 @@ def task_tool(
         if caller.depth >= deepest:
             msg = f"a subagent {deepest} deep cannot start another one: do the work here, or hand it back"
             raise ToolError(msg)
-        return await _run(caller, setup(known[agent], caller.depth + 1, caller.plan.model), prompt, context, budget)
+        return await _run(caller, prepare(known[agent], caller.depth + 1, caller.plan.model), prompt, context, budget)
 
     spec = tool(name=name)(task)
     about = "; ".join(f"{key}: {one.description}" if one.description else key for key, one in known.items())
     spec = replace(spec, description=f"{spec.description} Agents: {about}.")
-    offered_tools(Setup(None, model, given))
+    offered_tools({"model": model, "tools": given})
     for agent in known.values():
-        prepared = setup(agent, 1, None)
-        if prepared.model is not None:
-            model_of(prepared, agent)
+        prepared = prepare(agent, 1, None)
+        if prepared["model"] is not None:
+            model_of(prepared)
             offered_tools(prepared)
     return spec
 
@@ -149,26 +150,28 @@ def _named(agents: Agents) -> dict[str, Agent]:
     return known
 
 
-async def _run(caller: Turn, setup: Setup, prompt: str, context: ToolContext, budget: str) -> str:
+async def _run(caller: Turn, options: TurnOptions, prompt: str, context: ToolContext, budget: str) -> str:
     """Run a subagent to its end, keep its record with its caller, and give its answer."""
-    shared = caller.plan.options
-    setup = setup._replace(
-        root=setup.root if shared.world is None else shared.world.root,
-        abort=shared.abort,
-        ask=shared.ask,
-        clock=context.clock,
-        seed=subagent_seed(shared.seed, context.step, context.call),
-        settings=shared.settings,
-        model_name=shared.model_name if setup.model is caller.plan.model else None,
-        run_id=None if shared.run_id is None else _id_below(caller.record.run_id, context),
-    )
-    who = repr(setup.agent.name if setup.agent is not None else "")
+    shared, world = caller.plan.options, caller.plan.options.get("world")
+    options = {
+        **options,
+        "root": options.get("root") if world is None else world.root,
+        "abort": shared.get("abort"),
+        "ask": shared.get("ask"),
+        "clock": context.clock,
+        "seed": subagent_seed(shared.get("seed"), context.step, context.call),
+        "settings": shared.get("settings", {}),
+        "model_name": shared.get("model_name") if options.get("model") is caller.plan.model else None,
+        "run_id": None if shared.get("run_id") is None else _id_below(caller.record.run_id, context),
+    }
+    agent = options.get("agent")
+    who = repr("" if agent is None else agent.name)
     try:
-        child = turn_of(setup, prompt, parent=caller, charged=budget == "root")
+        child = turn_of(options, prompt, parent=caller, charged=budget == "root")
     except SettingError as error:
         msg = f"The subagent {who} could not be started: {error}"
         raise ToolError(msg) from error
-    caller.record.subagents.append(child)
+    caller.subagents.append(child)
     _report(caller, child, context)
     try:
         run = await drive(child)

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from boolab.core.context import Context
 from boolab.core.surrogates import whole_text
-from boolab.core.types import Compacted, Message, Response, Stop, Text, WrapUp
+from boolab.core.types import Compacted, Message, Response, Text, WrapUp
 from boolab.errors import INTERRUPTS, ModelError, describe
 from boolab.harnesses.compaction import Summariser
 from boolab.runtime.engine.seeds import request_seed
@@ -20,63 +20,29 @@ from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Request, accept_response, partial_of
 from boolab.runtime.tools.tool import task_is_cancelled
 
-SENTINELS: Final = {
-    "step_cap": ("cap_hit", "Step limit reached"),
-    "tool_budget": ("cap_hit", "Tool budget exhausted"),
-    "token_budget": ("cap_hit", "Token budget exhausted"),
-    "cost_budget": ("cap_hit", "Cost budget exhausted"),
-    "time_budget": ("cap_hit", "Time budget exhausted"),
-    "doom_loop": ("doom_loop", "Doom loop detected"),
-    "stuck": ("doom_loop", "Repetition detected"),
-    "error_streak": ("error_streak", "Too many errors in a row"),
-}
-"""For each stop reason that is a limit: the kind of its sentinel, and the first words of its text."""
-
 SUMMARY_PROMPT: Final = (
     "You have been stopped by a limit and can call no more tools. Summarise what was done, what was found and what "
     "is left to do."
 )
 
 
-async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
-    """What a policy does after a limit stopped the run: a summary, and a visible sentinel.
-
-    Args:
-        turn: The turn.
-        stop: Why it stopped; only a limit is followed by anything.
-
-    Returns:
-        A cancellation of the task meanwhile that did not come from the turn's own `Abort`, if there was one.
-    """
-    if stop.reason not in SENTINELS:
-        return None
-    kind, words = SENTINELS[stop.reason]
-    where = f"{words}: {stop.rule} at step {stop.step}."
-    static = f"{where} {turn.plan.policy.wrap_up.static_summary}".rstrip()
-    cancelled = None
-    if turn.plan.policy.wrap_up.summary != "none":
-        response, fault, broken = None, "", False
-        if turn.plan.policy.wrap_up.summary == "model" and turn.plan.traits.summarises:
-            try:
-                response = await _ask(turn, "summary", turn.history.sent, SUMMARY_PROMPT)
-                fault = _summary_fault(response)
-            except asyncio.CancelledError as interruption:
-                response, fault, broken = partial_of(interruption), "aborted", True
-                cancelled = None if not task_is_cancelled() or consume_own_cancel(turn) else interruption
-            except (*INTERRUPTS, GeneratorExit):
-                raise
-            except BaseException as error:  # noqa: BLE001 - a failure is data
-                response, fault, broken = partial_of(error), describe(error), True
-        turn.record.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)
-        if fault:
-            turn.record.fault("summary", f"the summary failed: {fault}")
-    last = turn.history.steps[-1] if turn.history.steps else None
-    in_text = last is not None and not last.broke_off and last.response.text and not last.response.tool_calls
-    status = turn.plan.policy.wrap_up.limit_status == "without_text" and not in_text
-    if status and turn.record.wrap_up is None and (last is None or not last.response.text):
-        turn.record.wrap_up = WrapUp(static)
-    if turn.plan.policy.wrap_up.sentinel or status:
-        turn.record.write_sentinel(kind, where)
+async def summarise(turn: Turn, static: str) -> asyncio.CancelledError | None:
+    """Ask the model for a summary after a limit; `static` stands for one that fails. Returns as `wrap_up`."""
+    response: Response | None
+    cancelled, broken = None, False
+    try:
+        response = summary = await _ask(turn, "summary", turn.history.sent, SUMMARY_PROMPT)
+        fault = _summary_fault(summary)
+    except asyncio.CancelledError as interruption:
+        response, fault, broken = partial_of(interruption), "aborted", True
+        cancelled = None if not task_is_cancelled() or consume_own_cancel(turn) else interruption
+    except (*INTERRUPTS, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a failure is data
+        response, fault, broken = partial_of(error), describe(error), True
+    turn.record.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)
+    if fault:
+        turn.record.fault("summary", f"the summary failed: {fault}")
     return cancelled
 
 
@@ -85,9 +51,6 @@ async def compact(turn: Turn) -> None:
 
     A step's calls and results stay together: whole steps are summarised, or kept. If the summary fails, the history is
     sent as it is, and not tried again in this turn. An earlier summary is part of what a later one sums up.
-
-    Args:
-        turn: A turn at a boundary. Nothing happens unless its next request would be too long.
 
     Raises:
         asyncio.CancelledError: if the task was cancelled meanwhile; what was requested is on record.
@@ -154,7 +117,7 @@ async def _ask(
     turn: Turn, purpose: Literal["summary", "compaction"], messages: Sequence[Message], question: str
 ) -> Response:
     """One request without tools, outside the cap."""
-    index, seed = len(turn.history.steps), turn.plan.options.seed
+    index, seed = len(turn.history.steps), turn.plan.options.get("seed")
     request = Request(
         index,
         Context((), messages, 0, (Message("user", (Text(question),)),)),
@@ -183,4 +146,4 @@ def _summary_fault(response: Response) -> str:
 
 def consume_own_cancel(turn: Turn) -> bool:
     """Whether a cancellation came from the turn's own `Abort`, and from nothing else."""
-    return turn.plan.options.abort is not None and turn.plan.options.abort.absorb()
+    return turn.abort is not None and turn.abort.absorb()

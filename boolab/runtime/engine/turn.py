@@ -31,11 +31,9 @@ from boolab.core.types import Event, Message, Response, Run, Step, Stop, StopRea
 from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, WorldError, describe
 from boolab.limits.counters import Progress
 from boolab.limits.ladder import LadderState
-from boolab.runtime.engine.history import TurnHistory
 from boolab.runtime.engine.interventions import ShadowWatch, last_words
-from boolab.runtime.engine.log import log, log_dropped, log_step_start
-from boolab.runtime.engine.plan import TurnPlan
-from boolab.runtime.engine.record import Record
+from boolab.runtime.engine.plan import TurnPlan, folder_of
+from boolab.runtime.engine.record import RunRecord, TurnHistory, log, log_dropped
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.models.base import Emit, Request, accept_response, partial_of
 from boolab.runtime.tools.tool import Execution, ToolSpec
@@ -55,7 +53,7 @@ GRACE: Final = "grace"
 """The one step beyond a limit, or after a response that called nothing."""
 
 
-class Row(NamedTuple):
+class Transition(NamedTuple):
     """One transition of `TABLE`.
 
     Attributes:
@@ -73,39 +71,39 @@ class Row(NamedTuple):
 
 
 COUNTED: Final = (ORDINARY, CLOSING)
-TABLE: Final[dict[str, dict[str, Row]]] = {
+TABLE: Final[dict[str, dict[str, Transition]]] = {
     BOUNDARY: {
-        "go": Row(ASKED),
-        "limit": Row(STOPPED, stop="pending"),
-        "failed": Row(STOPPED, stop="error"),
-        "aborted": Row(STOPPED, stop="aborted"),
+        "go": Transition(ASKED),
+        "limit": Transition(STOPPED, stop="pending"),
+        "failed": Transition(STOPPED, stop="error"),
+        "aborted": Transition(STOPPED, stop="aborted"),
     },
     ASKED: {
-        "response": Row(ANSWERED),
-        "retry": Row(BOUNDARY, counts=(ORDINARY,)),
-        "failed": Row(STOPPED, counts=(CLOSING,), stop="limit"),
-        "aborted": Row(STOPPED, stop="aborted"),
+        "response": Transition(ANSWERED),
+        "retry": Transition(BOUNDARY, counts=(ORDINARY,)),
+        "failed": Transition(STOPPED, counts=(CLOSING,), stop="limit"),
+        "aborted": Transition(STOPPED, stop="aborted"),
     },
     ANSWERED: {
-        "dropped": Row(STOPPED, stop="pending"),
-        "final": Row(STOPPED, stop="finished"),
-        "execute": Row(EXECUTING),
-        "failed": Row(STOPPED, counts=(CLOSING,), stop="limit"),
-        "aborted": Row(STOPPED, stop="aborted", unanswered="aborted"),
+        "dropped": Transition(STOPPED, stop="pending"),
+        "final": Transition(STOPPED, stop="finished"),
+        "execute": Transition(EXECUTING),
+        "failed": Transition(STOPPED, counts=(CLOSING,), stop="limit"),
+        "aborted": Transition(STOPPED, stop="aborted", unanswered="aborted"),
     },
     EXECUTING: {
-        "tool_failed": Row(STOPPED, stop="error"),
-        "paused": Row(STOPPED, counts=COUNTED, stop="paused"),
-        "synthesis_done": Row(STOPPED, counts=COUNTED, stop="synthesis"),
-        "finished": Row(STOPPED, counts=COUNTED, stop="finished"),
-        "limit": Row(STOPPED, counts=COUNTED, stop="pending"),
-        "continue": Row(BOUNDARY, counts=COUNTED),
-        "failed": Row(STOPPED, counts=(CLOSING,), stop="limit", unanswered="aborted"),
-        "aborted": Row(STOPPED, stop="aborted", unanswered="aborted"),
+        "tool_failed": Transition(STOPPED, stop="error"),
+        "paused": Transition(STOPPED, counts=COUNTED, stop="paused"),
+        "synthesis_done": Transition(STOPPED, counts=COUNTED, stop="synthesis"),
+        "finished": Transition(STOPPED, counts=COUNTED, stop="finished"),
+        "limit": Transition(STOPPED, counts=COUNTED, stop="pending"),
+        "continue": Transition(BOUNDARY, counts=COUNTED),
+        "failed": Transition(STOPPED, counts=(CLOSING,), stop="limit", unanswered="aborted"),
+        "aborted": Transition(STOPPED, stop="aborted", unanswered="aborted"),
     },
     STOPPED: {
-        "closed": Row(CLOSED),
-        "aborted": Row(STOPPED, stop="aborted"),
+        "closed": Transition(CLOSED),
+        "aborted": Transition(STOPPED, stop="aborted"),
     },
 }
 """For each state and event, what follows. `loop` and `decide` raise the events."""
@@ -148,14 +146,8 @@ class StepState:
         """Whether a step is under way."""
         return self.state in (ASKED, ANSWERED, EXECUTING)
 
-    def move(self, event: str) -> Row:
+    def move(self, event: str) -> Transition:
         """Make a transition.
-
-        Args:
-            event: What happened.
-
-        Returns:
-            The row of `TABLE`.
 
         Raises:
             KeyError: if that cannot happen in this state.
@@ -177,11 +169,13 @@ class Turn:
         charged: Whether the parent's budgets pay for it too.
 
     Attributes:
+        abort: The switch that stops the turn from outside.
         limits: The limits in force.
         step: The step under way.
         ladder: The counters, and the levels of the guards.
         history: The steps, and what is sent of them.
         keeper: What keeps the world of the run, while it runs.
+        subagents: The turns that its tools started.
         record: Everything else that is recorded.
         shadow: The rules that are only watched; None without any.
         grace: The stop that follows the one further request that was granted; None if none was.
@@ -195,9 +189,9 @@ class Turn:
     """
 
     __slots__ = (
-        "_chatty", "ahead_ms", "boundary_ms", "budget_parent", "clock", "context_limit", "depth", "execution", "grace",
-        "history", "keeper", "ladder", "limits", "now", "parent", "passed_on", "plan", "record", "run", "shadow",
-        "step", "times_continued",
+        "_chatty", "abort", "ahead_ms", "boundary_ms", "budget_parent", "clock", "context_limit", "depth", "execution",
+        "grace", "history", "keeper", "ladder", "limits", "now", "parent", "passed_on", "plan", "record", "run",
+        "shadow", "step", "subagents", "times_continued",
     )  # fmt: skip
 
     def __init__(
@@ -212,11 +206,12 @@ class Turn:
     ) -> None:
         options = plan.options
         self.plan = plan
+        self.abort = options.get("abort")
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.budget_parent = parent if charged else None
         self.passed_on = Progress() if charged else None
-        clock = options.clock
+        clock = options.get("clock")
         if clock is None:
             clock = VirtualClock(start_ms) if plan.traits.virtual else WallClock(start_ms)
         ahead = clock.now() - start_ms
@@ -226,23 +221,25 @@ class Turn:
         self.ladder = LadderState(plan.detectors, plan.call_guards, plan.boundary_guards)
         self.history = TurnHistory(prompt)
         self.boundary_ms = self.now()
-        self.step = StepState(self.boundary_ms)
-        self.record: Record = Record(
-            run_id or options.run_id or token_hex(16),
+        step = self.step = StepState(self.boundary_ms)
+        self.record: RunRecord = RunRecord(
+            run_id or options.get("run_id") or token_hex(16),
             None if parent is None else parent.record.run_id,
             None if clock.virtual else datetime.now(UTC),
-            options.on_event,
+            options.get("on_event"),
             self.now,
             self.history,
-            self.step,
+            lambda: step.is_open,
         )
+        self.subagents: list[Turn] = []
         self.shadow = ShadowWatch(plan.shadow) if plan.shadow else None
         self.grace: Stop | None = None
         self.times_continued = 0
         self.set_context_limit()
         fatal = FATAL[plan.policy.execution.tool_failures]
         reply = plan.traits.reply
-        root = None if options.folder is None else Path(options.folder)
+        folder = folder_of(options)
+        root = None if folder is None else Path(folder)
         run_id, messages = self.record.run_id, self.history.messages
         self.execution = Execution(plan.tools, run_id, clock, messages, reply, self, fatal, [], root)
         self.keeper: Keeper | None = None
@@ -265,11 +262,7 @@ class Turn:
         return self.ladder.counters["steps"] or 0
 
     def begin_step(self) -> tuple[Request, Emit | None]:
-        """Announce the next step and make its request.
-
-        Returns:
-            The request, and what takes the deltas of the response; None where nothing reads them.
-        """
+        """Announce the next step: its request, and what takes the deltas of the response, if anything reads them."""
         step, history, record, plan = self.step, self.history, self.record, self.plan
         step.state = GO
         step.response = None
@@ -277,10 +270,10 @@ class Turn:
         step.partial = {}
         index = len(history.steps)
         if self._chatty:
-            log_step_start(self)
+            self._log_step_start()
         if record.on_event is not None:
             record.emit(start_event(history.next_message, index + 1, self.boundary_ms))
-        seed = plan.options.seed
+        seed = plan.options.get("seed")
         messages, tools, choice = history.sent, plan.offered, "auto"
         if plan.rewrites_requests:
             messages, tools, choice = self._rewritten()
@@ -299,6 +292,14 @@ class Turn:
         )
         listens = record.on_event is not None or not self.clock.virtual
         return request, self._accept_delta if listens else None
+
+    def _log_step_start(self) -> None:
+        """Log `step_start 3/5`: the third step under a cap of five; where a cap counts anew, so does this."""
+        cap, number = self.plan.on_record(self.limits).get("steps"), len(self.history.steps) + 1
+        where = str(number) if cap is None else f"{self.steps_completed + 1}/{cap}"
+        run_id, name = self.record.run_id, self.plan.agent.name
+        facts = {"run_id": run_id, "turn": self.ladder.turn, "step": number, "cap": cap, "agent": name}
+        log.info("run %s: step_start %s", flat(run_id), where, extra={"event": "step_start", **facts})
 
     def next_mode(self) -> tuple[str, bool]:
         """The mode of the next request, and whether it is announced as the last."""
@@ -328,12 +329,6 @@ class Turn:
     def accept_response(self, response: Response) -> Response:
         """Accept the response to the request.
 
-        Args:
-            response: What the model returned.
-
-        Returns:
-            The response as it is on record: without lone surrogates.
-
         Raises:
             ModelError: if it is malformed.
         """
@@ -350,16 +345,7 @@ class Turn:
         return response
 
     def end_step(self, event: str, pending: Stop | None = None, error: str = "") -> tuple[Step, Stop | None]:
-        """End the step: put it on record, count it if its row of `TABLE` does, and name the stop that follows.
-
-        Args:
-            event: What ended it.
-            pending: The stop that a verdict named.
-            error: What broke the step.
-
-        Returns:
-            The step, and the stop; None to continue.
-        """
+        """End the step: put it on record, count it if its row of `TABLE` does, and name the stop that follows."""
         under_way, record, history = self.step, self.record, self.history
         now, start, response = self.now(), self.boundary_ms, under_way.response or Response()
         results = tuple(under_way.results)
@@ -396,7 +382,7 @@ class Turn:
             record.report_pending()
         return step, self._stop_of(row, pending) if row.stop else None
 
-    def _stop_of(self, row: Row, pending: Stop | None) -> Stop:
+    def _stop_of(self, row: Transition, pending: Stop | None) -> Stop:
         """The stop that a row names."""
         if row.stop == "pending" and pending is not None:
             return pending._replace(step=self.steps_completed)
@@ -410,9 +396,6 @@ class Turn:
 
     def retry(self, error: ModelError) -> Step:
         """Put a step on record whose response broke off, if the policy repeats the request after it.
-
-        Args:
-            error: How it broke off.
 
         Raises:
             ModelError: the failure itself, if the policy has not.
@@ -430,7 +413,7 @@ class Turn:
     @property
     def is_aborted(self) -> bool:
         """Whether the switch that stops the turn from outside has fired."""
-        return self.plan.options.abort is not None and self.plan.options.abort.fired
+        return self.abort is not None and self.abort.fired
 
     def interrupt(self, partial: Response | None = None) -> Stop:
         """Stop from outside. A step under way is put on record as it stands, with what has arrived (`partial`)."""
@@ -440,9 +423,6 @@ class Turn:
 
     def fail(self, error: BaseException) -> Stop:
         """Stop after a failure. In a closing or a grace step, it is the limit all the same that ends the turn.
-
-        Args:
-            error: The failure.
 
         Raises:
             KeyboardInterrupt, SystemExit: if that is what it was: it is the caller's.
@@ -488,12 +468,7 @@ class Turn:
             return None
 
     def charge(self, usage: Usage, calls: int) -> None:
-        """Charge what a subagent spent to this turn, and to the turns that pay for it.
-
-        Args:
-            usage: What a response consumed.
-            calls: How many calls received a result.
-        """
+        """Charge what a subagent spent to this turn, and to the turns that pay for it."""
         self.ladder.counters.charge(usage, calls)
         self._charge_parent(usage, calls)
 

@@ -15,7 +15,8 @@ from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
 from boolab.limits.catalog import max_steps
 from boolab.runtime.engine.abort import Abort
-from boolab.runtime.engine.runner import run, wait_for
+from boolab.runtime.engine.portal import wait_for
+from boolab.runtime.engine.runner import run
 from boolab.runtime.models.profile import Profile
 from boolab.runtime.models.simulated import SimulatedModel
 from boolab.stats.estimates import Estimated

@@ -110,8 +110,8 @@ def test_earlier_wrap_ups_are_paid_for_in_the_totals() -> None:
 def test_the_counters_of_a_run_that_went_on_are_the_live_ones() -> None:
     async def live(before: bl.Run) -> list[dict[str, int | None]]:
         assert before.continuation is not None
-        model = before.continuation.model
-        agent = before.continuation.agent
+        model = before.continuation["model"]
+        agent = before.continuation["agent"]
         async with bl.start(agent, "go", model=model) as run:
             return [dict(run.progress) async for _ in run]
 

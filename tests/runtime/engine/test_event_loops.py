@@ -11,7 +11,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import SettingError
-from boolab.runtime.engine import runner
+from boolab.runtime.engine import portal
 from tests.support.helpers import call
 
 HELLO = bl.ScriptedModel(["Hi."])
@@ -39,7 +39,7 @@ def test_loop_that_is_not_asyncios_is_refused(work: Callable[[], Coroutine[Any, 
 
 
 def test_interrupt_returns_while_a_plain_tool_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(runner, "BLOCKED_S", 0.05)
+    monkeypatch.setattr(portal, "BLOCKED_S", 0.05)
     begun, released, ended = threading.Event(), threading.Event(), threading.Event()
 
     def block() -> str:

@@ -25,7 +25,7 @@ from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import dynamic_turns, fixed_turns, policies
 from boolab.limits.catalog import doom_loop, error_streak, max_steps, max_tokens, tool_budget
 from boolab.limits.stop import StopRule
-from boolab.runtime.engine.history import TurnHistory
+from boolab.runtime.engine.record import TurnHistory
 from boolab.runtime.engine.runner import resume, run
 from boolab.runtime.engine.subagents import task_tool
 from boolab.runtime.models.base import Emit, Request

@@ -15,7 +15,6 @@ from boolab import events_df, runs_df, steps_df
 from boolab.core.events import run_events
 from boolab.core.types import Event, Sentinel, StepStart
 from boolab.runtime.engine.loop import Action, loop, tool_phase
-from boolab.runtime.engine.options import Setup
 from boolab.runtime.engine.runner import run, turn_of
 from boolab.runtime.engine.summaries import SUMMARY_PROMPT
 from tests.support.helpers import QUIET, TOOLS, Listening, call, distinct, letter, look, play, steps, write
@@ -769,7 +768,7 @@ def test_without_a_cap_a_step_is_logged_by_its_number_alone(caplog: pytest.LogCa
 
 def test_tool_phase_names_the_event_and_decides_nothing() -> None:
     async def phase(items: list[Any]) -> Action:
-        turn = turn_of(Setup(bl.Agent("a", tools=TOOLS), bl.ScriptedModel(items)), "go")
+        turn = turn_of({"agent": bl.Agent("a", tools=TOOLS), "model": bl.ScriptedModel(items)}, "go")
         request, emit = turn.begin_step()
         response = await turn.plan.model.respond(request, emit)
         turn.accept_response(response)

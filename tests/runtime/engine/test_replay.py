@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.runtime.engine.options import Setup
-from boolab.runtime.engine.record import run_of
+from boolab.runtime.engine.loop import run_of
+from boolab.runtime.engine.plan import options_of
 from boolab.runtime.engine.resume import resumed
 from boolab.runtime.engine.runner import drive, turn_of
 from boolab.runtime.engine.turn import BOUNDARY, Turn
@@ -32,7 +32,7 @@ async def compared(number: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     try:
         agent = bl.Agent("worker", policy=policy, **own)
         options["tools"] = tuple(options["tools"])
-        turn = turn_of(Setup(agent)._replace(**options, model=Watched(case, items, None, None)), "go")
+        turn = turn_of(options_of(agent, {**options, "model": Watched(case, items, None, None)}), "go")
     except bl.SettingError:
         return []
 

@@ -19,7 +19,7 @@ import pytest
 import boolab as bl
 from boolab.core.clock import VirtualClock
 from boolab.core.types import Response, Run, ToolCall, ToolResult
-from boolab.runtime.engine import runner
+from boolab.runtime.engine import portal
 from boolab.runtime.models.base import Request
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.runtime.tools.tool import Execution, execute
@@ -212,10 +212,10 @@ def test_a_tool_that_stops_the_event_loop_stops_neither_its_run_nor_later_ones()
 
 
 def test_a_background_thread_that_died_is_replaced() -> None:
-    died = runner._portal()
+    died = portal._portal()
     died.close()
     assert bl.run_sync(None, "go", model=ScriptedModel(["once more"])).text == "once more"
-    assert runner._portal() is not died
+    assert portal._portal() is not died
 
 
 # A run that is thrown away.

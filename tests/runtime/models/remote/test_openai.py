@@ -29,7 +29,7 @@ from boolab.core.types import (
     response_message,
 )
 from boolab.errors import SettingError
-from boolab.runtime.engine.history import NOT_EXECUTED, TurnHistory, from_user
+from boolab.runtime.engine.record import NOT_EXECUTED, TurnHistory, from_user
 from boolab.runtime.models.base import Request, validate_response
 from boolab.runtime.models.remote.openai_request import ChatCompletions
 from boolab.runtime.models.remote.openai_stream import ChatStream
