@@ -28,7 +28,7 @@ import pandas as pd
 from boolab import counterfactual
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.whatif.aggregate import aggregate_of
-from boolab.whatif.call_streaks import repeats_of
+from boolab.whatif.call_columns import repeats_of
 from boolab.whatif.first_crossing import RANKS, Places, fires_of, first_fires, keys_of
 from boolab.whatif.grid import settings_of
 from boolab.whatif.step_table import PROXY, Ledger, finished_if, running_sum

@@ -19,7 +19,7 @@ from boolab.limits.learned.features import DEFAULT
 from boolab.logs.shipped import atlas_sets
 from boolab.stats.intervals import ClusterBootstrap, clopper_pearson
 from boolab.stats.learn.fit import fit_model
-from boolab.stats.learn.held_out import HeldOut, held_out
+from boolab.stats.learn.report import HeldOut, held_out
 from boolab.stats.learn.table import FeatureTable, feature_table
 from boolab.whatif.step_table import Flags, Ints
 from tests.support.learned_worlds import WORLDS, fits, world

@@ -20,10 +20,8 @@ from boolab.errors import SettingError
 from boolab.limits.learned.features import DEFAULT
 from boolab.limits.learned.models import Model, score_of
 from boolab.stats.learn.fit import fit_model
-from boolab.stats.learn.learn_stop import Question, calibration_runs, question_of
-from boolab.stats.learn.predict import log_odds_of
-from boolab.stats.learn.table import FeatureTable, feature_table
-from boolab.stats.learn.thresholds import bound_of
+from boolab.stats.learn.learn_stop import Question, bound_of, calibration_runs, question_of
+from boolab.stats.learn.table import FeatureTable, feature_table, log_odds_of
 from boolab.whatif.step_table import Flags, Ints
 
 CALIBRATION: Final = 0.7

@@ -12,10 +12,8 @@ from boolab.core.text import count
 from boolab.core.types import Scope
 from boolab.display.numbers import level, percent
 from boolab.frames.dtypes import FLOAT, INT, TEXT
-from boolab.stats.compare_rules.choosers import smallest_cap
-from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, judged_in, ledger_for
-from boolab.stats.compare_rules.settings import label_of
-from boolab.stats.compare_rules.wording import data_notes
+from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, data_notes, judged_in, ledger_for
+from boolab.stats.compare_rules.settings import label_of, smallest_cap
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.units import cluster_notes, group_name, grouped, keys_of

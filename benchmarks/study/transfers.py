@@ -13,12 +13,30 @@ from boolab.core.types import Scope
 from boolab.display.numbers import level, percent
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
-from boolab.stats.compare_rules.choosers import Chooser, ReadyChooser, smallest_cap
-from boolab.stats.compare_rules.cross_validation import Chosen, Divided, chosen_in, divided, name_of, rejudged
-from boolab.stats.compare_rules.folds import Choices, Places, candidates_of, check_folds
-from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, in_memory, judged_in, ledger_for, recorded_once
-from boolab.stats.compare_rules.settings import label_of
-from boolab.stats.compare_rules.wording import data_notes, holds
+from boolab.stats.compare_rules.cross_validation import (
+    Choices,
+    Chosen,
+    Divided,
+    Places,
+    candidates_of,
+    check_folds,
+    chosen_in,
+    divided,
+    name_of,
+    rejudged,
+)
+from boolab.stats.compare_rules.judged import (
+    FIGURES,
+    Judged,
+    Sums,
+    data_notes,
+    holds,
+    in_memory,
+    judged_in,
+    ledger_for,
+    recorded_once,
+)
+from boolab.stats.compare_rules.settings import Chooser, ReadyChooser, label_of, smallest_cap
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.units import cluster_notes, group_name, keys_of

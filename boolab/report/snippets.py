@@ -12,7 +12,7 @@ from boolab.frames.dtypes import is_missing
 from boolab.harnesses.setting import Setting, as_front_matter, identity_arguments
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.report.study import Study
-from boolab.whatif.scopes import scopes_of
+from boolab.whatif.step_table import scopes_of
 
 MIN_RANGE: Final = 3  # fewer values are written one by one
 

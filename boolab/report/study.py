@@ -29,14 +29,14 @@ from boolab.logs.load import Reading, path_names, read_logs, why_no_log
 from boolab.report.limit_rows import Row, informative_rows
 from boolab.report.progress import parts_bar
 from boolab.report.units import Unit, turns_as_units
+from boolab.stats.recommend.candidates import axes_of
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES
-from boolab.stats.recommend.recommend import Objective, Recommendation, axes_of, recommend
+from boolab.stats.recommend.recommend import Objective, Recommendation, recommend
 from boolab.stats.units import INTERRUPTED, SET, group_noun
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
-from boolab.whatif.scopes import scopes_of
-from boolab.whatif.step_table import PROXY, TURN_PROXY
+from boolab.whatif.step_table import PROXY, TURN_PROXY, scopes_of
 
 MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless values are given
 MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value

@@ -3,12 +3,12 @@
 from boolab.limits.learned.rule import LearnedRule as LearnedRule
 from boolab.limits.learned.rule_file import load_rule as load_rule
 from boolab.limits.learned.rule_file import save_rule as save_rule
-from boolab.stats.compare_rules.choosers import best_rule as best_rule
-from boolab.stats.compare_rules.choosers import percentile_cap as percentile_cap
-from boolab.stats.compare_rules.choosers import smallest_cap as smallest_cap
 from boolab.stats.compare_rules.cross_validation import crossval as crossval
 from boolab.stats.compare_rules.frontiers import Frontier as Frontier
 from boolab.stats.compare_rules.frontiers import frontier as frontier
+from boolab.stats.compare_rules.settings import best_rule as best_rule
+from boolab.stats.compare_rules.settings import percentile_cap as percentile_cap
+from boolab.stats.compare_rules.settings import smallest_cap as smallest_cap
 from boolab.stats.finding import Finding as Finding
 from boolab.stats.learn.report import LearnReport as LearnReport
 from boolab.stats.learn.report import features_df as features_df

@@ -24,7 +24,7 @@ from boolab.frames.recording import is_final
 from boolab.frames.runs import Runs, as_runs, by_columns, known_sum, taken_name, turns_of
 from boolab.frames.tables import columns_of_runs, dollars
 from boolab.whatif.from_frame import check_columns
-from boolab.whatif.scopes import check_scope, scopes_of
+from boolab.whatif.step_table import check_scope, scopes_of
 
 Data: TypeAlias = Runs | pd.DataFrame
 

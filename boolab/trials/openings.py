@@ -22,7 +22,7 @@ from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.branch import what_is_missing
 from boolab.trials.change import REASONS, Change, is_as_before
 from boolab.whatif.evaluate import counterfactual
-from boolab.whatif.policy_thresholds import check_identified
+from boolab.whatif.policy_limits import check_identified
 
 Outcome: TypeAlias = Literal["unchanged", "truncated", "open", "unknown"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("unchanged", "truncated", "open", "unknown")

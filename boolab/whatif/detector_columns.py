@@ -30,8 +30,7 @@ from boolab.limits.detectors.streaks import (
 from boolab.limits.detectors.text import TextContains
 from boolab.limits.detectors.windows import CallWindow, StepRepeats, ToolWindow
 from boolab.limits.detectors.wrappers import Detections, PerMessage
-from boolab.whatif.call_columns import CallColumns, CallLayout
-from boolab.whatif.call_streaks import failures_in_a_row, run_lengths
+from boolab.whatif.call_columns import CallColumns, CallLayout, failures_in_a_row, run_lengths
 from boolab.whatif.step_table import UNKNOWN, Flags, Ints
 
 Count: TypeAlias = Callable[[Any, CallColumns, CallLayout], Ints]

@@ -7,7 +7,7 @@ ended, a setting that goes further is `censored`: neither a success nor a failur
 `boolab.whatif.outcomes`.
 
 All of this holds for rules that the model cannot see. What a policy sends it on the way is compared with what it got in
-the recording: where they differ, a run is not identified. See `boolab.whatif.interventions`.
+the recording: where they differ, a run is not identified. See `boolab.whatif.policy_limits`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from boolab.whatif.from_frame import ledger_of_frame
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import Grid
 from boolab.whatif.outcomes import agents_of
-from boolab.whatif.question import Question, question_of
+from boolab.whatif.question import OwnLimits, Question, question_of
 from boolab.whatif.recordings import PARQUET_ROWS, Recorded, check_frames, checked, frames_in, ledgers_of
-from boolab.whatif.scopes import OwnLimits
 from boolab.whatif.step_files import Partition, has_labels, homes_in, partitions_of, take_ids
 from boolab.whatif.step_table import Ledger
 from boolab.whatif.tables import BATCH_ROWS, added, finished, pieces, rows_of, sums_of

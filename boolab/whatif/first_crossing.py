@@ -22,7 +22,7 @@ import pandas as pd
 
 from boolab.limits.stop import StopRule
 from boolab.whatif.grid import GridAxis
-from boolab.whatif.interventions import AT_RESPONSE as ACTED
+from boolab.whatif.policy_limits import AT_RESPONSE as ACTED
 from boolab.whatif.step_table import Flags, Ints, Ledger, bound_counter, spanned
 
 Keys = npt.NDArray[np.unsignedinteger[Any]]
@@ -172,7 +172,7 @@ def first_fires(
 def first_interventions(ledger: Ledger, intervened: Ints, places: Places) -> Keys:
     """The key of the first intervention in each run that the recording does not hold: R x 1.
 
-    `intervened` is N: see `boolab.whatif.interventions`.
+    `intervened` is N: see `boolab.whatif.policy_limits`.
     """
     kind = key_type(ledger, WIDE_RANKS)
     keys = np.full(ledger.n_runs, np.iinfo(kind).max, dtype=kind)

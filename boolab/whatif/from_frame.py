@@ -25,8 +25,7 @@ from boolab.frames.recording import (
 )
 from boolab.limits.detector import Detector
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
-from boolab.whatif.call_streaks import error_streaks_of, repeats_of
-from boolab.whatif.scopes import check_scope, scopes_of
+from boolab.whatif.call_columns import error_streaks_of, repeats_of
 from boolab.whatif.step_table import (
     UNKNOWN,
     Ends,
@@ -35,9 +34,11 @@ from boolab.whatif.step_table import (
     Ledger,
     assemble,
     bound_counter,
+    check_scope,
     finished_if,
     first_of_spans,
     last_steps,
+    scopes_of,
     spans_of,
 )
 

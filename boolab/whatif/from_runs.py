@@ -31,7 +31,6 @@ from boolab.limits.detector_bank import Watch
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.whatif.call_columns import CallColumns
 from boolab.whatif.detector_columns import counts_of, is_columnar
-from boolab.whatif.scopes import check_scope, scopes_of
 from boolab.whatif.step_table import (
     UNKNOWN,
     Ends,
@@ -40,8 +39,10 @@ from boolab.whatif.step_table import (
     Ledger,
     assemble,
     bound_counter,
+    check_scope,
     first_of_spans,
     last_steps,
+    scopes_of,
     spans_of,
 )
 

@@ -34,9 +34,19 @@ from boolab.limits.detector import Detector
 from boolab.limits.rule_of import RULES
 from boolab.limits.stop import Threshold
 from boolab.limits.table import LIMITS
-from boolab.whatif.extensions import Extension
-from boolab.whatif.interventions import intervenes
-from boolab.whatif.policy_thresholds import AXIS_OF, NEVER, Limit, check_identified, own_limits, thresholds_of
+from boolab.whatif.policy_limits import (
+    AXIS_OF,
+    NEVER,
+    Extension,
+    Limit,
+    changes_ahead,
+    check_identified,
+    extension_of,
+    goes_on_after,
+    intervenes,
+    own_limits,
+    thresholds_of,
+)
 from boolab.whatif.step_table import Ints
 
 Grid: TypeAlias = Mapping[str, Iterable[Any]]
@@ -304,7 +314,7 @@ def _own_axis(policy: Policy, limit: Limit) -> GridAxis:
     name, value = AXIS_OF.get(limit.name, limit.name), (limit.rule.threshold,)
     if limit.place == "response":
         return GridAxis(name, (), value, responses=(limit.rule,), alone=limit.alone)
-    ahead = _ahead(policy, name) if limit.closes else 0
+    ahead = changes_ahead(policy, name) if limit.closes else 0
     is_ceiling = policy.cap.ceiling is not None and limit.rule == next(ceiling(policy.cap.ceiling).leaves())
     highest = policy.cap.ceiling if policy.cap.counts == "steps" else None  # it counts steps
     return GridAxis(
@@ -312,34 +322,10 @@ def _own_axis(policy: Policy, limit: Limit) -> GridAxis:
         (limit.rule,),
         value,
         ahead,
-        goes_on=_goes_on(policy, name),
+        goes_on=goes_on_after(policy, name),
         plain_zero=True,
-        extension=None if is_ceiling else _extension(policy, name, highest),
+        extension=None if is_ceiling else extension_of(policy, name, highest),
     )
-
-
-def _ahead(policy: Policy, name: str) -> int:
-    """How many boundaries before its stop a cap changes a request."""
-    changes = policy.last_step.action not in ("tools", "grace") and policy.last_step.in_cap
-    return int(name == "max_steps" and (changes or policy.cap.kind == "soft"))
-
-
-def _goes_on(policy: Policy, name: str) -> bool:
-    """Whether the policy sends the model one more request after a stop at that boundary."""
-    beyond = policy.last_step.action == "grace" or not policy.last_step.in_cap
-    asks_only = policy.last_step.action == "prompt" or policy.cap.kind == "soft"
-    extended = policy.continues.by == "loop" and policy.continues.times != 0
-    as_recorded = _extension(policy, name, None) is not None
-    return beyond or (name == "max_steps" and (asks_only or (extended and not as_recorded)))
-
-
-def _extension(policy: Policy, name: str, highest: int | None) -> Extension | None:
-    """How the loop lets a cap grow, if a recording shows what happens until then."""
-    grows = policy.continues
-    closes = policy.cap.kind == "soft" or policy.last_step.action != "tools"
-    if name != "max_steps" or grows.by != "loop" or grows.times == 0 or grows.counters == "fresh" or closes:
-        return None
-    return Extension(grows.times, grows.adds, grows.message, grows.unless, highest)
 
 
 def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy | None) -> GridAxis:
@@ -358,14 +344,14 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
     rules = tuple(rule for rule, _ in tight_to_loose)
     all_values = (*(value for _, value in tight_to_loose), *off)
     if policy is None or name in ("doom_loop", "error_streak"):
-        return GridAxis(name, rules, all_values, goes_on=policy is not None and _goes_on(policy, name))
+        return GridAxis(name, rules, all_values, goes_on=policy is not None and goes_on_after(policy, name))
     # Dollars and seconds as they are given, all else as the whole number that it is.
     pairs = [
         thresholds_of(policy, name, value if LIMITS[name].fractions else rule.threshold)
         for rule, value in tight_to_loose
     ]
     at_boundary, at_response = (_filled([pair[place] for pair in pairs]) for place in (0, 1))
-    ahead, goes_on = _ahead(policy, name), _goes_on(policy, name)
+    ahead, goes_on = changes_ahead(policy, name), goes_on_after(policy, name)
     return GridAxis(
         name,
         at_boundary,
@@ -374,7 +360,7 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
         at_response,
         goes_on,
         plain_zero=policy.cap.zero != "text_only",
-        extension=_extension(policy, name, None) if at_boundary else None,
+        extension=extension_of(policy, name, None) if at_boundary else None,
     )
 
 

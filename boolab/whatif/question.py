@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from boolab.core.types import Identities, Scope, StopReason
 from boolab.errors import SettingError, nearest
@@ -14,7 +14,9 @@ from boolab.limits.detector import Detector
 from boolab.limits.function_rule import AnyRule, as_rules
 from boolab.limits.stop import StopRule
 from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of, settings_of_policy
-from boolab.whatif.scopes import OwnLimits, check_own_limits, check_scope
+from boolab.whatif.step_table import check_scope
+
+OwnLimits: TypeAlias = Literal["kept", "lifted"]
 
 OUTCOMES: Final = ("unchanged", "censored", "truncated", "not_identified", "unknown")
 """What a setting may have done to a run."""
@@ -101,7 +103,7 @@ def question_of(
 ) -> Question:
     """Check the arguments of `counterfactual`; `SettingError` if one is not accepted."""
     check_scope(scope)
-    check_own_limits(own_limits)
+    _check_own_limits(own_limits)
     _check_grid(grid)
     settings = None if grid is None else settings_of(grid, policy, identity)
     if settings is None and rules is None and policy is not None:
@@ -117,6 +119,16 @@ def question_of(
     if taken:
         raise SettingError(f"by={taken[0]!r}: {taken_name(taken[0], 'table')}")
     return question
+
+
+def _check_own_limits(own_limits: str) -> None:
+    """Raise `SettingError` unless `own_limits` is known."""
+    if own_limits not in ("kept", "lifted"):
+        msg = (
+            f"own_limits={own_limits!r} is not known; accepted: kept (the limits of the recording stay in force), "
+            "lifted (they are gone)"
+        )
+        raise SettingError(msg)
 
 
 def _check_grid(grid: object) -> None:

@@ -23,9 +23,8 @@ from boolab.store.stored_runs import StoredRuns, stored_runs
 from boolab.whatif.first_crossing import INTERVENED
 from boolab.whatif.from_frame import frame_columns, ledger_of_frame
 from boolab.whatif.from_runs import StepColumns, ledger_of
-from boolab.whatif.interventions import divergences, intervenes
-from boolab.whatif.policy_thresholds import watched_at_response
-from boolab.whatif.scopes import OwnLimits
+from boolab.whatif.policy_limits import divergences, intervenes, watched_at_response
+from boolab.whatif.question import OwnLimits
 from boolab.whatif.step_files import Partition, frames_of, has_labels, homes_in, is_step_table, together
 from boolab.whatif.step_table import Ledger
 

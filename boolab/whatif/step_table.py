@@ -20,10 +20,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from boolab.core.run_tree import Kin, Start, kin_of
+from boolab.core.types import Scope
 from boolab.errors import SettingError
 from boolab.frames.dtypes import text
 from boolab.frames.recording import PARENT
 from boolab.limits.detector import Detector
+from boolab.logs.log_files import scope_of
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -91,28 +93,6 @@ class Ledger:
         above = [None] * len(ids) if parents is None else parents.astype(object).where(parents.notna(), None).tolist()
         found = kin_of(ids, above, self.starts)
         return found if found.calls or found.missing else None
-
-    def whole_families(self, kin: Kin, runs: int) -> Iterator[Ledger]:
-        """The ledger in parts of about `runs` runs, each of whole families, in the order of their first runs."""
-        family = list(range(self.n_runs))  # for each run the first one of its family, or one nearer to it
-
-        def first_of(run: int) -> int:
-            while family[run] != run:
-                family[run] = run = family[family[run]]
-            return run
-
-        for caller, _, child in kin.calls:
-            one, other = sorted((first_of(caller), first_of(child)))
-            family[other] = one
-        order = np.argsort([first_of(run) for run in range(self.n_runs)], kind="stable")
-        heads = np.array([first_of(run) for run in order.tolist()])
-        start = 0
-        while start < len(order):
-            stop = min(start + runs, len(order))
-            while stop < len(order) and heads[stop] == heads[stop - 1]:
-                stop += 1
-            yield self.take(order[start:stop])
-            start = stop
 
     def kept(self) -> Ledger:
         """The same recordings with their own limits in force, to which a setting is added.
@@ -432,3 +412,41 @@ def _elapsed(raw: Mapping[str, Ints], starts: Ints, lengths: Ints, new_run: Flag
     origin = np.where(new_run[starts], 0, start[starts])
     since = np.repeat(origin, lengths)
     return np.where((start < 0) | (duration < 0) | (since < 0), UNKNOWN, start + duration - since)
+
+
+# --- Scopes: where counters start again, at each user message (`turn`) or never (`run`)
+
+
+def check_scope(scope: str) -> None:
+    """Raise `SettingError` unless `scope` is known."""
+    if scope not in ("auto", "turn", "run"):
+        msg = (
+            f"scope={scope!r} is not known; accepted: turn (counters start anew at each user message), run, auto (as "
+            "the harness of each source counts)"
+        )
+        raise SettingError(msg)
+
+
+def scopes_of(sources: Sequence[str | None], scope: Scope) -> list[str]:
+    """The scope of each run, "turn" or "run", by its source; "auto" is as the harness of each source counts."""
+    if scope != "auto":
+        return [scope] * len(sources)
+    known = {source: scope_of(source) for source in set(sources)}
+    return [known[source] for source in sources]
+
+
+def one_scope(sources: Sequence[str | None], scope: Scope) -> str:
+    """The scope of runs that have one answer, which must not mix two."""
+    check_scope(scope)
+    named: dict[str, dict[str, None]] = {"turn": {}, "run": {}}
+    for source, one in zip(sources, scopes_of(sources, scope), strict=True):
+        named[one][source or "unknown"] = None
+    if named["turn"] and named["run"]:
+        turn, run = (", ".join(names) for names in named.values())
+        msg = (
+            f"limits start anew in each turn in the harness of {turn}, and count through the run in that of {run}, so "
+            'one answer for all of them would blend two meanings: expected by="source", one source at a time, or '
+            'scope="turn" or scope="run" for all'
+        )
+        raise SettingError(msg)
+    return "run" if named["run"] else "turn" if named["turn"] or scope == "auto" else scope

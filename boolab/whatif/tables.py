@@ -29,12 +29,38 @@ _OF_ROWS: Final = ("run_id", "outcome", "scope", "success_by", "kept_lower", "sa
 
 
 def pieces(ledger: Ledger, kin: Kin | None, size: int) -> Iterator[Ledger]:
-    """A ledger in parts of about `size` runs, each of whole families; one part if there are no runs."""
-    if kin is not None:
-        yield from ledger.whole_families(kin, size)
+    """A ledger in parts of about `size` runs, each of whole families; one part if there are no runs.
+
+    With families, the runs come in the order of the first run of each family.
+    """
+    if kin is None:
+        for start in range(0, max(ledger.n_runs, 1), size):
+            yield ledger.take(slice(start, start + size))
         return
-    for start in range(0, max(ledger.n_runs, 1), size):
-        yield ledger.take(slice(start, start + size))
+    first_run = _first_runs(ledger.n_runs, kin)
+    order = np.argsort(first_run, kind="stable")
+    start = 0
+    while start < len(order):
+        stop = min(start + size, len(order))
+        while stop < len(order) and first_run[order[stop]] == first_run[order[stop - 1]]:
+            stop += 1
+        yield ledger.take(order[start:stop])
+        start = stop
+
+
+def _first_runs(n_runs: int, kin: Kin) -> Ints:
+    """R: the first run of each run's family, by union of the runs that called each other."""
+    nearer = list(range(n_runs))  # for each run the first of its family, or one nearer to it
+
+    def first_of(run: int) -> int:
+        while nearer[run] != run:
+            nearer[run] = run = nearer[nearer[run]]  # halves the way for the next question
+        return run
+
+    for caller, _, child in kin.calls:
+        low, high = sorted((first_of(caller), first_of(child)))
+        nearer[high] = low
+    return np.array([first_of(run) for run in range(n_runs)], dtype=np.int64)
 
 
 def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.DataFrame:

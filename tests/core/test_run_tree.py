@@ -11,7 +11,7 @@ import pytest
 import boolab as bl
 from boolab.core.run_tree import Call, Kin, Missing, Start, kin_of, parent_steps, starts_of
 from boolab.core.types import Message, Run, Step
-from boolab.stats.recommend.family_units import family_units
+from boolab.stats.recommend.units import family_units
 from boolab.stats.units import units_of
 from boolab.whatif.from_runs import ledger_of
 

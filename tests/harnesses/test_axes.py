@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.whatif.interventions import AFTERWARDS, AS_RECORDED, divergences
+from boolab.whatif.policy_limits import AFTERWARDS, AS_RECORDED, divergences
 from tests.support.cases import cases
 from tests.support.harness_cases import Played, play, preset, said, script
 from tests.support.helpers import grouped

@@ -20,11 +20,9 @@ from boolab.runtime.models.profile import Profile, shipped_profiles
 from boolab.runtime.models.profile_parts import Distribution, normalised
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.runtime.models.simulated import SimulatedModel
-from boolab.stats.estimates import Estimated, mean, share, spread
-from boolab.stats.profile_fit.goodness_of_fit import compared, going_on, success_within
-from boolab.stats.profile_fit.hazards import Chances, hazards, pieces
-from boolab.stats.profile_fit.parameters import Figures
-from boolab.stats.profile_fit.result import Fit
+from boolab.stats.intervals import Estimated, mean, share, spread
+from boolab.stats.profile_fit.parameters import Chances, Figures, hazards, pieces
+from boolab.stats.profile_fit.result import Fit, compared, going_on, success_within
 from boolab.stats.profile_fit.result import play as play_profile
 from boolab.stats.profile_fit.step_kinds import closing_tool, turns
 from tests.support.cases import first

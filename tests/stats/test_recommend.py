@@ -16,7 +16,8 @@ from boolab.errors import SettingError
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.stats.recommend.candidates import FOLDS, Candidates, Question, sums_of
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES
-from boolab.stats.recommend.recommend import recommend, units_of_ledger
+from boolab.stats.recommend.recommend import recommend
+from boolab.stats.recommend.units import units_of_ledger
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.step_table import LABEL

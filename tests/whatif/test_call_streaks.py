@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boolab.frames.recording import NO_KEY
-from boolab.whatif.call_streaks import error_streaks_of, repeats_of
+from boolab.whatif.call_columns import error_streaks_of, repeats_of
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.whatif.from_runs import ledger_of
-from boolab.whatif.tables import summed
+from boolab.whatif.tables import pieces, summed
 
 FREE = bl.Policy(name="free", order=("max_steps", "doom_loop", "tool_budget"))
 AGENTS = ("lead", "scout", "clerk")
@@ -175,7 +175,7 @@ def test_sums_are_the_sums_of_the_rows_and_parts_of_whole_families_change_nothin
     ledger = ledger_of(runs)
     kin = ledger.kin()
     if kin is not None:
-        for part in ledger.whole_families(kin, 1):
+        for part in pieces(ledger, kin, 1):
             below = part.kin()
             assert below is None or (below.missing == [] and below.parent.count(-1) == 1)
 

@@ -14,7 +14,7 @@ from boolab.core.types import Run
 from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import Setting
 from boolab.limits.table import AGENT_LIMITS
-from boolab.stats.estimates import share
+from boolab.stats.intervals import share
 from boolab.widgets.caplab.agents import groups_of
 from boolab.widgets.caplab.curve import Curve, frontier_title
 from boolab.widgets.caplab.data import CapTables

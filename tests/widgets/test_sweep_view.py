@@ -17,7 +17,7 @@ from PIL import Image, ImageColor
 import boolab as bl
 from boolab.core.types import StopReason
 from boolab.display.colours import LIGHT
-from boolab.stats.estimates import share
+from boolab.stats.intervals import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.compress import packed
 from boolab.widgets.sweep_view.data import FAILURES, ROWS, Board, first_runs

@@ -29,7 +29,7 @@ from boolab.limits.ladder import LadderState
 from boolab.limits.stop import Threshold
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.logs.limit_answers import limit_answer
-from boolab.whatif.policy_thresholds import thresholds_of
+from boolab.whatif.policy_limits import thresholds_of
 
 PLAIN: Final = Policy(name="plain", order=AGENT_LIMITS)
 """How limits are counted where the harness is not known: each at the boundary, in model responses."""

@@ -1,4 +1,4 @@
-"""Runs under rules, as arrays, and what they keep and save in sum.
+"""Runs under rules, as arrays, what they keep and save in sum, and the notes that all comparisons share.
 
 A success is *kept* if the rule does not stop its run, so that it is certainly as recorded; it may be kept too if no
 call follows the stop. What a rule *saves* are the steps after the stop.
@@ -6,7 +6,7 @@ call follows the stop. What a rule *saves* are the steps after the stop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from boolab.core.text import count
 from boolab.core.types import Scope
+from boolab.display.numbers import level
 from boolab.frames.dtypes import FLOAT, INT
 from boolab.frames.runs import Runs, as_runs
 from boolab.limits.detector import Detector
@@ -23,9 +25,8 @@ from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, units_of_table
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
 from boolab.whatif.rule_matrix import Floats, Rule, RuleMatrix, rule_matrix, run_costs
-from boolab.whatif.scopes import check_scope
 from boolab.whatif.step_files import is_step_table, read_steps
-from boolab.whatif.step_table import LABEL, Ints, Ledger
+from boolab.whatif.step_table import LABEL, Ints, Ledger, check_scope
 
 FIGURES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("n_runs", "n_tasks", "successes", "kept_lower", "kept_upper"), INT),
@@ -207,3 +208,46 @@ class Sums:
 def _with_ends(name: str, stem: str, estimate: Estimate, place: int) -> dict[str, float]:
     low, high = (float(np.atleast_1d(end)[place]) for end in (estimate.low, estimate.high))
     return {name: float(np.atleast_1d(estimate.value)[place]), f"{stem}_low": low, f"{stem}_high": high}
+
+
+_ROUNDING: Final = 1e-9
+
+
+def holds(figures: Mapping[str, Any], keep: float | None) -> bool | None:
+    """Whether a rule keeps as much as is promised; None if nothing is, or it is not known."""
+    if keep is None or not figures["successes"] or figures["kept_lower"] is None:
+        return None
+    return bool(figures["kept_lower"] >= keep * figures["successes"] - _ROUNDING)
+
+
+def promise(rows: Sequence[Mapping[str, Any]], keep: float) -> str:
+    """In how many of some rows a promise holds."""
+    known = [row["holds"] for row in rows if row["holds"] is not None]
+    return f"at least {level(keep)} of successes is kept in {sum(known):,} of {count(len(known), 'group')}"
+
+
+def data_notes(judged: Judged) -> Iterator[str]:
+    """The quality of the data."""
+    if not judged.n_runs:
+        yield "There are no runs."
+        return
+    if not judged.labelled:
+        yield (
+            "No run has a label. A success is a run that ended by itself, which is a proxy: one that ended may have "
+            "failed."
+        )
+    unlabelled = int((judged.success < 0).sum())
+    if unlabelled:
+        yield (
+            f"{unlabelled:,} of {count(judged.n_runs, 'run')} have no label: they count in what is saved, and not in "
+            "what is kept."
+        )
+    unknown = int(judged.matrix.unknown.any(axis=1).sum())
+    if unknown:
+        yield (
+            f"In {count(unknown, 'run')} a counter that some rule needs is unknown: the run counts as stopped there, "
+            "and a success as not kept."
+        )
+    unpriced = int(np.isnan(judged.cost).sum())
+    if 0 < unpriced < judged.n_runs:
+        yield f"{unpriced:,} of {count(judged.n_runs, 'run')} do not report their cost: money is that of the others."

@@ -3,20 +3,28 @@
 The odds of a model that is fitted with `FeatureTable.stakes` are those of what a stop saves over what it loses, so that
 the order of its scores is one that saves many steps for each success. They are not the odds of failure. A second fit of
 two numbers, slope and intercept, to tasks that the model has not seen makes them so without changing their order.
+
+A model is a logistic regression with a ridge penalty, by Newton's method, or gradient boosting of small trees, by
+scikit-learn (the extra `learn`), as plain numbers.
+
+Sources: Hastie, Tibshirani and Friedman, The Elements of Statistical Learning (2009), 4.4.1 (Newton's method as
+iteratively reweighted least squares), 3.4.1 (ridge); Friedman, Computational Statistics & Data Analysis 38 (2002)
+367-378 (stochastic gradient boosting).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import singledispatch
+from typing import Any, Final
 
 import numpy as np
 
+from boolab.errors import SettingError
 from boolab.limits.learned.models import LinearModel, Model, Tree, TreeModel
-from boolab.stats.learn.logistic import FOLDS, Array, calibration_of, fit_logistic, penalty_of
-from boolab.stats.learn.predict import log_odds_of
-from boolab.stats.learn.table import FeatureTable
-from boolab.stats.learn.trees import fit_trees
+from boolab.stats.intervals import Array
+from boolab.stats.learn.table import FeatureTable, log_odds_of
 from boolab.whatif.step_table import Flags, Ints
 
 _DIGITS = 6
@@ -87,3 +95,168 @@ def _all(values: tuple[float, ...]) -> tuple[float, ...]:
 
 def _rounded(value: float) -> float:
     return float(f"{np.float64(value):.{_DIGITS}g}")
+
+
+FOLDS: Final = 3
+PENALTIES: Final = (10.0, 100.0, 1000.0)
+"""The penalties that are tried, from the weakest to the strongest. Each run has weight 1, so they are in runs."""
+_STEPS: Final = 50
+_TOLERANCE: Final = 1e-8
+_ROWS: Final = 8_000
+_SLOPE_PENALTY: Final = 10.0
+"""Of a slope that differs from 1: with few runs it would be chance, and estimates of several models not comparable."""
+_MIN_SLOPE: Final = 0.05
+_MIN_SCALE: Final = 1e-9
+
+
+def fit_logistic(values: Array, failed: Array, weights: Array, names: Sequence[str], penalty: float) -> LinearModel:
+    """Fit a weighted logistic regression of failure on features.
+
+    Features are standardised for the penalty. A value that is not known counts as the feature's weighted mean.
+
+    `values`: rows x features; NaN where a value is not known. A feature that never varies has weight 0. `failed`: rows:
+    1 where the run failed, else 0. `weights`: rows: what each counts. `penalty`: of the squares of the standardised
+    coefficients; see `PENALTIES`.
+    """
+    x, mean, scale = _standardised(values, weights)
+    beta = _newton(x, failed, weights, penalty)
+    slopes = beta[1:] / scale
+    intercept = float(beta[0]) - float(np.dot(slopes, mean))
+    return LinearModel(tuple(names), tuple(slopes.tolist()), intercept, tuple(mean.tolist()))
+
+
+def penalty_of(values: Array, failed: Array, weights: Array, tasks: Ints) -> float:
+    """The penalty of `PENALTIES` with the smallest deviance on held-out tasks, in `FOLDS` folds.
+
+    Of many rows, a part of the tasks decides. The arguments are those of `fit_logistic`, with the task of each row.
+    """
+    x, _, _ = _standardised(values, weights)
+    every = max(1, len(x) // _ROWS)
+    _, order = np.unique(tasks, return_inverse=True)
+    some = order % every == 0
+    x, failed, weights, fold = x[some], failed[some], weights[some], order[some] // every % FOLDS
+    deviance = []
+    for penalty in PENALTIES:
+        parts = [(fold == one, fold != one) for one in range(FOLDS)]
+        fits = [_newton(x[others], failed[others], weights[others], penalty) for _, others in parts]
+        held = zip(parts, fits, strict=True)
+        deviance.append(sum(_deviance(x[mine], failed[mine], weights[mine], beta) for (mine, _), beta in held))
+    return PENALTIES[int(np.argmin(deviance))]
+
+
+def calibration_of(log_odds: Array, failed: Array, weights: Array) -> tuple[float, float]:
+    """Slope and intercept that make log-odds those of failure, without changing their order.
+
+    A slope that differs from 1 is penalised. Source: Platt, in Advances in Large Margin Classifiers (1999) 61-74.
+
+    `log_odds`: rows: of runs that the model has not seen. `failed`: rows: 1 where the run failed, else 0. `weights`:
+    rows: what each counts. Returns a slope, at least 0.05 so that the order stays where log-odds are noise, and an
+    intercept.
+    """
+    x = np.column_stack([np.ones(len(log_odds)), log_odds])
+    intercept, slope = _newton(x, failed, weights, _SLOPE_PENALTY, np.array([0.0, 1.0])).tolist()
+    if slope < _MIN_SLOPE:
+        slope = _MIN_SLOPE
+        share = float(np.clip(weights @ failed / weights.sum(), _MIN_SCALE, 1 - _MIN_SCALE))
+        intercept = math.log(share / (1 - share)) - slope * float(weights @ log_odds / weights.sum())
+    return slope, intercept
+
+
+def _standardised(values: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """The features with mean 0 and variance 1 behind a column of ones; their means, and scales: infinite for none."""
+    mean, spread = moments(values, weights)
+    scale = np.where(spread > 0, spread, np.inf)
+    x = np.where(np.isnan(values), 0.0, (values - mean) / scale)
+    return np.column_stack([np.ones(len(x)), x]), mean, scale
+
+
+def moments(values: Array, weights: Array) -> tuple[Array, Array]:
+    """The weighted mean and standard deviation of each column, over known values; 0 if there are none."""
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    total = weights @ known
+    safe = np.where(total > 0, total, 1.0)
+    mean = (weights @ filled) / safe
+    variance = (weights @ np.where(known, (filled - mean) ** 2, 0.0)) / safe
+    scale = np.sqrt(variance)
+    return mean, np.where(scale > _MIN_SCALE * (1 + np.abs(mean)), scale, 0.0)
+
+
+def _newton(x: Array, y: Array, weights: Array, penalty: float, target: Array | float = 0.0) -> Array:
+    """The coefficients. The penalty is on the square of their differences from a target, but for the first one."""
+    ridge = np.full(x.shape[1], penalty)
+    ridge[0] = 1e-6  # where all runs of a part fail, the intercept has no optimum of its own
+    beta = np.zeros(x.shape[1])
+    loss = _loss(x, y, weights, beta, ridge, target)
+    for _ in range(_STEPS):
+        p = _logistic(x @ beta)
+        gradient = x.T @ (weights * (p - y)) + ridge * (beta - target)
+        curvature = (x * (weights * p * (1 - p))[:, None]).T @ x + np.diag(ridge)
+        move = np.linalg.solve(curvature, gradient)
+        size = 1.0
+        while (new := _loss(x, y, weights, beta - size * move, ridge, target)) > loss and size > _TOLERANCE:
+            size /= 2
+        beta, before, loss = beta - size * move, loss, new
+        if before - loss < _TOLERANCE * (1 + abs(loss)):
+            break
+    return beta
+
+
+def _loss(x: Array, y: Array, weights: Array, beta: Array, ridge: Array, target: Array | float) -> float:
+    return _deviance(x, y, weights, beta) / 2 + float(ridge @ (beta - target) ** 2) / 2
+
+
+def _deviance(x: Array, y: Array, weights: Array, beta: Array) -> float:
+    """Twice the weighted negative log-likelihood."""
+    eta = x @ beta
+    return 2 * float(weights @ (np.logaddexp(0, eta) - y * eta))
+
+
+def _logistic(eta: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-np.clip(eta, -500, 500))), dtype=float)
+
+
+_TREES: Final = 60
+_RATE: Final = 0.1
+_DEPTH: Final = 2
+_PART: Final = 0.5
+_LEAF: Final = 0.02
+
+
+def check_trees() -> type[Any]:
+    """The class that fits the trees."""
+    try:
+        from sklearn.ensemble import GradientBoostingClassifier
+    except ImportError as error:
+        msg = "estimator='trees' needs scikit-learn: pip install 'boolab[learn]'"
+        raise SettingError(msg) from error
+    return GradientBoostingClassifier  # type: ignore[no-any-return] # scikit-learn has no types
+
+
+def fit_trees(values: Array, failed: Array, weights: Array, names: Sequence[str], seed: int) -> TreeModel:
+    """Fit boosted trees of depth 2 to failure; see `fit_logistic` for the arguments."""
+    mean, _ = moments(values, weights)
+    fitted = check_trees()(
+        n_estimators=_TREES,
+        learning_rate=_RATE,
+        max_depth=_DEPTH,
+        subsample=_PART,
+        max_features="sqrt",
+        min_weight_fraction_leaf=_LEAF,
+        random_state=seed,
+    ).fit(np.where(np.isnan(values), mean, values), failed, sample_weight=weights)
+    share = float(weights @ failed / weights.sum())
+    trees = tuple(_tree(one.tree_, 0) for one in fitted.estimators_[:, 0])
+    return TreeModel(tuple(names), trees, float(np.log(share / (1 - share))), tuple(mean.tolist()))
+
+
+def _tree(tree: Any, node: int) -> Tree:  # noqa: ANN401 - scikit-learn has no types
+    """A tree of scikit-learn from a node on; its leaves are scaled by the learning rate."""
+    if tree.children_left[node] < 0:
+        return _RATE * float(tree.value[node, 0, 0])
+    return (
+        int(tree.feature[node]),
+        float(tree.threshold[node]),
+        _tree(tree, int(tree.children_left[node])),
+        _tree(tree, int(tree.children_right[node])),
+    )

@@ -1,13 +1,17 @@
-"""The features of recorded runs after each step, and all that a fit needs to know of each run."""
+"""The features of recorded runs after each step, all that a fit needs to know of each run, and the scores of models.
+
+The log-odds of a model for a whole table are the same sums as `Model.log_odds`, in the same order: a rule that is
+evaluated live and one that is evaluated here must stop at the same step.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 
 import numpy as np
-import numpy.typing as npt
 
 from boolab.core.gc_pause import without_collection
 from boolab.core.types import Run, Scope
@@ -17,13 +21,11 @@ from boolab.frames.tables import runs_df
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detector import Detector
 from boolab.limits.learned.features import Reader
-from boolab.limits.learned.models import Model, score_of
-from boolab.stats.learn.predict import log_odds_of
+from boolab.limits.learned.models import LinearModel, Model, Tree, TreeModel, score_of
+from boolab.stats.intervals import Array
 from boolab.stats.units import units_of
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.step_table import Flags, Ints
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +192,43 @@ def _clusters(runs: Sequence[Run], cluster: str) -> Ints:
         names = table[cluster].tolist()
     codes = {name: code for code, name in enumerate(dict.fromkeys(names))}
     return np.array([codes[name] for name in names], dtype=np.int64)
+
+
+def log_odds_of(model: Model, values: Array) -> Array:
+    """The log-odds for each row of values; NaN is a value that is not known.
+
+    Example:
+        >>> model = LinearModel(("calls_streak", "error_share"), (1.5, 2.0), -1.0, (0.8, 0.25))
+        >>> log_odds_of(model, np.array([[2.0, 0.5], [2.0, np.nan]])).tolist()
+        [3.0, 2.5]
+    """
+    known = np.where(np.isnan(values), np.asarray(model.unknown), values)
+    return _of(model, known)
+
+
+@singledispatch
+def _of(model: Model, values: Array) -> Array:
+    return np.array([model.log_odds(row) for row in values.tolist()], dtype=float)
+
+
+@_of.register
+def _(model: LinearModel, values: Array) -> Array:
+    total = np.full(len(values), model.intercept)
+    for weight, column in zip(model.weights, values.T, strict=True):
+        total += weight * column
+    return total
+
+
+@_of.register
+def _(model: TreeModel, values: Array) -> Array:
+    total = np.full(len(values), model.intercept)
+    for tree in model.trees:
+        total += _leaves(tree, values)
+    return total
+
+
+def _leaves(tree: Tree, values: Array) -> Array:
+    if not isinstance(tree, tuple):
+        return np.full(len(values), tree)
+    place, bound, low, high = tree
+    return np.where(values[:, place] <= bound, _leaves(low, values), _leaves(high, values))

@@ -1,7 +1,7 @@
 """A profile of a simulated agent from recorded runs: each figure with its interval, and how well the whole fits.
 
 `boolab.stats.profile_fit.step_kinds` classifies the steps of a record, the hazard of finishing is in
-`boolab.stats.profile_fit.hazards`, and `boolab.stats.profile_fit.result` plays the fitted profile to compare it.
+`boolab.stats.profile_fit.parameters`, and `boolab.stats.profile_fit.result` plays the fitted profile to compare it.
 What a record does not hold is left out of the profile and listed in the notes; where the profile needs a number
 nevertheless, it is listed in its `assumptions`: unknown is not zero.
 
@@ -24,10 +24,8 @@ from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.runtime.models.profile import Profile
-from boolab.stats.estimates import mean
-from boolab.stats.intervals import check_confidence
-from boolab.stats.profile_fit.hazards import Chances, hazards, pieces
-from boolab.stats.profile_fit.parameters import ENOUGH, Figures
+from boolab.stats.intervals import check_confidence, mean
+from boolab.stats.profile_fit.parameters import ENOUGH, Chances, Figures, hazards, pieces
 from boolab.stats.profile_fit.result import Fit, fit_of
 from boolab.stats.profile_fit.step_kinds import ENDED, Made, Turn, closing_tool, turns
 

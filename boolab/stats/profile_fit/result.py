@@ -1,29 +1,41 @@
-"""A fitted profile: its figures with intervals, how well it fits, and notes on the data."""
+"""A fitted profile: its figures with intervals, notes on the data, and how far recorded turns are from simulated ones.
+
+A distance alone means little: with few turns even the true profile differs. So each distance stands beside that of as
+many turns of the simulation itself from the simulation: a parametric bootstrap. The simulation was fitted to these
+turns, so a good fit here is no evidence for a good fit to others.
+
+Sources: Stute, Gonzalez Manteiga and Presedo Quindimil, Metrika 40 (1993) 243-256 (a distance from a fitted
+distribution by bootstrap); Kaplan and Meier, JASA 53 (1958) 457-481 (the length of turns, some of them cut).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
-from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells
 from boolab.limits.catalog import max_steps
 from boolab.runtime.engine.abort import Abort
 from boolab.runtime.engine.portal import wait_for
 from boolab.runtime.engine.runner import run
 from boolab.runtime.models.profile import Profile
 from boolab.runtime.models.simulated import SimulatedModel
-from boolab.stats.estimates import Estimated
 from boolab.stats.finding import Finding
-from boolab.stats.profile_fit.goodness_of_fit import compared
+from boolab.stats.intervals import Array, Estimated
 from boolab.stats.profile_fit.parameters import Figures
 from boolab.stats.profile_fit.step_kinds import Turn, turns
+from boolab.whatif.step_table import Flags, Ints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,3 +146,223 @@ def play(profile: Profile, n: int, tasks: Sequence[str] = (), most: int = 1000) 
         return [await run(None, some[i % len(some)], seed=i, abort=abort, **options) for i in range(n)]
 
     return wait_for(every(), abort)
+
+
+STEPS: Final = "steps"
+SUCCESS: Final = "success_steps"
+STREAK: Final = "repeat_streak"
+TOOLS: Final = "tools"
+RATES: Final = {
+    "calls_per_step": "calls per step",
+    "repeats": "calls made before",
+    "errors": "failed calls",
+    "loops": "steps in loops",
+    "output_tokens": "output tokens per step",
+    "success": "successes per finished turn",
+}
+"""What is compared as a ratio: its name in tables, and in words."""
+
+_DRAWN: Final = 400
+_SEED: Final = 0
+MIN_STREAK: Final = 5  # the longest streak that is always shown
+_ROUNDING: Final = 1e-12
+
+
+class _Facts(NamedTuple):
+    """What is compared of some turns: one entry each; tools and rates have a column each."""
+
+    steps: Ints
+    ended: Flags
+    won: Flags
+    streak: Ints
+    tools: Array
+    parts: Array
+    wholes: Array
+
+
+class _Comparison(NamedTuple):
+    """Something compared at some `xs`: recorded, simulated, and of `own` and `other` draws from the simulation."""
+
+    of: str
+    xs: Sequence[object]
+    recorded: Array
+    simulated: Array
+    own: Array
+    other: Array
+
+    def apart(self, away: Array) -> Array:
+        """A distance: Kolmogorov and Smirnov's largest difference; for tools, the total variation."""
+        away = np.abs(away)
+        return np.asarray(away.sum(axis=-1) / 2 if self.of == TOOLS else away.max(axis=-1), float)
+
+
+def compared(
+    recorded: Sequence[Turn], played: Sequence[Turn], confidence: float = 0.95
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Recorded turns beside simulated ones, at least one of each: the tables `Fit.goodness` and `Fit.bands`."""
+    tools = sorted({made.tool for turn in (*recorded, *played) for move in turn.moves for made in move.calls})
+    data, pool = _facts(recorded, tools), _facts(played, tools)
+    rng = np.random.default_rng(_SEED)
+    own = rng.integers(len(played), size=(_DRAWN, len(recorded)))
+    other = rng.integers(len(played), size=(_DRAWN, len(played)))
+    cuts = rng.permuted(np.broadcast_to(np.where(data.ended, np.iinfo(np.int64).max, data.steps), own.shape), axis=1)
+
+    last, streaks = int(data.steps.max()), np.arange(1, max(int(data.streak.max()), MIN_STREAK) + 1)
+    measures: list[tuple[str, Sequence[object], Callable[[_Facts], Array]]] = [
+        (STEPS, range(last + 1), lambda facts: going_on(facts.steps, facts.ended, last)),
+        (SUCCESS, range(last + 1), lambda facts: success_within(facts.steps, facts.ended, facts.won, last)),
+        (STREAK, streaks.tolist(), lambda facts: (facts.streak[:, None] >= streaks).mean(axis=0)),
+        (TOOLS, tools, lambda facts: facts.tools.sum(axis=0) / max(facts.tools.sum(), 1)),
+        *((name, [words], partial(_rate, place)) for place, (name, words) in enumerate(RATES.items())),
+    ]
+    cut_like_the_record = (_cut(facts, longest) for facts, longest in zip(_drawn(pool, own), cuts, strict=True))
+    both = (cut_like_the_record, _drawn(pool, other))
+    draws = ([[get(facts) for _, _, get in measures] for facts in drawn] for drawn in both)
+    columns = [[np.array(values) for values in zip(*rows, strict=True)] for rows in draws]
+    all_ = [
+        _Comparison(of, xs, get(data), get(pool), *values)
+        for (of, xs, get), *values in zip(measures, *columns, strict=True)
+    ]
+    return _goodness(all_, data, pool, confidence), _bands(all_, confidence)
+
+
+def _drawn(facts: _Facts, draws: Ints) -> Iterator[_Facts]:
+    """Turns that are drawn from others, again and again."""
+    return (_Facts(*(values[those] for values in facts)) for those in draws)
+
+
+def _cut(facts: _Facts, longest: Ints) -> _Facts:
+    """Turns with so many steps each at most; those that are longer did not end."""
+    return facts._replace(
+        steps=np.minimum(facts.steps, longest),
+        ended=facts.ended & (facts.steps <= longest),
+        won=facts.won & (facts.steps <= longest),
+    )
+
+
+def _rate(place: int, facts: _Facts) -> Array:
+    """One of `RATES` over all turns; shape (1,)."""
+    below = facts.wholes[:, place].sum(keepdims=True)
+    above = facts.parts[:, place].sum(keepdims=True)
+    return np.asarray(np.divide(above, below, out=np.full(1, np.nan), where=below > 0), float)
+
+
+def _facts(listed: Sequence[Turn], tools: Sequence[str]) -> _Facts:
+    calls = [Counter(made.tool for move in turn.moves for made in move.calls) for turn in listed]
+    rates = np.array([_parts(turn) for turn in listed], float)
+    return _Facts(
+        np.array([len(turn.moves) for turn in listed], dtype=np.int64),
+        np.array([turn.finished for turn in listed], dtype=bool),
+        np.array([turn.finished and turn.won is True for turn in listed], dtype=bool),
+        np.array([_streak(turn) for turn in listed], dtype=np.int64),
+        np.array([[one.get(tool, 0) for tool in tools] for one in calls], float),
+        rates[:, :, 0],
+        rates[:, :, 1],
+    )
+
+
+def _parts(turn: Turn) -> list[tuple[int, int]]:
+    """Numerator and denominator of each of `RATES`."""
+    made = [(move, one) for move in turn.moves for one in move.calls]
+    known = [one.failed for _, one in made if one.failed is not None]
+    tokens = [move.source.response.usage.output_tokens for move in turn.moves]
+    written = [amount for amount in tokens if amount is not None]
+    acting = sum(bool(move.calls) for move in turn.moves)
+    return [
+        (len(made), acting),
+        (sum(one.again or move.kind in ("loop", "retry") for move, one in made), len(made)),
+        (sum(known), len(known)),
+        (sum(move.kind == "loop" for move in turn.moves), acting),
+        (sum(written), len(written)),
+        (turn.finished and turn.won is True, turn.finished and turn.won is not None),
+    ]
+
+
+def _streak(turn: Turn) -> int:
+    """The largest number of equal calls in a row."""
+    longest = streak = 0
+    before: object = None
+    for call in (call for move in turn.moves if move.calls for call in move.source.response.tool_calls):
+        streak = streak + 1 if (call.name, call.arguments) == before else 1
+        before = (call.name, call.arguments)
+        longest = max(longest, streak)
+    return longest
+
+
+def going_on(steps: Ints, ended: Flags, last: int) -> Array:
+    """The share of turns that continue beyond 0, 1, ... `last` steps, by Kaplan and Meier.
+
+    Example:
+        >>> going_on(np.array([1, 2, 2]), np.array([True, False, True]), 2).round(2).tolist()
+        [1.0, 0.67, 0.33]
+    """
+    capped = np.minimum(steps, last + 1)
+    gone = np.bincount(capped, minlength=last + 2)
+    over = np.bincount(capped[ended & (steps <= last)], minlength=last + 2)
+    at_risk = len(steps) - np.concatenate([[0], np.cumsum(gone)[:-1]])
+    return np.asarray(np.cumprod(1 - over / np.maximum(at_risk, 1))[: last + 1], float)
+
+
+def success_within(steps: Ints, ended: Flags, won: Flags, last: int) -> Array:
+    """Of the turns that end as successes, the share that has ended within 0, 1, ... `last` steps; NaN without one.
+
+    Ends that are no success are competing ends (Aalen and Johansen): turns that a limit cut count as long as they are
+    recorded, so that a limit of the record hides no long success.
+
+    Example:
+        >>> steps, ended, won = np.array([1, 2, 3, 3]), np.array([True] * 4), np.array([True, False, True, True])
+        >>> success_within(steps, ended, won, 3).round(2).tolist()
+        [0.0, 0.33, 0.33, 1.0]
+    """
+    capped = np.minimum(steps, last + 1)
+    gone = np.bincount(capped, minlength=last + 2)
+    at_risk = len(steps) - np.concatenate([[0], np.cumsum(gone)[:-1]])
+    good = np.bincount(capped[won & ended & (steps <= last)], minlength=last + 2)
+    before = np.concatenate([[1.0], going_on(steps, ended, last)[:-1]])
+    within = np.cumsum(before * good[: last + 1] / np.maximum(at_risk[: last + 1], 1))
+    return np.asarray(within / within[-1] if within[-1] else np.full(last + 1, np.nan), float)
+
+
+def _quantile(draws: Array, level: float) -> Array:
+    """A quantile over draws, without those in which there is nothing to compare."""
+    known = draws[~np.isnan(draws).reshape(len(draws), -1).any(axis=1)]
+    return np.asarray(np.quantile(known, level, axis=0) if len(known) else np.full(draws.shape[1:], np.nan), float)
+
+
+def _median(share: Array) -> float:
+    """The number of steps after which no more than half continue; NaN where more do at the end."""
+    below = np.flatnonzero(share <= 0.5 + _ROUNDING)
+    return float(below[0]) if len(below) else np.nan
+
+
+def _goodness(all_: Sequence[_Comparison], data: _Facts, pool: _Facts, confidence: float) -> pd.DataFrame:
+    def typical(one: _Comparison, values: Array, facts: _Facts) -> float:
+        if one.of == TOOLS:
+            return math.nan
+        medians = {STEPS: _median(values), SUCCESS: _median(1 - values), STREAK: float(np.median(facts.streak))}
+        return medians.get(one.of, float(values[0]))
+
+    distance = [float(one.apart(one.recorded - one.simulated)) for one in all_]
+    chance = [float(_quantile(one.apart(one.own - one.other), confidence)) for one in all_]
+    columns = {
+        "recorded": [typical(one, one.recorded, data) for one in all_],
+        "simulated": [typical(one, one.simulated, pool) for one in all_],
+        "distance": distance,
+        "by_chance": [np.nan if math.isnan(few) else many for few, many in zip(distance, chance, strict=True)],
+    }
+    table = pd.DataFrame({"measure": pd.array([one.of for one in all_], dtype=TEXT)})
+    for name, values in columns.items():
+        table[name] = pd.array([None if np.isnan(value) else value for value in values], dtype=FLOAT)
+    table["fits"] = (table["distance"] <= table["by_chance"] + _ROUNDING).astype(FLAG)
+    return table
+
+
+def _bands(all_: Sequence[_Comparison], confidence: float) -> pd.DataFrame:
+    tail = (1 - confidence) / 2
+    parts = []
+    for one in all_:
+        low, high = _quantile(one.own, tail), _quantile(one.own, 1 - tail)
+        columns = {"recorded": one.recorded, "simulated": one.simulated, "low": low, "high": high}
+        xs = pd.Series([*one.xs], dtype=object)  # names of tools may hold lone surrogates, which no text column can
+        parts.append(pd.DataFrame({"of": one.of, "x": xs, **columns}))
+    return pd.concat(parts, ignore_index=True)

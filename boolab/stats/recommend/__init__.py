@@ -1,4 +1,5 @@
 """Which limits to set: the tightest that keep enough successes. Read `recommend` first.
 
-`candidates` are the values that are tried, `fixed_sequence` the test, `wording` the sentences.
+`units` are what is counted, `candidates` the values that are tried and what was found for each group, `fixed_sequence`
+the test, `wording` and `verdict` the sentences.
 """

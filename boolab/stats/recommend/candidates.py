@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from boolab.core.text import count
 from boolab.core.types import MICRO, Identities
+from boolab.errors import SettingError
 from boolab.harnesses.policy import Policy
-from boolab.limits.table import LIMITS
+from boolab.limits.table import LIMITS, MeasureName
 from boolab.stats.intervals import Labels
-from boolab.stats.recommend.family_units import is_root
 from boolab.stats.recommend.fixed_sequence import (
     JOINT,
     JOINT_AXES,
@@ -29,13 +30,17 @@ from boolab.stats.recommend.fixed_sequence import (
     missing,
     paths_of,
 )
+from boolab.stats.recommend.units import base_of, is_root
 from boolab.whatif.aggregate import SPENT, aggregate_of
 from boolab.whatif.first_crossing import Places
 from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of
 from boolab.whatif.outcomes import grid_stops, outcome_columns, stops_of_spans
-from boolab.whatif.step_table import UNKNOWN_PEAK, Flags, Ints, Ledger
+from boolab.whatif.policy_limits import AXIS_OF, LIMIT_OF
+from boolab.whatif.step_table import LABEL, UNKNOWN_PEAK, Flags, Ints, Ledger
 
 FOLDS: Final = 5
+MOSTLY: Final = 0.5
+"""The share of steps that have to report what is to be saved: the savings of few are not those of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,62 @@ class Choice:
     def qualifies(self) -> bool:
         """Whether any value was accepted: then no limit at all is an answer too."""
         return any(found.tests.accepted for found in self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What was found for one group of units: runs, or turns.
+
+    `names` are the values of the columns that separate it from other groups, `noun` is what a unit is called, `sums`
+    are the aggregate of the chosen setting, `folds` that on units that were not used to choose; None if there are too
+    few to split.
+    """
+
+    names: tuple[Any, ...]
+    noun: str
+    units: Ledger
+    choice: Choice
+    sums: dict[str, int]
+    folds: dict[str, int] | None
+
+    @property
+    def labelled(self) -> bool:
+        """Whether its successes are labels, not the proxy that a unit ended by itself."""
+        return self.units.success_by == LABEL
+
+    def successes(self, n: int) -> str:
+        """A number of its successes; by a proxy, what is counted as such."""
+        if self.labelled:
+            return count(n, "success", "successes")
+        return f"{count(n, self.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
+
+    @property
+    def decisive(self) -> Found:
+        """The result along the path of the recommended setting; along the first, if no limit is recommended."""
+        return self.choice.best or self.choice.paths[0]
+
+    def share_of(self, found: Found, measure: str) -> float | None:
+        """What the best setting of a path saves, as a share of the use on record."""
+        whole = used_in(self.sums, measure)
+        return found.saved / whole if whole else None
+
+    def saved_share(self, measure: str) -> float | None:
+        """What is saved, as a share of the use on record."""
+        return _share(self.sums, measure)
+
+    def heldout_saved_share(self, measure: str) -> float | None:
+        """What is saved, as a share of the use on record, on units that were not used to choose."""
+        return None if self.folds is None else _share(self.folds, measure)
+
+
+def used_in(sums: dict[str, int], measure: str) -> int:
+    """What all units use without the setting."""
+    return sums[measure] + sums[f"saved_{measure}"]
+
+
+def _share(sums: dict[str, int], measure: str) -> float | None:
+    whole = used_in(sums, measure)
+    return sums[f"saved_{measure}"] / whole if whole else None
 
 
 class Candidates:
@@ -237,11 +298,6 @@ class Candidates:
         return spent
 
 
-def base_of(units: Ledger) -> Flags:
-    """R: which units are successes: what a setting keeps or loses."""
-    return np.asarray(units.success == 1)
-
-
 def reach_of(units: Ledger, wanted: Settings, measure: str) -> tuple[Flags, Ints]:
     """R x settings each: whether a setting stops a unit, and what the unit spends; 0 where that is not known."""
     columns = _rows_of(units, wanted)
@@ -297,3 +353,48 @@ def _kept_in_families(units: Ledger, settings: Settings) -> dict[str, int]:
     of_roots = {name: int(values.flat[0]) for name, values in aggregate_of(roots, settings).items()}
     certain = of_roots["successes"] - of_roots["kept_upper"]
     return {"kept_lower": int((good & ~stopped).sum()), "kept_upper": int(good.sum()) - certain}
+
+
+def axes_of(policy: Policy) -> tuple[str, ...]:
+    """The axes of a policy that can be recommended, in the order in which they are set.
+
+    Example:
+        >>> import boolab as bl
+        >>> axes_of(bl.policies["boocode"]), axes_of(bl.policies["claude_code"])
+        (('max_steps', 'doom_loop', 'tool_budget'), ('max_steps',))
+    """
+    return tuple(name for name in JOINT_AXES if name in policy.order)
+
+
+def check_policy(policy: Policy, grid: Grid) -> None:
+    """Raise `SettingError` if a recording does not show what these limits would do under a policy."""
+    limits = {LIMIT_OF.get(name, name): name for name in grid}
+    lacks = [axis for limit, axis in limits.items() if limit not in (*policy.order, *AXIS_OF)]
+    has = ", ".join(AXIS_OF.get(name, name) for name in policy.order if name != "guards") or "none"
+    if not grid or lacks:
+        what = f"{lacks[0]!r}" if lacks else "a cap, a doom-loop threshold or a tool budget"
+        msg = f"policy {policy.name}: it has no limit such as {what}; its limits: {has}"
+        raise SettingError(msg)
+    settings = settings_of({name: [*values, None] for name, values in grid.items()}, policy)
+    if not settings.ordered:
+        msg = (
+            f"policy {policy.name}: its cap grows unless {policy.continues.unless}, so a larger cap may stop a run "
+            "earlier, and no value can be tested before the next: compare its values with counterfactual(grid=...)"
+        )
+        raise SettingError(msg)
+    if not settings.silent:
+        msg = (
+            f"policy {policy.name}: it sends the model messages or changes its request before it stops, so a recording "
+            "does not show what its limits would keep: expected a policy that the model does not notice, or none"
+        )
+        raise SettingError(msg)
+
+
+def measure_of(parts: Iterable[Ledger], objective: MeasureName) -> str:
+    """What savings are counted in: the objective; where fewer than half of a group's steps have it, tokens or steps."""
+    some = [part for part in parts if part.n_steps]
+    return next(
+        name
+        for name in (objective, "tokens", "steps")
+        if name == "steps" or all((part.used[name] >= 0).mean() >= MOSTLY for part in some)
+    )

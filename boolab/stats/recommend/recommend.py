@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-import numpy as np
 import pandas as pd
 
-from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_of
+from boolab.core.run_tree import in_agent_order
 from boolab.core.types import MICRO, Identities, Scope
 from boolab.display.numbers import level, span
 from boolab.errors import SettingError, near
@@ -30,19 +29,26 @@ from boolab.limits.table import LIMITS, MEASURES, MeasureName
 from boolab.logs.list_prices import price_notes
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import check_confidence, runs_needed
-from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
-from boolab.stats.recommend.family_units import family_units
+from boolab.stats.recommend.candidates import (
+    Candidates,
+    Found,
+    Group,
+    Question,
+    axes_of,
+    check_policy,
+    measure_of,
+    sums_of,
+)
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Dependence
 from boolab.stats.recommend.show import as_html, as_text
+from boolab.stats.recommend.units import clusters_of_ledger, grouped_units, noun_of, split_by_label, units_of_ledger
 from boolab.stats.recommend.verdict import trade_of_group, verdict_of
-from boolab.stats.recommend.wording import MOSTLY, Advice, Group, notes_by_kind, noun_of
+from boolab.stats.recommend.wording import Advice, notes_by_kind
 from boolab.stats.trade import BETTER_OFF
 from boolab.stats.units import group_name, group_noun, keys_of, sources_of
 from boolab.whatif.grid import Grid, settings_of
-from boolab.whatif.policy_thresholds import AXIS_OF, LIMIT_OF
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
-from boolab.whatif.scopes import one_scope, scopes_of
-from boolab.whatif.step_table import LABEL, PROXY, Ledger
+from boolab.whatif.step_table import Ledger, one_scope, scopes_of
 
 Objective: TypeAlias = MeasureName
 OBJECTIVES: Final = tuple(measure.name for measure in [*MEASURES.values()][::-1])
@@ -357,17 +363,17 @@ def recommend(
         raise SettingError(msg)
     if by is None and kin is not None and kin.calls and "agent" in runs.runs:
         keys = ["agent"]
-    kinds = [(part, units_of_ledger(part, success, keys)) for part in _kinds(runs, success, keys)]
+    kinds = [(part, units_of_ledger(part, success, keys)) for part in split_by_label(runs, success, keys)]
     kinds = [kind for kind in kinds if kind[1].n_runs] or kinds[:1]  # by the proxy, a run without steps is no unit
     units = [units for _, units in kinds]
-    measure = measure_of((part for each in units for _, part in _parts(each, keys)), objective)
+    measure = measure_of((part for each in units for _, part in grouped_units(each, keys)), objective)
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
-    for _, part in _parts(runs, keys):
+    for _, part in grouped_units(runs, keys):
         one_scope(sources_of(part.runs), scope)
     advised = [
         (
             Advice(part, each, question, objective, units),
-            [_group(values, noun_of(part, each), some, question) for values, some in _parts(each, keys)],
+            [_group(values, noun_of(part, each), some, question) for values, some in grouped_units(each, keys)],
         )
         for part, each in kinds
     ]
@@ -405,65 +411,6 @@ def _counted(runs: Ledger, scope: Scope, policy: Policy | None, identity: Identi
     )
 
 
-def axes_of(policy: Policy) -> tuple[str, ...]:
-    """The axes of a policy that can be recommended, in the order in which they are set.
-
-    Example:
-        >>> import boolab as bl
-        >>> axes_of(bl.policies["boocode"]), axes_of(bl.policies["claude_code"])
-        (('max_steps', 'doom_loop', 'tool_budget'), ('max_steps',))
-    """
-    return tuple(name for name in JOINT_AXES if name in policy.order)
-
-
-def check_policy(policy: Policy, grid: Grid) -> None:
-    """Raise `SettingError` if a recording does not show what these limits would do under a policy."""
-    limits = {LIMIT_OF.get(name, name): name for name in grid}
-    lacks = [axis for limit, axis in limits.items() if limit not in (*policy.order, *AXIS_OF)]
-    has = ", ".join(AXIS_OF.get(name, name) for name in policy.order if name != "guards") or "none"
-    if not grid or lacks:
-        what = f"{lacks[0]!r}" if lacks else "a cap, a doom-loop threshold or a tool budget"
-        msg = f"policy {policy.name}: it has no limit such as {what}; its limits: {has}"
-        raise SettingError(msg)
-    settings = settings_of({name: [*values, None] for name, values in grid.items()}, policy)
-    if not settings.ordered:
-        msg = (
-            f"policy {policy.name}: its cap grows unless {policy.continues.unless}, so a larger cap may stop a run "
-            "earlier, and no value can be tested before the next: compare its values with counterfactual(grid=...)"
-        )
-        raise SettingError(msg)
-    if not settings.silent:
-        msg = (
-            f"policy {policy.name}: it sends the model messages or changes its request before it stops, so a recording "
-            "does not show what its limits would keep: expected a policy that the model does not notice, or none"
-        )
-        raise SettingError(msg)
-
-
-def measure_of(parts: Iterable[Ledger], objective: Objective) -> str:
-    """What savings are counted in: the objective; where fewer than half of a group's steps have it, tokens or steps."""
-    some = [part for part in parts if part.n_steps]
-    return next(
-        name
-        for name in (objective, "tokens", "steps")
-        if name == "steps" or all((part.used[name] >= 0).mean() >= MOSTLY for part in some)
-    )
-
-
-def _kinds(runs: Ledger, success: Literal["label", "ended"] | None, keys: Sequence[str]) -> list[Ledger]:
-    """The runs of the groups that have labels, and those of the groups that have none, for which the proxy stands."""
-    if success is not None or not keys or runs.success_by != LABEL or not runs.n_runs:
-        return [runs]
-    kin = runs.kin()
-    roots = list(range(runs.n_runs)) if kin is None else roots_of(kin.parent)
-    groups = runs.runs.groupby(list(keys), dropna=False, sort=False).ngroup().tolist()
-    by_label = np.array(in_labelled_groups(groups, roots, (runs.success >= 0).tolist()), dtype=bool)
-    if by_label.all():
-        return [runs]
-    without = replace(runs.take(~by_label), success_by=PROXY)
-    return [runs.take(by_label), without] if by_label.any() else [without]
-
-
 def _in_order(groups: Sequence[Group], runs: Ledger, keys: Sequence[str]) -> list[Group]:
     """The groups in the order of their first runs; agents in that of `in_agent_order`."""
     if "agent" in keys and group_noun(keys) == "agent":
@@ -471,52 +418,13 @@ def _in_order(groups: Sequence[Group], runs: Ledger, keys: Sequence[str]) -> lis
         main = runs.runs[PARENT].isna().tolist() if PARENT in runs.runs else [True] * runs.n_runs
         order = {name: place for place, name in enumerate(in_agent_order(each, main))}
     else:
-        order = {_name(values): place for place, (values, _) in enumerate(_parts(runs, keys))}
+        order = {_name(values): place for place, (values, _) in enumerate(grouped_units(runs, keys))}
     return sorted(groups, key=lambda group: order.get(_name(group.names), len(order)))
 
 
 def _name(values: Iterable[object]) -> tuple[object, ...]:
     """The values of a group such that missing ones are equal."""
     return tuple(None if is_missing(value) else value for value in values)
-
-
-def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by: Sequence[str] = ()) -> Ledger:
-    """The units: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
-
-    Families are units, unless `by` separates their runs: see `boolab.stats.recommend.family_units`. The recorded limits
-    stay in force.
-    """
-    if success == "label" and runs.success_by != LABEL and runs.n_runs:
-        msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
-        raise SettingError(msg)
-    by_proxy = success == "ended" or runs.success_by == PROXY
-    kin = runs.kin()
-    if kin is not None and kin.calls:
-        return family_units(runs, kin, by, by_turn=by_proxy).kept()
-    return (runs.by_span() if by_proxy else runs).kept()
-
-
-def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
-    """R: the cluster of each unit: its task, or its run where no task is named.
-
-    Where all successes are of one task, statements are about that task, and its runs are the clusters.
-    """
-    run = units.runs["run_id"].astype(TEXT)
-    if "task" not in units.runs:
-        return run
-    task = units.runs["task"].astype(TEXT).fillna("")
-    cluster = ("task " + task).mask(task == "", "run " + run)
-    return run if len(set(cluster[base_of(units)])) == 1 else cluster
-
-
-def _parts(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Ledger]]:
-    if not keys:
-        yield (), units
-        return
-    for values, rows in units.runs.groupby(list(keys), dropna=False, sort=False):
-        which = np.zeros(units.n_runs, dtype=bool)
-        which[rows.index] = True
-        yield values if isinstance(values, tuple) else (values,), units.take(which)
 
 
 def _group(values: tuple[Any, ...], noun: str, units: Ledger, question: Question) -> Group:

@@ -14,9 +14,9 @@ from boolab.core.types import MICRO
 from boolab.display.numbers import level, percent, span
 from boolab.limits.table import LIMITS
 from boolab.stats.intervals import runs_needed
-from boolab.stats.recommend.candidates import Found
+from boolab.stats.recommend.candidates import Found, Group, used_in
 from boolab.stats.recommend.fixed_sequence import JOINT
-from boolab.stats.recommend.wording import Advice, Group, joined, plain_name, plural_of, used_in
+from boolab.stats.recommend.wording import Advice, joined, plain_name, plural_of
 from boolab.stats.trade import Trade
 from boolab.stats.units import group_noun, short_names
 

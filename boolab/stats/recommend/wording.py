@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -14,11 +13,11 @@ from boolab.core.types import MICRO
 from boolab.display.numbers import level, percent, runs_in_words
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.stats.intervals import runs_needed
-from boolab.stats.recommend.candidates import FOLDS, Choice, Found, Question, base_of
-from boolab.stats.recommend.family_units import is_root
+from boolab.stats.recommend.candidates import FOLDS, MOSTLY, Found, Group, Question, used_in
 from boolab.stats.recommend.fixed_sequence import JOINT
+from boolab.stats.recommend.units import base_of, is_root, noun_of
 from boolab.stats.units import group_name
-from boolab.whatif.step_table import LABEL, TURN_PROXY, UNKNOWN_PEAK, Ledger
+from boolab.whatif.step_table import LABEL, UNKNOWN_PEAK, Ledger
 
 _EXAMPLE: Final = 20
 """A value by which it is shown how a policy counts a limit."""
@@ -26,70 +25,6 @@ _ROUNDING: Final = 1e-9
 _NAMED: Final = 3  # groups in a note
 _OWN_CAP: Final = 3
 """So many runs that were cut at the same step, the last of all: they had a cap of their own."""
-
-MOSTLY: Final = 0.5
-"""The share of steps that have to report what is to be saved: the savings of few are not those of all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """What was found for one group of units: runs, or turns.
-
-    `names` are the values of the columns that separate it from other groups, `noun` is what a unit is called, `sums`
-    are the aggregate of the chosen setting, `folds` that on units that were not used to choose; None if there are too
-    few to split.
-    """
-
-    names: tuple[Any, ...]
-    noun: str
-    units: Ledger
-    choice: Choice
-    sums: dict[str, int]
-    folds: dict[str, int] | None
-
-    @property
-    def labelled(self) -> bool:
-        """Whether its successes are labels, not the proxy that a unit ended by itself."""
-        return self.units.success_by == LABEL
-
-    def successes(self, n: int) -> str:
-        """A number of its successes; by a proxy, what is counted as such."""
-        if self.labelled:
-            return successes_of(n)
-        return f"{count(n, self.noun)} that ended by {'itself' if n == 1 else 'themselves'}"
-
-    @property
-    def decisive(self) -> Found:
-        """The result along the path of the recommended setting; along the first, if no limit is recommended."""
-        return self.choice.best or self.choice.paths[0]
-
-    def share_of(self, found: Found, measure: str) -> float | None:
-        """What the best setting of a path saves, as a share of the use on record."""
-        whole = used_in(self.sums, measure)
-        return found.saved / whole if whole else None
-
-    def saved_share(self, measure: str) -> float | None:
-        """What is saved, as a share of the use on record."""
-        return _share(self.sums, measure)
-
-    def heldout_saved_share(self, measure: str) -> float | None:
-        """What is saved, as a share of the use on record, on units that were not used to choose."""
-        return None if self.folds is None else _share(self.folds, measure)
-
-
-def used_in(sums: dict[str, int], measure: str) -> int:
-    """What all units use without the setting."""
-    return sums[measure] + sums[f"saved_{measure}"]
-
-
-def _share(sums: dict[str, int], measure: str) -> float | None:
-    whole = used_in(sums, measure)
-    return sums[f"saved_{measure}"] / whole if whole else None
-
-
-def noun_of(runs: Ledger, units: Ledger) -> str:
-    """What a unit is called; where each run is one turn, it is called a run, as in the tables beside."""
-    return "turn" if units.success_by == TURN_PROXY and units.n_runs > runs.n_runs else "run"
 
 
 def notes_by_kind(each: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Iterator[str]:

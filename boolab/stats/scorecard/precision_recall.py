@@ -37,8 +37,7 @@ from boolab.whatif.grid import settings_of
 from boolab.whatif.question import listed_rules
 from boolab.whatif.recordings import Recorded
 from boolab.whatif.rule_matrix import MAX_CELLS, stops_of_rules
-from boolab.whatif.scopes import check_scope
-from boolab.whatif.step_table import LABEL, Flags, Ints, Ledger
+from boolab.whatif.step_table import LABEL, Flags, Ints, Ledger, check_scope
 
 Swept: TypeAlias = "StopRule | Iterable[StopRule] | Mapping[Any, Sequence[float]]"
 """Rules whose thresholds are varied, or the thresholds by the name of an axis or by rule."""

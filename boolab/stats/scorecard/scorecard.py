@@ -50,8 +50,7 @@ from boolab.stats.trade import TRADE, Trade
 from boolab.stats.units import cluster_notes, grouped, keys_of
 from boolab.whatif.question import listed_rules
 from boolab.whatif.recordings import Recorded
-from boolab.whatif.scopes import check_scope
-from boolab.whatif.step_table import Ints
+from boolab.whatif.step_table import Ints, check_scope
 
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,

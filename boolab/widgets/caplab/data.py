@@ -23,8 +23,7 @@ from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.stats.recommend.recommend import recommend
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
-from boolab.whatif.scopes import check_scope
-from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ledger
+from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ledger, check_scope
 from boolab.widgets.caplab.agents import Group, groups_of
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import CapTable

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from boolab.stats.estimates import share
-from boolab.stats.intervals import Array
+from boolab.stats.intervals import Array, share
 from boolab.whatif.first_crossing import RANKS, Keys, Places, fires_of, first_fires, keys_of
 from boolab.whatif.grid import Settings
 from boolab.whatif.step_table import Ints, Ledger, spanned

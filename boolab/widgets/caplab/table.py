@@ -19,7 +19,7 @@ from boolab.errors import SettingError
 from boolab.harnesses.setting import Limits, Setting, counted_by
 from boolab.limits.table import AGENT_LIMITS, LIMITS, MEASURES
 from boolab.stats.intervals import Array
-from boolab.stats.recommend.recommend import measure_of
+from boolab.stats.recommend.candidates import measure_of
 from boolab.whatif.aggregate import Sums, aggregate_of
 from boolab.whatif.first_crossing import RANKS, UNDECIDED, Places
 from boolab.whatif.grid import Settings, settings_of

@@ -24,7 +24,7 @@ from boolab.limits.table import AGENT_LIMITS, MEASURES
 from boolab.stats.recommend.recommend import Objective
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
-from boolab.whatif.scopes import one_scope
+from boolab.whatif.step_table import one_scope
 from boolab.widgets._base.compress import packed
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import page_or_path, png_of

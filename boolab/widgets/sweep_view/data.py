@@ -69,7 +69,7 @@ class _Row:
     def success(self) -> tuple[float | None, ...]:
         """The share of successes and both ends of its interval: tasks are what repeats."""
         if self.share is None:
-            from boolab.stats.estimates import share
+            from boolab.stats.intervals import share
 
             found = share([part for part, _ in self.tasks.values()], [whole for _, whole in self.tasks.values()])
             self.share = (found.value, found.low, found.high) if self.tasks else (None,) * 3

@@ -25,7 +25,7 @@ import pytest
 
 import boolab as bl
 from boolab.core.types import Response
-from boolab.whatif.interventions import divergences
+from boolab.whatif.policy_limits import divergences
 from tests.support.cases import first
 from tests.support.detectors import DETECTORS
 from tests.support.helpers import grouped

@@ -11,8 +11,7 @@ import pytest
 from boolab.core.types import Run
 from boolab.frames.tables import runs_df
 from boolab.runtime.models.profile import Profile, shipped_profiles
-from boolab.stats.profile_fit.goodness_of_fit import going_on
-from boolab.stats.profile_fit.result import play
+from boolab.stats.profile_fit.result import going_on, play
 
 NAMES = sorted(shipped_profiles())
 README = (next(iter(shipped_profiles().values())).parent / "README.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from scipy.stats import spearmanr  # type: ignore[import-untyped] # scipy has no
 
 import boolab as bl
 from boolab.core.types import Run
-from boolab.stats.compare_rules.choosers import Chooser
+from boolab.stats.compare_rules.settings import Chooser
 
 SETS = ["intercode-sql", "intercode-bash", "intercode-ctf", "intercode-python", "tau-airline", "tau2-airline",
         "tau2-retail", "tau2-telecom", "swebench-verified"]  # fmt: skip

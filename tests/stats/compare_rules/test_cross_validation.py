@@ -11,7 +11,7 @@ import pytest
 import boolab as bl
 from boolab.core.types import Run
 from boolab.errors import SettingError
-from boolab.stats.compare_rules.folds import folds_of
+from boolab.stats.compare_rules.cross_validation import folds_of
 from boolab.store.writer import Store
 from tests.support.cases import first
 from tests.support.lengths import group_of_runs, random_group

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core.types import MICRO
 from boolab.errors import SettingError
-from boolab.stats.compare_rules.pareto import front_at, undominated
+from boolab.stats.compare_rules.frontiers import front_at, undominated
 from boolab.stats.intervals import ClusterBootstrap, expanded
 from boolab.stats.trade import trade_of
 from tests.support.cases import cases

@@ -5,11 +5,17 @@ import pytest
 from scipy import optimize  # type: ignore[import-untyped] # scipy has no types
 
 from boolab.limits.learned.models import TreeModel
-from boolab.stats.learn.fit import fit_model
-from boolab.stats.learn.logistic import PENALTIES, Array, calibration_of, fit_logistic, moments, penalty_of
-from boolab.stats.learn.predict import log_odds_of
-from boolab.stats.learn.table import feature_table
-from boolab.stats.learn.trees import fit_trees
+from boolab.stats.intervals import Array
+from boolab.stats.learn.fit import (
+    PENALTIES,
+    calibration_of,
+    fit_logistic,
+    fit_model,
+    fit_trees,
+    moments,
+    penalty_of,
+)
+from boolab.stats.learn.table import feature_table, log_odds_of
 from tests.limits.learned.test_risk import LINEAR, TREES
 from tests.support.labelled_runs import labelled_runs
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boolab.stats.learn.thresholds import bound_of, rank_of, tasks_needed
+from boolab.stats.learn.learn_stop import bound_of, rank_of, tasks_needed
 from boolab.whatif.step_table import Ints
 from tests.support.cases import cases
 

@@ -1,0 +1,157 @@
+"""The units of a recommendation: runs by their labels, turns by the proxy, or families of runs.
+
+In a family success belongs to the root. A lead and its scouts have limits of their own, and each agent's are tested by
+themselves. A limit on an agent loses a family's success as soon as it stops any of that agent's runs in the family: how
+the others would have used its answer is not known. So the runs of one agent in one family are one unit, and its success
+is the family's. Where groups do not separate agents, all runs of a family are one unit: one limit applies to each of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.run_tree import Kin, in_labelled_groups, roots_of
+from boolab.errors import SettingError
+from boolab.frames.dtypes import TEXT
+from boolab.frames.recording import PARENT
+from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, UNKNOWN, Flags, Ints, Ledger
+
+_HOME: Final = "\0home"
+"""A column that no run has: the row of the root's run or turn."""
+
+
+def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by: Sequence[str] = ()) -> Ledger:
+    """The units: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
+
+    Families are units, unless `by` separates their runs: see `boolab.stats.recommend.units`. The recorded limits
+    stay in force.
+    """
+    if success == "label" and runs.success_by != LABEL and runs.n_runs:
+        msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
+        raise SettingError(msg)
+    by_proxy = success == "ended" or runs.success_by == PROXY
+    kin = runs.kin()
+    if kin is not None and kin.calls:
+        return family_units(runs, kin, by, by_turn=by_proxy).kept()
+    return (runs.by_span() if by_proxy else runs).kept()
+
+
+def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
+    """R: the cluster of each unit: its task, or its run where no task is named.
+
+    Where all successes are of one task, statements are about that task, and its runs are the clusters.
+    """
+    run = units.runs["run_id"].astype(TEXT)
+    if "task" not in units.runs:
+        return run
+    task = units.runs["task"].astype(TEXT).fillna("")
+    cluster = ("task " + task).mask(task == "", "run " + run)
+    return run if len(set(cluster[base_of(units)])) == 1 else cluster
+
+
+def split_by_label(runs: Ledger, success: Literal["label", "ended"] | None, keys: Sequence[str]) -> list[Ledger]:
+    """The runs of the groups that have labels, and those of the groups that have none, for which the proxy stands."""
+    if success is not None or not keys or runs.success_by != LABEL or not runs.n_runs:
+        return [runs]
+    kin = runs.kin()
+    roots = list(range(runs.n_runs)) if kin is None else roots_of(kin.parent)
+    groups = runs.runs.groupby(list(keys), dropna=False, sort=False).ngroup().tolist()
+    by_label = np.array(in_labelled_groups(groups, roots, (runs.success >= 0).tolist()), dtype=bool)
+    if by_label.all():
+        return [runs]
+    without = replace(runs.take(~by_label), success_by=PROXY)
+    return [runs.take(by_label), without] if by_label.any() else [without]
+
+
+def grouped_units(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Ledger]]:
+    """The groups of units by some columns, each with its values of them."""
+    if not keys:
+        yield (), units
+        return
+    for values, rows in units.runs.groupby(list(keys), dropna=False, sort=False):
+        which = np.zeros(units.n_runs, dtype=bool)
+        which[rows.index] = True
+        yield values if isinstance(values, tuple) else (values,), units.take(which)
+
+
+def noun_of(runs: Ledger, units: Ledger) -> str:
+    """What a unit is called; where each run is one turn, it is called a run, as in the tables beside."""
+    return "turn" if units.success_by == TURN_PROXY and units.n_runs > runs.n_runs else "run"
+
+
+def base_of(units: Ledger) -> Flags:
+    """R: which units are successes: what a setting keeps or loses."""
+    return np.asarray(units.success == 1)
+
+
+def family_units(runs: Ledger, kin: Kin, by: Sequence[str], *, by_turn: bool) -> Ledger:
+    """The runs with the unit of each: the runs of one family and of one agent, or another value of `by`.
+
+    Its `success` is that of the family, once for each unit, and unknown in its other runs. Its `run_id` and `task` are
+    the root's, so that a family is one cluster; `parent_run_id` is NA for roots only. With `by_turn` each span is a run
+    of its own (see `Ledger.by_span`): then the subagents that a turn of the root started belong to that turn.
+    """
+    each = runs.by_span() if by_turn else runs
+    owner, before = _owners(runs, by_turn=by_turn)
+    roots, steps = np.array(roots_of(kin.parent), dtype=np.int64), _steps_of_roots(kin)
+    rows = np.arange(len(owner))
+    first = np.searchsorted(owner, np.arange(runs.n_runs))
+    home = rows.copy()
+    for row in np.flatnonzero(roots[owner] != owner).tolist():
+        root = int(roots[owner[row]])
+        spans = before[owner == root]
+        step = steps[int(owner[row])]
+        place = np.searchsorted(spans, step - 1, side="right") - 1 if step else len(spans) - 1
+        home[row] = first[root] + place
+    apart = each.runs[list(by)].assign(**{_HOME: home})
+    unit = apart.groupby([_HOME, *by], sort=False, dropna=False).ngroup()
+    # The root's row has the success, whether its run is listed before or after those of its subagents.
+    roots_first = np.argsort(home != rows, kind="stable")
+    again = np.empty(len(rows), dtype=bool)
+    again[roots_first] = unit.iloc[roots_first].duplicated().to_numpy()
+    top = roots[owner]
+    about = {name: runs.runs[name].array.take(top) for name in ("run_id", "task") if name in runs.runs}
+    about[PARENT] = each.runs[PARENT].mask(top == owner)
+    return replace(
+        each,
+        runs=each.runs.assign(**about),
+        success=np.where(again, UNKNOWN, each.success[home]),
+        unit=unit.to_numpy().astype(np.int64),
+        starts={},
+    )
+
+
+def is_root(units: Ledger) -> Flags:
+    """R: whether the run is the root of its family; all of them, where there are no families."""
+    if units.unit is None:
+        return np.ones(units.n_runs, dtype=bool)
+    return units.runs[PARENT].isna().to_numpy(dtype=bool)
+
+
+def _owners(runs: Ledger, *, by_turn: bool) -> tuple[Ints, Ints]:
+    """The run of each row, and the number of its steps before the row."""
+    if not by_turn:
+        return np.arange(runs.n_runs), np.zeros(runs.n_runs, dtype=np.int64)
+    first, owner = runs.spans()
+    some = np.diff(first) > 0
+    owner = owner[some]
+    return owner, first[:-1][some] - runs.first[owner]
+
+
+def _steps_of_roots(kin: Kin) -> list[int]:
+    """For each run the step of its root from which it descends; 0 for a root, and where that is not known."""
+    steps = []
+    for run in range(len(kin.parent)):
+        at, seen = run, {run}
+        step = 0
+        while kin.parent[at] >= 0 and kin.parent[at] not in seen:
+            step, at = kin.step[at], kin.parent[at]
+            seen.add(at)
+        steps.append(step)
+    return steps
