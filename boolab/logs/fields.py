@@ -1,10 +1,11 @@
-"""What readers share: the beginning and the lines of a log, and JSON values as texts, times and numbers.
+"""What readers share: the beginning and the lines of a log, small files beside it, and values as texts and times.
 
 A value of another kind is unknown.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,16 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 from boolab.core.types import Run, Score
-from boolab.io.json_input import Damage, items, json_text, leading_values, mapping, text, whole
+from boolab.io.files import no_file, read_file
+from boolab.io.json_input import JSON, Damage, items, json_text, leading_values, mapping, parse, text, whole
 from boolab.io.packed import unpacked_name
 
 _Result = TypeVar("_Result")
+_Content = TypeVar("_Content")
+_Path = TypeVar("_Path", bound=str | Path)
 
+_MAX_SIDECAR: Final = 16 * 2**20
+_YAML: Final = (".yaml", ".yml")
 _SNIFFED_LINES: Final = 20
 MAX_NAMED_CHARS: Final = 1_000
 _UNNAMED: Final = frozenset({"", "unknown", "<redacted>", "[redacted]"})
@@ -126,6 +132,35 @@ def read_lines(log: LineLog, lines: Iterable[tuple[int, Any]]) -> list[Run]:
     for number, value in lines:
         log.take(number, value)
     return log.runs()
+
+
+def read_once(read: Callable[[_Path], _Content]) -> Callable[[_Path], _Content | None]:
+    """The function, called once for each version of a file; None if there is no file."""
+
+    @lru_cache(maxsize=4)
+    def of_version(path: _Path, _changed: int, _size: int) -> _Content:
+        return read(path)
+
+    def of_file(path: _Path) -> _Content | None:
+        try:
+            stat = os.stat(path)  # noqa: PTH116 - it may be a text
+        except (OSError, ValueError):
+            return None
+        return None if no_file(stat) else of_version(path, stat.st_mtime_ns, stat.st_size)
+
+    return of_file
+
+
+@read_once
+def sidecar(path: str | Path) -> JSON:
+    """The value of a small YAML or JSON file beside logs; None if it is not there, not readable or too large."""
+    from boolab.io.yaml_loader import DocumentError, read_yaml
+
+    try:
+        data = read_file(path, _MAX_SIDECAR)
+        return read_yaml(data.decode()).data if str(path).endswith(_YAML) else parse(data)
+    except (OSError, ValueError, DocumentError):
+        return None
 
 
 def seconds_ms(seconds: object) -> int | None:

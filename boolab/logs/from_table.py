@@ -19,8 +19,9 @@ from boolab.frames.labels import flag_of
 from boolab.io.checks import repr_of
 from boolab.io.files import open_file, user_path
 from boolab.io.json_input import json_text, micro, plain_json
-from boolab.logs.builder import RunBuilder, StepBuilder, unreadable
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import epoch_ms
+from boolab.logs.step_builder import StepBuilder, unreadable
 
 if TYPE_CHECKING:
     import pandas as pd

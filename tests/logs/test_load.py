@@ -14,10 +14,9 @@ import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.json_input import whole_file
 from boolab.logs import load as load_module
-from boolab.logs.fields import Head
+from boolab.logs.fields import Head, sidecar
 from boolab.logs.load import load_runs, read_logs
 from boolab.logs.log_files import readers
-from boolab.logs.readers._sidecars import sidecar
 from boolab.logs.save import save_runs
 from tests.support.claude_logs import Session, call, text
 from tests.support.helpers import distinct, play

@@ -21,8 +21,7 @@ from typing import Any, Final, NamedTuple
 from boolab.core.types import Event, Run
 from boolab.io.files import read_file
 from boolab.io.json_input import items, mapping, text
-from boolab.logs.fields import full_reward, instant, one_line, reward_of, scores_of, seconds_ms
-from boolab.logs.readers._sidecars import read_once, sidecar
+from boolab.logs.fields import full_reward, instant, one_line, read_once, reward_of, scores_of, seconds_ms, sidecar
 
 NAME: Final = "harbor"
 _MAIN: Final = "reward"

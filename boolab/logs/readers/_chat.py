@@ -18,7 +18,7 @@ from boolab.core.text import count
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
     LineLog,
@@ -37,6 +37,7 @@ from boolab.logs.fields import (
 )
 from boolab.logs.limit_answers import limit_answer
 from boolab.logs.snapshots import last_states
+from boolab.logs.step_builder import StepBuilder, openai_arguments
 
 Dialect: TypeAlias = Literal["anthropic", "cline", "openai"]
 

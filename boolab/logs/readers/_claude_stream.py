@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from boolab.core.types import StopReason, Usage
@@ -76,16 +77,16 @@ def state_result(builder: RunBuilder, result: Mapping[str, Any], inner: Usage) -
         builder.state("usage of the result", output_tokens=(left - (inner.output_tokens or 0), left))
 
 
+@dataclass(slots=True, eq=False)
 class StreamLines:
     """Makes lines of a session from messages of the stream."""
 
-    def __init__(self) -> None:
-        self._agents: dict[str, str] = {}
-        """The names of subagents, by the calls that started them."""
-        self._callers: set[str] = set()
-        """The calls whose subagents have lines."""
-        self._about: dict[str, Any] = {}
-        """What the opening line has about the session."""
+    _agents: dict[str, str] = field(default_factory=dict)
+    """The names of subagents, by the calls that started them."""
+    _callers: set[str] = field(default_factory=set)
+    """The calls whose subagents have lines."""
+    _about: dict[str, Any] = field(default_factory=dict)
+    """What the opening line has about the session."""
 
     def native(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
         """The line as a session has it; one that is already is returned as it is."""

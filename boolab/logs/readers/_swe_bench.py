@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.io.json_input import items, mapping, text
-from boolab.logs.readers._sidecars import sidecar
+from boolab.logs.fields import sidecar
 
 _EXPERIMENT: Final = "results/results.json"
 _TRAJS: Final = "trajs"

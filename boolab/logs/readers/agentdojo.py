@@ -23,8 +23,9 @@ from typing import Any, Final
 from boolab.core.types import REDACTED, Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, mapping, text
-from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, one_line, scores_of, seconds_ms
+from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "agentdojo"
 SCOPE: Final = "run"

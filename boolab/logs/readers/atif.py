@@ -51,9 +51,9 @@ from boolab.io.json_input import (
     whole,
 )
 from boolab.logs.atif_format import EXTRA, is_own, run_of_trajectory
-from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, named, stem_of
-from boolab.logs.readers._sidecars import sidecar
+from boolab.logs.builder import RunBuilder
+from boolab.logs.fields import Head, content_text, effort_of, epoch_ms, named, sidecar, stem_of
+from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "atif"
 SCOPE: Final = "turn"

@@ -32,10 +32,10 @@ from typing import Any, Final
 from boolab.core.types import MIXED, Run, StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder
-from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, named, one_line
+from boolab.logs.builder import RunBuilder
+from boolab.logs.fields import Head, block_text, blocks_of, content_text, effort_of, named, one_line, sidecar
 from boolab.logs.readers._chat import add_reply, answer, dialect, message_time, texts
-from boolab.logs.readers._sidecars import sidecar
+from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "cline"
 SCOPE: Final = "turn"

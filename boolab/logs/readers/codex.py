@@ -42,7 +42,7 @@ from typing import Any, Final
 
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments, unreadable
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
     LineLog,
@@ -55,6 +55,7 @@ from boolab.logs.fields import (
     read_lines,
     stem_of,
 )
+from boolab.logs.step_builder import StepBuilder, openai_arguments, unreadable
 
 NAME: Final = "codex"
 SCOPE: Final = "turn"

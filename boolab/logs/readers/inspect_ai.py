@@ -59,10 +59,11 @@ from boolab.io.json_input import (
     whole,
 )
 from boolab.io.packed import unpacked
-from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
+from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Totals
 from boolab.logs.fields import Head, block_text, effort_of, epoch_ms, first_choice, named, one_line, scores_of, unique
 from boolab.logs.readers._archives import Archive
+from boolab.logs.step_builder import StepBuilder, elapsed_ms
 
 NAME: Final = "inspect"
 SCOPE: Final = "run"

@@ -31,10 +31,11 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, mapping, micro, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, effort_of, first_choice, named, one_line, seconds_ms, time_ms
 from boolab.logs.readers._chat import usage_of
 from boolab.logs.readers._swe_bench import resolved, run_name
+from boolab.logs.step_builder import StepBuilder, openai_arguments
 
 NAME: Final = "mini_swe_agent"
 SCOPE: Final = "run"

@@ -49,8 +49,9 @@ from boolab.io.json_input import (
     whole_file,
 )
 from boolab.io.packed import unpacked
-from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, effort_of, named, one_line, stem_of, time_ms
+from boolab.logs.step_builder import StepBuilder, elapsed_ms
 
 NAME: Final = "opencode"
 SCOPE: Final = "turn"

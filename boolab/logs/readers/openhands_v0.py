@@ -36,9 +36,10 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Stop, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, named, one_line, stem_of
 from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, is_rejection, row_of
+from boolab.logs.step_builder import StepBuilder, openai_arguments
 
 NAME: Final = "openhands"
 SCOPE: Final = "run"

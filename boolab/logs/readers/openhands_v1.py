@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Stop
 from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
-from boolab.logs.builder import RunBuilder, StepBuilder, openai_arguments
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, LineLog, content_text, effort_of, epoch_ms, one_line, read_lines, stem_of
 from boolab.logs.readers._openhands import (
     Meter,
@@ -44,6 +44,7 @@ from boolab.logs.readers._openhands import (
     totals_of,
     usages_of,
 )
+from boolab.logs.step_builder import StepBuilder, openai_arguments
 
 NAME: Final = "openhands_sdk"
 SCOPE: Final = "turn"

@@ -36,9 +36,10 @@ from typing import Final, TypeAlias
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, Run, Stop, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_values, mapping, micro, text, whole
-from boolab.logs.builder import RunBuilder, elapsed_ms
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, effort_of, named
 from boolab.logs.readers._otel_spans import AGENT, CHAT, TOOL, Key, Span, SpanMessage, result_of, spans_of
+from boolab.logs.step_builder import elapsed_ms
 
 NAME: Final = "otel"
 SCOPE: Final = "turn"

@@ -27,7 +27,7 @@ from typing import Any, Final
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, Run, StopReason, Usage
 from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, only_objects, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import (
     Head,
     LineLog,
@@ -40,6 +40,7 @@ from boolab.logs.fields import (
     stem_of,
     time_ms,
 )
+from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "pi"
 SCOPE: Final = "turn"

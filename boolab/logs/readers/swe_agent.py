@@ -33,9 +33,10 @@ from typing import Any, Final
 from boolab.core.types import Role, Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, items, json_document, json_object, mapping, micro, text, whole
-from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, content_text, effort_of, named, one_line, seconds_ms
 from boolab.logs.readers._swe_bench import resolved, run_name, submitted_model
+from boolab.logs.step_builder import StepBuilder
 
 NAME: Final = "swe_agent"
 SCOPE: Final = "run"

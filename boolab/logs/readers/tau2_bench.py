@@ -42,10 +42,10 @@ from boolab.logs.fields import (
     reward_of,
     scores_of,
     seconds_ms,
+    sidecar,
     unique,
 )
 from boolab.logs.readers._chat import usage_of
-from boolab.logs.readers._sidecars import sidecar
 
 NAME: Final = "tau2_bench"
 SCOPE: Final = "run"
