@@ -42,10 +42,10 @@ from boolab.logs.list_prices import priced as priced
 from boolab.logs.load import load_runs as load_runs
 from boolab.logs.load import read_logs as read_logs
 from boolab.logs.save import save_runs as save_runs
+from boolab.plots.bars import plot_tools as plot_tools
 from boolab.plots.caps import plot_caps as plot_caps
 from boolab.plots.steps import plot_steps as plot_steps
 from boolab.plots.survival import plot_survival as plot_survival
-from boolab.plots.tools import plot_tools as plot_tools
 from boolab.runtime import models as models
 from boolab.runtime.agents.agent import Agent as Agent
 from boolab.runtime.agents.agent import load_agents as load_agents

@@ -19,7 +19,7 @@ from boolab.display.numbers import level, percent, span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import check_columns, floats, frame_of, missing
-from boolab.plots._scales import BROKEN, HELD, WHITE, around, rising
+from boolab.plots.palette import BROKEN, HELD, WHITE, around, rising
 from boolab.plots.themed import new_figure
 from boolab.stats.finding import Finding
 

@@ -1,5 +1,7 @@
 # The public names of `bl.plots`. See boolab/core/lazy_names.py.
 
+from boolab.plots.bars import plot_stop_reasons as plot_stop_reasons
+from boolab.plots.bars import plot_tools as plot_tools
 from boolab.plots.caps import plot_caps as plot_caps
 from boolab.plots.crossval import plot_crossval as plot_crossval
 from boolab.plots.divergences import plot_divergences as plot_divergences
@@ -11,8 +13,6 @@ from boolab.plots.output import theme as theme
 from boolab.plots.precision_recall import plot_precision_recall as plot_precision_recall
 from boolab.plots.scorecard import plot_scorecard as plot_scorecard
 from boolab.plots.steps import plot_steps as plot_steps
-from boolab.plots.stop_reasons import plot_stop_reasons as plot_stop_reasons
 from boolab.plots.survival import plot_survival as plot_survival
 from boolab.plots.timeline import plot_timeline as plot_timeline
-from boolab.plots.tools import plot_tools as plot_tools
 from boolab.plots.trial import plot_trial as plot_trial

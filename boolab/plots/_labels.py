@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.transforms import IdentityTransform
 
-from boolab.plots import style
+from boolab.core.text import shorten
+from boolab.display.numbers import percent
+from boolab.plots import palette, style
+from boolab.plots._frames import floats
 from boolab.plots.style import Keyword
 
 Points: TypeAlias = Any  # an array of x and y on the screen
@@ -23,6 +27,8 @@ Boxes: TypeAlias = Any  # an array with a row for each: its left, its lower, its
 _GAP = 4.0  # points between a label and the middle of its line
 _NEAR = 40.0  # points: beyond this distance a line is not mistaken for the label's own
 _TRIES = 50  # places along a line
+MAX_NAMES: Final = 8  # of settings on a front
+NAME_CHARS: Final = 30  # of a rule beside its point
 
 
 class Line(NamedTuple):
@@ -200,3 +206,91 @@ def _path(ax: Axes, line: Line) -> Points:
     length = np.append(0, np.cumsum(np.hypot(*np.diff(corners, axis=0).T)))
     at = np.linspace(0, length[-1], min(500, int(length[-1] / 3) + 2))
     return np.column_stack([np.interp(at, length, corners[:, i]) for i in (0, 1)])
+
+
+class FrontNames:
+    """The names of settings on the front, above and to the right of their marks, where nothing is.
+
+    Small Axes have room for one, in a corner.
+    """
+
+    def __init__(self, ax: Axes, front: pd.DataFrame, least: float, best: int | None, *, alone: bool = True) -> None:
+        self.ax = ax
+        self.alone = alone
+        self.front = front
+        self.least = least
+        self.best = best
+        self.size = style.sizes(ax).note
+        self.taken: list[tuple[float, float, float, float]] = []
+
+    def write(self) -> None:
+        """Write as many as there is room for: the best first, then from the one that saves most on."""
+        small = style.is_small(self.ax)
+        shown = np.flatnonzero(floats(self.front["kept_share"]) >= self.least).tolist()
+        if not small and self.alone:
+            first = [] if self.best is None else [self.best]
+            for place in [*first, *(place for place in shown[::-1] if place != self.best)]:
+                self._write(place)
+        if self.best is not None:
+            row = self.front.iloc[self.best]
+            if small:
+                self._in_corner(f"{shorten(str(row['rule']), NAME_CHARS)}\nsaves {percent(float(row['saved_share']))}")
+            self.ax.plot([row["saved_share"]], [row["kept_share"]], linestyle="", marker="o",
+                         markersize=6 if small else 11, markerfacecolor="none",
+                         markeredgecolor=style.tint(self.ax, palette.SAVED), markeredgewidth=1.2 if small else 1.8,
+                         zorder=5, label="best", clip_on=False)  # fmt: skip
+
+    def _write(self, place: int) -> None:
+        row = self.front.iloc[place]
+        text = shorten(str(row["rule"]), NAME_CHARS)
+        wide, high = style.room(self.ax), style.row_height(self.ax, 1)
+        (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
+        x = (float(row["saved_share"]) - x0) / (x1 - x0) * wide
+        y = (float(row["kept_share"]) - y0) / (y1 - y0) * high
+        long, tall = style.text_width(text, self.size), self.size * 1.3
+        away = 9.0 if place == self.best else 5.0
+        left = min(x + away, max(0.0, wide - long))
+        low = y + (away if left < x + away else away / 2)
+        box = (left, low, left + long, low + tall)
+        if len(self.taken) > MAX_NAMES or low + tall > high or any(_are_near(box, other) for other in self.taken):
+            return
+        if place != self.best and self._crosses(box, wide, high):
+            return
+        self.taken.append(box)
+        halo = [withStroke(linewidth=2.2, foreground=style.ground(self.ax))]
+        strength, weight = (1.0, "bold") if place == self.best else (0.75, "normal")
+        point = float(row["saved_share"]), float(row["kept_share"])
+        style.annotate(self.ax, text, point, (left - x, low - y), strength, va="bottom", gid="setting", zorder=6,
+                       path_effects=halo, weight=weight, annotation_clip=False).set_in_layout(False)  # fmt: skip
+
+    def _in_corner(self, text: str) -> None:
+        """Write a text into the corner under the front or the one beyond it, whichever is the emptier."""
+        wide = style.text_width(text, self.size) / style.room(self.ax) + 0.06
+        high = 2.6 * self.size / style.row_height(self.ax, 1) + 0.06
+        x, y = self._path()
+        inside = (x < wide) & (y < high), (x > 1 - wide) & (y > 0.81 - high)
+        below, beyond = (int((some & (x <= 1) & (y >= 0)).sum()) for some in inside)
+        at, how = ((0.98, 0.79), ("right", "top")) if beyond <= below else ((0.03, 0.04), ("left", "bottom"))
+        halo = [withStroke(linewidth=2.2, foreground=style.ground(self.ax))]
+        style.annotate(self.ax, text, at, (0, 0), 1.0, xycoords="axes fraction", ha=how[0], va=how[1], gid="setting",
+                       zorder=6, path_effects=halo, linespacing=1.2).set_in_layout(False)  # fmt: skip
+
+    def _path(self) -> tuple[Any, Any]:
+        """Points along the front, as shares of the Axes."""
+        x, y = np.append(0.0, floats(self.front["saved_share"])), np.append(1.0, floats(self.front["kept_share"]))
+        corners = np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
+        along = np.concatenate(([0], np.cumsum(np.abs(np.diff(corners[0])) + np.abs(np.diff(corners[1])))))
+        at = np.linspace(0, along[-1], 400)
+        (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
+        return (np.interp(at, along, corners[0]) - x0) / (x1 - x0), (np.interp(at, along, corners[1]) - y0) / (y1 - y0)
+
+    def _crosses(self, box: tuple[float, float, float, float], wide: float, high: float) -> bool:
+        """Whether a mark of the front lies in a box."""
+        (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
+        x = (floats(self.front["saved_share"]) - x0) / (x1 - x0) * wide
+        y = (floats(self.front["kept_share"]) - y0) / (y1 - y0) * high
+        return bool(((x > box[0] - 3) & (x < box[2]) & (y > box[1]) & (y < box[3])).any())
+
+
+def _are_near(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] + 4 and other[0] < one[2] + 4 and one[1] < other[3] + 1 and other[1] < one[3] + 1

@@ -32,7 +32,7 @@ from boolab.plots._grid import (
     words_of,
 )
 from boolab.plots._labels import Line, label_lines, stairs
-from boolab.plots._panels import MAX_PANELS, draw_panels
+from boolab.plots.style import MAX_PANELS, draw_panels
 
 MAX_MARKED = 25  # settings on the axis: with more, they have no marks
 _LOG = 0.1  # an axis is logarithmic if the lower half of its values takes a smaller share of it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, permutations
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from boolab.core.text import shorten
 from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._scales import rising
+from boolab.plots.palette import rising
 
 _COLOUR: Final = palette.GROUP_LOOKS[0][0]
 """What diverges late is dark on a light background: even steps in lightness, the same to colour-blind readers."""
@@ -93,7 +94,7 @@ def _grouped(steps: npt.NDArray[Any], some: list[int]) -> list[int]:
     """An order in which those that diverge late are neighbours: the largest group first, each ordered likewise."""
     if len(some) <= 1:
         return some
-    first = min(steps[i, j] for i in some for j in some if i != j)
+    first = min(steps[i, j] for i, j in permutations(some, 2))
     if np.isinf(first):
         return some
     groups: list[list[int]] = []
@@ -105,7 +106,8 @@ def _grouped(steps: npt.NDArray[Any], some: list[int]) -> list[int]:
             home.append(i)
     if len(groups) == 1:  # the first is not the one that diverges
         return some
-    return [i for group in sorted(groups, key=len, reverse=True) for i in _grouped(steps, group)]
+    ordered = (_grouped(steps, group) for group in sorted(groups, key=len, reverse=True))
+    return [*chain.from_iterable(ordered)]
 
 
 def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: Normalize) -> None:

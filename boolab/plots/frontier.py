@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,17 +12,16 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from boolab.core.text import count, shorten
 from boolab.display.numbers import count_span, level, percent
+from boolab.errors import SettingError
 from boolab.plots import palette, style
-from boolab.plots._beside import draw_beside, lines_beside, notes_beside, saved_at, title_beside
 from boolab.plots._frames import after_set, check_columns, floats, frame_of, missing
 from boolab.plots._grid import by_group
-from boolab.plots._labels import Line
-from boolab.plots._panels import MAX_PANELS, draw_panels
+from boolab.plots._labels import NAME_CHARS, FrontNames, Line, label_lines
+from boolab.plots.style import MAX_PANELS, draw_panels
 from boolab.stats.compare_rules.frontiers import Frontier, first_on_front
 from boolab.stats.compare_rules.settings import NO_LIMIT
 from boolab.stats.intervals import check_confidence
@@ -29,11 +29,11 @@ from boolab.stats.intervals import check_confidence
 _NEEDED: Final = ("rule", "n_runs", "n_tasks", "successes", "kept_lower", "kept_share", "saved_steps", "saved_share",
                   "on_front")  # fmt: skip
 _BAND: Final = ("saved_share", "kept_share", "kept_low", "kept_high")
+_DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1)))
+MAX_LINES: Final = len(_DASHES)
 _SEVERAL: Final = "several joined"
 _ROUNDING: Final = 1e-9
 _EVEN: Final = "even trade: 1% of successes for 1% of steps"
-MAX_NAMES: Final = 8
-_NAME: Final = 30  # characters of a rule beside its point
 
 
 class _Part(NamedTuple):
@@ -103,7 +103,7 @@ def plot_frontier(
     band = getattr(data, "band", pd.DataFrame(columns=list(_BAND)))
     check_columns(band, _BAND, "frontier makes")
     keys = _group_columns(frame)
-    lines = lines_beside(beside or {})
+    lines = _lines_beside(beside or {})
     groups = by_group(frame, keys, MAX_PANELS if ax is None and not lines else 1)
     shown = frame[frame["on_front"].fillna(value=False) & (frame["kept_share"] >= least)]
     reach = max(0.05, min(1.0, 1.06 * float(floats(shown["saved_share"]).max(initial=0))))
@@ -206,13 +206,13 @@ def _one(
         if not small:
             style.annotate(ax, f"{level(keep)} kept", (1, keep), (0, 3), color=ink, xycoords=ax.get_yaxis_transform(),
                            ha="right", gid="keep").set_in_layout(False)  # fmt: skip
-    _Names(ax, part, best, alone=not lines).write()
+    FrontNames(ax, front, part.least, best, alone=not lines).write()
     if lines:
         mark = None
         if best is not None:
             row = front.iloc[best]
-            mark = Line([row["saved_share"]], [row["kept_share"]], shorten(str(row["rule"]), _NAME), ink)
-        draw_beside(ax, lines, Line(np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]), mark, keep)
+            mark = Line([row["saved_share"]], [row["kept_share"]], shorten(str(row["rule"]), NAME_CHARS), ink)
+        _draw_beside(ax, lines, Line(np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]), mark, keep)
     return style.finish(
         ax,
         title=style.chosen(title, _title(part, keep, best, lines)),
@@ -220,7 +220,7 @@ def _one(
         ylabel="successes kept",
         grid=ax.yaxis,
         key=[] if small else _key(ax, looks, part),
-        notes=[*_notes([part], keep), *notes_beside(lines)],
+        notes=[*_notes([part], keep), *_notes_beside(lines)],
         what="Settings, by what they keep and save",
     )
 
@@ -253,94 +253,6 @@ def _frame_axes(ax: Axes, part: _Part) -> None:
         axis.set_major_locator(MaxNLocator(3 if style.is_small(ax) else 6, steps=[1, 2, 2.5, 5, 10]))
 
 
-class _Names:
-    """The names of settings on the front, above and to the right of their marks, where nothing is.
-
-    Small Axes have room for one, in a corner.
-    """
-
-    def __init__(self, ax: Axes, part: _Part, best: int | None, *, alone: bool = True) -> None:
-        self.ax = ax
-        self.alone = alone
-        self.part = part
-        self.best = best
-        self.size = style.sizes(ax).note
-        self.taken: list[tuple[float, float, float, float]] = []
-
-    def write(self) -> None:
-        """Write as many as there is room for: the best first, then from the one that saves most on."""
-        small = style.is_small(self.ax)
-        shown = np.flatnonzero(floats(self.part.front["kept_share"]) >= self.part.least).tolist()
-        if not small and self.alone:
-            first = [] if self.best is None else [self.best]
-            for place in [*first, *(place for place in shown[::-1] if place != self.best)]:
-                self._write(place)
-        if self.best is not None:
-            row = self.part.front.iloc[self.best]
-            if small:
-                self._in_corner(f"{shorten(str(row['rule']), _NAME)}\nsaves {percent(float(row['saved_share']))}")
-            self.ax.plot([row["saved_share"]], [row["kept_share"]], linestyle="", marker="o",
-                         markersize=6 if small else 11, markerfacecolor="none",
-                         markeredgecolor=style.tint(self.ax, palette.SAVED), markeredgewidth=1.2 if small else 1.8,
-                         zorder=5, label="best", clip_on=False)  # fmt: skip
-
-    def _write(self, place: int) -> None:
-        row = self.part.front.iloc[place]
-        text = shorten(str(row["rule"]), _NAME)
-        wide, high = style.room(self.ax), style.row_height(self.ax, 1)
-        (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
-        x = (float(row["saved_share"]) - x0) / (x1 - x0) * wide
-        y = (float(row["kept_share"]) - y0) / (y1 - y0) * high
-        long, tall = style.text_width(text, self.size), self.size * 1.3
-        away = 9.0 if place == self.best else 5.0
-        left = min(x + away, max(0.0, wide - long))
-        low = y + (away if left < x + away else away / 2)
-        box = (left, low, left + long, low + tall)
-        if len(self.taken) > MAX_NAMES or low + tall > high or any(_meet(box, other) for other in self.taken):
-            return
-        if place != self.best and self._crosses(box, wide, high):
-            return
-        self.taken.append(box)
-        halo = [withStroke(linewidth=2.2, foreground=style.ground(self.ax))]
-        strength, weight = (1.0, "bold") if place == self.best else (0.75, "normal")
-        point = float(row["saved_share"]), float(row["kept_share"])
-        style.annotate(self.ax, text, point, (left - x, low - y), strength, va="bottom", gid="setting", zorder=6,
-                       path_effects=halo, weight=weight, annotation_clip=False).set_in_layout(False)  # fmt: skip
-
-    def _in_corner(self, text: str) -> None:
-        """Write a text into the corner under the front or the one beyond it, whichever is the emptier."""
-        wide = style.text_width(text, self.size) / style.room(self.ax) + 0.06
-        high = 2.6 * self.size / style.row_height(self.ax, 1) + 0.06
-        x, y = self._path()
-        inside = (x < wide) & (y < high), (x > 1 - wide) & (y > 0.81 - high)
-        below, beyond = (int((some & (x <= 1) & (y >= 0)).sum()) for some in inside)
-        at, how = ((0.98, 0.79), ("right", "top")) if beyond <= below else ((0.03, 0.04), ("left", "bottom"))
-        halo = [withStroke(linewidth=2.2, foreground=style.ground(self.ax))]
-        style.annotate(self.ax, text, at, (0, 0), 1.0, xycoords="axes fraction", ha=how[0], va=how[1], gid="setting",
-                       zorder=6, path_effects=halo, linespacing=1.2).set_in_layout(False)  # fmt: skip
-
-    def _path(self) -> tuple[Any, Any]:
-        """Points along the front, as shares of the Axes."""
-        front = self.part.front
-        x, y = np.append(0.0, floats(front["saved_share"])), np.append(1.0, floats(front["kept_share"]))
-        corners = np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
-        along = np.concatenate(([0], np.cumsum(np.abs(np.diff(corners[0])) + np.abs(np.diff(corners[1])))))
-        at = np.linspace(0, along[-1], 400)
-        (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
-        return (np.interp(at, along, corners[0]) - x0) / (x1 - x0), (np.interp(at, along, corners[1]) - y0) / (y1 - y0)
-
-    def _crosses(self, box: tuple[float, float, float, float], wide: float, high: float) -> bool:
-        """Whether a mark of the front lies in a box."""
-        (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
-        x = (floats(self.part.front["saved_share"]) - x0) / (x1 - x0) * wide
-        y = (floats(self.part.front["kept_share"]) - y0) / (y1 - y0) * high
-        return bool(((x > box[0] - 3) & (x < box[2]) & (y > box[1]) & (y < box[3])).any())
-
-
-def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[2] + 4 and other[0] < one[2] + 4 and one[1] < other[3] + 1 and other[1] < one[3] + 1
-
-
 def _key(ax: Axes, looks: dict[str, tuple[str, str]], part: _Part) -> list[Artist]:
     shown = part.front[part.front["kept_share"] >= part.least]
     kinds = shown["rule"].astype(str).map(_family).value_counts()
@@ -362,9 +274,9 @@ def _key(ax: Axes, looks: dict[str, tuple[str, str]], part: _Part) -> list[Artis
 
 def _title(part: _Part, keep: float | None, best: int | None, lines: Sequence[Line]) -> str:
     n = _successes(part)
-    if keep is not None and any(saved_at(line, keep) is not None for line in lines):
+    if keep is not None and any(_saved_at(line, keep) is not None for line in lines):
         row = None if best is None else part.front.iloc[best]
-        return title_beside(lines, None if row is None else (str(row["rule"]), float(row["saved_share"])), keep)
+        return _title_beside(lines, None if row is None else (str(row["rule"]), float(row["saved_share"])), keep)
     if best is None:
         if keep is None:
             return f"{len(part.front):,} of {count(len(part.rows), 'setting')} are on the front"
@@ -374,7 +286,7 @@ def _title(part: _Part, keep: float | None, best: int | None, lines: Sequence[Li
         percent(float(row["saved_share"])),
         f"{int(row['kept_lower']):,} of {count(n, 'success', 'successes')}",
     )
-    return f"{shorten(str(row['rule']), _NAME)} saves {saved} of steps and keeps {kept}"
+    return f"{shorten(str(row['rule']), NAME_CHARS)} saves {saved} of steps and keeps {kept}"
 
 
 def _title_of_panels(parts: Sequence[_Part], keep: float | None) -> str:
@@ -396,7 +308,7 @@ def _notes(parts: Sequence[_Part], keep: float | None) -> Iterable[str]:
     each = " each" if len(parts) > 1 else ""
     sample = f"{count_span(min(runs), max(runs), 'run')} of {count_span(min(tasks), max(tasks), 'task')}{each}."
     yield after_set(parts[0].rows, sample)
-    levels = {float(one) for part in parts for one in part.rows.get("confidence", pd.Series([])).dropna().unique()}
+    levels = {float(value) for value in _values(parts, "confidence")}
     if any(len(part.band) for part in parts):
         held = f"{level(levels.pop())} of" if len(levels) == 1 else "most of"
         yield f"Band: {held} the fronts of resampled tasks, at each share of steps saved."
@@ -405,10 +317,15 @@ def _notes(parts: Sequence[_Part], keep: float | None) -> Iterable[str]:
     yield "Dashed: 1% of successes for 1% of steps." if len(parts) > 1 else ""
     yield f"Settings that keep less than {level(parts[0].least)} are not shown." if parts[0].least else ""
     yield "The front is chosen with hindsight: on other tasks its settings keep less on average."
-    by = {str(one) for part in parts for one in part.rows.get("success_by", pd.Series([])).dropna().unique()}
+    by = {str(value) for value in _values(parts, "success_by")}
     yield f"Success by {', '.join(sorted(by))}." if by - {"label"} else ""
     unknown = sum(int(part.rows["n_unknown"].max()) for part in parts if "n_unknown" in part.rows)
     yield missing(unknown, "run", "in which a counter that a rule needs is unknown")
+
+
+def _values(parts: Sequence[_Part], column: str) -> Iterator[Any]:
+    """The values of a column that some of the parts may lack."""
+    return chain.from_iterable(part.rows[column].dropna().unique() for part in parts if column in part.rows)
 
 
 def _notes_of_panels(parts: Sequence[_Part], keep: float | None, looks: dict[str, tuple[str, str]]) -> Iterable[str]:
@@ -417,3 +334,76 @@ def _notes_of_panels(parts: Sequence[_Part], keep: float | None, looks: dict[str
         shapes = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "triangle down", "P": "plus"}
         yield f"Marks: {', '.join(f'{shapes[marker]} {kind}' for kind, (_, marker) in looks.items())}."
     yield from _notes(parts, keep)
+
+
+# --- Lines beside the front, such as those of learned rules on held-out tasks -----------------------------------------
+
+
+def _lines_beside(beside: Mapping[str, pd.DataFrame]) -> list[Line]:
+    """The lines, each from no limit on, which saves nothing and keeps all."""
+    if len(beside) > MAX_LINES:
+        msg = f"beside has {len(beside)} lines: expected {MAX_LINES} at most"
+        raise SettingError(msg)
+    lines = []
+    for name, frame in beside.items():
+        check_columns(frame, ("saved_share", "kept_share"), "crossval makes")
+        known = frame[["saved_share", "kept_share"]].dropna().sort_values(["saved_share", "kept_share"])
+        x, y = floats(known["saved_share"]), floats(known["kept_share"])
+        lines.append(Line(np.append(0.0, x), np.append(1.0, y), name))
+    return lines
+
+
+def _saved_at(line: Line, keep: float) -> float | None:
+    """The share of steps at which a line falls below a share of successes; None if it stays above."""
+    below = np.flatnonzero(line.y < keep)
+    if not len(below):
+        return None
+    at = int(below[0])
+    (x0, x1), (y0, y1) = line.x[at - 1 : at + 1], line.y[at - 1 : at + 1]
+    return float(x0 + (y0 - keep) / (y0 - y1) * (x1 - x0))
+
+
+def _draw_beside(ax: Axes, lines: Sequence[Line], front: Line, best: Line | None, keep: float | None) -> None:
+    """Draw the lines with their names, and where each crosses the share that is to be kept."""
+    labelled: list[Line] = []
+    drops = [] if best is None or keep is None else [(float(best.x[0]), float(best.y[0]), best.color)]
+    for line, dash, strength in zip(lines, _DASHES, (1.0, 0.6, 0.6), strict=False):
+        ink = style.fade(ax, strength)
+        ax.plot(line.x, line.y, color=ink, linestyle=dash, linewidth=2.2, zorder=3.5, label="beside")
+        labelled.append(line._replace(color=ink))
+        saved = None if keep is None else _saved_at(line, keep)
+        if saved is not None and keep is not None:
+            drops.append((saved, keep, ink))
+    _drop(ax, sorted(drops, key=lambda drop: drop[0]))
+    low = ax.get_ylim()[0]
+    shown = [line._replace(x=line.x[line.y >= low], y=line.y[line.y >= low]) for line in [front, *labelled]]
+    label_lines(ax, shown, best)
+
+
+def _drop(ax: Axes, drops: Sequence[tuple[float, float, Any]]) -> None:
+    """Lines down to the axis, with what is saved there, above one another where they are close."""
+    low, size = ax.get_ylim()[0], style.sizes(ax).note
+    end, row = 0.0, 0
+    for saved, kept, ink in drops:
+        ax.plot([saved, saved], [low, kept], color=ink, linestyle=(0, (1.5, 1.5)), linewidth=1.2, zorder=2.5,
+                label="saved")  # fmt: skip
+        x = (saved - ax.get_xlim()[0]) / (ax.get_xlim()[1] - ax.get_xlim()[0]) * style.room(ax)
+        row = row + 1 if x < end else 0
+        text = percent(saved)
+        end = x + style.text_width(text, size) + 8
+        style.annotate(ax, text, (saved, low), (3, 3 + 1.3 * size * row), color=ink, weight="bold", gid="saved")
+
+
+def _title_beside(lines: Sequence[Line], best: tuple[str, float] | None, keep: float) -> str:
+    """What each saves that keeps as much as is to be kept."""
+    found = [(line.text, _saved_at(line, keep)) for line in lines]
+    pairs = [*((name, saved) for name, saved in found if saved is not None), *([best] if best is not None else [])]
+    (name, saved), *rest = sorted(pairs, key=lambda pair: -pair[1])
+    parts = [f"{name} saves {percent(saved)} of steps", *(f"{name} {percent(saved)}" for name, saved in rest)]
+    return f"At {level(keep)} of successes kept, {', '.join(parts)}"
+
+
+def _notes_beside(lines: Sequence[Line]) -> Iterator[str]:
+    """What the lines are."""
+    if lines:
+        yield f"Other lines ({', '.join(line.text for line in lines)}): straight between the points that are given."

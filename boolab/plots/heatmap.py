@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from boolab.plots import palette, style
 from boolab.plots._frames import capital
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
-from boolab.plots._scales import WHITE, around, rising
+from boolab.plots.palette import WHITE, around, rising
 
 _MAX_NUMBERS = 600  # of cells: with more, none shows its number
 _GAP = 0.15  # of a cell, or more in a fine grid: between the numbers and no limit
@@ -188,7 +189,7 @@ def _number(ax: Axes, square: Square, across: _Side, up: _Side, colours: Colorma
     cells = square.cells
     size = style.sizes(ax).note
     texts = [[cell_text(cell, square.measure) for cell in row] for row in cells.tolist()]
-    widest = max(style.text_width(text, size) for row in texts for text in row)
+    widest = max(style.text_width(text, size) for text in chain.from_iterable(texts))
     wide, high = style.room(ax) * 0.8 / across.ends[-1], style.row_height(ax, 1) / up.ends[-1]
     if cells.size > _MAX_NUMBERS or widest + 3 > wide or size * 1.2 > high:
         return

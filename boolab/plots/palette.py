@@ -1,6 +1,6 @@
 """How things look that have one meaning in all plots: stop reasons, results of calls, groups; on light and dark.
 
-`IN_DARK` is what colours of a light figure become in a dark one.
+`IN_DARK` is what colours of a light figure become in a dark one. At the end are the colour scales of cells.
 """
 
 from __future__ import annotations
@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from matplotlib.colors import to_hex, to_rgb
+import numpy as np
+from matplotlib.colors import (
+    Colormap,
+    LinearSegmentedColormap,
+    ListedColormap,
+    LogNorm,
+    Normalize,
+    TwoSlopeNorm,
+    to_hex,
+    to_rgb,
+)
 
 from boolab.display.colours import DARK, LIGHT
 
@@ -117,3 +127,36 @@ def ink_on(fill: Ink, *, themed: bool = False) -> str:
     if themed and to_hex(fill) in IN_DARK:
         return LIGHT["bg"] if dark else LIGHT["ink"]
     return "#fffffe" if dark else DARK["bg"]
+
+
+BROKEN: Final = ("#a63c00", "#c8661f", "#f6e2d3")
+"""Below the promise: orange, the stronger the worse."""
+WHITE: Final = (1.0, 1.0, 1.0)
+HELD: Final = ("#d3e6f2", "#a9cfe6")
+"""At the promise and above it: a light blue, because more than enough is no news."""
+
+BROKEN_IN_DARK: Final = ("#f08030", "#96501f", "#3b2d25")
+HELD_IN_DARK: Final = ("#1d3347", "#2c5c83")
+"""The same for a dark page, where what is near the promise is dark."""
+
+
+def around(keep: float, low: float, *, dark: bool = False) -> tuple[Colormap, Normalize]:
+    """Two ranges that meet at the share that is to be kept, from the lowest share on."""
+    broken, held = (BROKEN_IN_DARK, HELD_IN_DARK) if dark else (BROKEN, HELD)
+    below, above = (
+        LinearSegmentedColormap.from_list(name, colours)(np.linspace(0, 1, 128))
+        for name, colours in (("below", broken), ("above", held))
+    )
+    centre = min(keep, 0.999)
+    return ListedColormap(np.concatenate((below, above))), TwoSlopeNorm(centre, min(low, centre - 0.01), 1)
+
+
+def rising(
+    color: str, low: float, high: float, ground: Color = WHITE, *, log: bool = False
+) -> tuple[Colormap, Normalize]:
+    """One range, from near the background to a colour."""
+    under = np.array(ground)
+    end = np.array(to_rgb(color))
+    first = tuple(0.92 * under + 0.08 * end)
+    colours = LinearSegmentedColormap.from_list("rising", [first, tuple(0.35 * under + 0.65 * end), color])
+    return colours, (LogNorm if log else Normalize)(low, high)

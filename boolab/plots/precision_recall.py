@@ -18,8 +18,8 @@ from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import after_set, floats, frame_of, missing
 from boolab.plots._grid import by_group
-from boolab.plots._panels import MAX_PANELS, draw_panels
 from boolab.plots.palette import GROUP_LOOKS
+from boolab.plots.style import MAX_PANELS, draw_panels
 
 _NEEDED: Final = (
     *("detector", "threshold", "n_runs", "n_positive", "alarms", "precision", "precision_low", "precision_high"),

@@ -17,7 +17,7 @@ from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell
 from boolab.plots import style
 from boolab.plots._frames import after_set, floats, frame_of, missing, no_value
-from boolab.plots._panels import MAX_PANELS, draw_panels
+from boolab.plots.style import MAX_PANELS, draw_panels
 from boolab.stats.finding import Finding
 
 _NEEDED: Final = (

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import matplotlib as mpl
 import pandas as pd
@@ -20,7 +21,7 @@ from matplotlib.colorbar import Colorbar
 from matplotlib.colors import Colormap, Normalize, to_rgb, to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.text import Annotation
+from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter, StrMethodFormatter
 from matplotlib.transforms import ScaledTranslation
 
@@ -47,6 +48,12 @@ Keyword: TypeAlias = Any
 
 PLAIN: Final[Mapping[str, Any]] = {"parse_math": False, "usetex": False}
 """For texts that hold names from the data: a `$` or a `_` in them is a character, not markup."""
+
+_Group = TypeVar("_Group")
+
+MAX_PANELS: Final = 30
+"""How many panels a figure has at most."""
+_ACROSS: Final = 3
 
 AUTO: Final = "auto"
 """The `title` of a plot that is its finding."""
@@ -343,7 +350,7 @@ def _draw_key(ax: Axes, key: Sequence[Artist], left: float, up: float) -> int:
     fitting = (n for n in range(len(key), 1, -1) if sum(max(widths[i::n]) for i in range(n)) <= room(ax) + left)
     columns = next(fitting, 1)
     legend = ax.legend(
-        handles=[handle for first in range(columns) for handle in key[first::columns]],
+        handles=[*chain.from_iterable(key[first::columns] for first in range(columns))],
         ncols=columns,
         loc="lower left",
         bbox_to_anchor=(0, 1),
@@ -362,3 +369,58 @@ def _draw_key(ax: Axes, key: Sequence[Artist], left: float, up: float) -> int:
     for text in legend.get_texts():
         text.set(**PLAIN)
     return math.ceil(len(key) / columns)
+
+
+# --- Small multiples --------------------------------------------------------------------------------------------------
+
+
+def draw_panels(
+    parts: Sequence[tuple[str, _Group]],
+    draw: Callable[[_Group, Axes], object],
+    *,
+    title: str,
+    notes: Iterable[str],
+    height: float = 1.7,
+) -> Axes:
+    """A new figure with a panel for each group, all to one scale.
+
+    Returns the Axes of the first panel; `.figure` has them all.
+    """
+    across = min(_ACROSS, len(parts))
+    down = math.ceil(len(parts) / across)
+    figure = new_figure(7.2, 1.1 + height * down, pad=0.06)
+    grid = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    panels: list[Axes] = grid[: len(parts)]
+    for panel, (name, part) in zip(panels, parts, strict=True):
+        draw(part, panel)
+        panel.set_title(name, loc="left", size=sizes(panel).text, weight="bold", y=1.0,
+                        pad=4 + 1.6 * sizes(panel).text, **PLAIN)  # fmt: skip
+    for place, panel in enumerate(panels):
+        _strip_panel(panel, labelled=not place, left=not place % across, lowest=place + across >= len(parts))
+    for side in ("xlim", "ylim"):
+        lows, highs = zip(*(getattr(panel, f"get_{side}")() for panel in panels), strict=True)
+        for panel in panels:
+            getattr(panel, f"set_{side}")(min(lows), max(highs))
+    for panel in grid[len(parts) :]:
+        panel.set_axis_off()
+    size = sizes(panels[0])
+    wide = figure.get_figwidth() * 72 * 0.95
+    wrapped = textwrap.fill(title, int(wide / (size.title * 1.25 * 0.6)))
+    figure.suptitle(wrapped, x=0.01, ha="left", size=size.title * 1.25, weight="bold", **PLAIN)
+    note = textwrap.fill(" ".join(filter(None, notes)), int(wide / (size.note * 1.15 * 0.56)))
+    ink = fade(panels[0], 0.68)
+    figure.supxlabel(note, x=0.01, ha="left", size=size.note * 1.15, color=ink, gid="footnote", **PLAIN)
+    return panels[0]
+
+
+def _strip_panel(panel: Axes, *, labelled: bool, left: bool, lowest: bool) -> None:
+    """Remove what other panels show already: names of lines are in the first panel, of axes at the edges."""
+    for text in panel.findobj(Text):
+        if text.get_gid() in ("footnote", "subtitle") or (text.get_gid() in ("line label", "mark") and not labelled):
+            text.set_visible(False)
+            text.set_in_layout(False)
+    if not left:
+        panel.set_ylabel("")
+        panel.tick_params(labelleft=False)
+    if not lowest:
+        panel.set_xlabel("")

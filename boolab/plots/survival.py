@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from boolab.plots import palette, style
 from boolab.plots._frames import Data, after_set, floats, frame_of, is_of_steps
 from boolab.plots._grid import UNITS, by_group
 from boolab.plots._labels import Line, label_lines, stairs
-from boolab.plots._panels import MAX_PANELS, draw_panels
+from boolab.plots.style import MAX_PANELS, draw_panels
 from boolab.stats.finding import Finding
 
 _NEEDED: Final = ("of", "time", "at_risk", "ended", "censored")
@@ -69,7 +70,7 @@ def plot_survival(
         >>> bl.plots.plot_survival(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'Half of 4 runs end within 3 steps'
     """
-    columns = [name for kind in _INCIDENCES for name in (kind, f"{kind}_low", f"{kind}_high")]
+    columns = [f"{kind}{end}" for kind, end in product(_INCIDENCES, ("", "_low", "_high"))]
     made = isinstance(data, pd.DataFrame) and not is_of_steps(data)
     found = data if made or hasattr(data, "frame") else _computed(data)
     needed = [*_NEEDED, *(columns if incidence else ["survival", "low", "high"])]
@@ -102,7 +103,7 @@ def plot_survival(
     curves = _incidences(parts) if incidence else _survivals(parts)
     end = float(frame["time"].max())
     _frame_axes(ax, end, max(1.0 if not incidence else 0.0, *(_top(curve) for curve in curves)))
-    lines = [line for curve in curves for line in _draw(ax, curve, end)]
+    lines = [_draw(ax, curve, end) for curve in curves]
     label_lines(ax, lines)
     style.finish(
         ax,
@@ -145,7 +146,7 @@ def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
     return curves
 
 
-def _draw(ax: Axes, curve: _Curve, end: float) -> list[Line]:
+def _draw(ax: Axes, curve: _Curve, end: float) -> Line:
     """The band, the line, and a stroke where runs are censored; the line, to be labelled."""
     rows, color = curve.rows, style.tint(ax, curve.color)
     last = float(rows["time"].max())
@@ -169,7 +170,7 @@ def _draw(ax: Axes, curve: _Curve, end: float) -> list[Line]:
     ax.plot(floats(censored["time"]), floats(censored[curve.column]), linestyle="", marker="|",
             markersize=7 if not style.is_small(ax) else 5, markeredgewidth=1.3, color=color, zorder=4,
             label=f"{curve.text or 'all'} censored")  # fmt: skip
-    return [Line(*value, curve.text, color)]
+    return Line(*value, curve.text, color)
 
 
 def _top(curve: _Curve) -> float:

@@ -23,9 +23,8 @@ from boolab.limits.catalog import doom_loop
 from boolab.limits.counters import COUNTERS
 from boolab.plots import style
 from boolab.plots._frames import missing
+from boolab.plots.bars import ends, outcomes_of
 from boolab.plots.palette import CALL_LOOKS, STOP_LOOKS, UNKNOWN, Ink
-from boolab.plots.stop_reasons import ends
-from boolab.plots.tools import outcomes_of
 
 _TEXT, _REPEATS, _OTHERS = "model text", "same call", "other tools"
 MAX_NAME: Final = 24

@@ -9,8 +9,7 @@ from playwright.sync_api import expect
 from boolab.whatif.evaluate import counterfactual
 from boolab.widgets._base.standalone_html import page
 from boolab.widgets.heatmap.widget import Heatmap
-from boolab.widgets.replay.drilldown import replay_parts
-from boolab.widgets.replay.widget import Replay
+from boolab.widgets.replay.widget import Replay, replay_parts
 from tests.browser.conftest import PageOf
 from tests.support.helpers import distinct, play
 

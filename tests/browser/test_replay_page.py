@@ -13,8 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 import boolab as bl
 from boolab.core.types import Score
 from boolab.logs.facts import facts_of
-from boolab.widgets._base.compress import packed
-from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
+from boolab.widgets._base.standalone_html import Part, module_of, packed, page, styles_of
 from boolab.widgets.replay.data import replay_data
 from tests.browser.conftest import PageOf
 from tests.support.project import ROOT

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import expect
 
-from boolab.widgets._base.saved_view import MIN_HEIGHT, saved_view
+from boolab.widgets._base.standalone_html import MIN_HEIGHT, saved_view
 from tests.browser.conftest import PageOf
 from tests.browser.lab import Lab
 from tests.browser.test_lab_out_of_view import BOXES

@@ -24,9 +24,9 @@ from boolab.display.colours import TOOL_COLOURS
 from boolab.errors import SettingError
 from boolab.frames.tables import calls_df, runs_df
 from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
-from boolab.plots._bars import _Inside
-from boolab.plots._bins import bins_of
+from boolab.plots.bars import _Inside
 from boolab.plots.palette import CALL_LOOKS, KEPT, STOP_LOOKS, UNKNOWN, Look
+from boolab.plots.steps import bins_of
 from tests.support.cases import first
 from tests.support.helpers import call, distinct, play, steps
 

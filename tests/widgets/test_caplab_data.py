@@ -23,11 +23,11 @@ from boolab.limits.table import AGENT_LIMITS
 from boolab.report.units import Unit, turns_as_units
 from boolab.runtime.agents.agent import policy_of
 from boolab.store.rows import records_of
+from boolab.widgets.caplab.controls import values_of
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.page_settings import sampled, settings_in_page
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import CapTable
-from boolab.widgets.caplab.values import values_of
 from tests.support.caplab_cases import Told, runs_of, several
 from tests.support.cases import cases
 

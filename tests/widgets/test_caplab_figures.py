@@ -15,13 +15,12 @@ from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import Setting
 from boolab.limits.table import AGENT_LIMITS
 from boolab.stats.intervals import share
-from boolab.widgets.caplab.agents import groups_of
-from boolab.widgets.caplab.curve import Curve, frontier_title
+from boolab.widgets.caplab.controls import HARNESSES, ticks_of
 from boolab.widgets.caplab.data import CapTables
+from boolab.widgets.caplab.figures import Curve, frontier_title
 from boolab.widgets.caplab.how_to_set import how_to_set
-from boolab.widgets.caplab.question import Question
+from boolab.widgets.caplab.question import Question, groups_of
 from boolab.widgets.caplab.stops import chosen_columns
-from boolab.widgets.caplab.ticks import HARNESSES, ticks_of
 from tests.support.caplab_cases import several
 from tests.support.cases import cases
 from tests.support.samples import atlas

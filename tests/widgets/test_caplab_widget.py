@@ -13,7 +13,7 @@ import boolab as bl
 from boolab.harnesses.setting import Setting
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.question import Question
-from boolab.widgets.replay.drilldown import replay_parts
+from boolab.widgets.replay.widget import replay_parts
 from tests.support.caplab_cases import Told, runs_of
 from tests.support.packed import unpacked
 

@@ -7,7 +7,7 @@ import pytest
 
 import boolab as bl
 from boolab.widgets.replay.data import replay_data, replays_data
-from boolab.widgets.replay.drilldown import replay_parts
+from boolab.widgets.replay.widget import replay_parts
 from tests.support.helpers import TOOLS, distinct, play, steps
 
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import boolab as bl
-from boolab.widgets.replay.curves import curves_of, slow_steps
-from boolab.widgets.replay.gauges import gauges_of
+from boolab.widgets.replay.gauges import curves_of, gauges_of, slow_steps
 
 
 def run_of(usages: list[dict[str, Any]], **limits: Any) -> bl.Run:

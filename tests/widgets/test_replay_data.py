@@ -24,10 +24,10 @@ from boolab.display.colours import TOOL_COLOURS
 from boolab.display.tool_kinds import KINDS, kind_of
 from boolab.limits.counters import COUNTERS
 from boolab.logs.facts import facts_of
-from boolab.widgets._base.call_labels import _parsed, label_of
-from boolab.widgets._base.compress import packed
+from boolab.widgets._base.run_texts import _parsed, label_of
+from boolab.widgets._base.standalone_html import packed
 from boolab.widgets.replay.data import replay_data
-from boolab.widgets.replay.subagents import children_of
+from boolab.widgets.replay.events import children_of
 from boolab.widgets.replay.what_if_marks import DEFAULT_POLICIES, marks_of_each, stop_boundary
 from tests.logs.readers.given import samples
 from tests.logs.test_save import runs as any_runs

@@ -8,8 +8,7 @@ import pytest
 
 import boolab as bl
 from boolab.core.types import Compacted, Event, Input, Message, Response, Score, Text, Usage
-from boolab.widgets.replay.code import code_of
-from boolab.widgets.replay.data import replay_data
+from boolab.widgets.replay.data import code_of, replay_data
 from tests.support.helpers import play, steps
 from tests.support.project import ROOT
 

@@ -19,7 +19,7 @@ from boolab.core.types import StopReason
 from boolab.display.colours import LIGHT
 from boolab.stats.intervals import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
-from boolab.widgets._base.compress import packed
+from boolab.widgets._base.standalone_html import packed
 from boolab.widgets.sweep_view.data import FAILURES, ROWS, Board, first_runs
 from tests.support.cases import first
 from tests.support.packed import unpacked

@@ -1,18 +1,72 @@
-"""Widgets as one page that needs neither a kernel nor a network."""
+"""Widgets as one page that needs neither a kernel nor a network, and the frame in which a saved notebook shows it."""
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from itertools import chain
 from typing import Any, Final
 
-from boolab.widgets._base.compress import packed
-from boolab.widgets._base.theme import stylesheet
+from boolab.display.colours import DARK, LIGHT
+from boolab.plots.palette import STOP_LOOKS, light_edge
+
+_DARK = '[data-jp-theme-light="false"] .boolab, .boolab-page.dark .boolab'
+
+
+GREYS = {
+    "bg": "layout-color0", "line": "border-color2", "ink": "ui-font-color0", "ink2": "ui-font-color1",
+}  # fmt: skip
+"""The greys that a notebook has too, and the name of its own. The ground is that of the notebook's cells."""
+MIXED = {
+    "ink3": "color-mix(in srgb, var(--jp-ui-font-color0, {ink}) 64%, var(--jp-layout-color0, {bg}))",
+    "surface": "color-mix(in srgb, var(--jp-layout-color2, {surface}) 50%, var(--jp-layout-color0, {bg}))",
+    "sunk": "color-mix(in srgb, var(--jp-layout-color2, {sunk}) 60%, var(--jp-layout-color0, {bg}))",
+}
+"""Those that are mixed: a notebook's palest text is too pale to be read on all of its grounds, and its greys for
+surfaces stand out more than what is on them."""
+
+
+def stylesheet() -> str:
+    """The variables that all stylesheets use: `--ink`, `--kept`, `--tool-read`, `--stop-step_cap`.
+
+    Greys are those of the notebook, so that its themes hold in a widget. A stop reason has its colour in the plots
+    (`--stop-...`) and that of its edge (`--ink-...`), which is light on a dark background.
+    """
+    shared = [f"--{name}: {_grey(name, LIGHT)};" for name in LIGHT]
+    for reason, look in STOP_LOOKS.items():
+        fill = "transparent" if look.fill == "none" else look.fill
+        shared += [f"--stop-{reason}: {fill};", f"--ink-{reason}: {look.ink};"]
+    dark = [f"--{name}: {_grey(name, DARK)};" for name in DARK]
+    dark += [f"--ink-{reason}: {light_edge(look)};" for reason, look in STOP_LOOKS.items()]
+    return f"{_rule('.boolab', shared)}{_rule(_DARK, dark)}"
+
+
+def _grey(name: str, colours: Mapping[str, str]) -> str:
+    if name in MIXED:
+        return MIXED[name].format(**colours)
+    return f"var(--jp-{GREYS[name]}, {colours[name]})" if name in GREYS else colours[name]
+
+
+def _rule(selector: str, lines: Sequence[str]) -> str:
+    return f"{selector} {{\n" + "\n".join(f"  {line}" for line in lines) + "\n}\n"
+
+
+_LEVEL = 4  # of 9: on the sample logs a third of the time of the usual 6, for a tenth more bytes
+
+
+def packed(data: object) -> bytes:
+    """Compressed JSON, which the browser's `unpacked` reads: the same bytes for the same data.
+
+    Lone surrogates, which logs do contain, are escaped, so that they survive.
+    """
+    return gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), _LEVEL, mtime=0)
+
 
 _HERE: Final = files("boolab.widgets")
 _END: Final = "export default { render };"
@@ -53,7 +107,8 @@ def module_of(name: str) -> str:
 
 def styles_of(*names: str) -> str:
     """The styles of widgets: the colours, the shared rules, and their own."""
-    own = [f"{piece}.css" for name in names for piece in _pieces(name) if (_HERE / f"{piece}.css").is_file()]
+    pieces = chain.from_iterable(map(_pieces, names))
+    own = [f"{piece}.css" for piece in pieces if (_HERE / f"{piece}.css").is_file()]
     return "\n".join([stylesheet(), *(text_of(file) for file in ("_base/shared.css", *own))])
 
 
@@ -121,3 +176,90 @@ def _view(part: Part) -> dict[str, Any]:
 def _as_script(value: object) -> str:
     """JSON that can stand inside a script element: nothing in it ends the element, or starts a comment."""
     return json.dumps(value).replace("<", "\\u003c")
+
+
+WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
+_OUTPUT: Final = ".lm-Panel.jp-OutputArea-output"
+"""In JupyterLab, the place of a live view, also of one without a model."""
+_STYLE: Final = f"""<style>
+.jp-OutputArea-child:has(> {_OUTPUT} > .lm-Widget) + .jp-OutputArea-child:has(.boolab-saved) {{ display: none; }}
+.jp-OutputArea-child:has(+ .jp-OutputArea-child .boolab-saved) > {_OUTPUT}:not(:has(*)) {{ display: none; }}
+.boolab-saved {{ height: 0; overflow: hidden; animation: boolab-saved 0s linear 1s forwards; }}
+@keyframes boolab-saved {{ to {{ height: auto; }} }}
+.boolab-saved iframe {{ display: block; width: 100%; height: 720px; border: 0; margin-top: 4000px; }}
+.boolab-saved iframe {{ animation: boolab-loaded 0s linear 1s forwards; }} /* out of sight till then */
+@keyframes boolab-loaded {{ to {{ margin-top: 0; }} }}
+.boolab-saved p {{ margin: 0 0 8px; opacity: .8; }}
+.boolab-saved .untrusted, .boolab-saved.scripted .unscripted, .boolab-saved:not(.scripted) iframe {{ display: none; }}
+</style>"""
+MIN_HEIGHT: Final = 240
+MAX_HEIGHT: Final = 2_400
+_FIT: Final = f"""<script>
+if (!globalThis.boolabSaved) {{
+  globalThis.boolabSaved = new IntersectionObserver((entries) => {{
+    for (const {{ target, isIntersecting }} of entries) {{
+      if (!isIntersecting) continue;
+      target.srcdoc = target.dataset.page;
+      boolabSaved.unobserve(target);
+    }}
+  }});
+  const tellTheme = (page) => {{
+    const light = document.body.dataset.jpThemeLight;
+    if (light) page?.postMessage({{ dark: light === "false" }}, "*");
+  }};
+  new MutationObserver(() => {{
+    for (const frame of document.querySelectorAll(".boolab-saved iframe")) tellTheme(frame.contentWindow);
+  }}).observe(document.body, {{ attributeFilter: ["data-jp-theme-light"] }});
+  addEventListener("message", ({{ source, data }}) => {{
+    if (!Number.isFinite(data?.height)) return;
+    for (const frame of document.querySelectorAll(".boolab-saved iframe")) {{
+      if (frame.contentWindow !== source) continue;
+      frame.style.height = `${{Math.max({MIN_HEIGHT}, Math.min({MAX_HEIGHT}, Math.ceil(data.height)))}}px`;
+      const opened = performance.getEntriesByType("navigation")[0]?.name ?? location.href;
+      const replay = new URL(opened).searchParams.get("replay");
+      if (!frame.dataset.asked) tellTheme(source);
+      if (replay && !frame.dataset.asked) source.postMessage({{ replay }}, "*");
+      frame.dataset.asked = "true";
+    }}
+  }});
+}}
+for (const frame of document.querySelectorAll(".boolab-saved iframe:not([srcdoc])")) {{
+  frame.parentElement.classList.add("scripted");
+  boolabSaved.observe(frame);
+}}
+</script>"""
+"""Loads a frame when it comes into sight, makes it as high as its page reports, and passes on the notebook's theme and
+the step of a link."""
+_HOW: Final = "<p>A saved view, without Python. Run the cell to make it live.</p>"
+_TRUST: Final = '<p class="untrusted">To see it here, trust the notebook: this view of it has no frames.</p>'
+"""For a front end that removes styles and frames from notebooks of others: the style hides it elsewhere."""
+
+_SCRIPTS: Final = (
+    '<p class="unscripted">No script runs here, and the view needs one. Open the notebook in JupyterLab.</p>'
+)
+
+
+def saved_view(title: str, page: str) -> str:
+    """A page in a frame that fits it, with sentences that say how to get the live widget.
+
+    It appears after a second: by then a live view is there, if there is one. A front end that removes frames from
+    notebooks of others leaves the sentences; where no script runs, a sentence is in place of the frame.
+
+    Example:
+        >>> "data-page=" in saved_view("Replay", "<p>one run</p>")
+        True
+    """
+    name, text = html.escape(title, quote=True), html.escape(page, quote=True)
+    frame = f'<iframe title="{name}" sandbox="allow-scripts" data-page="{text}"></iframe>'
+    return f'<div class="boolab-saved">{_STYLE}{_HOW}{_TRUST}{_SCRIPTS}{frame}{_FIT}</div>'
+
+
+def too_large(page: str) -> str:
+    """What stands in place of a page that a notebook does not keep.
+
+    Example:
+        >>> "3,000,000 characters" in too_large("." * 3_000_000)
+        True
+    """
+    note = f"Too large to keep in a notebook ({len(page):,} characters): run the cell, or write it with to_html(path)."
+    return f'<div class="boolab-saved">{_STYLE}<p>{note}</p></div>'

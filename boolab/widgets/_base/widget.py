@@ -13,9 +13,16 @@ import traitlets
 
 from boolab.core.text import clean
 from boolab.io.files import write_output
-from boolab.widgets._base.compress import packed
-from boolab.widgets._base.saved_view import WIDGET_VIEW, saved_view, too_large
-from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
+from boolab.widgets._base.standalone_html import (
+    WIDGET_VIEW,
+    Part,
+    module_of,
+    packed,
+    page,
+    saved_view,
+    styles_of,
+    too_large,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

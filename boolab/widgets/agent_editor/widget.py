@@ -20,9 +20,8 @@ from boolab.runtime.agents.agent import Agent, AgentFileWarning, agents_of, poli
 from boolab.runtime.agents.effective_limits import limits_of
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
-from boolab.widgets.agent_editor.menus import LISTS, menus_of, names_in
-from boolab.widgets.agent_editor.verdict import changes_of, label_of, shown_value, verdict_of
-from boolab.widgets.replay.line_diff import diff_of
+from boolab.widgets.agent_editor.fields import LISTS, changes_of, label_of, menus_of, names_in, shown_value, verdict_of
+from boolab.widgets.replay.diffs import diff_of
 
 HELP: Final[Mapping[str, str]] = {
     "name": "The agent's name in records.",

@@ -24,10 +24,9 @@ from boolab.stats.recommend.recommend import recommend
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
 from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ledger, check_scope
-from boolab.widgets.caplab.agents import Group, groups_of
-from boolab.widgets.caplab.question import Question
+from boolab.widgets.caplab.controls import values_of
+from boolab.widgets.caplab.question import Group, Question, groups_of
 from boolab.widgets.caplab.table import CapTable
-from boolab.widgets.caplab.values import values_of
 
 _Value = TypeVar("_Value")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from boolab.harnesses.exports.export import export, target_of
@@ -51,7 +52,7 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
         agent=None if setting.agent == ALL else setting.agent,
         policy=policy,
     )
-    ways = [way for name in TARGETS if name != "boolab" for way in _ways(name, limits, given)]
+    ways = chain.from_iterable(_ways(name, limits, given) for name in TARGETS if name != "boolab")
     return sorted([*ways, *own], key=lambda way: not way["short"])
 
 

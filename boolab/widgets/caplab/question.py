@@ -1,13 +1,21 @@
-"""What CapLab is asked, besides the setting."""
+"""What CapLab is asked besides the setting: options of the study, and the groups of runs that limits are chosen for."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import chain
+from typing import Literal, NamedTuple
 
+from boolab.core.run_tree import in_agent_order
+from boolab.core.text import clean, count
+from boolab.core.types import Run
+from boolab.display.text import NO_NAME
 from boolab.errors import SettingError
+from boolab.frames.data_set import SET
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
+from boolab.harnesses.setting import ALL
 from boolab.limits.table import AGENT_LIMITS
 from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.recommend import OBJECTIVES, Objective
@@ -46,3 +54,88 @@ class Question:
                 "or None. bl.counterfactual(runs, policy=...) gives a row for each run"
             )
             raise SettingError(msg)
+
+
+class Group(NamedTuple):
+    """Runs that have a limit in common.
+
+    Attributes:
+        name: Its name as the `agent` of a setting.
+        agent: The agent of its runs; None for all agents.
+        runs: The places of its runs.
+        title: What it is called.
+        detail: Its data set and its number of runs.
+    """
+
+    name: str
+    agent: str | None
+    runs: tuple[int, ...]
+    title: str
+    detail: str
+
+    @property
+    def limits_of(self) -> str:
+        """The agent that its limits are written down for, as the `agent` of a setting."""
+        return ALL if self.agent is None else self.agent
+
+
+def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
+    """The groups of some runs: those of an agent on a data set, in the order of `in_agent_order`, then unions of them.
+
+    Data sets are kept apart where `settings["set"]` of the runs names them. A union is an agent with all of its data
+    sets, and all runs, where there are several groups.
+
+    `families`: whether some are of subagents. Then each agent has limits of its own, in whatever it does.
+
+    Example:
+        >>> import boolab as bl
+        >>> runs = [*bl.load_dataset("atlas/intercode-ctf"), *bl.load_dataset("atlas/intercode-python")]
+        >>> [(group.name, group.detail) for group in groups_of(runs, families=False)]  # doctest: +NORMALIZE_WHITESPACE
+        [('intercode, intercode-python', 'intercode-python, 236 runs'),
+         ('intercode, intercode-ctf', 'intercode-ctf, 97 runs'), ('all', '2 data sets, 333 runs')]
+    """
+    by_agent: dict[str, dict[str, list[int]]] = {}
+    for place, run in enumerate(runs):
+        name = "" if families else str(run.settings.get(SET) or "")
+        by_agent.setdefault(run.agent, {}).setdefault(name, []).append(place)
+    own, unions = [], []
+    for agent, sets in by_agent.items():
+        for name, places in sets.items():
+            key = f"{agent}, {name or 'other runs'}" if len(sets) > 1 else agent
+            own.append(_group(key, agent, places, runs))
+        if len(sets) > 1 and len(by_agent) > 1:
+            unions.append(_group(agent, agent, [*chain.from_iterable(sets.values())], runs))
+    keys: dict[int, str] = {}
+    for group in own:
+        keys |= dict.fromkeys(group.runs, group.name)
+    order = in_agent_order([*keys.values()], [runs[place].parent_run_id is None for place in keys])
+    own.sort(key=lambda group: order.index(group.name))
+    if len(own) > 1 and not families:
+        unions.append(_group(ALL, None, range(len(runs)), runs))
+    return [*own, *unions]
+
+
+def _group(name: str, agent: str | None, places: Sequence[int], runs: Sequence[Run]) -> Group:
+    mine = [runs[place] for place in places]
+    title = "all together" if agent is None else clean(agent) or NO_NAME
+    return Group(name, agent, tuple(places), title, _detail(mine))
+
+
+def _detail(runs: Sequence[Run]) -> str:
+    data_sets = data_sets_of(runs)
+    of = clean(data_sets[0]) if len(data_sets) == 1 else f"{len(data_sets)} data sets"
+    return f"{of}, {count(len(runs), 'run')}" if data_sets else count(len(runs), "run")
+
+
+def data_sets_of(runs: Sequence[Run]) -> list[str]:
+    """What runs are of: `settings["set"]`, else the part before the slash in a task's name; none if a run has neither.
+
+    Example:
+        >>> import boolab as bl
+        >>> data_sets_of(bl.load_dataset("atlas/tau-airline"))
+        ['tau-airline']
+    """
+    names = dict.fromkeys(
+        str(run.settings.get(SET) or (run.task.partition("/")[0] if "/" in run.task else "")) for run in runs
+    )
+    return [] if "" in names else [*names]

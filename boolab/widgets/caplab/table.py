@@ -24,14 +24,12 @@ from boolab.whatif.aggregate import Sums, aggregate_of
 from boolab.whatif.first_crossing import RANKS, UNDECIDED, Places
 from boolab.whatif.grid import Settings, settings_of
 from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger
-from boolab.widgets.caplab.curve import Curve, frontier_title, note_of, tightest, tips_of, title_of
+from boolab.widgets.caplab.controls import Values, edges_of, end_of, is_log, ticks_of
+from boolab.widgets.caplab.figures import Curve, frontier_title, note_of, numbers_of, tightest, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import how_to_set, short_of
 from boolab.widgets.caplab.notes import notes_of, skipped_values
-from boolab.widgets.caplab.numbers import numbers_of
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.stops import FirstStops, SavedByTask, chosen_columns, weights_of
-from boolab.widgets.caplab.ticks import ticks_of
-from boolab.widgets.caplab.values import Values, edges_of, end_of, is_log
 from boolab.widgets.caplab.verdict import bounds_of, independent_successes, trade_in_numbers, verdict_of
 
 ROWS: Final = 12

@@ -14,9 +14,9 @@ from boolab.errors import SettingError
 from boolab.harnesses.setting import ALL
 from boolab.trials.result import Estimate, TrialResult
 from boolab.trials.trial import Trial
-from boolab.widgets.caplab.agents import Group
+from boolab.widgets.caplab.controls import is_log
+from boolab.widgets.caplab.question import Group
 from boolab.widgets.caplab.table import CapTable
-from boolab.widgets.caplab.values import is_log
 
 FAR: Final = 4
 """How many times as many steps as the longest run a cap may be on a linear axis."""

@@ -25,17 +25,16 @@ from boolab.stats.recommend.recommend import Objective
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from boolab.whatif.step_table import one_scope
-from boolab.widgets._base.compress import packed
-from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.standalone_html import Part, packed
 from boolab.widgets._base.widget import page_or_path, png_of
-from boolab.widgets.caplab.counting import counted_anew, counting_of, tools_by_calls
+from boolab.widgets.caplab.controls import counted_anew, counting_of, tools_by_calls
 from boolab.widgets.caplab.data import CapTables
 from boolab.widgets.caplab.how_to_set import short_of
 from boolab.widgets.caplab.page_settings import settings_in_page
 from boolab.widgets.caplab.question import Question
 from boolab.widgets.caplab.table import ROWS, CapTable
 from boolab.widgets.caplab.trial_evidence import TrialEvidence
-from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
+from boolab.widgets.replay.widget import OpeningView, OpensRuns, replay_parts
 
 KEEPS: Final = (0.9, 0.95, 0.98, 0.99)
 """The shares of successes to keep that there are to choose from, besides the given one."""

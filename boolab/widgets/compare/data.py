@@ -15,12 +15,10 @@ from boolab.display.tool_kinds import Kind, kind_of
 from boolab.limits.call_identity import arguments_hash
 from boolab.limits.table import LIMIT_OF_REASON
 from boolab.sweeps.divergence import DivergenceKind
-from boolab.widgets._base.amounts import dollars_of, tokens_of
-from boolab.widgets._base.call_labels import labelled
+from boolab.widgets._base.run_texts import dollars_of, in_words, labelled, tokens_of
 from boolab.widgets.compare.alignment import Stretch, align
 from boolab.widgets.compare.words import end_words
 from boolab.widgets.replay.cards import without_commands
-from boolab.widgets.replay.unrecorded import in_words
 
 MAX_NAMED: Final = 3  # calls of a step in a sentence
 _TEXT: Final = 160

@@ -11,7 +11,7 @@ from boolab.harnesses.policy import Policy
 from boolab.runtime.agents.agent import Agent, policy_of
 from boolab.runtime.agents.effective_limits import limits_of
 from boolab.runtime.tools.tool import as_tool
-from boolab.widgets.replay.line_diff import diff_of
+from boolab.widgets.replay.diffs import diff_of
 
 
 def agents_differ(a: Agent, b: Agent) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from boolab.widgets.compare.data import (
 )
 from boolab.widgets.compare.differences import agents_differ, policies_differ
 from boolab.widgets.compare.words import reason_words
-from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
+from boolab.widgets.replay.widget import OpeningView, OpensRuns, replay_parts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,7 +22,7 @@ from boolab.widgets._base.widget import png_of
 from boolab.widgets.heatmap.data import heatmap_data, heatmap_text
 from boolab.widgets.heatmap.layers import metrics_in
 from boolab.widgets.heatmap.sources import SHARE, Origin, source_of, source_of_sweep
-from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
+from boolab.widgets.replay.widget import OpeningView, OpensRuns, replay_parts
 
 _USUAL: Final = ("max_steps", "tool_budget")
 

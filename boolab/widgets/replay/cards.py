@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from boolab.core.redacted import is_redacted
@@ -57,7 +58,7 @@ def card_of(
     if is_redacted(arguments):
         return {"about": "", "fields": [], "edits": []}
     edits = edits_of(kind, arguments if value is None else value, result, window)[:_MAX_EDITS]
-    used = {key for edit in edits for key in edit.keys}
+    used = {*chain.from_iterable(edit.keys for edit in edits)}
     if used and isinstance(value, Mapping) and _is_word(value.get("command")):
         used.add("command")  # what an editor with several commands does is seen in its diff
     about, whole = _about(tool, kind, arguments if value is None else value, edits, used)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 Sign: TypeAlias = Literal[" ", "-", "+"]
@@ -110,3 +111,38 @@ def _in_parts(pieces: Sequence[tuple[bool, str]]) -> tuple[str, ...]:
         else:
             parts.append(text)
     return tuple(parts)
+
+
+_CONTEXT: Final = 2
+
+
+class DiffLine(NamedTuple):
+    """A line: its number in the old and the new file, None where it is not in that file, and its text in parts.
+
+    Every second part is changed.
+    """
+
+    old: int | None
+    new: int | None
+    parts: tuple[str, ...]
+
+
+def diff_of(old: str, new: str) -> list[DiffLine]:
+    r"""The lines that are removed and added, in order, each with two unchanged lines around it.
+
+    Example:
+        >>> [tuple(line) for line in diff_of("a\nb: 1\n", "a\nb: 2\n")]
+        [(1, 1, ('a',)), (2, None, ('b: ', '1')), (None, 2, ('b: ', '2'))]
+    """
+    lines = [*_numbered("\n".join(old.splitlines()), "\n".join(new.splitlines()))]
+    changed = [place for place, line in enumerate(lines) if line.old is None or line.new is None]
+    near = {*chain.from_iterable(range(place - _CONTEXT, place + _CONTEXT + 1) for place in changed)}
+    return [line for place, line in enumerate(lines) if place in near]
+
+
+def _numbered(old: str, new: str) -> Iterator[DiffLine]:
+    before = after = 0
+    for sign, parts in diff_rows(old, new):
+        before += sign != "+"
+        after += sign != "-"
+        yield DiffLine(None if sign == "+" else before, None if sign == "-" else after, parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any, Final, NamedTuple
 
 _OLD_NEW: Final = (
@@ -84,7 +84,7 @@ def _of_texts(path: str, value: Mapping[Any, Any]) -> list[Edit]:
     several = value.get("edits")
     if isinstance(several, list) and several and all(isinstance(one, Mapping) for one in several):
         each = [_of_texts(_text(one, *_PATHS) or path, one) for one in several]
-        return [edit._replace(keys=("edits",)) for edits in each for edit in edits] if all(each) else []
+        return [edit._replace(keys=("edits",)) for edit in chain.from_iterable(each)] if all(each) else []
     for old, new in _OLD_NEW:
         if isinstance(value.get(old), str) and isinstance(value.get(new), str):
             note = "every occurrence" if value.get("replace_all") is True else ""

@@ -12,9 +12,8 @@ from boolab.core.text import count
 from boolab.core.types import MICRO, Run, stop_place
 from boolab.display.numbers import duration, money, short_number, whole_percent
 from boolab.frames.runs import known_sum
-from boolab.widgets._base.amounts import dollars_of, tokens_of
+from boolab.widgets._base.run_texts import calls_of, dollars_of, shown, tokens_of
 from boolab.widgets.replay.gauges import counts_by_turn
-from boolab.widgets.replay.unrecorded import shown
 
 MIN_STREAK: Final = 3
 _OUTCOMES: Final = {True: ("✓", "resolved"), False: ("✕", "failed")}
@@ -43,7 +42,7 @@ def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dic
     written = shown(run.task)
     named = "" if _COMMAND.fullmatch(written.strip()) else written
     task = written if len(written) > _TITLE or "\n" in written else given or written
-    used = Counter(call.name for step in run.steps for call in step.response.tool_calls)
+    used = Counter(call.name for call in calls_of(run))
     return {
         "title": _first_line(named) or _first_line(given) or run.run_id,
         "task": task,
@@ -87,7 +86,7 @@ def _facts(run: Run) -> list[str]:
 def _is_without_texts(run: Run) -> bool:
     """Whether a run is a recording of facts."""
     return any(is_redacted(message.text) for message in run.prompt) or any(
-        is_redacted(call.arguments) for step in run.steps for call in step.response.tool_calls
+        is_redacted(call.arguments) for call in calls_of(run)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 from boolab.core.types import Run
@@ -66,8 +67,11 @@ def limits_of(
     found = []
     for one in map(get_policy, DEFAULT_POLICIES if policies is None else policies):
         axes = settings_of_policy(one.vary(compaction=None)).axes
-        found += [(rule.counter, rule.threshold, one.name) for axis in axes for rule in axis.rules]
-    return found + [(leaf.counter, leaf.threshold, str(rule)) for rule in rules for leaf in rule.leaves()]
+        for axis in axes:
+            found += [(rule.counter, rule.threshold, one.name) for rule in axis.rules]
+    for rule in rules:
+        found += [(leaf.counter, leaf.threshold, str(rule)) for leaf in rule.leaves()]
+    return found
 
 
 def real_stop(run: Run) -> dict[str, Any]:
@@ -98,7 +102,8 @@ def stop_boundary(run: Run) -> int:
 
 def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
     plain = policy.vary(compaction=None)
-    rules = [rule for axis in settings_of_policy(plain).axes for rule in (*axis.rules, *axis.responses)]
+    axes = settings_of_policy(plain).axes
+    rules = [*chain.from_iterable((*axis.rules, *axis.responses) for axis in axes)]
     marks = []
     for run, (row,) in zip(runs, _rows(runs, policy=plain), strict=True):
         place = _place(run, row)

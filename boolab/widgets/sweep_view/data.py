@@ -7,6 +7,7 @@ from bisect import insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.core.text import count
@@ -15,7 +16,60 @@ from boolab.frames.dtypes import NO_LIMIT
 from boolab.limits.table import LIMITS
 from boolab.plots.palette import STOP_LOOKS
 from boolab.sweeps.progress import CellResult, Notes
-from boolab.widgets.sweep_view.verdict import Outcome, verdict_of
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the runs of one setting came to.
+
+    `share` is the share of successes, in which each task counts once; `cost` is the mean cost in dollars where it is
+    known, `steps` the mean number of steps.
+    """
+
+    name: str
+    successes: int
+    labelled: int
+    share: float
+    steps: float
+    cost: float | None
+
+    @property
+    def spent(self) -> float:
+        """What a run takes: its cost where that is known, else its steps."""
+        return self.steps if self.cost is None else self.cost
+
+    def spent_text(self) -> str:
+        """What a run takes, in words."""
+        return f"{self.steps:,.1f} steps" if self.cost is None else f"${self.cost:,.2f}"
+
+
+def verdict_of(outcomes: Sequence[Outcome]) -> str:
+    """The setting with the most successes, and the best of those that take less.
+
+    Example:
+        >>> loose = Outcome("no step cap", 41, 60, 41 / 60, 56.7, 5.93)
+        >>> tight = Outcome("step cap 40", 24, 60, 24 / 60, 39.1, 2.94)
+        >>> verdict_of([tight, loose])
+        'Most successes: no step cap, 41 of 60 runs for $5.93 a run. Next for less: step cap 40, 24 of 60 for $2.94.'
+    """
+    if len(outcomes) < 2:  # noqa: PLR2004 - nothing to compare
+        return ""
+    if any(one.cost is None for one in outcomes) and any(one.cost is not None for one in outcomes):
+        return ""  # what a run takes cannot be compared
+    best = max(outcomes, key=lambda one: (one.share, -one.spent))
+    if best.share == 0:
+        return f"No setting has a success; the least is spent with {min(outcomes, key=lambda one: one.spent).name}."
+    share = f"{best.successes:,} of {count(best.labelled, 'run')}"
+    head = f"Most successes: {best.name}, {share} for {best.spent_text()} a run."
+    less = [one for one in outcomes if one.spent < best.spent]
+    if not less:
+        return f"{head} No other setting takes less."
+    other = max(less, key=lambda one: (one.share, -one.spent))
+    if other.share == 0:
+        return f"{head} Settings that take less have no success."
+    tail = f"{other.name}, {other.successes:,} of {other.labelled:,} for {other.spent_text()}."
+    return f"{head} Next for less: {tail}"
+
 
 State: TypeAlias = Literal["waiting", "running", "done", "interrupted", "failed", "snapshot"]
 
@@ -65,6 +119,11 @@ class _Row:
             counts[0] += result.success
             counts[1] += 1
             self.share = None  # computed again when it is read
+
+    @property
+    def labelled(self) -> int:
+        """How many runs have a label."""
+        return sum(whole for _, whole in self.tasks.values())
 
     def success(self) -> tuple[float | None, ...]:
         """The share of successes and both ends of its interval: tasks are what repeats."""
@@ -251,7 +310,7 @@ class Board:
             "runs": row.runs,
             "listed": [_listed(result) for result in row.first[:listed]],
             "planned": planned or None,
-            "labelled": sum(whole for _, whole in row.tasks.values()),
+            "labelled": row.labelled,
             "successes": sum(part for part, _ in row.tasks.values()),
             "tasks": len(row.tasks),
             "share": share,
@@ -274,7 +333,7 @@ class Board:
     def _notes(self, n_rows: int) -> Iterator[str]:
         """What is missing in the numbers."""
         rows = self._rows.values()
-        labelled = sum(whole for row in rows for _, whole in row.tasks.values())
+        labelled = sum(row.labelled for row in rows)
         if not self._done:
             return
         if not labelled:
@@ -328,8 +387,9 @@ def first_runs(data: Mapping[str, Any]) -> list[str]:
     """The ids of the runs that a snapshot names: the first one of each setting, of each failure, then all others."""
     named = [[run["id"] for run in row["listed"]] for row in data["rows"]]
     failed = [one["run_id"] for one in data["failures"]]
-    rest = (run_id for place in range(1, LISTED) for ids in named for run_id in ids[place : place + 1])
-    return list(dict.fromkeys([*(run_id for ids in named for run_id in ids[:1]), *failed, *rest]))
+    first, *others = zip_longest(*named) if named else [()]
+    ids = chain(first, failed, *others)
+    return list(dict.fromkeys(run_id for run_id in ids if run_id is not None))
 
 
 def _listed(result: CellResult) -> dict[str, Any]:

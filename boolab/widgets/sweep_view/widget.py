@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from boolab.errors import SettingError
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
-from boolab.widgets.replay.drilldown import MAX_RUNS, OpeningView, OpensRuns, replay_parts
+from boolab.widgets.replay.widget import MAX_RUNS, OpeningView, OpensRuns, replay_parts
 from boolab.widgets.sweep_view.data import Board, State, first_runs, settings_of
 
 _EVERY_S: Final = 0.25
@@ -193,7 +194,7 @@ class SweepView(OpensRuns):
         """Of each setting the first run, then the second, and so on, as many as a page holds."""
         if self._in_page is None:
             families = [*filter(None, map(self._find, first_runs(self.data)[:MAX_RUNS]))]
-            below = [run for family in families for run in family[1:]]
+            below = [*chain.from_iterable(family[1:] for family in families)]
             self._in_page = replay_parts((family[0] for family in families), below)
         return self._in_page
 
@@ -204,20 +205,21 @@ class SweepView(OpensRuns):
         return "a run that is finished and, with a store, written"
 
     def _picture(self) -> bytes:
-        rows = [(name, one["reason"], one["n"]) for name, row in settings_of(self.data) for one in row["reasons"]]
-        names = list(dict.fromkeys(name for name, _, _ in rows))[:_BARS]
+        counted = [(name, row["reasons"]) for name, row in settings_of(self.data) if row["reasons"]]
+        names = list(dict.fromkeys(name for name, _ in counted))[:_BARS]
         if not names:
             return b""
         import pandas as pd
 
         from boolab.display.colours import LIGHT
+        from boolab.plots.bars import plot_stop_reasons
         from boolab.plots.palette import Look
-        from boolab.plots.stop_reasons import plot_stop_reasons
 
-        table = pd.DataFrame(
-            [(name, reason) for name, reason, n in rows if name in names for _ in range(n)],
-            columns=["setting", "stop_reason"],
-        )
+        rows: list[tuple[str, str]] = []
+        for name, reasons in counted:
+            for reason in reasons if name in names else ():
+                rows += [(name, reason["reason"])] * reason["n"]
+        table = pd.DataFrame(rows, columns=["setting", "stop_reason"])
         size = (7.2, max(2.2, 1.4 + 0.34 * len(names)))
         # As in the table that is drawn live: blue is a success, and a run that has finished may be a failure.
         looks = {"finished": Look(LIGHT["idle"], LIGHT["ink3"])}

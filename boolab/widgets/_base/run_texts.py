@@ -1,15 +1,65 @@
-"""A tool call in one short line: the tool, and what it is about."""
+"""Short texts of a run: its calls, what it used, and texts that are not on record."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
-from boolab.core.redacted import is_redacted
-from boolab.core.text import clean, clip, shorten
-from boolab.core.types import REDACTED, ToolCall
+from boolab.core.redacted import chars_of, is_redacted
+from boolab.core.text import clean, clip, count, shorten
+from boolab.core.types import MICRO, REDACTED, Run, ToolCall
 from boolab.display.text import NO_NAME
 from boolab.display.tool_kinds import Kind, kind_of
+from boolab.frames.runs import used_by
+
+
+def tokens_of(run: Run) -> int | None:
+    """Input and output tokens of all requests; None if unknown, or if there was no request."""
+    return used_by(run, "input_tokens", "output_tokens") if run.steps or run.outside else None
+
+
+def calls_of(run: Run) -> Iterator[ToolCall]:
+    """The tool calls of all steps."""
+    return chain.from_iterable(step.response.tool_calls for step in run.steps)
+
+
+def dollars_of(run: Run) -> float | None:
+    """The cost of all requests in dollars; None if unknown, or if there was no request."""
+    cost = used_by(run, "cost") if run.steps or run.outside else None
+    return None if cost is None else cost / MICRO
+
+
+def shown(text: str) -> str:
+    """A text as it is shown: empty if it is a placeholder.
+
+    Example:
+        >>> shown("Hello"), shown("<redacted text 5: 80 chars>")
+        ('Hello', '')
+    """
+    return "" if is_redacted(text) else text
+
+
+def sizes_of(**texts: str) -> dict[str, int]:
+    """The characters of each text that is not on record, by its name.
+
+    Example:
+        >>> sizes_of(text="Hello", arguments="<redacted arguments 9: 340 chars>")
+        {'arguments': 340}
+    """
+    return {name: chars_of(text) for name, text in texts.items() if is_redacted(text)}
+
+
+def in_words(text: str) -> str:
+    """A text, or how long it is where it is not on record.
+
+    Example:
+        >>> in_words("Hello"), in_words("<redacted text 5: 80 chars>")
+        ('Hello', 'not on record, 80 characters')
+    """
+    return f"not on record, {count(chars_of(text), 'character')}" if is_redacted(text) else text
+
 
 MAX_CHARS: Final = 60
 _PEEK: Final = 400  # characters of a text that its label can come from

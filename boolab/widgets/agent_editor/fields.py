@@ -1,12 +1,16 @@
-"""The first line of AgentEditor: whether the agent is valid, what has changed, and whether it is saved."""
+"""The fields of an agent file: labels and texts, known values, and whether the agent is valid and saved."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from boolab.core.text import clean, count, shorten
+from boolab.core.types import IDENTITIES
 from boolab.harnesses.agent_edit import FIELDS, AgentText, agents_in
+from boolab.harnesses.presets import policies
 from boolab.limits.table import LIMITS
+from boolab.runtime.tools.workspace import BUILT_IN
 
 MAX_NAMED = 3
 """How many changed fields are named; of more, only how many there are."""
@@ -80,3 +84,43 @@ def shown_value(agent: AgentText, field: str) -> str:
     if value is None:
         return ""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+LISTS: Final = ("tools", "exempt")
+"""The fields that hold several names."""
+
+
+def menus_of(agents: Sequence[AgentText], models: Iterable[str], tools: Iterable[str]) -> dict[str, list[str]]:
+    """By field, its known values: given ones, those of the file's agents, and those that boolab has itself.
+
+    Example:
+        >>> menus = menus_of([], ["small"], ["grep"])
+        >>> menus["model"], menus["tools"][:2], menus["identity"][:2]
+        (['small'], ['grep', 'list_files'], ['raw', 'ordered'])
+    """
+    named, answering = [*tools, *BUILT_IN], [*models]
+    for agent in agents:
+        answering += _names(agent.data, "model")
+        for key in LISTS:
+            named += _names(agent.data, key)
+    return {
+        "model": list(dict.fromkeys(answering)),
+        **{key: list(dict.fromkeys(named)) for key in LISTS},
+        "policy": sorted(policies),
+        "identity": list(IDENTITIES),
+    }
+
+
+def names_in(typed: str) -> list[str]:
+    """The names in a field that holds several.
+
+    Example:
+        >>> names_in(" ls, grep,")
+        ['ls', 'grep']
+    """
+    return [one.strip() for one in typed.split(",") if one.strip()]
+
+
+def _names(data: Mapping[Any, Any], key: str) -> list[str]:
+    value = data.get(key)
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
