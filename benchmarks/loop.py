@@ -26,7 +26,7 @@ from boolab.core.types import Response, Run, ToolCall, ToolResult, Usage
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import policies
 from boolab.limits.catalog import doom_loop, error_streak
-from boolab.limits.detector_bank import Watch
+from boolab.limits.detector import Watch
 from boolab.limits.detectors.context import compaction_thrash, context_growth
 from boolab.limits.detectors.cycles import cycle
 from boolab.limits.detectors.openhands import alternating_actions, failing_actions

@@ -158,7 +158,7 @@ def _limit_of(axis: Limit) -> Callable[[str], float]:
 
 def rule_from(args: argparse.Namespace) -> StopRule | None:
     """The rule of the options, in the order of precedence of `counterfactual`; None without any limit."""
-    from boolab.limits.rule_of import rule_of
+    from boolab.limits.catalog import rule_of
 
     values = {name: value for name in LIMITS if (value := getattr(args, name)) is not None}
     return rule_of(values, args.identity, args.exempt) if values else None

@@ -1,4 +1,4 @@
-"""The stop rules that users call: functions that return a rule.
+"""The stop rules that users call: functions that return a rule, and one rule of several limits.
 
 The stop reason of a rule on a detector is `doom_loop` where calls are identical, `error_streak` where calls fail, and
 `stuck` for all else.
@@ -6,17 +6,19 @@ The stop reason of a rule on a detector is `doom_loop` where calls are identical
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from numbers import Real
-from typing import Any, Literal
+from operator import or_
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 from boolab.core.types import MICRO, Identities
-from boolab.errors import SettingError
+from boolab.errors import SettingError, near
 from boolab.io.checks import MAX_COUNT, repr_of, too_large, whole
 from boolab.limits.call_identity import exempting
 from boolab.limits.detectors.streaks import ErrorStreak, RepeatStreak
-from boolab.limits.stop import OnUnknown, StopRule, Threshold
-from boolab.limits.stop_when import unless_known
+from boolab.limits.stop import OnUnknown, StopRule, Threshold, detector_rule, unknown_option
 
 
 def max_steps(n: int) -> StopRule:
@@ -76,8 +78,7 @@ def doom_loop(n: int, identity: Identities = "canonical", exempt: Iterable[str] 
         'doom_loop(3, ordered)'
     """
     watch = RepeatStreak.of(exempting(identity, exempt))
-    label = f"doom_loop({repr_of(n)}, {watch.identities})"
-    return Threshold("doom_loop", watch.name, whole(n, "doom_loop", 2), label, detector=watch)
+    return detector_rule("doom_loop", watch, n, watch.identities)
 
 
 def max_tokens(
@@ -100,7 +101,7 @@ def max_tokens(
     """
     if of not in ("tokens", "input_tokens", "output_tokens"):
         raise SettingError(f"max_tokens: of={of!r} is not known; accepted: tokens, input_tokens, output_tokens")
-    unless = unless_known(on_unknown)
+    unless = unknown_option(on_unknown)
     label = f"max_tokens({repr_of(n)}{unless})" if of == "tokens" else f"max_tokens({repr_of(n)}, {of}{unless})"
     return Threshold("token_budget", of, whole(n, "max_tokens", 0), label, on_unknown)
 
@@ -121,7 +122,7 @@ def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
         ('max_cost(0.5)', 500000)
     """
     micro = _units(usd, MICRO, "max_cost")
-    return Threshold("cost_budget", "cost", micro, f"max_cost({usd:.12g}{unless_known(on_unknown)})", on_unknown)
+    return Threshold("cost_budget", "cost", micro, f"max_cost({usd:.12g}{unknown_option(on_unknown)})", on_unknown)
 
 
 def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
@@ -140,7 +141,7 @@ def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
         ('max_time(90)', 90000)
     """
     ms = _units(seconds, 1000, "max_time")
-    return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:.12g}{unless_known(on_unknown)})", on_unknown)
+    return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:.12g}{unknown_option(on_unknown)})", on_unknown)
 
 
 def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
@@ -158,9 +159,33 @@ def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         >>> str(bl.error_streak(3))
         'error_streak(3)'
     """
-    watch = ErrorStreak()
-    label = f"error_streak({repr_of(n)}{unless_known(on_unknown)})"
-    return Threshold("error_streak", watch.name, whole(n, "error_streak", 1), label, on_unknown, watch)
+    return detector_rule("error_streak", ErrorStreak(), n, on_unknown=on_unknown)
+
+
+RULES: Final[Mapping[str, Callable[..., StopRule]]] = MappingProxyType(
+    {rule.__name__: rule for rule in (max_steps, doom_loop, tool_budget, error_streak, max_tokens, max_cost, max_time)}
+)
+"""The rule of each limit, in the order of precedence without a policy."""
+
+
+def rule_of(values: Mapping[str, Any], identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
+    """The rule that is true when the first of some limits is reached.
+
+    Returns the limits, joined by `|` in the order of precedence.
+
+    Example:
+        >>> str(rule_of({"tool_budget": 50, "max_steps": 20}))
+        'max_steps(20) | tool_budget(50)'
+    """
+    for name in values:
+        if name not in RULES:
+            accepted = f"; accepted: {', '.join(RULES)}"
+            raise SettingError(f"there is no limit {name!r}{near(name, RULES) or accepted}")
+    options = {"doom_loop": {"identity": identity, "exempt": exempt}}
+    rules = [rule(values[name], **options.get(name, {})) for name, rule in RULES.items() if name in values]
+    if not rules:
+        raise SettingError(f"there is no limit: give one of {', '.join(RULES)}")
+    return reduce(or_, rules)
 
 
 def _units(n: object, in_one: int, what: str) -> int:

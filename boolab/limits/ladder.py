@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from boolab.core.types import Response, Step
 from boolab.limits.counters import Progress
-from boolab.limits.detector import Detector
-from boolab.limits.detector_bank import Watch
+from boolab.limits.detector import Detector, Watch
 
 if TYPE_CHECKING:
     from boolab.limits.guard import Action, Guard

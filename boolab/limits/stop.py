@@ -43,9 +43,9 @@ from typing import Any, Literal, TypeAlias
 
 from boolab.core.types import Stop, StopReason
 from boolab.errors import SettingError, UnknownCounter
-from boolab.io.checks import repr_of
+from boolab.io.checks import repr_of, whole
 from boolab.limits.counters import Counters
-from boolab.limits.detector import Detector
+from boolab.limits.detector import Detector, check_detector
 
 Truth: TypeAlias = Any
 """Whether a rule is true: True, False or None (unknown), or a nullable boolean column of them."""
@@ -282,3 +282,48 @@ def _both(a: Truth, b: Truth) -> Truth:
     if a is None or b is None:
         return False if a is False or b is False else None
     return a & b
+
+
+def stop_when(detector: Detector, n: int, on_unknown: OnUnknown = "error", *, label: str | None = None) -> StopRule:
+    """Stop when, at a boundary, the count of a detector is n or more.
+
+    Args:
+        detector: Any detector, those of `boolab.limits.detectors.wrappers` too.
+        n: The threshold.
+        on_unknown: What an unknown count means: `error`, or `ignore` (not reached).
+        label: The name of the rule in tables; by default it is made from the detector's name.
+
+    Raises:
+        SettingError: if n is not an integer, or smaller than makes sense for the detector, or the detector
+            lacks an attribute or has a stop reason that does not exist.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.limits.detectors.wrappers import PerMessage
+        >>> str(bl.detectors.stop_when(PerMessage(bl.detectors.RepeatStreak("ordered")), 3))
+        'stop_when(per_message(repeat_streak:ordered), 3)'
+    """
+    check_detector(detector)
+    ending = unknown_option(on_unknown)
+    threshold = whole(n, label.partition("(")[0] if label else detector.name, detector.least)
+    label = label or f"stop_when({detector.name}, {n}{ending})"
+    return Threshold(detector.reason, detector.name, threshold, label, on_unknown, detector)
+
+
+def detector_rule(name: str, detector: Detector, n: int, *options: str, on_unknown: OnUnknown = "error") -> StopRule:
+    """The rule that a function called `name` makes of a detector: `stop_when` with that name in its label.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(detector_rule("twice", bl.detectors.RepeatStreak("ordered"), 2, "ordered"))
+        'twice(2, ordered)'
+    """
+    label = f"{name}({', '.join((repr_of(n), *options))}{unknown_option(on_unknown)})"
+    return stop_when(detector, n, on_unknown, label=label)
+
+
+def unknown_option(on_unknown: OnUnknown) -> str:
+    """The part of a rule's label about unknown counters; a `SettingError` if there is no such option."""
+    if on_unknown not in ("error", "ignore"):
+        raise SettingError(f"on_unknown={on_unknown!r} is not known; accepted: error, ignore")
+    return ", on_unknown=ignore" if on_unknown == "ignore" else ""

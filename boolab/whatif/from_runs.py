@@ -26,8 +26,7 @@ from boolab.frames.runs import Runs, as_runs, turns_of
 from boolab.frames.tables import setting_columns
 from boolab.frames.unknown_arguments import handles_unknown_arguments, with_equal_arguments
 from boolab.limits.counters import response_counter
-from boolab.limits.detector import Detector
-from boolab.limits.detector_bank import Watch
+from boolab.limits.detector import Detector, Watch
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.whatif.call_columns import CallColumns
 from boolab.whatif.detector_columns import counts_of, is_columnar

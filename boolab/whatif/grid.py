@@ -29,9 +29,8 @@ from boolab.frames.dtypes import Cell, is_missing
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
 from boolab.io.checks import repr_of
-from boolab.limits.catalog import ceiling
+from boolab.limits.catalog import RULES, ceiling
 from boolab.limits.detector import Detector
-from boolab.limits.rule_of import RULES
 from boolab.limits.stop import Threshold
 from boolab.limits.table import LIMITS
 from boolab.whatif.policy_limits import (

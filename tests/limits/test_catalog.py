@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import boolab as bl
 from boolab.limits.detectors.wrappers import PerMessage, Rearmed
-from boolab.limits.learned.risk import LearnedRisk
+from boolab.limits.learned.rule import LearnedRisk
 from boolab.report.html_page import page_of
 from boolab.report.study import Question, study_of
 from boolab.whatif.from_runs import ledger_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core.compactions import RECORDED_BY, compactions_of
 from boolab.core.types import Event, Run, Step, Stop, ToolCall, ToolResult
-from boolab.limits.detector_bank import Watch
+from boolab.limits.detector import Watch
 from boolab.limits.detectors.context import CompactionThrash
 from boolab.limits.detectors.wrappers import Detections, PerMessage, Rearmed
 from boolab.live.follow.rule_state import RuleState

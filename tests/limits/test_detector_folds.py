@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.core.types import REDACTED, Response, ToolCall, ToolResult, Usage
-from boolab.limits.detector import Detector
-from boolab.limits.detector_bank import Watch
+from boolab.limits.detector import Detector, Watch
 from boolab.limits.detectors.context import CompactionThrash, ContextGrowth
 from boolab.limits.detectors.cycles import Cycle
 from boolab.limits.detectors.openhands import ActionStreak

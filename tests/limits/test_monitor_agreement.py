@@ -14,8 +14,7 @@ from boolab.core.types import Scope, Step
 from boolab.errors import UnknownCounter
 from boolab.limits.guard import Guard
 from boolab.limits.learned.models import LinearModel
-from boolab.limits.learned.risk import LearnedRisk
-from boolab.limits.learned.rule import LearnedFrom, Promise, learned_rule
+from boolab.limits.learned.rule import LearnedFrom, LearnedRisk, Promise, learned_rule
 from tests.support.cases import cases
 from tests.support.helpers import play
 from tests.whatif.test_evaluate import row_of

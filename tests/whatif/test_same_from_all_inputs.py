@@ -14,7 +14,7 @@ import boolab as bl
 from boolab.core.types import REDACTED, Event, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
 from boolab.limits.counters import response_counter
 from boolab.limits.learned.models import LinearModel
-from boolab.limits.learned.risk import LearnedRisk
+from boolab.limits.learned.rule import LearnedRisk
 from boolab.whatif.from_runs import ledger_of
 from tests.support.cases import cases
 

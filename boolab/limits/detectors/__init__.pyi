@@ -38,4 +38,4 @@ from boolab.limits.detectors.windows import step_repeats as step_repeats
 from boolab.limits.detectors.windows import tool_window as tool_window
 from boolab.limits.detectors.wrappers import Detections as Detections
 from boolab.limits.detectors.wrappers import cycle_detections as cycle_detections
-from boolab.limits.stop_when import stop_when as stop_when
+from boolab.limits.stop import stop_when as stop_when

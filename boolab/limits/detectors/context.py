@@ -10,8 +10,7 @@ from boolab.core.types import Identities, Response, StopReason
 from boolab.io.checks import repr_of, whole
 from boolab.limits.call_identity import ObservedCall, exempting, identity_of
 from boolab.limits.detectors.streaks import ByIdentity
-from boolab.limits.stop import OnUnknown, StopRule
-from boolab.limits.stop_when import stop_when, unless_known
+from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
 _Compactions: TypeAlias = tuple[int, int] | None
 
@@ -168,8 +167,8 @@ def compaction_thrash(n: int = 3, within: int = 2, on_unknown: OnUnknown = "erro
         >>> str(bl.detectors.compaction_thrash(3))
         'compaction_thrash(3, within=2)'
     """
-    label = f"compaction_thrash({repr_of(n)}, within={repr_of(within)}{unless_known(on_unknown)})"
-    return stop_when(CompactionThrash(within), n, on_unknown, label=label)
+    watch = CompactionThrash(within)
+    return detector_rule("compaction_thrash", watch, n, f"within={repr_of(within)}", on_unknown=on_unknown)
 
 
 def context_growth(
@@ -196,6 +195,4 @@ def context_growth(
         'context_growth(50000, call+result)'
     """
     watch = ContextGrowth.of(exempting(identity, exempt))
-    return stop_when(
-        watch, n, on_unknown, label=f"context_growth({repr_of(n)}, {watch.identities}{unless_known(on_unknown)})"
-    )
+    return detector_rule("context_growth", watch, n, watch.identities, on_unknown=on_unknown)

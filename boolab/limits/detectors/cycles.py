@@ -17,8 +17,7 @@ from boolab.errors import SettingError
 from boolab.io.checks import repr_of, whole
 from boolab.limits.call_identity import ObservedCall, exempting, identity_of
 from boolab.limits.detectors.streaks import ByIdentity
-from boolab.limits.stop import StopRule
-from boolab.limits.stop_when import stop_when
+from boolab.limits.stop import StopRule, stop_when
 
 MAX_PERIOD: Final = 5
 _PERIODS: Final = range(1, MAX_PERIOD + 1)

@@ -13,10 +13,8 @@ from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
 from boolab.core.types import Response, StopReason
 from boolab.errors import SettingError
-from boolab.io.checks import repr_of
 from boolab.limits.call_identity import ObservedCall
-from boolab.limits.stop import OnUnknown, StopRule
-from boolab.limits.stop_when import stop_when, unless_known
+from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
 Pattern: TypeAlias = Literal["repeating", "failing", "alternating"]
 EVENTS: Final = 20
@@ -107,7 +105,7 @@ def repeating_actions(n: int) -> StopRule:
         >>> str(bl.detectors.repeating_actions(4))
         'repeating_actions(4)'
     """
-    return stop_when(ActionStreak("repeating"), n, label=f"repeating_actions({repr_of(n)})")
+    return detector_rule("repeating_actions", ActionStreak("repeating"), n)
 
 
 def failing_actions(n: int, on_unknown: OnUnknown = "error") -> StopRule:
@@ -127,8 +125,7 @@ def failing_actions(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         >>> str(bl.detectors.failing_actions(3))
         'failing_actions(3)'
     """
-    label = f"failing_actions({repr_of(n)}{unless_known(on_unknown)})"
-    return stop_when(ActionStreak("failing"), n, on_unknown, label=label)
+    return detector_rule("failing_actions", ActionStreak("failing"), n, on_unknown=on_unknown)
 
 
 def alternating_actions(n: int) -> StopRule:
@@ -147,4 +144,4 @@ def alternating_actions(n: int) -> StopRule:
         >>> str(bl.detectors.alternating_actions(6))
         'alternating_actions(6)'
     """
-    return stop_when(ActionStreak("alternating"), n, label=f"alternating_actions({repr_of(n)})")
+    return detector_rule("alternating_actions", ActionStreak("alternating"), n)

@@ -13,8 +13,7 @@ from boolab.errors import SettingError
 from boolab.io.checks import repr_of
 from boolab.limits.call_identity import ObservedCall, exempting, identity_of
 from boolab.limits.detectors.streaks import ByIdentity
-from boolab.limits.stop import OnUnknown, StopRule
-from boolab.limits.stop_when import stop_when, unless_known
+from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
 MAX_COMPARED: Final = 2000
 """How many characters of a text are compared: of a longer one, so many from its two ends, half from each."""
@@ -179,5 +178,4 @@ def similar_calls(
         ('similar_calls(5, 0.9, canonical)', 'similar_calls(5, 0.8, call+result)')
     """
     watch = SimilarStreak.of(exempting(identity, exempt), similarity)
-    label = f"similar_calls({repr_of(n)}, {similarity:g}, {watch.identities}{unless_known(on_unknown)})"
-    return stop_when(watch, n, on_unknown, label=label)
+    return detector_rule("similar_calls", watch, n, f"{similarity:g}", watch.identities, on_unknown=on_unknown)

@@ -9,10 +9,8 @@ from typing import ClassVar, TypeAlias
 from boolab.core.finish_reasons import FINISH_REASONS
 from boolab.core.redacted import TIMED_OUT, beginning_of, is_redacted
 from boolab.core.types import Identities, Response, StopReason, ToolCall, ToolResult
-from boolab.io.checks import repr_of
 from boolab.limits.call_identity import ObservedCall, call_key, check_identity, exempting, identity_of
-from boolab.limits.stop import OnUnknown, StopRule
-from boolab.limits.stop_when import stop_when, unless_known
+from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +348,7 @@ def round_streak(n: int, identity: Identities = "canonical", exempt: Iterable[st
         'round_streak(6, canonical)'
     """
     watch = RoundStreak(*identity_of(exempting(identity, exempt)))
-    return stop_when(watch, n, label=f"round_streak({repr_of(n)}, {watch.identities})")
+    return detector_rule("round_streak", watch, n, watch.identities)
 
 
 def same_error(n: int, on_unknown: OnUnknown = "error") -> StopRule:
@@ -370,7 +368,7 @@ def same_error(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         >>> str(bl.detectors.same_error(3))
         'same_error(3)'
     """
-    return stop_when(SameError(), n, on_unknown, label=f"same_error({repr_of(n)}{unless_known(on_unknown)})")
+    return detector_rule("same_error", SameError(), n, on_unknown=on_unknown)
 
 
 def finish_streak(n: int, finish_reason: str, on_unknown: OnUnknown = "error") -> StopRule:
@@ -391,8 +389,7 @@ def finish_streak(n: int, finish_reason: str, on_unknown: OnUnknown = "error") -
         >>> str(bl.detectors.finish_streak(3, "content_filter"))
         'finish_streak(3, content_filter)'
     """
-    label = f"finish_streak({repr_of(n)}, {finish_reason}{unless_known(on_unknown)})"
-    return stop_when(FinishStreak(finish_reason), n, on_unknown, label=label)
+    return detector_rule("finish_streak", FinishStreak(finish_reason), n, finish_reason, on_unknown=on_unknown)
 
 
 def idle_streak(n: int) -> StopRule:
@@ -411,4 +408,4 @@ def idle_streak(n: int) -> StopRule:
         >>> str(bl.detectors.idle_streak(3))
         'idle_streak(3)'
     """
-    return stop_when(IdleStreak(), n, label=f"idle_streak({repr_of(n)})")
+    return detector_rule("idle_streak", IdleStreak(), n)

@@ -16,10 +16,8 @@ from typing import ClassVar, Final, TypeAlias
 from boolab.core.redacted import is_redacted
 from boolab.core.types import Response, StopReason
 from boolab.errors import SettingError
-from boolab.io.checks import repr_of
 from boolab.limits.call_identity import ObservedCall
-from boolab.limits.stop import StopRule
-from boolab.limits.stop_when import stop_when
+from boolab.limits.stop import StopRule, detector_rule, stop_when
 
 CHUNK: Final = 50
 TIMES: Final = 10
@@ -159,7 +157,7 @@ def repeated_text(n: int = 1) -> StopRule:
         >>> str(bl.detectors.repeated_text())
         'repeated_text(1)'
     """
-    return stop_when(RepeatedText(), n, label=f"repeated_text({repr_of(n)})")
+    return detector_rule("repeated_text", RepeatedText(), n)
 
 
 def text_contains(text: str) -> StopRule:

@@ -10,8 +10,7 @@ from boolab.core.types import REDACTED, Identities, Response, StopReason
 from boolab.io.checks import repr_of, whole
 from boolab.limits.call_identity import ObservedCall, exempting, identity_of
 from boolab.limits.detectors.streaks import ByIdentity
-from boolab.limits.stop import StopRule
-from boolab.limits.stop_when import stop_when
+from boolab.limits.stop import StopRule, detector_rule
 
 _Signature: TypeAlias = tuple[str | int, ...]
 _StepState: TypeAlias = tuple[tuple[_Signature, ...], _Signature, int]
@@ -190,9 +189,7 @@ def step_repeats(n: int, window: int = 10) -> StopRule:
         >>> str(bl.detectors.step_repeats(6))
         'step_repeats(6, window=10)'
     """
-    watch = StepRepeats(whole(window, "step_repeats: window", 1))
-    whole(window, f"step_repeats: window of {repr_of(n)}", whole(n, "step_repeats", 2))
-    return stop_when(watch, n, label=f"step_repeats({repr_of(n)}, window={repr_of(window)})")
+    return _window_rule("step_repeats", StepRepeats(window), n, f"window={repr_of(window)}")
 
 
 def tool_window(n: int, window: int, tool: str | None = None) -> StopRule:
@@ -213,10 +210,8 @@ def tool_window(n: int, window: int, tool: str | None = None) -> StopRule:
         >>> str(bl.detectors.tool_window(8, 10)), str(bl.detectors.tool_window(3, 10, "grep"))
         ('tool_window(8, window=10)', 'tool_window(3, window=10, tool=grep)')
     """
-    watch = ToolWindow(whole(window, "tool_window: window", 1), tool)
-    whole(window, f"tool_window: window of {repr_of(n)}", whole(n, "tool_window", watch.least))
-    named = "" if tool is None else f", tool={tool}"
-    return stop_when(watch, n, label=f"tool_window({repr_of(n)}, window={repr_of(window)}{named})")
+    options = [f"window={repr_of(window)}"] if tool is None else [f"window={repr_of(window)}", f"tool={tool}"]
+    return _window_rule("tool_window", ToolWindow(window, tool), n, *options)
 
 
 def call_window(n: int, window: int = 16, identity: Identities = "canonical", exempt: Iterable[str] = ()) -> StopRule:
@@ -242,6 +237,11 @@ def call_window(n: int, window: int = 16, identity: Identities = "canonical", ex
         >>> str(bl.detectors.call_window(6)), str(bl.detectors.call_window(3, 20, "call+result"))
         ('call_window(6, 16, canonical)', 'call_window(3, 20, call+result)')
     """
-    watch = CallWindow(*identity_of(exempting(identity, exempt)), whole(window, "call_window: window", 1))
-    whole(window, f"call_window: window of {repr_of(n)}", whole(n, "call_window", 2))
-    return stop_when(watch, n, label=f"call_window({repr_of(n)}, {repr_of(window)}, {watch.identities})")
+    watch = CallWindow(*identity_of(exempting(identity, exempt)), window)
+    return _window_rule("call_window", watch, n, repr_of(window), watch.identities)
+
+
+def _window_rule(name: str, watch: StepRepeats | ToolWindow | CallWindow, n: int, *options: str) -> StopRule:
+    """The rule of a detector with a window, which must hold as many as the threshold."""
+    whole(watch.window, f"{name}: window of {repr_of(n)}", whole(n, name, watch.least))
+    return detector_rule(name, watch, n, *options)

@@ -11,8 +11,7 @@ from boolab.io.checks import repr_of, whole
 from boolab.limits.call_identity import ObservedCall, exempting
 from boolab.limits.detector import Close, Compact, Detector, check_detector, closing, compacting
 from boolab.limits.detectors.cycles import Cycle
-from boolab.limits.stop import StopRule
-from boolab.limits.stop_when import stop_when
+from boolab.limits.stop import StopRule, detector_rule
 
 _State: TypeAlias = tuple[Any, ...]
 
@@ -204,5 +203,5 @@ def cycle_detections(
         'cycle_detections(2, 5, ordered)'
     """
     watch = Cycle.of(None, exempting(identity, exempt))
-    label = f"cycle_detections({repr_of(n)}, {repr_of(repeats)}, {watch.identities})"
-    return stop_when(Detections(watch, whole(repeats, "cycle_detections: repeats", 2)), n, label=label)
+    detections = Detections(watch, whole(repeats, "cycle_detections: repeats", 2))
+    return detector_rule("cycle_detections", detections, n, repr_of(repeats), watch.identities)

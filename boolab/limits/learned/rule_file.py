@@ -29,8 +29,7 @@ from boolab.io.files import replacing
 from boolab.limits.detector import Detector
 from boolab.limits.learned.features import FEATURES, check_features
 from boolab.limits.learned.models import BILLION, LinearModel, Model, Tree, TreeModel
-from boolab.limits.learned.risk import LearnedRisk
-from boolab.limits.learned.rule import LearnedFrom, LearnedRule, Promise, learned_rule
+from boolab.limits.learned.rule import LearnedFrom, LearnedRisk, LearnedRule, Promise, learned_rule
 
 VERSION: Final = 1
 _MAX_BYTES: Final = 4_000_000

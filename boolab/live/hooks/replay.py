@@ -7,9 +7,9 @@ from typing import Final, cast
 from boolab.core.types import Scope, Stop
 from boolab.errors import SettingError, near
 from boolab.limits.call_identity import exempting
+from boolab.limits.catalog import RULES
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.monitor import CONTINUE, Action, Monitor, Verdict, verdict_at
-from boolab.limits.rule_of import RULES
 from boolab.limits.stop import StopRule
 from boolab.live.hooks.counts import IDENTITIES, Counts, Place, State
 from boolab.live.hooks.journal import JournalError, records

@@ -37,8 +37,7 @@ from boolab.io.checks import check_name, whole
 from boolab.limits.detector import Detector, check_detector
 from boolab.limits.learned.features import DEFAULT, check_features
 from boolab.limits.learned.models import BILLION, Model
-from boolab.limits.learned.risk import LearnedRisk
-from boolab.limits.learned.rule import LearnedFrom, LearnedRule, Promise, learned_rule
+from boolab.limits.learned.rule import LearnedFrom, LearnedRisk, LearnedRule, Promise, learned_rule
 from boolab.stats.intervals import check_confidence, runs_needed
 from boolab.stats.learn.fit import check_trees, fit_model
 from boolab.stats.learn.report import HeldOut, held_out, report_of

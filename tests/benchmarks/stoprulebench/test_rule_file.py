@@ -8,8 +8,7 @@ import boolab as bl
 from benchmarks.stoprulebench.rule_file import RULES, parse_rules, read_rules
 from boolab.errors import FileError
 from boolab.limits.learned.models import LinearModel
-from boolab.limits.learned.risk import LearnedRisk
-from boolab.limits.learned.rule import LearnedFrom, Promise, learned_rule
+from boolab.limits.learned.rule import LearnedFrom, LearnedRisk, Promise, learned_rule
 
 
 def settings(text: str) -> list[str]:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.types import Response, ToolCall, ToolResult
-from boolab.limits.detector_bank import Watch
+from boolab.limits.detector import Watch
 from boolab.limits.learned.features import DEFAULT
 from boolab.limits.learned.models import BILLION, LinearModel, Tree, TreeModel, score_of
-from boolab.limits.learned.risk import LearnedRisk
+from boolab.limits.learned.rule import LearnedRisk
 from tests.limits.test_detector_folds import STEPS, Steps
 from tests.support.cases import cases
 
@@ -91,7 +91,7 @@ def test_equal_models_are_equal_detectors_and_have_one_name() -> None:
 
 def test_a_fitted_rule_imports_neither_numpy_nor_pydantic_models() -> None:
     code = (
-        "import sys, boolab.limits.learned.risk; "
+        "import sys, boolab.limits.learned.rule; "
         "print([name for name in ('numpy', 'pandas', 'pydantic', 'sklearn') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
-from boolab.limits.learned.risk import LearnedRisk
-from boolab.limits.learned.rule import LearnedFrom, Promise, learned_rule
+from boolab.limits.learned.rule import LearnedFrom, LearnedRisk, Promise, learned_rule
 from tests.limits.learned.test_risk import LINEAR, TREES
 
 SOURCE = LearnedFrom(499, 168, 499, 16707, "ab" * 32)

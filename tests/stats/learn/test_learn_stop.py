@@ -14,7 +14,7 @@ import boolab as bl
 from boolab.core.types import Stop
 from boolab.limits.learned.features import DEFAULT, FEATURES
 from boolab.limits.learned.models import LinearModel
-from boolab.limits.learned.risk import LearnedRisk
+from boolab.limits.learned.rule import LearnedRisk
 from boolab.stats.learn.table import feature_table
 from boolab.whatif.from_runs import ledger_of
 from tests.limits.learned.test_risk import LINEAR, TREES
