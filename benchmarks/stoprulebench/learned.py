@@ -18,7 +18,7 @@ from benchmarks.stoprulebench.recordings import Floats, Recordings
 from benchmarks.stoprulebench.tracks import Part, Track
 from boolab.errors import SettingError
 from boolab.limits.learned.features import DEFAULT
-from boolab.limits.learned.models import Model, score_of
+from boolab.limits.learned.models import ScoreModel, score_of
 from boolab.stats.learn.fit import fit_model
 from boolab.stats.learn.learn_stop import Question, bound_of, calibration_runs, question_of
 from boolab.stats.learn.table import FeatureTable, feature_table, log_odds_of
@@ -112,7 +112,7 @@ class _Learned:
         return np.stack([scores.first_at_least(threshold) for threshold in (bound + 1.0, *others)])
 
 
-def _scores_of(table: FeatureTable, model: Model, steps: Flags) -> Ints:
+def _scores_of(table: FeatureTable, model: ScoreModel, steps: Flags) -> Ints:
     """N: the scores after some of the steps, and 0 after the others, which take as long as those that are needed."""
     places = [table.names.index(name) for name in model.features]
     scores = np.zeros(len(steps), dtype=np.int64)

@@ -14,7 +14,7 @@ from boolab.core.types import Run
 from boolab.display.text import wrapped
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
-from boolab.harnesses.exports.command import as_command
+from boolab.harnesses.exports.export import as_command
 from boolab.io.files import user_path
 from boolab.logs.datasets import load_dataset
 from boolab.stats.recommend.recommend import Recommendation, recommend

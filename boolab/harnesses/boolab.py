@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from boolab.display.text import wrapped
@@ -30,7 +31,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     if limits.doom_loop is not None and len(exempt) == len(by_tool):
         changes.append(Change(("identity",), same))
         changes += [Change(("exempt",), exempt)] if exempt else []
-    lines = [line for note in notes for line in wrapped(note, rest="  ").splitlines()]
+    lines = [*chain.from_iterable(wrapped(note, rest="  ").splitlines() for note in notes)]
     part = Part(
         path=f"agents/{name_of(limits)}.md",
         language="markdown",

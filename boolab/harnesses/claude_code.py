@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
+from boolab.harnesses.exports.export import limit_words, option_words
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, yaml_text
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of
+from boolab.harnesses.front_matter import yaml_text
 from boolab.harnesses.groups import About, Cap
 from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness, Native, number_of
 from boolab.harnesses.policy import Policy
@@ -96,18 +99,13 @@ def _agent_file(limits: Limits, turns: int, notes: Sequence[str]) -> Part:
 
 def _hook(limits: Limits, values: Mapping[str, float]) -> str:
     words = ["boolab", "hook", "claude-code", "--install"]
-    for name, value in values.items():
-        words += [LIMITS[name].option, f"{value:.12g}"]
+    words += limit_words(values)
     if limits.doom_loop is not None:
-        same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
-        words += ["--identity", same] if same in HOOK_IDENTITIES and same != "canonical" else []
-        words += [word for tool, one in by_tool if one is None for word in _option("--exempt", tool)]
+        identity, by_tool = identity_of(exempting(limits.identity, limits.exempt))
+        words += ["--identity", identity] if identity in HOOK_IDENTITIES and identity != "canonical" else []
+        words += chain.from_iterable(option_words("--exempt", tool) for tool, own in by_tool if own is None)
     words += ["--scope", "run"] if limits.scope == "run" else []
     return shlex.join(words)
-
-
-def _option(name: str, value: str) -> list[str]:
-    return [f"{name}={value}"] if value.startswith("-") else [name, value]
 
 
 _TARGET: Final = Target(

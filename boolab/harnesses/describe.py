@@ -152,7 +152,7 @@ def _may_idle(policy: Policy) -> bool:
     return policy.finish.conditions != ("no_calls",)
 
 
-class _Row(NamedTuple):
+class _AxisWords(NamedTuple):
     """A row of the table; see `Axis`."""
 
     name: str
@@ -178,17 +178,17 @@ GROUPS: Final[Mapping[str, str]] = {
 }
 """The heading of each group of fields, or of a field, in display order."""
 
-_TABLE: Final[Mapping[str, _Row]] = {
-    "about.loop_style": _Row("loop style"),
-    "about.finish_guard": _Row("finish guard"),
-    "about.weakness": _Row("weakness"),
-    "about.source": _Row("source"),
-    "order": _Row("limits, by precedence", form=_in_order),
-    "cap.max_steps": _Row("default cap", {None: "none"}, _capped),
-    "cap.kind": _Row(
+_TABLE: Final[Mapping[str, _AxisWords]] = {
+    "about.loop_style": _AxisWords("loop style"),
+    "about.finish_guard": _AxisWords("finish guard"),
+    "about.weakness": _AxisWords("weakness"),
+    "about.source": _AxisWords("source"),
+    "order": _AxisWords("limits, by precedence", form=_in_order),
+    "cap.max_steps": _AxisWords("default cap", {None: "none"}, _capped),
+    "cap.kind": _AxisWords(
         "at the cap", {"hard": "the turn ends", "soft": "the model gets a message, and the turn continues"}, _capped
     ),
-    "cap.counts": _Row(
+    "cap.counts": _AxisWords(
         "what it counts",
         {
             "steps": "steps",
@@ -198,12 +198,12 @@ _TABLE: Final[Mapping[str, _Row]] = {
         },
         _capped,
     ),
-    "cap.check": _Row(
+    "cap.check": _AxisWords(
         "where it is evaluated",
         {"boundary": "before a request", "response": "after a response; the one beyond it is paid for and dropped"},
         _capped,
     ),
-    "cap.zero": _Row(
+    "cap.zero": _AxisWords(
         "what steps: 0 means",
         {
             "text_only": "one response without tools",
@@ -214,8 +214,8 @@ _TABLE: Final[Mapping[str, _Row]] = {
         },
         _capped,
     ),
-    "cap.ceiling": _Row("bound on every agent's steps"),
-    "last_step.action": _Row(
+    "cap.ceiling": _AxisWords("bound on every agent's steps"),
+    "last_step.action": _AxisWords(
         "the last step under a cap",
         {
             "tools": "is like any other",
@@ -226,23 +226,23 @@ _TABLE: Final[Mapping[str, _Row]] = {
         },
         _capped,
     ),
-    "last_step.in_cap": _Row(
+    "last_step.in_cap": _AxisWords(
         "is that step in the cap", {True: "yes, the last under it", False: "no, one beyond it"}, _closes
     ),
-    "last_step.text_finishes": _Row("a text there is", {True: "a finish", False: "an end by the cap"}, _closes),
-    "last_step.prompt": _Row("the message to the model", {}, lambda policy: policy.last_step.action != "tools"),
-    "last_step.refusal": _Row(
+    "last_step.text_finishes": _AxisWords("a text there is", {True: "a finish", False: "an end by the cap"}, _closes),
+    "last_step.prompt": _AxisWords("the message to the model", {}, lambda policy: policy.last_step.action != "tools"),
+    "last_step.refusal": _AxisWords(
         "the result of a call there", {}, lambda policy: policy.last_step.action not in ("tools", "prompt")
     ),
-    "last_step.reminder": _Row(
+    "last_step.reminder": _AxisWords(
         "what each request ends with",
         {"none": "nothing more", "turns_left": "how many turns are left"},
         _capped,
     ),
-    "budgets.read_only": _Row("tool calls of a reading agent", {None: "no limit"}, _has("tool_budget")),
-    "budgets.writing": _Row("tool calls of a writing agent", {None: "no limit"}, _has("tool_budget")),
-    "budgets.no_agent": _Row("tool calls without an agent", {None: "no limit"}, _has("tool_budget")),
-    "budgets.batch": _Row(
+    "budgets.read_only": _AxisWords("tool calls of a reading agent", {None: "no limit"}, _has("tool_budget")),
+    "budgets.writing": _AxisWords("tool calls of a writing agent", {None: "no limit"}, _has("tool_budget")),
+    "budgets.no_agent": _AxisWords("tool calls without an agent", {None: "no limit"}, _has("tool_budget")),
+    "budgets.batch": _AxisWords(
         "a batch that crosses it",
         {
             "overshoot": "is executed, and the next boundary stops",
@@ -251,28 +251,28 @@ _TABLE: Final[Mapping[str, _Row]] = {
         },
         _has("tool_budget"),
     ),
-    "budgets.tokens": _Row("tokens", {None: "no limit"}),
-    "budgets.cost": _Row("cost", {None: "no limit"}, form=lambda dollars: f"${dollars:,.2f}"),
-    "budgets.seconds": _Row("time", {None: "no limit"}, form=lambda seconds: f"{seconds:,.0f} s"),
-    "budgets.before": _Row(
+    "budgets.tokens": _AxisWords("tokens", {None: "no limit"}),
+    "budgets.cost": _AxisWords("cost", {None: "no limit"}, form=lambda dollars: f"${dollars:,.2f}"),
+    "budgets.seconds": _AxisWords("time", {None: "no limit"}, form=lambda seconds: f"{seconds:,.0f} s"),
+    "budgets.before": _AxisWords(
         "tokens and cost stop a request",
         {"reached": "once they reach the limit", "exceeded": "once they exceed the limit", "unchecked": "never"},
         _spends,
     ),
-    "budgets.after": _Row(
+    "budgets.after": _AxisWords(
         "tokens and cost drop a response",
         {"exceeded": "once they exceed the limit", "unchecked": "never"},
         _spends,
     ),
-    "budgets.on_unknown": _Row(
+    "budgets.on_unknown": _AxisWords(
         "unknown tokens and costs", {"error": "are an error", "ignore": "never reach a limit"}, _spends
     ),
-    "detectors.doom_loop": _Row("doom-loop threshold", {None: "off"}, _has("doom_loop")),
-    "detectors.identity": _Row("equal calls: which", {}, _has("doom_loop"), _identity),
-    "detectors.guards": _Row("what else is watched", form=_guards),
-    "finish.conditions": _Row("a response ends the turn if", form=_conditions),
-    "finish.tools": _Row("tools that end the turn", form=_names),
-    "finish.batch": _Row(
+    "detectors.doom_loop": _AxisWords("doom-loop threshold", {None: "off"}, _has("doom_loop")),
+    "detectors.identity": _AxisWords("equal calls: which", {}, _has("doom_loop"), _identity),
+    "detectors.guards": _AxisWords("what else is watched", form=_guards),
+    "finish.conditions": _AxisWords("a response ends the turn if", form=_conditions),
+    "finish.tools": _AxisWords("tools that end the turn", form=_names),
+    "finish.batch": _AxisWords(
         "calls beside such a tool",
         {
             "all": "are executed",
@@ -281,18 +281,18 @@ _TABLE: Final[Mapping[str, _Row]] = {
         },
         lambda policy: bool(policy.finish.tools),
     ),
-    "finish.final_reasons": _Row("finish reasons that always end it", form=_names),
-    "finish.asks_again": _Row(
+    "finish.final_reasons": _AxisWords("finish reasons that always end it", form=_names),
+    "finish.asks_again": _AxisWords(
         "after calls a request is made",
         {"always": "always", "after_errors": "only if a call failed"},
     ),
-    "finish.fatal_reasons": _Row("finish reasons that are errors", form=_names),
-    "finish.fatal_if": _Row(
+    "finish.fatal_reasons": _AxisWords("finish reasons that are errors", form=_names),
+    "finish.fatal_if": _AxisWords(
         "they are, in a response",
         {"no_calls": "without calls", "empty": "without calls and text"},
         lambda policy: bool(policy.finish.fatal_reasons),
     ),
-    "finish.idle": _Row(
+    "finish.idle": _AxisWords(
         "after a text that is no finish",
         {
             "prompt": "the model gets a message to continue",
@@ -301,8 +301,10 @@ _TABLE: Final[Mapping[str, _Row]] = {
         },
         _may_idle,
     ),
-    "finish.idle_prompt": _Row("that message", {}, lambda policy: _may_idle(policy) and policy.finish.idle == "prompt"),
-    "execution.calls": _Row(
+    "finish.idle_prompt": _AxisWords(
+        "that message", {}, lambda policy: _may_idle(policy) and policy.finish.idle == "prompt"
+    ),
+    "execution.calls": _AxisWords(
         "the calls of a step are executed",
         {
             "parallel": "together",
@@ -311,7 +313,7 @@ _TABLE: Final[Mapping[str, _Row]] = {
             "exactly_one": "only if there is one; several count as none",
         },
     ),
-    "execution.unknown_tools": _Row(
+    "execution.unknown_tools": _AxisWords(
         "a call of an unknown tool",
         {
             "reported": "gets an error result",
@@ -319,7 +321,7 @@ _TABLE: Final[Mapping[str, _Row]] = {
             "rejected": "makes the response one without calls",
         },
     ),
-    "execution.tool_failures": _Row(
+    "execution.tool_failures": _AxisWords(
         "an exception in a tool",
         {
             "reported": "becomes an error result",
@@ -327,42 +329,42 @@ _TABLE: Final[Mapping[str, _Row]] = {
             "fatal": "ends the run with an error",
         },
     ),
-    "continues.times": _Row(
+    "continues.times": _AxisWords(
         "a turn may continue after its cap",
         {0: "never", 1: "once", 2: "twice", None: "whenever the user wants"},
         _capped,
         lambda times: f"{times} times",
     ),
-    "continues.by": _Row(
+    "continues.by": _AxisWords(
         "who lets the turn continue",
         {"user": "the user, afterwards", "ask": "the user, asked immediately", "loop": "the loop itself"},
         _continues,
     ),
-    "continues.adds": _Row(
+    "continues.adds": _AxisWords(
         "by how many steps the cap grows",
         {None: "by as many as it had"},
         lambda policy: _continues(policy) and policy.continues.counters == "kept",
     ),
-    "continues.message": _Row("the model gets a message when it continues", {}, _extends),
-    "continues.unless": _Row("the cap does not grow where this is true", {None: "nothing"}, _extends, str),
-    "continues.counters": _Row(
+    "continues.message": _AxisWords("the model gets a message when it continues", {}, _extends),
+    "continues.unless": _AxisWords("the cap does not grow where this is true", {None: "nothing"}, _extends, str),
+    "continues.counters": _AxisWords(
         "counters after it continues", {"kept": "are kept", "fresh": "start at zero"}, _continues
     ),
-    "wrap_up.sentinel": _Row("a limit leaves a visible message"),
-    "wrap_up.limit_status": _Row(
+    "wrap_up.sentinel": _AxisWords("a limit leaves a visible message"),
+    "wrap_up.limit_status": _AxisWords(
         "a limit after anything but a text",
         {"none": "is like any other", "without_text": "leaves a visible message"},
     ),
-    "wrap_up.summary": _Row(
+    "wrap_up.summary": _AxisWords(
         "a summary after a limit",
         {"model": "by the model, in one more request", "static": "a fixed text", "none": "none"},
     ),
-    "wrap_up.static_summary": _Row("text left in the run", {}, lambda policy: policy.wrap_up.summary != "none"),
-    "execution.broken_retries": _Row(
+    "wrap_up.static_summary": _AxisWords("text left in the run", {}, lambda policy: policy.wrap_up.summary != "none"),
+    "execution.broken_retries": _AxisWords(
         "a response that broke off is requested again", {0: "never"}, form=lambda n: f"{n} times in a row"
     ),
-    "about.own_words": _Row("its own words for an end", form=_pairs),
-    "inputs.queued": _Row(
+    "about.own_words": _AxisWords("its own words for an end", form=_pairs),
+    "inputs.queued": _AxisWords(
         "those that arrive during a turn",
         {
             "kept": "wait for the next turn",
@@ -370,6 +372,6 @@ _TABLE: Final[Mapping[str, _Row]] = {
             "reminder": "come before the next step, wrapped as a reminder",
         },
     ),
-    "inputs.reset_cap": _Row("they reset the cap", {}, lambda policy: policy.inputs.queued != "kept"),
-    "compaction": _Row("the history is summarised", {None: "never"}),
+    "inputs.reset_cap": _AxisWords("they reset the cap", {}, lambda policy: policy.inputs.queued != "kept"),
+    "compaction": _AxisWords("the history is summarised", {None: "never"}),
 }

@@ -1,16 +1,19 @@
-"""Where agents are in a Markdown file: YAML between two lines `---`, and the prompt after it."""
+"""Agents in a Markdown file: YAML between two lines `---`, and the prompt after it; and how their names are written."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from boolab.core.text import clean
 from boolab.errors import AgentFileError
 
 ALIASES: Final = dict.fromkeys(("steps", "maxSteps", "max_turns", "maxTurns"), "max_steps")
 """Keys of other harnesses, each with the key that it is here."""
+_YAML_WORDS: Final = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 
 
 class FrontMatter(NamedTuple):
@@ -52,3 +55,25 @@ def front_matter_starts(lines: Sequence[str]) -> Iterator[int]:
                 yield i
                 skip_to = end + 1
         at_top = False
+
+
+def agent_name(text: str) -> str:
+    """The name without what a path could misread; "agent" if nothing is left.
+
+    Example:
+        >>> agent_name("../code reviewer"), agent_name("")
+        ('code-reviewer', 'agent')
+    """
+    kept = "".join(char if char.isalnum() or char in "-_" else "-" for char in clean(text))
+    return "-".join(part for part in kept.split("-") if part) or "agent"
+
+
+def yaml_text(text: str) -> str:
+    """A text as YAML reads it back: plain where that is safe, else quoted.
+
+    Example:
+        >>> yaml_text("coder"), yaml_text("no"), yaml_text("7")
+        ('coder', '"no"', '"7"')
+    """
+    plain = re.fullmatch(r"[A-Za-z][A-Za-z_-]*", text) and text.lower() not in _YAML_WORDS
+    return text if plain else json.dumps(text.encode("utf-8", "replace").decode())  # YAML holds no lone surrogates

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, nested, yaml_text
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, nested
+from boolab.harnesses.front_matter import yaml_text
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Finish, LastStep
 from boolab.harnesses.harness import AgentFiles, ConfigFile, ConfigLimit, Harness, Native
 from boolab.harnesses.policy import Policy

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from boolab.core.types import Identities
+from boolab.core.types import Identities, Response, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.io.checks import check_literals, is_whole, repr_of
+from boolab.limits.catalog import ceiling, max_cost, max_steps, max_tokens
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.guard import Guard
-from boolab.limits.stop import StopRule
+from boolab.limits.stop import StopRule, Threshold
 
 Condition: TypeAlias = Literal[
     "no_calls", "has_text", "reason_given", "reason_not_tool_calls", "reason_stop", "no_new_input"
@@ -20,7 +21,7 @@ LimitCheck: TypeAlias = Literal["boundary", "response"]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FieldGroup:
     """The base of all groups: checks that a field with a closed list of values has one of them."""
 
     def __post_init__(self) -> None:
@@ -28,7 +29,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About(Group):
+class About(FieldGroup):
     """Where a policy comes from, in words. Nothing here changes a run.
 
     Attributes:
@@ -49,7 +50,7 @@ class About(Group):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cap(Group):
+class Cap(FieldGroup):
     """The limit on steps.
 
     Attributes:
@@ -73,9 +74,40 @@ class Cap(Group):
     zero: Literal["text_only", "plain", "unlimited", "default", "invalid"] = "text_only"
     ceiling: int | None = 1000
 
+    def rules(self, n: int | None, place: LimitCheck) -> Iterator[StopRule]:
+        """The rules of a cap of n at one place, and of the ceiling unless a cap at the boundary is lower."""
+        if place == "boundary":
+            rule = None if n is None else self._rule_before_request(n)
+            if rule is not None and (self.ceiling is None or rule.threshold <= self.ceiling):
+                yield rule
+            elif self.ceiling is not None:
+                yield ceiling(self.ceiling)
+        if n is None or (self.counts == "steps" and self.check == "boundary"):
+            return
+        if self.counts == "actions":
+            if place == self.check:
+                yield Threshold("step_cap", "tool_calls", n + int(place == "response"), f"max_actions({n})")
+        elif place == "response":
+            if self.counts_each_superstep:  # with an odd number, the last response has no superstep for its calls
+                yield Threshold("step_cap", "responses", n // 2 + 1, f"max_supersteps({n})")
+                return
+            counter = "responses" if self.counts == "steps" else self.counts
+            yield Threshold("step_cap", counter, n + 1, f"max_{counter}({n})")
+
+    def _rule_before_request(self, n: int) -> Threshold | None:
+        """The rule of a cap that is evaluated before a request and counts no calls; None for any other."""
+        if self.counts_each_superstep:
+            return Threshold("step_cap", "steps", (n + 1) // 2, f"max_supersteps({n})")
+        return next(max_steps(n).leaves()) if self.counts == "steps" and self.check == "boundary" else None
+
+    @property
+    def counts_each_superstep(self) -> bool:
+        """Whether it is evaluated at each superstep, and not only at responses."""
+        return self.counts == "supersteps" and self.check == "boundary"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Continues(Group):
+class Continues(FieldGroup):
     """How a turn continues after its cap.
 
     Attributes:
@@ -100,7 +132,7 @@ class Continues(Group):
     unless: StopRule | None = None
 
     def __post_init__(self) -> None:
-        Group.__post_init__(self)
+        FieldGroup.__post_init__(self)
         if self.times is not None:
             _check_count("Continues", "times", self.times, ", or None for any number")
         given: object = self.unless
@@ -115,7 +147,7 @@ class Continues(Group):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastStep(Group):
+class LastStep(FieldGroup):
     """The last step under the cap.
 
     Attributes:
@@ -142,7 +174,7 @@ class LastStep(Group):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budgets(Group):
+class Budgets(FieldGroup):
     """The limits on tool calls, tokens, cost and time; None is no limit.
 
     Attributes:
@@ -170,9 +202,29 @@ class Budgets(Group):
     after: Literal["exceeded", "unchecked"] = "unchecked"
     on_unknown: Literal["error", "ignore"] = "ignore"
 
+    def rules(self, name: str, place: LimitCheck) -> Iterator[StopRule]:
+        """The rule of the token or cost budget at one place; where it only may be `exceeded`, it stops above its value.
+
+        `name`: the stop reason.
+        """
+        check = self.before if place == "boundary" else self.after
+        if check == "unchecked":
+            return
+        if name == "token_budget" and self.tokens is not None:
+            rule = max_tokens(self.tokens, on_unknown=self.on_unknown)
+        elif name == "cost_budget" and self.cost is not None:
+            rule = max_cost(self.cost, self.on_unknown)
+        else:
+            return
+        limit = next(rule.leaves())
+        if check == "exceeded":
+            label = limit.label.replace(")", ", exceeded)")
+            limit = Threshold(limit.reason, limit.counter, limit.threshold + 1, label, limit.on_unknown)
+        yield limit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Detectors(Group):
+class Detectors(FieldGroup):
     """What detects repetition.
 
     Attributes:
@@ -189,12 +241,12 @@ class Detectors(Group):
     guards: tuple[Guard, ...] = ()
 
     def __post_init__(self) -> None:
-        Group.__post_init__(self)
+        FieldGroup.__post_init__(self)
         RepeatStreak.of(self.identity)  # refuses an identity that is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finish(Group):
+class Finish(FieldGroup):
     """What ends a turn without a limit.
 
     Attributes:
@@ -229,7 +281,7 @@ class Finish(Group):
     idle_prompt: str = "You called no tool, and the work is not finished. Go on, or finish it."
 
     def __post_init__(self) -> None:
-        Group.__post_init__(self)
+        FieldGroup.__post_init__(self)
         for condition in self.conditions:
             if condition not in get_args(Condition):
                 msg = f"Finish: conditions={condition!r}: expected some of {', '.join(get_args(Condition))}"
@@ -238,9 +290,38 @@ class Finish(Group):
             msg = "Finish: with conditions=() only a tool can end a turn: expected tools=(...)"
             raise SettingError(msg)
 
+    def ends_turn(self, response: Response, *, input_waits: bool) -> bool:
+        """Whether a response ends the turn; `input_waits`: whether a message of the user waits for delivery."""
+        reason = response.finish_reason
+        if reason in self.final_reasons:
+            return True
+        if self.conditions == ("no_calls",):
+            return not response.tool_calls
+        holds = {
+            "no_calls": not response.tool_calls,
+            "has_text": bool(response.text),
+            "reason_given": reason is not None,
+            "reason_not_tool_calls": reason != "tool_calls",
+            "reason_stop": reason == "stop",
+            "no_new_input": not input_waits,
+        }
+        return bool(self.conditions) and all(holds[condition] for condition in self.conditions)
+
+    def is_done(self, calls: Sequence[ToolCall], results: Sequence[ToolResult | None]) -> bool:
+        """Whether a response's calls ended the turn: by a finishing tool, or because no call failed."""
+        if self.asks_again == "after_errors" and calls:
+            return not any(result is not None and result.is_error for result in results)
+        if self.batch == "alone" and len(calls) > 1:
+            return False
+        return any(map(self.succeeds, calls, results))
+
+    def succeeds(self, call: ToolCall, result: ToolResult | None) -> bool:
+        """Whether a call of a finishing tool succeeded."""
+        return call.name in self.tools and result is not None and not result.is_error
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Execution(Group):
+class Execution(FieldGroup):
     """How calls are executed, and what failures do.
 
     Attributes:
@@ -265,12 +346,12 @@ class Execution(Group):
     broken_retries: int = 0
 
     def __post_init__(self) -> None:
-        Group.__post_init__(self)
+        FieldGroup.__post_init__(self)
         _check_count("Execution", "broken_retries", self.broken_retries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs(Group):
+class Inputs(FieldGroup):
     """The user's messages during a turn.
 
     Attributes:
@@ -284,7 +365,7 @@ class Inputs(Group):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrapUp(Group):
+class WrapUp(FieldGroup):
     """What a limit adds to the end of the record.
 
     Attributes:
@@ -301,7 +382,7 @@ class WrapUp(Group):
     static_summary: str = "The work may be unfinished."
 
 
-GROUPS: Final[Mapping[str, type[Group]]] = {
+GROUPS: Final[Mapping[str, type[FieldGroup]]] = {
     "about": About,
     "cap": Cap,
     "continues": Continues,

@@ -8,12 +8,10 @@ steps at the latest, and a larger step cap never fires. The opposite is not so: 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
+from boolab.harnesses.groups import Budgets, Cap, Execution, Finish
 from boolab.limits.table import AGENT_LIMITS
-
-if TYPE_CHECKING:
-    from boolab.harnesses.policy import Policy
 
 
 class FiresFirst(NamedTuple):
@@ -23,7 +21,24 @@ class FiresFirst(NamedTuple):
     why: str
 
 
-def never_fires(policy: Policy, settings: Mapping[str, int | None]) -> dict[str, FiresFirst]:
+class LimitFields(Protocol):
+    """The fields of a policy that decide which limit fires first. Not `Policy`: it imports this module."""
+
+    @property
+    def order(self) -> tuple[str, ...]: ...
+    @property
+    def precedence(self) -> tuple[str, ...]: ...
+    @property
+    def cap(self) -> Cap: ...
+    @property
+    def budgets(self) -> Budgets: ...
+    @property
+    def finish(self) -> Finish: ...
+    @property
+    def execution(self) -> Execution: ...
+
+
+def never_fires(policy: LimitFields, settings: Mapping[str, int | None]) -> dict[str, FiresFirst]:
     """The limits that can never fire."""
     cap, budget, doom = (settings.get(name) for name in AGENT_LIMITS)
     found: dict[str, FiresFirst] = {}
@@ -51,7 +66,7 @@ def never_fires(policy: Policy, settings: Mapping[str, int | None]) -> dict[str,
     return found
 
 
-def _each_step_calls(policy: Policy) -> bool:
+def _each_step_calls(policy: LimitFields) -> bool:
     """Whether each step that another one follows has made a call that got a result."""
     execution = policy.execution
     return (
@@ -62,7 +77,7 @@ def _each_step_calls(policy: Policy) -> bool:
     )
 
 
-def _comes_first(policy: Policy, budget: int, limit: int, name: str) -> bool:
+def _comes_first(policy: LimitFields, budget: int, limit: int, name: str) -> bool:
     """Whether the tool budget fires before the cap, where each step makes one call: more calls use it up earlier.
 
     Places are numbered in the order of the loop: boundary k is 2k, the response of step k is 2k - 1.

@@ -17,6 +17,7 @@ import enum
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
@@ -31,8 +32,8 @@ from boolab.harnesses.groups import (
     Continues,
     Detectors,
     Execution,
+    FieldGroup,
     Finish,
-    Group,
     Inputs,
     LastStep,
     LimitCheck,
@@ -40,7 +41,7 @@ from boolab.harnesses.groups import (
 )
 from boolab.harnesses.never_fires import FiresFirst, never_fires
 from boolab.io.checks import MAX_COUNT, check_name, is_whole, repr_of
-from boolab.limits.catalog import ceiling, doom_loop, max_cost, max_steps, max_time, max_tokens, tool_budget
+from boolab.limits.catalog import doom_loop, max_time, tool_budget
 from boolab.limits.stop import AnyOf, StopRule, Threshold
 from boolab.limits.table import AGENT_LIMITS, BUDGETS, LIMITS
 
@@ -59,7 +60,7 @@ Setting: TypeAlias = int | Literal[_Default.DEFAULT] | None
 _FURTHER: Final = ("guards", *(LIMITS[name].reason for name in BUDGETS))
 
 
-class Changes(TypedDict, total=False):
+class PolicyChanges(TypedDict, total=False):
     """What `Policy.vary` changes."""
 
     name: str
@@ -147,7 +148,7 @@ class Policy:
             )
             raise SettingError(msg)
 
-    def vary(self, **changes: Unpack[Changes]) -> Policy:
+    def vary(self, **changes: Unpack[PolicyChanges]) -> Policy:
         """A variant of this policy.
 
         Args:
@@ -328,7 +329,7 @@ class Policy:
             >>> bl.Policy(name="p").vary(last_step={"reminder": "turns_left"}).seen
             ('reminder',)
         """
-        acts = {action for guard in self.detectors.guards for _, action in guard.ladder}
+        actions = {action for _, action in chain.from_iterable(guard.ladder for guard in self.detectors.guards)}
         text_ends = bool(self.finish.conditions) and {*self.finish.conditions} <= {"no_calls", "no_new_input"}
         found = {
             "last_step": self.last_step.action != "tools" or self.cap.kind == "soft",
@@ -336,7 +337,7 @@ class Policy:
             "continues_by": self.continues.times != 0
             and (self.continues.by == "ask" or (self.continues.by == "loop" and self.continues.message)),
             "compaction": self.compaction is not None,
-            "guards": bool(acts & {"nudge", "ask", "block"}),
+            "guards": bool(actions & {"nudge", "ask", "block"}),
             "idle": self.finish.idle != "again" and not text_ends,
         }
         return tuple(name for name, true in found.items() if true)
@@ -393,7 +394,7 @@ def _precedence(order: tuple[str, ...]) -> tuple[str, ...]:
 def _rule(policy: Policy, settings: tuple[tuple[str, int | None], ...], place: LimitCheck) -> StopRule | None:
     """The rule of settings in order of precedence; cached because a sweep needs the same few many times."""
     values = dict(settings)
-    rules = [rule for name in policy.precedence for rule in _limit(policy, name, values.get(name), place)]
+    rules = [*chain.from_iterable(_limit(policy, name, values.get(name), place) for name in policy.precedence)]
     if len(rules) > 1:
         return AnyOf(tuple(rules))
     return rules[0] if rules else None
@@ -407,7 +408,8 @@ def _limit(policy: Policy, name: str, value: int | None, place: LimitCheck) -> t
 
 def _limits(policy: Policy, name: str, value: int | None, place: LimitCheck) -> Iterator[StopRule]:
     if name == "max_steps":
-        yield from _cap(policy, value, place)
+        off = policy.cap.kind == "soft" or "max_steps" not in policy.order
+        yield from policy.cap.rules(None if off else value, place)
     elif name == "tool_budget" and value is not None:
         if policy.budgets.batch == "overshoot" and place == "boundary":
             yield tool_budget(value)
@@ -418,62 +420,9 @@ def _limits(policy: Policy, name: str, value: int | None, place: LimitCheck) -> 
     elif name == "guards" and place == "boundary":
         yield from (guard.rule for guard in policy.detectors.guards if guard.rule is not None)
     elif name in ("token_budget", "cost_budget"):
-        how = policy.budgets.before if place == "boundary" else policy.budgets.after
-        if how != "unchecked":
-            yield from _spend(policy, name, exceeded=how == "exceeded")
+        yield from policy.budgets.rules(name, place)
     elif name == "time_budget" and policy.budgets.seconds is not None and place == "boundary":
         yield max_time(policy.budgets.seconds, policy.budgets.on_unknown)
-
-
-def _cap(policy: Policy, n: int | None, place: LimitCheck) -> Iterator[StopRule]:
-    """The cap, and the ceiling unless a cap at the boundary is lower."""
-    cap = policy.cap
-    if cap.kind == "soft" or "max_steps" not in policy.order:
-        n = None
-    if place == "boundary":
-        rule = None if n is None else _cap_at_boundary(cap, n)
-        if rule is not None and (cap.ceiling is None or rule.threshold <= cap.ceiling):
-            yield rule
-        elif cap.ceiling is not None:
-            yield ceiling(cap.ceiling)
-    if n is None or (cap.counts == "steps" and cap.check == "boundary"):
-        return
-    if cap.counts == "actions":
-        if place == cap.check:
-            yield Threshold("step_cap", "tool_calls", n + int(place == "response"), f"max_actions({n})")
-    elif place == "response":
-        if _counts_each_superstep(cap):  # with an odd number, the last response has no superstep for its calls
-            yield Threshold("step_cap", "responses", n // 2 + 1, f"max_supersteps({n})")
-            return
-        counter = "responses" if cap.counts == "steps" else cap.counts
-        yield Threshold("step_cap", counter, n + 1, f"max_{counter}({n})")
-
-
-def _cap_at_boundary(cap: Cap, n: int) -> Threshold | None:
-    """The rule of a cap that is evaluated before a request and counts no calls; None for any other."""
-    if _counts_each_superstep(cap):
-        return Threshold("step_cap", "steps", (n + 1) // 2, f"max_supersteps({n})")
-    return next(max_steps(n).leaves()) if cap.counts == "steps" and cap.check == "boundary" else None
-
-
-def _counts_each_superstep(cap: Cap) -> bool:
-    return cap.counts == "supersteps" and cap.check == "boundary"
-
-
-def _spend(policy: Policy, name: str, *, exceeded: bool) -> Iterator[StopRule]:
-    """The limit on tokens or cost; with `exceeded` it stops only above its value."""
-    budgets = policy.budgets
-    if name == "token_budget" and budgets.tokens is not None:
-        rule = max_tokens(budgets.tokens, on_unknown=budgets.on_unknown)
-    elif name == "cost_budget" and budgets.cost is not None:
-        rule = max_cost(budgets.cost, budgets.on_unknown)
-    else:
-        return
-    limit = next(rule.leaves())
-    if exceeded:
-        label = limit.label.replace(")", ", exceeded)")
-        limit = Threshold(limit.reason, limit.counter, limit.threshold + 1, label, limit.on_unknown)
-    yield limit
 
 
 def check_setting(name: str, value: object) -> None:
@@ -519,15 +468,15 @@ def _check_continues(policy: Policy) -> None:
             raise SettingError(msg)
 
 
-def _names(kind: type[Policy | Group]) -> tuple[str, ...]:
+def _names(kind: type[Policy | FieldGroup]) -> tuple[str, ...]:
     """The names of a dataclass's fields."""
     return tuple(one.name for one in fields(kind))
 
 
 PATHS: Final = tuple(
-    path
-    for name in _names(Policy)
-    for path in ([f"{name}.{part}" for part in _names(GROUPS[name])] if name in GROUPS else [name])
+    chain.from_iterable(
+        [f"{name}.{part}" for part in _names(GROUPS[name])] if name in GROUPS else [name] for name in _names(Policy)
+    )
 )
 """The paths of all fields: those of the policy itself, and `group.field`."""
 

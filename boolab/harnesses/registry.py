@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import chain, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from boolab.harnesses.harness import Harness
 
 
-class Names(NamedTuple):
+class HarnessNames(NamedTuple):
     """The names that lead to a harness.
 
     Attributes:
@@ -26,41 +27,45 @@ class Names(NamedTuple):
     provider: str = ""
 
 
-HARNESSES: Final[Mapping[str, Names]] = {
-    "boocode": Names(("boocode",)),
-    "opencode": Names(("opencode_3631", "opencode_v1", "opencode_v2"), ("opencode",), "opencode"),
-    "finish_aware": Names(("finish_aware",)),
-    "claude_code": Names(("claude_code",), ("claude_code",), "claude-code", "anthropic"),
-    "aider": Names(("aider",)),
-    "cline": Names(("cline",), ("cline",)),
-    "roo": Names(("roo",)),
-    "autogpt": Names(("autogpt",)),
-    "inspect_ai": Names(("inspect_react",), ("inspect",), "inspect"),
-    "pydantic_ai": Names(("pydantic_ai",), target="pydantic-ai"),
-    "mini_swe_agent": Names(("mini_swe_agent",), ("mini_swe_agent",), "mini-swe-agent"),
-    "swe_agent": Names(("swe_agent",), ("swe_agent",)),
-    "openhands": Names(("openhands", "openhands_classic"), ("openhands", "openhands_sdk")),
-    "gemini_cli": Names(("gemini_cli", "gemini_subagent"), ("gemini",), "gemini-cli"),
-    "autogen": Names(("autogen",)),
-    "smolagents": Names(("smolagents",), target="smolagents"),
-    "ai_sdk": Names(("ai_sdk",)),
-    "langgraph": Names(("langgraph_react",), target="langgraph"),
-    "langchain": Names(("langchain_agent", "langchain_middleware"), target="langchain"),
-    "openai_agents": Names(("openai_agents",), target="openai-agents"),
-    "goose": Names(("goose",)),
-    "crush": Names(("crush",)),
-    "openrouter": Names(("openrouter",)),
-    "naive": Names(("naive",)),
-    "codex": Names((), ("codex",), "codex", "openai"),
-    "boolab": Names(target="boolab"),
-    "tau_bench": Names((), ("tau_bench",)),
-    "intercode": Names((), ("intercode",)),
+HARNESSES: Final[Mapping[str, HarnessNames]] = {
+    "boocode": HarnessNames(("boocode",)),
+    "opencode": HarnessNames(("opencode_3631", "opencode_v1", "opencode_v2"), ("opencode",), "opencode"),
+    "finish_aware": HarnessNames(("finish_aware",)),
+    "claude_code": HarnessNames(("claude_code",), ("claude_code",), "claude-code", "anthropic"),
+    "aider": HarnessNames(("aider",)),
+    "cline": HarnessNames(("cline",), ("cline",)),
+    "roo": HarnessNames(("roo",)),
+    "autogpt": HarnessNames(("autogpt",)),
+    "inspect_ai": HarnessNames(("inspect_react",), ("inspect",), "inspect"),
+    "pydantic_ai": HarnessNames(("pydantic_ai",), target="pydantic-ai"),
+    "mini_swe_agent": HarnessNames(("mini_swe_agent",), ("mini_swe_agent",), "mini-swe-agent"),
+    "swe_agent": HarnessNames(("swe_agent",), ("swe_agent",)),
+    "openhands": HarnessNames(("openhands", "openhands_classic"), ("openhands", "openhands_sdk")),
+    "gemini_cli": HarnessNames(("gemini_cli", "gemini_subagent"), ("gemini",), "gemini-cli"),
+    "autogen": HarnessNames(("autogen",)),
+    "smolagents": HarnessNames(("smolagents",), target="smolagents"),
+    "ai_sdk": HarnessNames(("ai_sdk",)),
+    "langgraph": HarnessNames(("langgraph_react",), target="langgraph"),
+    "langchain": HarnessNames(("langchain_agent", "langchain_middleware"), target="langchain"),
+    "openai_agents": HarnessNames(("openai_agents",), target="openai-agents"),
+    "goose": HarnessNames(("goose",)),
+    "crush": HarnessNames(("crush",)),
+    "openrouter": HarnessNames(("openrouter",)),
+    "naive": HarnessNames(("naive",)),
+    "codex": HarnessNames((), ("codex",), "codex", "openai"),
+    "boolab": HarnessNames(target="boolab"),
+    "tau_bench": HarnessNames((), ("tau_bench",)),
+    "intercode": HarnessNames((), ("intercode",)),
 }
 """By module of `boolab.harnesses`, which has a `HARNESS`. The presets have this order."""
 
-PRESETS: Final[Mapping[str, str]] = {preset: name for name, names in HARNESSES.items() for preset in names.presets}
+PRESETS: Final[Mapping[str, str]] = dict(
+    chain.from_iterable(product(names.presets, (name,)) for name, names in HARNESSES.items())
+)
 """By preset, the harness."""
-SOURCES: Final[Mapping[str, str]] = {source: name for name, names in HARNESSES.items() for source in names.sources}
+SOURCES: Final[Mapping[str, str]] = dict(
+    chain.from_iterable(product(names.sources, (name,)) for name, names in HARNESSES.items())
+)
 """By source, the harness. A source that is not here names none."""
 _FIRST: Final = ("claude-code", "codex", "opencode", "gemini-cli", "boolab")
 _TARGETS: Final = {names.target: name for name, names in HARNESSES.items() if names.target}
@@ -75,8 +80,8 @@ def harness(name: str) -> Harness:
         >>> [*harness("codex").sources]
         ['codex']
     """
-    found: Harness = import_module(f"boolab.harnesses.{name}").HARNESS
-    return found
+    value: Harness = import_module(f"boolab.harnesses.{name}").HARNESS
+    return value
 
 
 def harness_of_source(source: str | None) -> Harness | None:
@@ -87,12 +92,12 @@ def harness_of_source(source: str | None) -> Harness | None:
 
 def target_of_source(source: str | None) -> str | None:
     """The export target that is the harness of logs; None if they name none, or limits are not exported to it."""
-    return HARNESSES.get(SOURCES.get(source or "", ""), Names()).target or None
+    return HARNESSES.get(SOURCES.get(source or "", ""), HarnessNames()).target or None
 
 
 def provider_of_source(source: str | None) -> str:
     """The provider of the models behind logs of a source; "" if that is unknown."""
-    return HARNESSES.get(SOURCES.get(source or "", ""), Names()).provider
+    return HARNESSES.get(SOURCES.get(source or "", ""), HarnessNames()).provider
 
 
 def all_harnesses() -> Iterator[Harness]:

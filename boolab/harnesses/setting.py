@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.core.text import clean
 from boolab.core.types import Identities, Scope
 from boolab.display.numbers import percent, rounded_down, span
+from boolab.harnesses.front_matter import yaml_text
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, policies
 from boolab.limits.call_identity import identity_of
@@ -28,7 +27,6 @@ SAME_CALL: Final[Mapping[str, str]] = {
     "tool": "same tool",
 }
 """By identity, when two calls are the same, in plain words."""
-_YAML_WORDS: Final = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 
 
 class Setting(NamedTuple):
@@ -122,7 +120,7 @@ def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes:
     """
     base, known = _named(policy)
     identity, exempt = _by_agent(setting.identity)
-    lines = ["---", f"name: {_yaml(_name(setting))}", *(f"# {line}" for line in notes)]
+    lines = ["---", f"name: {yaml_text(_name(setting))}", *(f"# {line}" for line in notes)]
     lines += [f"{axis}: {'none' if value is None else value}" for axis, value in setting.limits.items()]
     if identity is None:
         lines.append(
@@ -130,7 +128,7 @@ def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes:
         )
     else:
         lines.append(f"identity: {identity}")
-        lines += [f"exempt: [{', '.join(map(_yaml, exempt))}]"] if exempt else []
+        lines += [f"exempt: [{', '.join(map(yaml_text, exempt))}]"] if exempt else []
     lines.append(f"policy: {base}" + ("" if known else "  # put your own policy in place of this preset"))
     lines += [f"# {line}" for line in (*_unknown_limits(setting, base), *_per_turn(setting))]
     if _beyond_ceiling(setting, base):
@@ -181,13 +179,6 @@ def _unknown_limits(setting: Setting, policy: str) -> list[str]:
     order = get_policy(policy).order
     missing = [axis for axis, value in setting.limits.items() if value is not None and axis not in order]
     return [f"Policy {policy} knows no {LIMITS[axis].label}: the numbers are not reached by it." for axis in missing]
-
-
-def _yaml(name: str) -> str:
-    """A name as YAML reads it back."""
-    if re.fullmatch(r"[A-Za-z][A-Za-z_-]*", name) and name.lower() not in _YAML_WORDS:
-        return name
-    return json.dumps(name.encode("utf-8", "replace").decode())  # YAML holds no lone surrogates
 
 
 def in_words(setting: Setting) -> str:

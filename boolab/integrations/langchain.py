@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 
-from boolab.integrations.monitored_run import MonitoredRun, Options, imported
+from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, imported
 from boolab.limits.monitor import Action, Verdict
 from boolab.limits.stop import StopRule
 
 
-def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack[Options]) -> Any:
+def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack[AdapterOptions]) -> Any:
     """A middleware that counts the steps of each invocation and jumps to the end at a stop.
 
     The state then has `boolab_stop`, the stop as a dict, and its last message is an `AIMessage` with the reason, as
@@ -18,7 +18,7 @@ def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack
     Args:
         rule: The rule; see `bl.Monitor`.
         action: What happens when it is true.
-        **options: See `Options`.
+        **options: See `AdapterOptions`.
 
     Returns:
         What goes into `create_agent(model, tools, middleware=[...])`.

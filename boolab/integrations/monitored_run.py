@@ -14,7 +14,7 @@ from boolab.limits.monitor_input import GivenCall, GivenResult, GivenUsage
 from boolab.limits.stop import StopRule
 
 
-class Options(TypedDict, total=False):
+class AdapterOptions(TypedDict, total=False):
     """What all adapters take besides the rule and the action; see `Monitor` for the first three."""
 
     scope: Scope

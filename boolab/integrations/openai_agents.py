@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Unpack
 
-from boolab.integrations.monitored_run import MonitoredRun, Options, imported
+from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, imported
 from boolab.limits.monitor import Action, Verdict
 from boolab.limits.stop import StopRule
 
@@ -13,7 +13,7 @@ _FAILED: Final = "An error occurred while running the tool"
 """
 
 
-def hooks(rule: StopRule | None, action: Action = "stop", **options: Unpack[Options]) -> Any:  # noqa: C901 - small methods
+def hooks(rule: StopRule | None, action: Action = "stop", **options: Unpack[AdapterOptions]) -> Any:  # noqa: C901 - small methods
     """Hooks that count the steps of one run and end it at a stop as `max_turns` does: with `MaxTurnsExceeded`.
 
     Its text is the reason, and its `run_data` has what was done so far.
@@ -21,7 +21,7 @@ def hooks(rule: StopRule | None, action: Action = "stop", **options: Unpack[Opti
     Args:
         rule: The rule; see `bl.Monitor`.
         action: What happens when it is true. A `nudge` needs `RunConfig(call_model_input_filter=hooks.add_nudge)` too.
-        **options: See `Options`.
+        **options: See `AdapterOptions`.
 
     Returns:
         What goes into `Runner.run(agent, input, hooks=...)`; new ones for each run.

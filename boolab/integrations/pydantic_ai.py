@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
-from boolab.integrations.monitored_run import MonitoredRun, Options, imported
+from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, imported
 from boolab.limits.monitor import Action, Verdict
 from boolab.limits.stop import StopRule
 
 
-def capability(rule: StopRule | None, action: Action = "stop", **options: Unpack[Options]) -> Any:
+def capability(rule: StopRule | None, action: Action = "stop", **options: Unpack[AdapterOptions]) -> Any:
     """A capability that counts the steps of each run and ends it at a stop.
 
     An agent that may answer in text ends with the reason as its output, and its last response has the stop in
@@ -20,7 +20,7 @@ def capability(rule: StopRule | None, action: Action = "stop", **options: Unpack
     Args:
         rule: The rule; see `bl.Monitor`. The scope is a run of the agent, whatever it is set to.
         action: What happens when it is true.
-        **options: See `Options`.
+        **options: See `AdapterOptions`.
 
     Returns:
         What goes into `Agent(model, capabilities=[...])`.

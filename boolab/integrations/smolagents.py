@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from boolab.errors import SettingError
-from boolab.integrations.monitored_run import MonitoredRun, Options, imported
+from boolab.integrations.monitored_run import AdapterOptions, MonitoredRun, imported
 from boolab.limits.monitor import Action, Monitor
 from boolab.limits.stop import StopRule
 
 
-def callback(rule: StopRule, action: Action = "stop", **options: Unpack[Options]) -> Any:
+def callback(rule: StopRule, action: Action = "stop", **options: Unpack[AdapterOptions]) -> Any:
     """A callback that counts the steps of an agent and interrupts it at a stop, as `agent.interrupt()` does.
 
     `agent.run` then raises `AgentError("Agent interrupted.")`. The steps are in `agent.memory`, the last of them ends
@@ -19,7 +19,7 @@ def callback(rule: StopRule, action: Action = "stop", **options: Unpack[Options]
     Args:
         rule: The rule; see `bl.Monitor`. The package evaluates nothing before the first step.
         action: What happens when it is true.
-        **options: See `Options`; without `at_response`, for which the package has no place.
+        **options: See `AdapterOptions`; without `at_response`, for which the package has no place.
 
     Returns:
         What goes into `ToolCallingAgent(..., step_callbacks=[...])` or a `CodeAgent`; one for each agent.

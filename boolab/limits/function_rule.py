@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
 from boolab.core.types import Step, StopReason
@@ -68,7 +69,7 @@ def as_rules(given: Iterable[object], what: str) -> list[StopRule]:
     """Stop rules, also of functions; `SettingError` if one is neither, or two functions have one name."""
     rules = [as_rule(one, what) for one in given]
     functions: dict[str, object] = {}
-    for detector in (detector for rule in rules for detector in rule.detectors()):
+    for detector in chain.from_iterable(rule.detectors() for rule in rules):
         if isinstance(detector, FunctionAnswer) and functions.setdefault(detector.name, detector) != detector:
             raise SettingError(f"{what}: two functions are called {detector.label}: give each a name, with def")
     return rules

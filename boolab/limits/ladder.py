@@ -9,6 +9,7 @@ The history that is compacted between two steps is noted beside them (`compacted
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from boolab.core.types import Response, Step
@@ -186,7 +187,8 @@ class LadderState:
         """Move the guards at calls as the live loop did it when it evaluated these calls of a response on record."""
         if not self._at_call:
             return []
-        return [reached for _, levels in self.at_calls(response, places) for _, reached in levels]
+        levels = chain.from_iterable(levels for _, levels in self.at_calls(response, places))
+        return [level for _, level in levels]
 
     def after(self, response: Response) -> dict[str, int | None]:
         """The counters as they would be after a response, were its calls executed.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Literal, NamedTuple, ParamSpec, Self, TypeAlias, get_args, overload
 
@@ -127,8 +128,8 @@ class Monitor:
         self._thresholds = (
             () if self.rule is None else tuple((one.counter, one.threshold) for one in self.rule.leaves())
         )
-        rules = (one for one in (self.rule, self.at_response) if one is not None)
-        detectors = dict.fromkeys(detector for one in rules for detector in one.detectors())
+        rules = (rule for rule in (self.rule, self.at_response) if rule is not None)
+        detectors = dict.fromkeys(chain.from_iterable(rule.detectors() for rule in rules))
         self._ladder = LadderState(tuple(detectors))
         self._begin()
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from boolab.core.text import clean, count, shorten
 from boolab.display.text import wrapped
-from boolab.harnesses.exports.command import TARGET, as_command
-from boolab.harnesses.exports.export import export, target_of
+from boolab.harnesses.exports.export import TARGET, as_command, export, target_of
 from boolab.harnesses.exports.values import Export, Limits, Target
 from boolab.harnesses.registry import TARGETS, target_of_source
 from boolab.limits.table import LIMITS

@@ -26,8 +26,7 @@ from boolab.display.numbers import level, percents
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.frames.tables import calls_df, runs_df
-from boolab.harnesses.exports.command import as_command
-from boolab.harnesses.exports.export import target_of
+from boolab.harnesses.exports.export import as_command, target_of
 from boolab.harnesses.registry import TARGETS
 from boolab.io.csv_export import as_csv
 from boolab.limits.catalog import doom_loop, error_streak

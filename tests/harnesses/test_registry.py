@@ -13,7 +13,7 @@ import boolab as bl
 from boolab import harnesses, integrations
 from boolab.harnesses import registry
 from boolab.harnesses.presets import policies
-from boolab.harnesses.registry import HARNESSES, Names, all_harnesses, harness
+from boolab.harnesses.registry import HARNESSES, HarnessNames, all_harnesses, harness
 from tests.support.project import ROOT
 
 TOY = """
@@ -39,7 +39,7 @@ HARNESS = Harness(
     target=Target("toy", "Toy", "toy", "toy 1.0", (Sets("max_steps", "--rounds", "steps", "run"),), {}, build),
 )
 """
-LINE = '    "toy": Names(("toy",), ("toy_log",), "toy", "openai"),\n'
+LINE = '    "toy": HarnessNames(("toy",), ("toy_log",), "toy", "openai"),\n'
 USE = """
 import sys
 from dataclasses import replace
@@ -70,7 +70,7 @@ assert (target_of_source("toy_log"), provider_of_source("toy_log")) == ("toy", "
 """
 
 
-def faults(table: Mapping[str, Names]) -> list[str]:
+def faults(table: Mapping[str, HarnessNames]) -> list[str]:
     """Where the registry and the modules differ."""
     modules = [module.name for module in pkgutil.iter_modules(harnesses.__path__)]
     texts = {name: (Path(harnesses.__path__[0]) / f"{name}.py").read_text() for name in modules if name != "exports"}
@@ -97,11 +97,11 @@ def test_the_registry_and_the_modules_agree() -> None:
     ("table", "fault"),
     [
         ({name: names for name, names in HARNESSES.items() if name != "codex"}, "codex: no line in the registry"),
-        ({**HARNESSES, "toy": Names(("toy",))}, "toy: no module with a HARNESS"),
-        ({**HARNESSES, "codex": Names()}, "codex: the line has"),
+        ({**HARNESSES, "toy": HarnessNames(("toy",))}, "toy: no module with a HARNESS"),
+        ({**HARNESSES, "codex": HarnessNames()}, "codex: the line has"),
     ],
 )
-def test_a_forgotten_line_or_module_is_named(table: Mapping[str, Names], fault: str) -> None:
+def test_a_forgotten_line_or_module_is_named(table: Mapping[str, HarnessNames], fault: str) -> None:
     assert [one for one in faults(table) if one.startswith(fault)] != []
     assert len(faults(table)) == 1
 

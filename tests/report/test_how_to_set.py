@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.cli.main import main
 from boolab.core.types import IDENTITIES
-from boolab.harnesses.exports.command import as_command
-from boolab.harnesses.exports.export import export, target_of
+from boolab.harnesses.exports.export import as_command, export, target_of
 from boolab.harnesses.exports.values import Limits
 from boolab.harnesses.presets import policies
 from boolab.harnesses.registry import SOURCES, TARGETS, target_of_source

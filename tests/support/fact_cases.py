@@ -24,7 +24,7 @@ from boolab.core.types import (
     Usage,
 )
 from boolab.limits.call_identity import ObservedCall
-from boolab.limits.learned.features import FEATURES, Reader
+from boolab.limits.learned.features import FEATURES, FeatureReader
 from boolab.limits.stop import AnyOf
 
 ARGUMENTS: Final = (
@@ -169,7 +169,7 @@ def answers(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _features(run: Run) -> list[list[float | None]]:
     """The features of learned rules after each step."""
-    reader = Reader(list(FEATURES))
+    reader = FeatureReader(list(FEATURES))
     state, found = reader.start, []
     for step in run.steps:
         for call, result in zip(step.response.tool_calls, step.results, strict=True):

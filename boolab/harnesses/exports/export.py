@@ -1,16 +1,22 @@
-"""Limits as the settings of a harness, by the name of the target."""
+"""Limits as the settings of a harness, by the name of the target; and the command that prints them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from itertools import chain
+from typing import Final, cast
 
 from boolab.errors import SettingError, near
-from boolab.harnesses.exports.command import as_command
 from boolab.harnesses.exports.values import Export, Limits, Part, Target
+from boolab.harnesses.presets import get_policy
 from boolab.harnesses.registry import TARGETS, harness
+from boolab.limits.call_identity import exempting, identity_of
 from boolab.limits.table import LIMITS
+
+TARGET: Final = "TARGET"
+"""The target in a command that serves any."""
 
 
 def target_of(name: str) -> Target:
@@ -58,7 +64,8 @@ def export(target: str, limits: Limits) -> Export:
 
 def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
     """What to type where no part of an export is a file."""
-    commands = [line for part in parts for line in part.text.splitlines() if line and not line.startswith("#")]
+    lines = chain.from_iterable(part.text.splitlines() for part in parts)
+    commands = [line for line in lines if line and not line.startswith("#")]
     if not commands:
         has = dict.fromkeys(LIMITS[row.limit].option for row in target.sets)
         return f"{target.title} has none of these limits; it has {', '.join(has)}"
@@ -75,3 +82,38 @@ def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def as_command(limits: Limits, target: str = TARGET) -> str:
+    """The `boolab export` command that gives the export of these limits.
+
+    Example:
+        >>> as_command(Limits(max_steps=56, doom_loop=5, exempt=("wait",)), "claude-code")
+        'boolab export claude-code --max-steps 56 --doom-loop 5 --exempt wait'
+    """
+    words = ["boolab", "export", target]
+    words += limit_words(limits.given)
+    same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
+    if same != ("canonical" if limits.policy is None else get_policy(limits.policy).detectors.identity):
+        words += ["--identity", same]
+    exempt = dict.fromkeys([*limits.exempt, *(tool for tool, own in by_tool if own is None)])
+    words += chain.from_iterable(option_words("--exempt", tool) for tool in exempt)
+    words += ["--scope", "run"] if limits.scope == "run" else []
+    words += [] if limits.agent is None else option_words("--agent", limits.agent)
+    words += [] if limits.policy is None else ["--policy", str(limits.policy)]
+    return shlex.join(words)
+
+
+def option_words(name: str, value: str) -> list[str]:
+    """An option with its value, which may begin with a dash."""
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+
+
+def limit_words(limits: Mapping[str, float]) -> list[str]:
+    """The options of limits with their values.
+
+    Example:
+        >>> limit_words({"max_steps": 56, "max_cost": 2.5})
+        ['--max-steps', '56', '--max-cost', '2.5']
+    """
+    return [*chain.from_iterable((LIMITS[name].option, f"{value:.12g}") for name, value in limits.items())]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +13,7 @@ from boolab.core.text import clean
 from boolab.core.types import IDENTITIES, Identities
 from boolab.display.text import NO_MATH, WIDTH, wrapped
 from boolab.errors import SettingError, near
-from boolab.harnesses.exports.agent_name import agent_name
+from boolab.harnesses.front_matter import agent_name
 from boolab.harnesses.policy import Policy
 from boolab.io.checks import is_whole, repr_of
 from boolab.limits.call_identity import identity_of
@@ -34,7 +32,6 @@ _COMMENT: Final[Mapping[Language, str]] = {
     "yaml": "# ",
 }
 """How a line of comment begins. JSON has none; in Markdown it stands in the front matter, which is YAML."""
-_YAML_WORDS: Final = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,17 +318,6 @@ def nested(changes: Sequence[Change]) -> dict[str, JSONValue]:
             inner = inner.setdefault(key, {})
         inner[at[-1]] = value
     return made
-
-
-def yaml_text(text: str) -> str:
-    """A text as YAML reads it back: plain where that is safe, else quoted.
-
-    Example:
-        >>> yaml_text("coder"), yaml_text("no"), yaml_text("7")
-        ('coder', '"no"', '"7"')
-    """
-    plain = re.fullmatch(r"[A-Za-z][A-Za-z_-]*", text) and text.lower() not in _YAML_WORDS
-    return text if plain else json.dumps(text)
 
 
 def _hashed(text: str) -> str:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from boolab.core.text import printable
 from boolab.errors import ConfigFileError, FileError, SettingError
 from boolab.harnesses.agent_edit import AgentText, agents_in, with_field
-from boolab.harnesses.exports.agent_name import agent_name
-from boolab.harnesses.front_matter import ALIASES
+from boolab.harnesses.front_matter import ALIASES, agent_name
 from boolab.io.file_edit import MAX_FILE_BYTES, UserFile, edit_files, read_user_file
 from boolab.io.files import read_file, user_path
 from boolab.io.json_edit import with_json
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     from boolab.harnesses.exports.values import Change, Export, Part
 
 
-class File(NamedTuple):
+class PlannedFile(NamedTuple):
     """A file before and after: as it was read, and its new text."""
 
     read: UserFile
     new: str
 
 
-def planned(export: Export, path: str | Path | None = None, root: str | Path = ".") -> list[File]:
+def planned(export: Export, path: str | Path | None = None, root: str | Path = ".") -> list[PlannedFile]:
     """The files of an export, as they are and as they would be; nothing is written.
 
     `path`: a file for the one part that it fits, or a folder in place of `root`. `root`: the folder of the project. No
@@ -58,7 +57,7 @@ def planned(export: Export, path: str | Path | None = None, root: str | Path = "
     return [_file(part, read_user_file(_place(part, where), where)) for part in parts]
 
 
-def as_diff(files: Sequence[File]) -> str:
+def as_diff(files: Sequence[PlannedFile]) -> str:
     """The changes as a unified diff, safe for a terminal; "" if there are none. It names the target of a link."""
     lines: list[str] = []
     for read, new in files:
@@ -69,7 +68,7 @@ def as_diff(files: Sequence[File]) -> str:
     return "\n".join(map(printable, lines))
 
 
-def replace_files(files: Sequence[File]) -> None:
+def replace_files(files: Sequence[PlannedFile]) -> None:
     """Write the files that change, all or none, if each still is what was read."""
     edit_files([(read, new.encode("utf-8")) for read, new in files])
 
@@ -127,16 +126,16 @@ def _exists(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def _file(part: Part, read: UserFile) -> File:
+def _file(part: Part, read: UserFile) -> PlannedFile:
     old, path = read.text(), read.path
     if old is None:
-        return File(read, part.text)
+        return PlannedFile(read, part.text)
     edit = _EDITORS.get(part.language)
     if edit is None or not part.changes:
         msg = f"is there already, and boolab does not change {part.language} in place: paste what is printed"
         raise ConfigFileError(msg, path=path)
     try:
-        return File(read, edit(old, part.changes, part))
+        return PlannedFile(read, edit(old, part.changes, part))
     except FileError as error:
         raise type(error)(error.message, path=path, line=error.line) from error
 

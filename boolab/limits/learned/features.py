@@ -336,14 +336,14 @@ class _Counted:
         return state if self._close is None else self._close(state[0], response)
 
 
-class Reader:
+class FeatureReader:
     """The folds that some features need, and the values of these features.
 
     `detectors`: detectors that are features too, by their names: the log of 1 + their count.
 
     Example:
         >>> from boolab.core.types import Response, ToolCall, ToolResult
-        >>> reader = Reader(["steps", "calls_new_share"])
+        >>> reader = FeatureReader(["steps", "calls_new_share"])
         >>> state = reader.start
         >>> for n in range(4):
         ...     state = reader.fold(state, ObservedCall(ToolCall(str(n), "ls", "{}"), ToolResult(str(n), "x")))

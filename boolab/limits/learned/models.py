@@ -19,7 +19,7 @@ Values: TypeAlias = Sequence[float | None]
 """The values of a model's features after a step, in its order; None where one is not known."""
 
 
-class Model(Protocol):
+class ScoreModel(Protocol):
     """A function from features to log-odds.
 
     Attributes:

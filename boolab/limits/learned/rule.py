@@ -12,8 +12,8 @@ from typing import Any, ClassVar, TypeAlias
 from boolab.core.types import Response, StopReason
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detector import Detector
-from boolab.limits.learned.features import Reader, State
-from boolab.limits.learned.models import Model, score_of
+from boolab.limits.learned.features import FeatureReader, State
+from boolab.limits.learned.models import ScoreModel, score_of
 from boolab.limits.stop import Threshold
 
 _State: TypeAlias = tuple[State, int]
@@ -50,19 +50,19 @@ class LearnedRisk:
     handles_unknown_arguments: ClassVar[bool] = True
     """Its features are missing there, as they were where the model was fitted."""
 
-    model: Model
+    model: ScoreModel
     detectors: tuple[Detector, ...] = ()
     name: str = field(init=False, compare=False)
     start: _State = field(init=False, repr=False, compare=False)
-    _reader: Reader = field(init=False, repr=False, compare=False)
+    _reader: FeatureReader = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        reader = Reader(self.model.features, self.detectors)
+        reader = FeatureReader(self.model.features, self.detectors)
         object.__setattr__(self, "_reader", reader)
         object.__setattr__(self, "start", (reader.start, 0))
         object.__setattr__(self, "name", f"learned_risk:{digest_of(self.model)}")
 
-    def __reduce__(self) -> tuple[type[LearnedRisk], tuple[Model, tuple[Detector, ...]]]:
+    def __reduce__(self) -> tuple[type[LearnedRisk], tuple[ScoreModel, tuple[Detector, ...]]]:
         """Pickle the model and the detectors: the readers are functions, made anew."""
         return LearnedRisk, (self.model, self.detectors)
 
@@ -76,7 +76,7 @@ class LearnedRisk:
         return (inner, score), score
 
 
-def digest_of(model: Model) -> str:
+def digest_of(model: ScoreModel) -> str:
     """Eight hex digits that name a model: equal models have the same."""
     return blake2b(repr(model).encode(), digest_size=4).hexdigest()
 

@@ -28,7 +28,7 @@ from boolab.errors import FileError, SettingError
 from boolab.io.files import replacing
 from boolab.limits.detector import Detector
 from boolab.limits.learned.features import FEATURES, check_features
-from boolab.limits.learned.models import BILLION, LinearModel, Model, Tree, TreeModel
+from boolab.limits.learned.models import BILLION, LinearModel, ScoreModel, Tree, TreeModel
 from boolab.limits.learned.rule import LearnedFrom, LearnedRisk, LearnedRule, Promise, learned_rule
 
 VERSION: Final = 1
@@ -103,13 +103,13 @@ def load_rule(path: str | Path, detectors: Iterable[Detector] = ()) -> LearnedRu
     document = read_document(place, FileError, _MAX_BYTES)
     try:
         return _rule(document.data, tuple(detectors))
-    except _Fault as fault:
+    except _FieldFault as fault:
         raise FileError(str(fault), path=place, line=document.line(fault.place)) from None
     except SettingError as error:
         raise FileError(str(error), path=place) from error
 
 
-def _model_data(model: Model) -> dict[str, Any]:
+def _model_data(model: ScoreModel) -> dict[str, Any]:
     if isinstance(model, LinearModel):
         pairs = zip(model.features, model.weights, model.unknown, strict=True)
         features = {name: {"weight": weight, "unknown": unknown} for name, weight, unknown in pairs}
@@ -129,7 +129,7 @@ def _tree_data(tree: Tree, names: tuple[str, ...]) -> object:
     return [names[place], bound, _tree_data(low, names), _tree_data(high, names)]
 
 
-class _Fault(Exception):
+class _FieldFault(Exception):
     """What is wrong at a place of the file."""
 
     def __init__(self, message: str, place: tuple[object, ...]) -> None:
@@ -141,7 +141,7 @@ def _rule(data: JSON, detectors: tuple[Detector, ...]) -> LearnedRule:
     whole = _mapping(data, ())
     if whole.get("boolab_rule") != VERSION:
         found = whole.get("boolab_rule")
-        raise _Fault(
+        raise _FieldFault(
             f"boolab_rule is {found!r:.80}: expected {VERSION}, as bl.stats.save_rule writes", ("boolab_rule",)
         )
     threshold = _integer(whole, "threshold", (), BILLION + 1)
@@ -163,11 +163,11 @@ def _rule(data: JSON, detectors: tuple[Detector, ...]) -> LearnedRule:
     )
 
 
-def _model(data: Mapping[str, JSON]) -> Model:
+def _model(data: Mapping[str, JSON]) -> ScoreModel:
     kind = data.get("kind")
     if kind not in (LinearModel.kind, TreeModel.kind):
         msg = f"kind is {kind!r:.80}: expected {LinearModel.kind} or {TreeModel.kind}"
-        raise _Fault(msg, ("model", "kind"))
+        raise _FieldFault(msg, ("model", "kind"))
     intercept = _number(data, "intercept", ("model",))
     features = _mapping(data.get("features"), ("model", "features"))
     each = {name: _mapping(of, ("model", "features", name)) for name, of in features.items()}
@@ -178,7 +178,7 @@ def _model(data: Mapping[str, JSON]) -> Model:
     trees = data.get("trees")
     if not isinstance(trees, list):
         msg = "trees: expected a list of trees"
-        raise _Fault(msg, ("model", "trees"))
+        raise _FieldFault(msg, ("model", "trees"))
     places = {name: place for place, name in enumerate(each)}
     found = tuple(_tree(tree, places, ("model", "trees", n), _MAX_DEPTH) for n, tree in enumerate(trees))
     return TreeModel(tuple(each), found, intercept, unknown)
@@ -189,11 +189,11 @@ def _tree(data: JSON, places: Mapping[str, int], place: tuple[object, ...], dept
         return float(data)
     if not isinstance(data, list) or len(data) != 4 or depth == 0:  # noqa: PLR2004 - a feature, a bound, two trees
         msg = f"a tree is {data!r:.80}: expected a number, or a list of a feature, a bound and two trees"
-        raise _Fault(msg, place)
+        raise _FieldFault(msg, place)
     name, bound, low, high = data
     if name not in places or not _is_number(bound):
         msg = f"a tree splits {name!r:.80} at {bound!r:.80}: expected one of its features, and a number"
-        raise _Fault(msg, place)
+        raise _FieldFault(msg, place)
     return (
         places[name],
         float(bound),
@@ -205,7 +205,7 @@ def _tree(data: JSON, places: Mapping[str, int], place: tuple[object, ...], dept
 def _mapping(data: JSON, place: tuple[object, ...]) -> Mapping[str, JSON]:
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         name = place[-1] if place else "the file"
-        raise _Fault(f"{name}: expected a mapping, as bl.stats.save_rule writes it", place)
+        raise _FieldFault(f"{name}: expected a mapping, as bl.stats.save_rule writes it", place)
     return data
 
 
@@ -216,26 +216,26 @@ def _is_number(value: JSON) -> TypeGuard[float]:
 def _number(data: Mapping[str, JSON], name: str, place: tuple[object, ...]) -> float:
     value: JSON = data.get(name)
     if not _is_number(value):
-        raise _Fault(f"{name} is {value!r:.80}: expected a number", (*place, name))
+        raise _FieldFault(f"{name} is {value!r:.80}: expected a number", (*place, name))
     return float(value)
 
 
 def _share(promise: Mapping[str, JSON], name: str) -> float:
     value = _number(promise, name, ("promise",))
     if not 0 < value < 1:
-        raise _Fault(f"{name} is {value!r:.80}: expected a number between 0 and 1", ("promise", name))
+        raise _FieldFault(f"{name} is {value!r:.80}: expected a number between 0 and 1", ("promise", name))
     return value
 
 
 def _integer(data: Mapping[str, JSON], name: str, place: tuple[object, ...], most: int = 2**63 - 1) -> int:
     value = data.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise _Fault(f"{name} is {value!r:.80}: expected an integer from 1 to {most:,}", (*place, name))
+        raise _FieldFault(f"{name} is {value!r:.80}: expected an integer from 1 to {most:,}", (*place, name))
     return value
 
 
 def _text(data: Mapping[str, JSON], name: str, place: tuple[object, ...]) -> str:
     value = data.get(name)
     if not isinstance(value, str):
-        raise _Fault(f"{name} is {value!r:.80}: expected a text", (*place, name))
+        raise _FieldFault(f"{name} is {value!r:.80}: expected a text", (*place, name))
     return value

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from boolab.core.types import Response, Stop, ToolCall, ToolResult
 from boolab.errors import describe
-from boolab.harnesses.finish import ends_turn, finishes
 from boolab.limits.counters import projected
 from boolab.limits.guard import Guard
 from boolab.limits.ladder import Reached
@@ -354,7 +353,7 @@ def is_final(turn: Turn, response: Response) -> bool:
         return plan.policy.last_step.text_finishes and not response.tool_calls
     if plan.ends_plainly:
         return not response.tool_calls
-    return plan.text_only or ends_turn(plan.policy, response, input_waits=input_waits(turn))
+    return plan.text_only or plan.policy.finish.ends_turn(response, input_waits=input_waits(turn))
 
 
 def idle(turn: Turn) -> None:
@@ -371,5 +370,5 @@ def idle(turn: Turn) -> None:
 
 def ends_batch(turn: Turn, call: ToolCall, result: ToolResult | None) -> bool:
     """Whether the calls after this one are not executed: the run failed with it, or it ended the turn."""
-    policy = turn.plan.policy
-    return bool(turn.execution.failures) or (policy.finish.batch == "until" and finishes(policy, call, result))
+    finish = turn.plan.policy.finish
+    return bool(turn.execution.failures) or (finish.batch == "until" and finish.succeeds(call, result))

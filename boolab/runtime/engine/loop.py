@@ -16,7 +16,6 @@ from boolab.core.events import stop_event
 from boolab.core.types import Response, Run, Step, Stop, WrapUp
 from boolab.core.version import boolab_version
 from boolab.errors import ModelError, describe
-from boolab.harnesses.finish import is_done
 from boolab.runtime.engine.decide import (
     EXECUTE_ALL,
     CallVerdict,
@@ -134,7 +133,7 @@ async def tool_phase(turn: Turn, response: Response, verdict: CallVerdict = EXEC
         return "paused"
     if plan.options.get("synthesis") is not None and any(step.results) and await _synthesise(turn, response):
         return "synthesis_done"
-    if plan.ends_by_calls and is_done(plan.policy, calls, step.results):
+    if plan.ends_by_calls and plan.policy.finish.is_done(calls, step.results):
         return "finished"
     if not calls:
         idle(turn)

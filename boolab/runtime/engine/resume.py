@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from boolab.core.compactions import compactions_of
 from boolab.core.types import Event, Message, Run, Step, Stop, Text, Usage
-from boolab.harnesses.finish import is_done
 from boolab.runtime.engine.decide import idle, is_final
 from boolab.runtime.engine.loop import close, wrap_up
 from boolab.runtime.engine.plan import TurnPlan
@@ -80,7 +79,7 @@ def ended_with(turn: Turn, step: Step) -> bool:
         return False
     was_last = any(e.kind == "grace" and e.payload["after_step"] == step.index - 1 for e in turn.record.events)
     plan = turn.plan
-    done = plan.ends_by_calls and is_done(plan.policy, step.response.tool_calls, step.results)
+    done = plan.ends_by_calls and plan.policy.finish.is_done(step.response.tool_calls, step.results)
     return was_last or done or is_final(turn, step.response)
 
 

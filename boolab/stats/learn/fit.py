@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from boolab.errors import SettingError
-from boolab.limits.learned.models import LinearModel, Model, Tree, TreeModel
+from boolab.limits.learned.models import LinearModel, ScoreModel, Tree, TreeModel
 from boolab.stats.intervals import Array
 from boolab.stats.learn.table import FeatureTable, log_odds_of
 from boolab.whatif.step_table import Flags, Ints
@@ -30,7 +30,7 @@ from boolab.whatif.step_table import Flags, Ints
 _DIGITS = 6
 
 
-def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> Model:
+def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> ScoreModel:
     """A model of failure, fitted to the boundaries of some runs, among which are successes and failures.
 
     Its numbers are rounded to six significant digits, so that a rule that is read from its file is the same.
@@ -43,7 +43,7 @@ def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> Mo
     stakes, task = table.stakes(runs)[rows], table.task[table.run[rows]]
     penalty = penalty_of(values, failed, stakes, task) if estimator == "logistic" else 0.0
 
-    def fit(some: Flags) -> Model:
+    def fit(some: Flags) -> ScoreModel:
         if estimator == "trees":
             return fit_trees(values[some], failed[some], stakes[some], table.names, seed)
         return fit_logistic(values[some], failed[some], stakes[some], table.names, penalty)
@@ -53,7 +53,7 @@ def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> Mo
     return _rescaled(model, slope, intercept)
 
 
-def _held_out(fit: Callable[[Flags], Model], model: Model, values: Array, failed: Array, task: Ints) -> Array:
+def _held_out(fit: Callable[[Flags], ScoreModel], model: ScoreModel, values: Array, failed: Array, task: Ints) -> Array:
     """The log-odds of each row by a model that has not seen its task; by the model, where a part lacks a class."""
     fold = np.unique(task, return_inverse=True)[1] % FOLDS
     log_odds = log_odds_of(model, values)
@@ -65,7 +65,7 @@ def _held_out(fit: Callable[[Flags], Model], model: Model, values: Array, failed
 
 
 @singledispatch
-def _rescaled(model: Model, slope: float, intercept: float) -> Model:
+def _rescaled(model: ScoreModel, slope: float, intercept: float) -> ScoreModel:
     """The model whose log-odds are slope times those of another one, plus the intercept; rounded."""
     raise NotImplementedError(type(model))
 

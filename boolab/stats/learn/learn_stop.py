@@ -36,7 +36,7 @@ from boolab.frames.runs import Runs, as_runs, distinct_runs
 from boolab.io.checks import check_name, whole
 from boolab.limits.detector import Detector, check_detector
 from boolab.limits.learned.features import DEFAULT, check_features
-from boolab.limits.learned.models import BILLION, Model
+from boolab.limits.learned.models import BILLION, ScoreModel
 from boolab.limits.learned.rule import LearnedFrom, LearnedRisk, LearnedRule, Promise, learned_rule
 from boolab.stats.intervals import check_confidence, runs_needed
 from boolab.stats.learn.fit import check_trees, fit_model
@@ -210,7 +210,7 @@ def _check_labels(runs: Sequence[Run]) -> None:
         raise SettingError(msg)
 
 
-def learn_from(table: FeatureTable, runs: Flags, question: Question) -> tuple[Model, int, int]:
+def learn_from(table: FeatureTable, runs: Flags, question: Question) -> tuple[ScoreModel, int, int]:
     """The model, the highest score that is kept, and the number of calibration tasks with a success."""
     calibration = calibration_runs(table, runs, question)
     fit = runs & ~calibration

@@ -12,7 +12,7 @@ import pandas as pd
 from boolab.core.text import count
 from boolab.display.numbers import percent
 from boolab.limits.learned.features import DEFAULT, FEATURES
-from boolab.limits.learned.models import BILLION, LinearModel, Model, Tree, TreeModel
+from boolab.limits.learned.models import BILLION, LinearModel, ScoreModel, Tree, TreeModel
 from boolab.limits.learned.rule import Promise
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import ClusterBootstrap
@@ -49,7 +49,7 @@ class LearnReport(Finding):
 
 
 def report_of(
-    table: FeatureTable, model: Model, threshold: int, promise: Promise, judged: Judged | None
+    table: FeatureTable, model: ScoreModel, threshold: int, promise: Promise, judged: Judged | None
 ) -> LearnReport:
     """The report on a rule, from runs that were judged by rules learned without their tasks."""
     features = _effects_df(table, model)
@@ -150,7 +150,7 @@ def features_df() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["feature", "default", "about", "family", "source"])
 
 
-def _effects_df(table: FeatureTable, model: Model) -> pd.DataFrame:
+def _effects_df(table: FeatureTable, model: ScoreModel) -> pd.DataFrame:
     """The features of a model, the most important first."""
     weights = table.weights(np.ones(table.n_runs, dtype=bool))
     rows = weights > 0
@@ -200,7 +200,7 @@ def _calibration(reliability: pd.DataFrame) -> str:
     )
 
 
-def _effects(features: pd.DataFrame, model: Model) -> Iterator[str]:
+def _effects(features: pd.DataFrame, model: ScoreModel) -> Iterator[str]:
     if isinstance(model, LinearModel):
         for sign, verb in ((1, "raises"), (-1, "lowers")):
             named = features[sign * features["effect"] > 0].head(_NAMED)

@@ -1,6 +1,6 @@
 """The features of recorded runs after each step, all that a fit needs to know of each run, and the scores of models.
 
-The log-odds of a model for a whole table are the same sums as `Model.log_odds`, in the same order: a rule that is
+The log-odds of a model for a whole table are the same sums as `ScoreModel.log_odds`, in the same order: a rule that is
 evaluated live and one that is evaluated here must stop at the same step.
 """
 
@@ -20,8 +20,8 @@ from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detector import Detector
-from boolab.limits.learned.features import Reader
-from boolab.limits.learned.models import LinearModel, Model, Tree, TreeModel, score_of
+from boolab.limits.learned.features import FeatureReader
+from boolab.limits.learned.models import LinearModel, ScoreModel, Tree, TreeModel, score_of
 from boolab.stats.intervals import Array
 from boolab.stats.units import units_of
 from boolab.whatif.from_runs import ledger_of
@@ -107,7 +107,7 @@ class FeatureTable:
         rate = float(weights[failed].sum()) / max(float(saved.sum()), 1.0)
         return np.where(failed, rate * saved, weights)
 
-    def scores(self, model: Model) -> Ints:
+    def scores(self, model: ScoreModel) -> Ints:
         """N: the score of a model after each step, as its detector counts it."""
         places = [self.names.index(name) for name in model.features]
         return np.fromiter(map(score_of, log_odds_of(model, self.features[:, places]).tolist()), dtype=np.int64)
@@ -131,7 +131,7 @@ def feature_table(
 ) -> FeatureTable:
     """The table of labelled runs."""
     ledger = ledger_of(runs, scope=scope).kept()
-    reader = Reader(names, detectors)
+    reader = FeatureReader(names, detectors)
     by_turn = (ledger.runs["scope"] == "turn").tolist()
     with without_collection():
         rows = [row for run, turns in zip(runs, by_turn, strict=True) for row in _rows(run, reader, turns=turns)]
@@ -159,7 +159,7 @@ def feature_table(
     )
 
 
-def _rows(run: Run, reader: Reader, *, turns: bool) -> Iterator[list[float | None]]:
+def _rows(run: Run, reader: FeatureReader, *, turns: bool) -> Iterator[list[float | None]]:
     """The values after each step, as `Watch` and `ledger_of` count: anew in each turn where `turns` is true."""
     state, number = reader.start, 0
     for place, (_, steps) in enumerate(turns_of(run)):
@@ -194,7 +194,7 @@ def _clusters(runs: Sequence[Run], cluster: str) -> Ints:
     return np.array([codes[name] for name in names], dtype=np.int64)
 
 
-def log_odds_of(model: Model, values: Array) -> Array:
+def log_odds_of(model: ScoreModel, values: Array) -> Array:
     """The log-odds for each row of values; NaN is a value that is not known.
 
     Example:
@@ -207,7 +207,7 @@ def log_odds_of(model: Model, values: Array) -> Array:
 
 
 @singledispatch
-def _of(model: Model, values: Array) -> Array:
+def _of(model: ScoreModel, values: Array) -> Array:
     return np.array([model.log_odds(row) for row in values.tolist()], dtype=float)
 
 

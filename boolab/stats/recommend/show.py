@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from boolab.display.text import NO_MATH, wrapped
-from boolab.harnesses.exports.command import as_command
+from boolab.harnesses.exports.export import as_command
 from boolab.harnesses.exports.values import Limits
 from boolab.stats.finding import Finding, escaped
 from boolab.stats.recommend.verdict import MAX_GROUPS

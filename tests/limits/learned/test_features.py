@@ -11,7 +11,7 @@ from hypothesis import given
 import boolab as bl
 from boolab.core.types import Response, ToolCall, ToolResult, Usage
 from boolab.limits.call_identity import ObservedCall
-from boolab.limits.learned.features import DEFAULT, FEATURES, MEMORY, RECENT, Reader, check_features
+from boolab.limits.learned.features import DEFAULT, FEATURES, MEMORY, RECENT, FeatureReader, check_features
 from tests.limits.test_detector_folds import STEPS, Call, Steps, blocks, canonical, flat, run_length, trailing
 from tests.support.cases import cases
 
@@ -88,7 +88,7 @@ def expected(steps: Steps) -> dict[str, float | None]:
     }
 
 
-def folded(steps: Steps, reader: Reader) -> list[list[float | None]]:
+def folded(steps: Steps, reader: FeatureReader) -> list[list[float | None]]:
     """The values after each step."""
     state, out = reader.start, []
     for number, (response, results) in enumerate(steps, 1):
@@ -104,7 +104,7 @@ def folded(steps: Steps, reader: Reader) -> list[list[float | None]]:
 @given(STEPS)
 def test_each_feature_is_what_a_walk_over_all_steps_counts(steps: Steps) -> None:
     names = [*FEATURES]
-    for n, values in enumerate(folded(steps, Reader(names)), 1):
+    for n, values in enumerate(folded(steps, FeatureReader(names)), 1):
         plain = expected(steps[:n])
         assert dict(zip(names, values, strict=True)) == pytest.approx(plain), n
         assert plain.keys() == FEATURES.keys()
@@ -113,7 +113,7 @@ def test_each_feature_is_what_a_walk_over_all_steps_counts(steps: Steps) -> None
 @cases(40)
 @given(STEPS, STEPS)
 def test_a_state_can_be_folded_further_twice(steps: Steps, others: Steps) -> None:
-    reader = Reader([*FEATURES])
+    reader = FeatureReader([*FEATURES])
     state = reader.start
     for number, (response, results) in enumerate(steps, 1):
         for call, result in zip(response.tool_calls, results, strict=True):
@@ -136,13 +136,13 @@ def same_call(n: int, arguments: str, content: str = "x", error: bool | None = F
 
 def test_a_call_is_new_again_once_it_is_out_of_memory() -> None:
     between = [same_call(n, f'{{"n":{n}}}') for n in range(MEMORY)]
-    reader = Reader(["calls_old_streak"])
+    reader = FeatureReader(["calls_old_streak"])
     assert folded([same_call(-1, "{}"), *between[1:], same_call(-1, "{}")], reader)[-1] == [log(1)]
     assert folded([same_call(-1, "{}"), *between, same_call(-1, "{}")], reader)[-1] == [log(0)]
 
 
 def test_the_state_does_not_grow_with_the_run() -> None:
-    reader = Reader([*FEATURES])
+    reader = FeatureReader([*FEATURES])
 
     def size(n: int) -> int:
         state = reader.start
@@ -167,18 +167,18 @@ UNKNOWN: Mapping[str, Steps] = {
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_only_errors_and_tokens_can_be_unknown(name: str) -> None:
-    assert (folded(UNKNOWN.get(name, NO_STATUS), Reader([name]))[-1] == [None]) == (name in UNKNOWN)
+    assert (folded(UNKNOWN.get(name, NO_STATUS), FeatureReader([name]))[-1] == [None]) == (name in UNKNOWN)
 
 
 def test_the_share_of_errors_is_that_of_the_calls_of_known_status() -> None:
     steps = [same_call(n, "{}", error=error) for n, error in enumerate([True, None, False, True])]
-    assert folded(steps, Reader(["error_share", "error_streak"]))[-1] == [pytest.approx(2 / 3), log(1)]
+    assert folded(steps, FeatureReader(["error_share", "error_streak"]))[-1] == [pytest.approx(2 / 3), log(1)]
 
 
 def test_a_detector_is_a_feature_too() -> None:
     streak, idle = bl.detectors.RepeatStreak("raw"), bl.detectors.IdleStreak()
     steps = [same_call(1, "{}"), same_call(2, "{}"), (Response("?"), [])]
-    values = folded(steps, Reader(["steps", streak.name, idle.name], [streak, idle]))
+    values = folded(steps, FeatureReader(["steps", streak.name, idle.name], [streak, idle]))
     assert values == [[1, log(1), 0], [2, log(2), 0], [3, log(2), log(1)]]
 
 
