@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 from boolab.core.types import Scope, Stop
 from boolab.errors import BoolabError
@@ -14,30 +14,25 @@ from boolab.limits.monitor_input import GivenCall, GivenResult, GivenUsage
 from boolab.limits.stop import StopRule
 
 
-class AdapterOptions(TypedDict, total=False):
-    """What all adapters take besides the rule and the action; see `Monitor` for the first three."""
+class MonitorOptions(TypedDict, total=False):
+    """The options of `Monitor`."""
 
     scope: Scope
     at_response: StopRule | None
     nudge: str
+
+
+class AdapterOptions(MonitorOptions, total=False):
+    """What all adapters take besides the rule and the action."""
+
     on_stop: Callable[[Stop], object] | None
     """Is called once a run with its first stop, also in shadow and beside a nudge."""
 
 
 class MonitoredRun:
-    """A monitor of one run that knows the time since the message of the user.
+    """A monitor of one run that knows the time since the message of the user; for its arguments see `AdapterOptions`.
 
-    Args:
-        rule: See `Monitor`.
-        action: See `Monitor`.
-        scope: See `Monitor`.
-        at_response: See `Monitor`.
-        nudge: See `Monitor`.
-        on_stop: Is called once with the first stop.
-
-    Attributes:
-        monitor: The monitor.
-        seen: The id of the last response that was counted, for packages that hand over the whole history.
+    `seen` is the id of the last response that was counted, for packages that hand over the whole history.
 
     Example:
         >>> import boolab as bl
@@ -52,12 +47,10 @@ class MonitoredRun:
         rule: StopRule | None,
         action: Action = "stop",
         *,
-        scope: Scope = "turn",
-        at_response: StopRule | None = None,
-        nudge: str = "",
         on_stop: Callable[[Stop], object] | None = None,
+        **options: Unpack[MonitorOptions],
     ) -> None:
-        self.monitor = Monitor(rule, action, scope=scope, at_response=at_response, nudge=nudge)
+        self.monitor = Monitor(rule, action, **options)
         self.seen: str | None = None
         self._on_stop = on_stop
         self._opened = time.monotonic()
@@ -93,15 +86,7 @@ class MonitoredRun:
 
 
 def imported(module: str, package: str) -> Any:  # a module without types here
-    """A module that an adapter needs.
-
-    Args:
-        module: The module.
-        package: The distribution that has it.
-
-    Raises:
-        BoolabError: if it cannot be imported.
-    """
+    """A module that an adapter needs; a `BoolabError` that names the package to install if it cannot be imported."""
     try:
         return import_module(module)
     except ImportError as error:

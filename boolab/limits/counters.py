@@ -29,8 +29,7 @@ class Counters(Protocol):
 class Progress(dict[str, int | None]):
     """The counters of a running turn, by name. Rules read it; only the loop moves it on.
 
-    Args:
-        counters: Starting values; all others of `COUNTERS` start at 0.
+    `counters`: starting values; all others of `COUNTERS` start at 0.
 
     Example:
         >>> Progress(steps=2)["steps"]
@@ -44,12 +43,7 @@ class Progress(dict[str, int | None]):
         self.update(counters)
 
     def charge(self, usage: Usage, calls: int) -> None:
-        """Count what was spent: by a step, or by a subagent.
-
-        Args:
-            usage: What the response consumed.
-            calls: How many calls received a result.
-        """
+        """Count what was spent, by a step or a subagent; `calls`: how many calls received a result."""
         if usage is UNKNOWN_USAGE:
             if self["cost"] is not None or self["input_tokens"] is not None or self["output_tokens"] is not None:
                 self.update(_NOTHING_KNOWN)

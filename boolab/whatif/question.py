@@ -13,6 +13,7 @@ from boolab.harnesses.policy import Policy
 from boolab.limits.detector import Detector
 from boolab.limits.function_rule import AnyRule, as_rules
 from boolab.limits.stop import StopRule
+from boolab.limits.table import MEASURES
 from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of, settings_of_policy
 from boolab.whatif.step_table import check_scope
 
@@ -23,9 +24,8 @@ OUTCOMES: Final = ("unchanged", "censored", "truncated", "not_identified", "unkn
 _MAX_NAMED: Final = 12  # agents in a message
 _RESULT_COLUMNS: Final = {
     "run_id", "rule", "outcome", "stop_turn", "stop_step", "stop_reason", "also_fired", "success", "kept_lower",
-    "kept_upper", "steps", "tool_calls", "tokens", "cost", "cost_usd", "saved_steps", "saved_tool_calls",
-    "saved_tokens", "saved_cost", "saved_cost_usd", "saved_is", "scope", "success_by", "successes",
-    "successes_censored", "n_runs",
+    "kept_upper", "saved_is", "scope", "success_by", "successes", "successes_censored", "n_runs",
+    *MEASURES, "cost_usd", *(f"saved_{name}" for name in (*MEASURES, "cost_usd")),
     *(f"n_{name}" for name in (*OUTCOMES, *get_args(StopReason))),
 }  # fmt: skip
 

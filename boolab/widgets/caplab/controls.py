@@ -15,10 +15,10 @@ from boolab.harnesses.policy import default_settings
 from boolab.harnesses.presets import policies
 from boolab.harnesses.setting import SAME_CALL, Setting
 from boolab.limits.call_identity import exempting, identity_of
-from boolab.limits.table import LIMITS
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.whatif.step_table import Ints
 
-_MAX_VALUES: Final = {"max_steps": 120, "tool_budget": 120, "doom_loop": 16}
+_MAX_VALUES: Final = dict.fromkeys(AGENT_LIMITS, 120) | {"doom_loop": 16}
 """How many values an axis has at most: with all three, 250,000 settings, 50 MB."""
 MAX_BARS: Final = 60  # of the distribution
 FAR: Final = 1.25  # so many times as far as the axis, the longest run is beyond it

@@ -11,11 +11,11 @@ import numpy as np
 
 from boolab.core.text import count
 from boolab.harnesses.setting import Limits, Setting
-from boolab.limits.table import LIMITS
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.widgets.caplab.table import CapTable
 
-SAMPLED: Final = {"max_steps": 8, "tool_budget": 5, "doom_loop": 4}
-"""How many values of each limit are combined with all others."""
+SAMPLED: Final = dict(zip(AGENT_LIMITS, (8, 5, 4), strict=True))
+"""How many values of each limit are combined with all others; least of the doom-loop threshold."""
 NOTE: Final = (
     "This page works without Python: it holds all step caps, and some values of the other limits. To keep another "
     "share, to count calls in another way, to exempt tools, or to see more runs, make a CapLab in a notebook."
