@@ -25,6 +25,7 @@ raised at all: it is part of the run's record.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -43,7 +44,16 @@ class BoolabError(Exception):
 
 
 class SettingError(BoolabError, ValueError):
-    """A value passed to boolab is not one that it accepts."""
+    """A value passed to boolab is not one that it accepts.
+
+    Args:
+        message: What is wrong, and what would be right.
+        setting: The name of the setting with that value; "" where it is none of an agent.
+    """
+
+    def __init__(self, message: str = "", setting: str = "") -> None:
+        super().__init__(message)
+        self.setting = setting
 
 
 class FileError(BoolabError):
@@ -221,3 +231,55 @@ def near(name: object, known: Collection[object], title: str = "", *, every: boo
     if close := nearest(name, known):
         return f"; did you mean {close!r}?{f' {listed[:1].upper()}{listed[1:]}' if every else ''}"
     return f"; {listed}" if listed else ""
+
+
+def program() -> str:
+    """What to type for boolab: its name if the shell finds this one by it, else its path, or Python with `-m`."""
+    import shlex
+    import shutil
+    from pathlib import Path
+
+    name = shutil.which("boolab")
+    started, beside = Path(*sys.argv[:1]), _beside_python("boolab")
+    script = started if started.name == "boolab" and started.is_file() else beside
+    if script is None:
+        return "boolab" if name is not None else shlex.join([_near(Path(sys.executable)), "-m", "boolab"])
+    return "boolab" if name is not None and script.samefile(name) else shlex.quote(_near(script))
+
+
+def install(packages: str) -> str:
+    """The command that installs packages, such as `boolab[learn]`, for the Python that runs now.
+
+    Example:
+        >>> install("boolab[learn]").partition("pip ")[2]
+        "install 'boolab[learn]'"
+    """
+    import shlex
+    import shutil
+    from pathlib import Path
+
+    name, script = shutil.which("pip"), _beside_python("pip")
+    is_found = name is not None and script is not None and script.samefile(name)
+    pip = "pip" if is_found else shlex.join([_near(Path(sys.executable)), "-m", "pip"])
+    return f"{pip} install {shlex.quote(packages)}"
+
+
+def _beside_python(name: str) -> Path | None:
+    """The script of this name in the folder of the Python that runs now."""
+    from pathlib import Path
+
+    script = Path(sys.executable or "python").with_name(name)
+    return script if script.is_file() else None
+
+
+def _near(path: Path) -> str:
+    """A path as a shell takes it for a program, relative to the current folder if it is below it."""
+    from pathlib import Path
+
+    try:
+        path, here = path.absolute(), Path.cwd()
+    except FileNotFoundError:  # the current folder was deleted
+        return str(path)
+    if path.parent == here:
+        return f"./{path.name}"
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -2,7 +2,9 @@
 
 import gc
 import logging
+import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let programs that the tests start hear of signals, also where the tests themselves run in the background."""
+    """Let programs that the tests start hear of signals, also where the tests themselves run in the background.
+
+    Commands in messages begin with `boolab` and `pip`, which are on the PATH, wherever the tests run.
+    """
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)

@@ -94,6 +94,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--warnings", action="store_true", help="list the skipped files, and what else could not be read, on stderr"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text, and nothing else")
+    parser.add_argument(
+        "--full", action="store_true", help="print all rows and columns, and the table of how often each limit bound"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -121,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"boolab: {problems}{more}", file=sys.stderr)
         for line in problems.lines() if args.warnings else ():
             print(f"  {line}", file=sys.stderr)
-    print(as_json(found) if args.json else found)
+    print(as_json(found) if args.json else found.text(full=args.full))
     return EXCEEDED if len(found.exceeded) else 0
 
 

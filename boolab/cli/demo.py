@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from boolab.cli.help import Command
-from boolab.cli.program import runnable
+from boolab.core.commands import runnable
 from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.display.text import wrapped

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from boolab.cli.arguments import add_window, since_time
 from boolab.cli.help import Command
-from boolab.cli.program import program
 from boolab.core.text import clean, count
 from boolab.display.numbers import size
 from boolab.display.text import aligned, wrapped
+from boolab.errors import program
 from boolab.logs.discovery import Found, found_logs
 
 SCHEMA: Final = "boolab/doctor/1"

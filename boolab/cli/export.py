@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from boolab.cli.arguments import add_logs, add_question, option_of, study_from
 from boolab.cli.help import Command
-from boolab.cli.program import runnable
+from boolab.core.commands import runnable
 from boolab.core.text import printable
 from boolab.display.text import wrapped, wrapped_if_long
 from boolab.errors import SettingError
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     made = _made(args)
     rest = [part for part in made.parts if part.path is None]
     if args.write is None or len(rest) == len(made.parts):
-        print(runnable(printable(str(made))))
+        print(printable(str(made)))
         if POOR in made.notes:  # the other notes are comments of the text
             print(wrapped_if_long(f"boolab: {POOR}"), file=sys.stderr)
         if args.write is None:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from boolab.display.text import with_short_words
 from boolab.errors import nearest
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 WIDTH: Final = 78
 """Columns: those of the narrowest usual terminal, less the two that argparse leaves free."""
@@ -90,6 +94,18 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as argparse declares them
         super().__init__(*args, **{"allow_abbrev": False, **options})
+        self._typed: list[tuple[argparse.Action, list[str]]] = []
+
+    def words_without(self, *names: str) -> list[str]:
+        """The arguments as they were typed, without those of these names."""
+        words = []
+        for action, values in self._typed:
+            option = action.option_strings[-1:] if action.dest not in names else None
+            if option and len(values) == 1 and values[0].startswith("-"):
+                words.append(f"{option[0]}={values[0]}")
+            elif option is not None:
+                words += [*option, *values]
+        return words
 
     def error(self, message: str) -> NoReturn:
         """End the process with a message about the arguments, which may be long. No optional one is missing."""
@@ -98,6 +114,18 @@ class Parser(argparse.ArgumentParser):
             names = message.removeprefix(_MISSING).split(", ")
             message = _MISSING + ", ".join(name for name in names if name not in may_be_left_out)
         super().error(with_short_words(message))
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Print help, with the error that argparse ignores: of a full disk, or of a closed pipe."""
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:  # noqa: ANN401 - as argparse declares it
+        """Read the values of an argument, and keep them as they were typed."""
+        self._typed.append((action, list(arg_strings)))
+        return super()._get_values(action, arg_strings)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse declares it
         known = [str(choice) for choice in action.choices or ()]

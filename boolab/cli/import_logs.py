@@ -221,10 +221,11 @@ COMMAND: Final = Command(
     "too, and .jsonl.bz2 the same, compressed.",
     """
     examples:
-      boolab import ~/.claude/projects -o runs.parquet
+      boolab import ~/.claude/projects -o runs.jsonl
       boolab import 'logs/**/*.eval' --since 30d -o runs.jsonl
       boolab import logs/ --facts -o facts.jsonl.bz2
-      boolab import logs/ -o runs.parquet --json | jq '.files[] | select(.skipped)'
+      boolab import logs/ -o runs.parquet
+      boolab import logs/ -o runs.jsonl --json | jq '.files[] | select(.skipped)'
     """,
     "LOGS [LOGS ...] -o FILE",
     codes={1: "an error, on stderr; or there is no run to write"},

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from boolab.cli.help import Command
-from boolab.errors import SettingError
+from boolab.errors import SettingError, install
 from boolab.io.files import user_path
 from boolab.io.resources import data_path, is_installed
 
@@ -79,7 +79,7 @@ def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[st
         ['-m', 'jupyterlab', '.']
     """
     if find_spec("jupyterlab") is None:
-        raise SettingError(f"JupyterLab is not installed for {sys.executable}: pip install jupyterlab")
+        raise SettingError(f"JupyterLab is not installed for {sys.executable}: {install('jupyterlab')}")
     place = notebooks_to_work_in() if path is None else user_path(path)
     if not place.exists():
         raise SettingError(f"{place} does not exist")

@@ -18,7 +18,7 @@ from typing import Final
 
 from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
 from boolab.cli.next_step import show_next
-from boolab.cli.program import runnable
+from boolab.core.commands import runnable
 from boolab.core.text import printable
 from boolab.display.text import with_short_words, wrapped_if_long
 from boolab.errors import BoolabError
@@ -51,24 +51,28 @@ COMMANDS: Final = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
-    given = sys.argv[1:] if argv is None else list(argv)
-    if is_hook(given):
-        return answer(given[2:])
+    words = sys.argv[1:] if argv is None else list(argv)
+    if is_hook(words):
+        return answer(words[2:])
     if "_ARGCOMPLETE" in os.environ:
         complete(os.environ.get("COMP_LINE", ""))
     _prepare_streams()
-    parser = parser_of(*given[:1])  # importing the modules of all commands would take longer than most of them do
     try:
-        args, unknown = parser.parse_known_args(given)
-    except OSError as error:  # --help and --version print
+        return _run_command(words)
+    except OSError as error:  # help, the version and the line of the next step are printed too
         return _failed(error)
+
+
+def _run_command(words: Sequence[str]) -> int:
+    parser = parser_of(*words[:1])  # importing the modules of all commands would take longer than most of them do
+    args, unknown = parser.parse_known_args(words)
     if unknown:
         args.parser.error(refusal(args.parser, unknown))
     if args.run is None:
         parser.print_help(sys.stderr)
         return 2
     code = exit_code(args.run, args)
-    show_next(given[0], args, given, code)
+    show_next(words[0], args, code)
     return code
 
 
@@ -170,7 +174,8 @@ def _failed(error: OSError) -> int:
     if not isinstance(error, BrokenPipeError):
         what = f"{error.filename}: " if isinstance(error.filename, str) else ""
         message = printable(with_short_words(f"{what}{error.strerror or error}"))
-        print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
+        with suppress(OSError):  # stderr may be what is full
+            print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
     return 1
 
 

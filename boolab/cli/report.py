@@ -8,8 +8,7 @@ from typing import Final
 
 from boolab.cli.arguments import add_logs, add_question, page_to_write, study_from, written
 from boolab.cli.help import Command
-from boolab.cli.program import program
-from boolab.errors import SettingError
+from boolab.errors import SettingError, program
 from boolab.io.files import write_output
 
 MORE: Final = """

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
-from boolab.cli.program import program
 from boolab.cli.terminal import Sheet, is_terminal
 from boolab.core.events import DURING_STEP
 from boolab.core.text import count, flat, printable
 from boolab.core.types import Event, Run, Step, Usage, stop_place
 from boolab.display.numbers import duration
 from boolab.display.transcript import ending, folded, happenings, limit_in_words, result_in_words, usage
+from boolab.errors import program
 
 _INDENT: Final = " " * 5
 _EVENT_CHARS: Final = 500

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from boolab.cli.arguments import add_logs, add_question, option_of, page_to_write, study_from, table_file, written
 from boolab.cli.help import Command
-from boolab.cli.program import runnable
+from boolab.core.commands import runnable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_COMMAND: Final = re.compile(r"(?m)(^[ ]*|type: )boolab (?=[a-z]+ )")
+from boolab.errors import program
+
+_COMMAND: Final = re.compile(r"(?m)(^[ ]*|type: |For another harness: )boolab (?=[a-z]+ )")
 
 
-def with_program(text: str, program: str) -> str:
+def runnable(text: str) -> str:
+    """A text in which lines that are commands of boolab, and those that are to be typed, run as they stand."""
+    return with_program(text, program())
+
+
+def with_program(text: str, word: str) -> str:
     r"""A text in which lines that are commands of boolab, and those that are to be typed, begin with another word.
 
     Example:
@@ -16,4 +23,4 @@ def with_program(text: str, program: str) -> str:
         # The hook of boolab holds them:
         .venv/bin/boolab hook claude-code
     """
-    return text if program == "boolab" else _COMMAND.sub(lambda match: f"{match[1]}{program} ", text)
+    return text if word == "boolab" else _COMMAND.sub(lambda match: f"{match[1]}{word} ", text)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from boolab.core.types import JSON, MICRO, Usage
-from boolab.errors import SettingError
+from boolab.errors import SettingError, install
 
 _PACKAGE = "genai_prices"
 
@@ -25,7 +25,7 @@ def installed() -> bool:
 def require() -> None:
     """Raise `SettingError` if the package is not installed."""
     if not installed():
-        msg = "prices need the package genai-prices, which is not installed: pip install 'boolab[prices]'"
+        msg = f"prices need the package genai-prices, which is not installed: {install('boolab[prices]')}"
         raise SettingError(msg)
 
 

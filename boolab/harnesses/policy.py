@@ -267,7 +267,7 @@ class Policy:
             check_setting(name, value)
         if self.cap.zero == "invalid" and settings.get("max_steps") == 0:
             msg = f"max_steps=0 is not valid under {self.name}: expected an integer >= 1, or None for no limit"
-            raise SettingError(msg)
+            raise SettingError(msg, "max_steps")
 
     def rule(self, settings: Mapping[str, int | None]) -> StopRule | None:
         """The stop rule at a boundary.
@@ -438,10 +438,10 @@ def check_setting(name: str, value: object) -> None:
         return
     if not is_whole(value) or value < minimum:
         msg = f"{name}: {repr_of(value)} is not accepted; expected an integer >= {minimum}, or none for no limit"
-        raise SettingError(msg)
+        raise SettingError(msg, name)
     if value > MAX_COUNT:
         msg = f"{name}: the number is too large; expected an integer <= {MAX_COUNT:,}, or none for no limit"
-        raise SettingError(msg)
+        raise SettingError(msg, name)
 
 
 def _check_continues(policy: Policy) -> None:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, TypedDict, Unpack
 
 from boolab.core.types import Scope, Stop
-from boolab.errors import BoolabError
+from boolab.errors import BoolabError, install
 from boolab.limits.monitor import Action, Monitor, Verdict, reason_of
 from boolab.limits.monitor_input import GivenCall, GivenResult, GivenUsage
 from boolab.limits.stop import StopRule
@@ -90,4 +90,4 @@ def imported(module: str, package: str) -> Any:  # a module without types here
     try:
         return import_module(module)
     except ImportError as error:
-        raise BoolabError(f"this adapter needs {package}: pip install {package} ({error})") from error
+        raise BoolabError(f"this adapter needs {package}: {install(package)} ({error})") from error

@@ -1,19 +1,25 @@
-"""Folders that are opened one below the other, through no link.
+"""Folders that are opened one below the other, through no link, and globs that say which folders they cannot search.
 
 What was looked at is what is used, whatever another process puts in its place meanwhile (CWE-367).
 """
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from errno import ELOOP, ENOENT, ENOTDIR
+from functools import partial
+from glob import has_magic
 from pathlib import Path
 from typing import Final
 
 from boolab.io.files import read_file
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK
+_STARS: Final = re.compile(r"\*\*+")
 
 
 @contextmanager
@@ -62,3 +68,41 @@ def _make(name: str, within: int) -> None:
         os.mkdir(name, dir_fd=within)
     except FileExistsError:
         return
+
+
+def matching(pattern: str | Path, unread: dict[str, str]) -> Iterator[Path]:
+    """What a glob matches, hidden or not. `**` follows no links, because they may form a circle.
+
+    `unread` receives the folders that are not searched, each with the reason.
+    """
+    path = Path(pattern)
+    paths: Iterable[str] = [path.anchor]
+    parts = path.parts[1:] if path.anchor else path.parts
+    for part in (*parts, "*") if parts[-1:] == ("**",) else parts:
+        paths = _expand(paths, part, unread)
+    return map(Path, dict.fromkeys(paths))
+
+
+def _expand(folders: Iterable[str], part: str, unread: dict[str, str]) -> Iterator[str]:
+    """What one part of a glob matches in folders: themselves and all below for `**`."""
+    name = re.compile(fnmatch.translate(_STARS.sub("*", part)))
+    for folder in folders:
+        try:
+            if part == "**":
+                yield from (place for place, _, _ in os.walk(folder or ".", onerror=partial(note_unsearched, unread)))
+            elif has_magic(part):
+                with os.scandir(folder or ".") as entries:
+                    names = [entry.name for entry in entries]
+                yield from (os.path.join(folder, entry) for entry in names if name.match(entry))  # noqa: PTH118
+            else:
+                os.stat(path := os.path.join(folder, part))  # noqa: PTH116, PTH118 - thousands of them
+                yield path
+        except OSError as error:
+            note_unsearched(unread, error)
+
+
+def note_unsearched(unread: dict[str, str], error: OSError) -> None:
+    """Note a folder that cannot be searched; what is not there, or no folder, is none."""
+    if error.errno not in (ENOENT, ENOTDIR, ELOOP):
+        folder = error.filename if os.path.isdir(error.filename) else os.path.dirname(error.filename)  # noqa: PTH112, PTH120
+        unread[str(folder)] = f"the folder cannot be searched: {error.strerror}"

@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from typing_extensions import Buffer
 
-from boolab.errors import RunFormatError
+from boolab.errors import RunFormatError, install
 from boolab.io.files import open_file, size_of
 
 PACKED: Final = ".jsonl.bz2"
@@ -94,7 +94,7 @@ def _zstd() -> _Decompressor:
     try:
         module = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     except ImportError:
-        msg = "it is packed with Zstandard, which needs a package: pip install 'boolab[zstd]'"
+        msg = f"it is packed with Zstandard, which needs a package: {install('boolab[zstd]')}"
         raise RunFormatError(msg) from None
     return cast("_Decompressor", module.ZstdDecompressor())
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from boolab.core.types import Run
-from boolab.errors import SettingError, near
+from boolab.errors import SettingError, install, near
 from boolab.io.checks import check_count
 from boolab.logs.load import load_runs
 from boolab.logs.readers.atif import runs_of
@@ -76,7 +76,7 @@ def _agentpile_runs(name: str, limit: int | None, *, progress: bool, options: Ma
         import agentpile
         from tqdm.auto import tqdm
     except ImportError as error:
-        msg = f"data sets other than {', '.join([ATLAS, *atlas_sets()])} need agentpile: pip install 'boolab[datasets]'"
+        msg = f"data sets other than {', '.join([ATLAS, *atlas_sets()])} need agentpile: {install('boolab[datasets]')}"
         raise SettingError(msg) from error
     known = agentpile.datasets.names()
     if name not in known:
@@ -91,7 +91,7 @@ def _agentpile_runs(name: str, limit: int | None, *, progress: bool, options: Ma
             if record.kind == agentpile.record.TRAJECTORY:
                 runs += runs_of(record.record, f"{name}/{number}", source=name)
     except ImportError as error:
-        raise SettingError(f"data set {name!r} needs more: pip install 'boolab[datasets]' ({error})") from error
+        raise SettingError(f"data set {name!r} needs more: {install('boolab[datasets]')} ({error})") from error
     except (OSError, ValueError, TypeError, agentpile.AgentpileError) as error:
         raise SettingError(f"data set {name!r} cannot be had: {error}") from error
     return runs

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from boolab.logs.log_files import all_places, matching, readers
+from boolab.io.folders import matching
+from boolab.logs.log_files import all_places, readers
 
 _VARIABLE: Final = re.compile(r"^\$(\w+)")
 
 
 class Found(NamedTuple):
     """The logs of one harness: where they are looked for, what is there, and whether boolab can read them.
+
+    `files` are the logs; `bytes` are those of their further files too, where a log is spread over several.
 
     `unread` are folders and files that cannot be looked at, each with the reason.
     """
@@ -50,12 +53,13 @@ def found_logs(
     found = []
     for name in sorted(places):
         patterns = [pattern for place in places[name] if (pattern := _pattern(place, folder, variables)) is not None]
-        unread: dict[str, None] = {}
+        unread: dict[str, str] = {}
         stats = [stat for stat in _stats(patterns, unread) if stat.st_mtime >= after]
-        times = [time for stat in stats if (time := time_of(stat)) is not None]
-        size = sum(stat.st_size for stat in stats)
-        newest = max(times, default=None)
-        found.append(Found(name, tuple(patterns), len(stats), size, newest, name in readers(), tuple(unread)))
+        both = stats + [stat for stat in _stats(_parts(name, patterns), unread) if stat.st_mtime >= after]
+        newest = max((time for stat in both if (time := time_of(stat)) is not None), default=None)
+        size = sum(stat.st_size for stat in both)
+        reasons = tuple(f"{path}: {why}" for path, why in unread.items())
+        found.append(Found(name, tuple(patterns), len(stats), size, newest, name in readers(), reasons))
     return found
 
 
@@ -68,36 +72,33 @@ def _pattern(place: str, home: Path, variables: Mapping[str, str]) -> str | None
     return value + place[found.end() :] if value else None
 
 
-def _stats(patterns: list[str], unread: dict[str, None]) -> Iterator[os.stat_result]:
+def _parts(name: str, patterns: Sequence[str]) -> Iterator[str]:
+    """Globs of the further files of logs that are spread over several folders."""
+    reader: Any = readers().get(name)
+    for pattern in patterns if hasattr(reader, "inner") else ():
+        above = Path(pattern.partition("*")[0]).parent
+        folders = [path.name for path in above.iterdir()] if above.is_dir() else []
+        yield from (str(above / folder / "**/*.json") for folder in sorted(reader.inner(folders)))
+
+
+def _stats(patterns: Iterable[str], unread: dict[str, str]) -> Iterator[os.stat_result]:
     """Each file that matches a pattern, once, also if two patterns match it or a link leads to it.
 
     `unread` receives what cannot be looked at.
     """
     seen = set()
     for pattern in patterns:
-        for path in _matches(pattern, unread):
+        for path in matching(pattern, unread):
             try:
                 stat = path.stat()
             except FileNotFoundError:
                 continue
             except OSError as error:
-                unread[f"{path}: {error.strerror}"] = None
+                unread[str(path)] = str(error.strerror)
                 continue
             if (stat.st_dev, stat.st_ino) not in seen:
                 seen.add((stat.st_dev, stat.st_ino))
                 yield stat
-
-
-def _matches(pattern: str, unread: dict[str, None]) -> Iterator[Path]:
-    """What a pattern matches; where its folder cannot be searched, nothing."""
-    root = os.path.dirname(pattern.partition("*")[0])  # noqa: PTH120 - a path that ends in / is its own
-    try:
-        os.scandir(root).close()  # a glob ignores folders that it may not open
-        yield from matching(pattern)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        unread[f"{error.filename or root}: {error.strerror}"] = None
 
 
 def time_of(stat: os.stat_result) -> datetime | None:

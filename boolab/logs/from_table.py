@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from boolab.core.text import count
 from boolab.core.types import REDACTED, Run, Usage
-from boolab.errors import ReadWarning, RunFormatError, SettingError, near
+from boolab.errors import ReadWarning, RunFormatError, SettingError, install, near
 from boolab.frames.dtypes import Cell, is_missing
 from boolab.frames.labels import flag_of
 from boolab.io.checks import repr_of
@@ -180,7 +180,7 @@ def _read(path: Path) -> pd.DataFrame:
             separator = "\t" if ".tsv" in name else ","
             return pd.read_csv(file, sep=separator, dtype=str, encoding="utf-8-sig", compression=packed)
     except ImportError as error:
-        msg = "reading Parquet needs pyarrow: pip install 'boolab[parquet]'"
+        msg = f"reading Parquet needs pyarrow: {install('boolab[parquet]')}"
         raise SettingError(msg) from error
     except RunFormatError:
         raise

@@ -18,6 +18,7 @@ from boolab.core.prices import installed, list_price, require
 from boolab.core.run_tree import rebuilt
 from boolab.core.text import count, first_of
 from boolab.core.types import Run, Step, Usage
+from boolab.errors import install
 from boolab.frames.runs import Runs, as_runs
 from boolab.harnesses.registry import provider_of_source
 
@@ -75,7 +76,7 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     """Where the costs of runs are from whose logs have none, as sentences for a report."""
     mine = [run for run in runs if provider_of_source(run.source)]
     if mine and not installed():
-        missing = "Dollars need the list prices of the package genai-prices: pip install 'boolab[prices]'."
+        missing = f"Dollars need the list prices of the package genai-prices: {install('boolab[prices]')}."
         return (missing,) if needs_prices(mine) else ()
     n_priced = sum(step.response.usage.cost is not None for run in mine for step in run.steps)
     left_out, unpriced = prices_of(mine)[1:]

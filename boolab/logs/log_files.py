@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatch
-from functools import cache
+from functools import cache, partial
 from glob import has_magic
 from importlib import import_module
 from io import BufferedReader
@@ -19,8 +19,9 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast, runtim
 
 import boolab.logs.readers as package
 from boolab.core.types import Run
-from boolab.errors import RunFormatError, SettingError, near
+from boolab.errors import RunFormatError, SettingError, near, program
 from boolab.io.files import no_file, user_path
+from boolab.io.folders import matching, note_unsearched
 from boolab.io.json_input import Damage
 from boolab.io.packed import DamagedFile, is_packed, unpacked, unpacked_name
 from boolab.logs.fields import Head
@@ -55,7 +56,6 @@ _TABLE: Final = "a table and no log: bl.runs_from_table makes runs of it, if you
 _NOWHERE: Final = "a link that leads nowhere"
 _LINK: Final = "a link to a folder, which is not followed: name that folder to read it"
 _PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, damage)"
-_STARS: Final = re.compile(r"\*\*+")
 _VARIABLE: Final = re.compile(r"[*?~%]|\$\{?\w*\}?")
 """What stands for other text in a place."""
 
@@ -268,11 +268,18 @@ def _matches(item: str | Path, reader: Reader | None, *, near: bool) -> Iterator
     elif not has_magic(str(path)):
         raise RunFormatError(f"no such file or folder{see_doctor(path)}", path=path)
     else:
-        found = sorted(matching(path))
-        if not found:
-            raise RunFormatError(f"no file matches this pattern{see_doctor(path)}", path=path)
-        for file in found:
-            yield file, False, False, ""
+        yield from _globbed(path)
+
+
+def _globbed(path: Path) -> Iterator[tuple[Path, bool, bool, str]]:
+    unread: dict[str, str] = {}
+    files = sorted(matching(path, unread))
+    if not files and not unread:
+        raise RunFormatError(f"no file matches this pattern{see_doctor(path)}", path=path)
+    for file in files:
+        yield file, False, False, ""
+    for folder, why in unread.items():
+        yield Path(folder), False, False, why
 
 
 def see_doctor(path: Path) -> str:
@@ -283,22 +290,12 @@ def see_doctor(path: Path) -> str:
         for root in (os.path.expanduser(os.path.expandvars(root)) for root in roots)  # noqa: PTH111 - texts
         if root.startswith("/") and path.absolute() not in (Path.home(), *Path.home().parents)
     )
-    return ": boolab doctor lists the logs of this machine" if inside else ""
+    return f": {program()} doctor lists the logs of this machine" if inside else ""
 
 
 def all_places() -> Mapping[str, tuple[str, ...]]:
     """Globs of where each known harness keeps its logs, by format; also of those that are not read."""
     return {**UNREAD, **{name: reader.PLACES for name, reader in readers().items() if reader.PLACES}}
-
-
-def matching(pattern: str | Path) -> Iterator[Path]:
-    """What a glob matches, hidden or not. `**` follows no links, because they may form a circle."""
-    path = Path(pattern)
-    parts = [part if part == "**" else _STARS.sub("*", part) for part in path.parts]
-    if parts[-1] == "**":
-        parts.append("*")
-    start = 1 if path.anchor else 0
-    return Path(path.anchor).glob("/".join(parts[start:]))
 
 
 def _under(folder: Path, reader: Reader | None, unread: dict[str, str], *, near: bool = False) -> Iterator[str]:
@@ -307,14 +304,10 @@ def _under(folder: Path, reader: Reader | None, unread: dict[str, str], *, near:
     `unread` receives the folders that are not searched, each with the reason. A link to a folder that is searched
     anyway is none of them.
     """
-
-    def note(error: OSError) -> None:
-        unread[str(error.filename)] = f"the folder cannot be searched: {error.strerror}"
-
     root = os.path.realpath(folder)
     suffixes = log_suffixes() if reader is None else tuple(reader.SUFFIXES)
     inner = [one.inner for one in (readers().values() if reader is None else [reader]) if hasattr(one, "inner")]
-    for place, folders, names in os.walk(folder, onerror=note):
+    for place, folders, names in os.walk(folder, onerror=partial(note_unsearched, unread)):
         parts = {part for parts_of in inner for part in parts_of(folders)}
         folders[:] = sorted(set(folders) - parts)
         for path in [os.path.join(place, name) for name in folders]:  # noqa: PTH118 - as below

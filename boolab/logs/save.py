@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_
 from boolab.core.codec import dumps, encode, run_fields
 from boolab.core.run_tree import each_with_subagents
 from boolab.core.types import Run
-from boolab.errors import RunFormatError, SettingError
+from boolab.errors import RunFormatError, SettingError, install, program
 from boolab.frames.dtypes import TEXT, well_formed
 from boolab.frames.runs import Runs, each_run
 from boolab.frames.tables import Column
@@ -159,7 +159,7 @@ def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        msg = "writing Parquet needs pyarrow: pip install 'boolab[parquet]'"
+        msg = f"writing Parquet needs pyarrow: {install('boolab[parquet]')}"
         raise SettingError(msg) from error
     from boolab.frames.recording import recorded_settings
 
@@ -203,7 +203,7 @@ def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
         if run.run_id in seen:
             msg = (
                 f"run id {run.run_id!r} occurs more than once: a table cannot distinguish the two. Give one another "
-                "id (dataclasses.replace(run, run_id=...)), or use boolab import, which does so"
+                f"id (dataclasses.replace(run, run_id=...)), or use {program()} import, which does so"
             )
             raise SettingError(msg)
         seen.add(run.run_id)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from boolab.core.text import count
+from boolab.errors import program
 from boolab.frames.dtypes import is_missing
 from boolab.live.audits.audit import audit_files
 from boolab.live.audits.wording import figure
@@ -40,7 +41,7 @@ def declared_limits(study: Study) -> dict[str, object] | None:
     names = [name for name in _COLUMNS if any(_cell(name, value) for value in shown[name])]
     rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in shown[names].to_numpy()]
     left = len(found.frame) - len(shown)
-    note = f"{count(left, 'further row')}: boolab audit LOGS --json has all." if left else ""
+    note = f"{count(left, 'further row')}: {program()} audit LOGS --json has all." if left else ""
     numbers = [place for place, name in enumerate(names) if name in _NUMBERS]
     return {
         "notes": found.notes,

@@ -36,7 +36,7 @@ _JUNK: Final = re.compile(
 )
 _LINK: Final = re.compile(r'xlink:href="([^"]*)"')
 _NUMBER: Final = re.compile(r"(?<!\d)-?\d+\.\d{3,}")
-_FONT: Final = re.compile(r"(font:[^;\"]*?px)\s[^;\"]*")
+_FONT: Final = re.compile(r"(font:[^;\"]*?px|font-family:)\s[^;\"]*")
 
 
 class Figures:

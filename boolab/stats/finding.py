@@ -8,6 +8,7 @@ Names in it come from logs, which are untrusted input: they are never markup, an
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -83,10 +84,9 @@ class Finding:
         notes = ["\n".join(wrapped(note, first="- ") for note in self.notes)] if self.notes else []
         return "\n\n".join([wrapped(self.title), *self.table_text(), *map(wrapped, self.sentences), *notes])
 
-    def table_text(self) -> list[str]:
+    def table_text(self, *, full: bool = False) -> list[str]:
         """The table as plain text, and a line on rows that are not shown; empty if it has no row."""
-        header, rows, rest = _cells(self._shown)
-        return [_aligned(header, rows), *([rest] if rest else [])] if rows else []
+        return text_of(self._shown, full=full)
 
     def _repr_html_(self) -> str:
         """The same as a fragment of HTML: no script, nothing from elsewhere, the notebook's own colours."""
@@ -116,6 +116,16 @@ class Finding:
     @property
     def _shown(self) -> pd.DataFrame:
         return self.frame if self.table is None else self.table
+
+
+def text_of(frame: pd.DataFrame, *, full: bool = False) -> list[str]:
+    """A frame as a table in plain text, and a line on rows that are not shown; empty if it has no row.
+
+    `full`: all rows and columns, however long and wide the table is.
+    """
+    header, rows, rest = _cells(frame, len(frame) if full else _ROWS)
+    width = math.inf if full else WIDTH
+    return [_aligned(header, rows, width), *([rest] if rest else [])] if rows else []
 
 
 def frame_of(
@@ -148,22 +158,22 @@ def _column(values: Sequence[object], *, whole: bool = False) -> list[str]:
     return [names[value] if isinstance(value, str) else _cell(value) for value in values]
 
 
-def _cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]], str]:
+def _cells(frame: pd.DataFrame, n_rows: int = _ROWS) -> tuple[list[str], list[list[str]], str]:
     """Column names, rows, and a sentence about rows that are not shown."""
-    head = frame.head(_ROWS)
+    head = frame.head(n_rows)
     columns = [_column(head.iloc[:, place].tolist(), whole=name in _IDS) for place, name in enumerate(head.columns)]
     hidden = len(frame) - len(head)
     rest = f"{count(hidden, 'further row')} not shown." if hidden else ""
     return [shorten(name) for name in frame.columns], [list(row) for row in zip(*columns, strict=True)], rest
 
 
-def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]], width: float) -> str:
     """Columns side by side, as many as fit; a line below names the others."""
     columns = [[name, *cells] for name, cells in zip(header, zip(*rows, strict=True), strict=True)]
     widths = [max(map(len, column)) for column in columns]
-    ids = sum(max(0, width - NAME_CHARS) for name, width in zip(header, widths, strict=True) if name in _IDS)
+    ids = sum(max(0, chars - NAME_CHARS) for name, chars in zip(header, widths, strict=True) if name in _IDS)
     fit, used = 0, 0
-    while fit < len(widths) and (not fit or used + widths[fit] <= WIDTH + ids):
+    while fit < len(widths) and (not fit or used + widths[fit] <= width + ids):
         used += widths[fit] + 2
         fit += 1
     words = [n for n, (_, cell, *_) in enumerate(columns) if cell != "NA" and not cell.lstrip("-")[:1].isdigit()]

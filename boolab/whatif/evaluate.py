@@ -23,7 +23,7 @@ import pandas as pd
 
 from boolab.core.parallel.executors import Executor, in_order, open_pool
 from boolab.core.types import Identities, Scope
-from boolab.errors import SettingError
+from boolab.errors import SettingError, program
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import text
 from boolab.frames.runs import by_columns
@@ -283,7 +283,7 @@ def _parts_elsewhere(
     if begins_as_sqlite(recorded):
         msg = (
             f"client= has workers read a data set, and {recorded} is a store: leave client out, or export it first "
-            f"(boolab store export {recorded} runs.parquet)"
+            f"({program()} store export {recorded} runs.parquet)"
         )
         raise SettingError(msg)
     check_frames(question.policy)

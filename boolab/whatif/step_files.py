@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.run_tree import homes_of
-from boolab.errors import RunFormatError, SettingError
+from boolab.errors import RunFormatError, SettingError, install
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
 from boolab.frames.recording import LISTS, PARENT, SUBAGENTS, UNPLACED, recording_df
 from boolab.frames.tables import RUN_COLUMNS, STEP_COLUMNS
@@ -417,5 +417,5 @@ def _faults(file: Path) -> Iterator[None]:
 def check_pyarrow() -> None:
     """Raise `SettingError` if pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
-        msg = "Parquet and tables in JSON Lines need pyarrow: pip install 'boolab[parquet]'"
+        msg = f"Parquet and tables in JSON Lines need pyarrow: {install('boolab[parquet]')}"
         raise SettingError(msg)

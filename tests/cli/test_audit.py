@@ -185,3 +185,15 @@ def test_a_folder_without_logs_is_named_and_since_only_where_it_was_given(
 def test_the_help_has_all_verdicts() -> None:
     shown = dict(line.strip().split("  ", 1) for line in MORE.partition("verdicts:\n")[2].split("\n\n")[0].splitlines())
     assert {name: text.strip() for name, text in shown.items()} == VERDICTS
+
+
+def test_full_audit_prints_all_rows_columns_and_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "atlas/tau-airline", "--limit", "max_steps=200"]) == 0
+    brief = capsys.readouterr().out
+    assert "further rows not shown" in brief
+    assert main(["audit", "atlas/tau-airline", "--limit", "max_steps=200", "--full"]) == 0
+    full = capsys.readouterr().out
+    assert "not shown" not in full
+    assert "Further columns" not in full
+    assert len(full.splitlines()) > 200
+    assert "slack_p95" in full

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from boolab.cli.main import main
+from boolab.errors import program
 from boolab.live.hooks.log import append
 from boolab.live.hooks.settings import commands_in
 from tests.support.hook_events import Did, Session
@@ -41,7 +42,7 @@ def test_it_shows_the_change_and_writes_it_and_takes_it_out_again(
     for line in set(settings.read_text().splitlines()) - {"{", "}", '  "model": "opus"'}:
         assert f"+{line}" in shown
     assert main([*INSTALL, "--yes"]) == 0
-    assert capsys.readouterr().err.endswith("settings.json has it already\nNext: boolab hook claude-code --log\n")
+    assert capsys.readouterr().err.endswith(f"settings.json has it already\nNext: {program()} hook claude-code --log\n")
     assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
     assert settings.read_text() == '{\n  "model": "opus"\n}\n'
     assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
@@ -59,7 +60,7 @@ def test_a_file_that_the_install_made_is_removed_with_the_hook(home: Path, capsy
     assert shown.out == ""
     assert shown.err.splitlines() == [
         f"boolab: removed {settings}, which held nothing but this hook",
-        "Next: boolab doctor",
+        f"Next: {program()} doctor",
     ]
 
 
@@ -364,7 +365,7 @@ def test_the_log_is_printed_with_what_was_done_and_nothing_that_harms_a_terminal
     assert second.endswith("after 3 steps and 3 calls")
     assert third.startswith("2026-11-23 20:00:00")
     assert "\x1b" not in third
-    assert told.err == "boolab: 1 turn finished, 1 limit reached\nNext: boolab doctor\n"
+    assert told.err == f"boolab: 1 turn finished, 1 limit reached\nNext: {program()} doctor\n"
 
 
 def test_without_a_task_in_a_terminal_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:

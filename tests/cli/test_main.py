@@ -4,6 +4,7 @@ import argparse
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -109,3 +110,37 @@ def test_the_lab_is_given_the_folder_and_the_options(
     (tmp_path / "jupyterlab.py").write_text("import sys; print(sys.argv[1:])")
     words = lab_command(*path)[3:]
     assert lab(*path, "--", "--version", PYTHONPATH=str(tmp_path)) == str([*words, "--version"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["store", "ls", "--help"], ["doctor"]])
+def test_output_on_a_full_disk_is_exit_code_1(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(words) == 1
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()  # what it still holds
+    assert capsys.readouterr().err == "boolab: No space left on device\n"
+
+
+def test_help_in_a_closed_pipe_ends_without_words() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "boolab", "--help"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_next_step_on_a_full_disk_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert main(["export", "boolab", "--max-steps", "5"]) == 1
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()

@@ -86,9 +86,12 @@ def test_an_export_where_no_harness_keeps_logs_leads_to_the_search_for_logs(
     capsys.readouterr()
     assert step(capsys, "export", "claude-code", "--max-steps", "56") == ["doctor"]
     (tmp_path / ".claude/projects").mkdir(parents=True)
-    words = step(capsys, "export", "opencode", "--max-steps", "56", "--agent", "coder", "--write", str(tmp_path))
-    assert words == ["audit", str(tmp_path / ".claude/projects")]
-    parsed(words)
+    words = ["export", "opencode", "--max-steps", "56", "--agent", "coder", "--write", str(tmp_path)]
+    assert step(capsys, *words) == ["doctor"]  # the logs here are of another harness
+    sessions = tmp_path / ".local/share/opencode/storage/session"
+    sessions.mkdir(parents=True)
+    assert step(capsys, *words) == ["audit", str(sessions)]
+    parsed(["audit", str(sessions)])
 
 
 def test_there_is_none_after_an_error_or_with_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,6 +111,8 @@ def test_an_export_without_a_recommendation_leads_to_the_reason(
     assert words == ["whatif", log]
     words = step(capsys, "export", "boolab", log, "--keep", "0.99", "--agent", "a", "--write", str(tmp_path), code=1)
     assert words == ["whatif", log, "--keep", "0.99"]
+    words = step(capsys, "export", "boolab", log, "--exempt=-x", "--write", code=1)
+    assert words == ["whatif", log, "--exempt=-x"]
 
 
 @pytest.mark.slow
@@ -116,13 +121,14 @@ def test_commands_run_as_they_are_printed_where_boolab_is_not_on_the_path(tmp_pa
     (tmp_path / ".venv").symlink_to(Path(sys.prefix))
     (tmp_path / ".claude/projects").mkdir(parents=True)
     here = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    for start in ([".venv/bin/boolab"], [".venv/bin/python", "-m", "boolab"]):
+    typed = ".venv/bin/boolab"
+    for start in ([typed], [".venv/bin/python", "-m", "boolab"]):
         done = subprocess.run(
             [*start, "export", "claude-code", "--doom-loop", "5"], cwd=tmp_path, env=here, capture_output=True,
             text=True, check=True,
         )  # fmt: skip
-        assert f"\n{shlex.join(start)} hook claude-code --install --doom-loop 5\n" in done.stdout
-        assert f"Next: {shlex.join(start)} watch --doom-loop 5\n" in done.stderr
+        assert f"\n{typed} hook claude-code --install --doom-loop 5\n" in done.stdout
+        assert f"Next: {typed} watch --doom-loop 5\n" in done.stderr
     there = {**here, "PATH": f"{tmp_path}/.venv/bin:/usr/bin:/bin"}
     named = f"{tmp_path}/.venv/bin/boolab"  # what a shell starts for the name
     done = subprocess.run([named, "doctor"], cwd=tmp_path, env=there, capture_output=True, text=True, check=True)

@@ -2,10 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from boolab.io.folders import folder_handle, read_below
+from boolab.io.folders import folder_handle, matching, read_below
 
 
 def test_folder_below_is_opened_and_made(tmp_path: Path) -> None:
@@ -37,3 +38,53 @@ def test_file_below_is_read_through_no_link(tmp_path: Path) -> None:
         for name, message in {"a/file": "more than the 4 bytes", "a/link": "a link", "a/pipe": "a pipe"}.items():
             with pytest.raises(OSError, match=message):
                 read_below(top, name, 4)
+
+
+def test_glob_matches_as_pathlib_does(tmp_path: Path) -> None:
+    for name in ("a.jsonl", ".h/a.jsonl", "x/[z]/a.jsonl", "x/y/b.json", "x/y/z/a.jsonl"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    (tmp_path / "linked").symlink_to(tmp_path / "x")
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nothing")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    patterns = (
+        "*",
+        "**",
+        "**/*.jsonl",
+        "*/*/*",
+        "x/**/z/a.jsonl",
+        "x/[[]z]/*",
+        "[!a]*",
+        "li*/y/*",
+        "**/y/**",
+        "*/gone",
+        "loop/*",
+    )
+    for pattern in patterns:
+        unread: dict[str, str] = {}
+        expected = sorted({*tmp_path.glob(f"{pattern}/*" if pattern.endswith("**") else pattern)})
+        assert sorted(matching(tmp_path / pattern, unread)) == expected, pattern
+        assert unread == {}, pattern
+    assert [*matching(tmp_path / "gone.jsonl", {})] == []
+
+
+@pytest.mark.parametrize("pattern", ["*/a.jsonl", "*/*", "**/*.jsonl", "private/a.*"])
+def test_glob_names_folders_that_cannot_be_searched(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/a.jsonl").write_text("")
+    (tmp_path / "a.jsonl").write_text("")
+    scandir, stat = os.scandir, os.stat
+
+    def refuse(path: Any, *args: Any, **options: Any) -> Any:
+        if str(path).startswith(str(tmp_path / "private")) and (str(path).endswith("jsonl") or options.get("search")):
+            raise PermissionError(13, "Permission denied", str(path))
+        return (scandir if options.pop("search", False) else stat)(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    monkeypatch.setattr(os, "scandir", lambda path: refuse(path, search=True))
+    unread: dict[str, str] = {}
+    assert str(tmp_path / "private/a.jsonl") not in map(str, matching(tmp_path / pattern, unread))
+    assert unread == {str(tmp_path / "private"): "the folder cannot be searched: Permission denied"}

@@ -75,7 +75,7 @@ def test_folder_that_cannot_be_searched_is_named_and_the_others_are_counted(
 
     monkeypatch.setattr(os, "scandir", scandir)
     found = {one.format: one for one in found_logs(home, environ={})}
-    assert found["codex"].unread == (f"{codex}: Permission denied",)
+    assert found["codex"].unread == (f"{codex}: the folder cannot be searched: Permission denied",)
     assert found["codex"].files == 0
     assert found["claude_code"].files > 0
     assert "Permission denied" in text(list(found.values()))
@@ -107,3 +107,11 @@ def test_time_that_no_calendar_has_is_none(home: Path, monkeypatch: pytest.Monke
     far = os.stat_result((*real[:7], 2**62, 2**62, 2**62))
     assert time_of(real) is not None
     assert time_of(far) is None
+
+
+def test_size_of_a_log_in_several_folders_is_that_of_all_its_files(home: Path) -> None:
+    storage = home / ".local/share/opencode/storage"
+    put(storage / "message/ses_1/msg_1.json", 50, 500)
+    put(storage / "part/msg_1/prt_1.json", 1_000, 600)
+    found = logs(home)["opencode"]
+    assert found[2:5] == (1, 1_053, datetime.fromtimestamp(600, UTC))

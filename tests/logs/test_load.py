@@ -331,3 +331,20 @@ def test_what_is_not_opened_in_a_folder_is_a_skipped_row(tmp_path: Path, monkeyp
         assert read_logs(logs / "private").runs == ()
     with pytest.warns(ReadWarning, match="pipe"):
         assert [row.path for row in read_logs(f"{logs}/p*").files] == [str(logs / "pipe.jsonl")]
+
+
+def test_glob_that_cannot_search_a_folder_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "private").mkdir()
+    session(tmp_path / "a.jsonl", name="a")
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).endswith("private"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.warns(ReadWarning, match=r"private: the folder cannot be searched: Permission denied"):
+        assert len(load_runs(f"{tmp_path}/**/*.jsonl")) == 1
+    with pytest.warns(ReadWarning, match=r"private: the folder cannot be searched: Permission denied"):
+        assert read_logs(f"{tmp_path}/private/*.jsonl").runs == ()

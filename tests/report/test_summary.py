@@ -6,6 +6,7 @@ import re
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from boolab.display.numbers import percent
@@ -168,6 +169,17 @@ def test_names_in_the_chart_are_text_and_clear_of_curves() -> None:
         for name, label in names.items():
             box = label.get_window_extent()
             assert not any(box.contains(*point) for point in at), (curve.name, name)
+
+
+def test_texts_of_figures_have_the_font_of_the_page() -> None:
+    def draw(ax: Axes | None) -> Axes:
+        assert ax is not None
+        ax.set_title("Steps")
+        return ax
+
+    figure = Figures().draw(draw, "Steps")
+    assert "font-family: var(--font)" in figure
+    assert "DejaVu" not in figure
 
 
 def test_the_note_of_the_chart_names_its_dots_only_if_it_has_some(one: Study) -> None:

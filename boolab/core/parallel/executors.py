@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from boolab.core.parallel.process_pool import ProcessPool
-from boolab.errors import SchedulerLost, SettingError, WorkerDied
+from boolab.errors import SchedulerLost, SettingError, WorkerDied, install
 
 if TYPE_CHECKING:
     import distributed
@@ -286,10 +286,10 @@ def _executor_of(given: object) -> FuturesExecutor:
 
 def _hint(given: object) -> str:
     if isinstance(given, str) and "://" in given:
-        return f": distributed.Client({given!r}) (pip install 'boolab[engine]')"
+        return f": distributed.Client({given!r}) ({install('boolab[engine]')})"
     if hasattr(given, "get_client"):
         return ": cluster.get_client()"
-    return " (of Dask: pip install 'boolab[engine]')"
+    return f" (of Dask: {install('boolab[engine]')})"
 
 
 def _size_of(given: FuturesExecutor) -> Callable[[], int]:

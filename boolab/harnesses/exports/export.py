@@ -84,14 +84,14 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def as_command(limits: Limits, target: str = TARGET) -> str:
-    """The `boolab export` command that gives the export of these limits.
+def as_command(limits: Limits, target: str = TARGET, program: str = "boolab") -> str:
+    """The `boolab export` command that gives the export of these limits; `program` is what to type for boolab.
 
     Example:
         >>> as_command(Limits(max_steps=56, doom_loop=5, exempt=("wait",)), "claude-code")
         'boolab export claude-code --max-steps 56 --doom-loop 5 --exempt wait'
     """
-    words = ["boolab", "export", target]
+    words = ["export", target]
     words += limit_words(limits.given)
     same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
     if same != ("canonical" if limits.policy is None else get_policy(limits.policy).detectors.identity):
@@ -101,7 +101,7 @@ def as_command(limits: Limits, target: str = TARGET) -> str:
     words += ["--scope", "run"] if limits.scope == "run" else []
     words += [] if limits.agent is None else option_words("--agent", limits.agent)
     words += [] if limits.policy is None else ["--policy", str(limits.policy)]
-    return shlex.join(words)
+    return f"{program} {shlex.join(words)}"
 
 
 def option_words(name: str, value: str) -> list[str]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from boolab.core.commands import runnable
 from boolab.core.text import clean
 from boolab.core.types import IDENTITIES, Identities
 from boolab.display.text import NO_MATH, WIDTH, wrapped
@@ -183,14 +184,16 @@ class Export:
         if not any(_COMMENT[part.language] for part in self.parts):
             blocks += ["\n".join(_hashed(note) for note in self.notes)] if self.notes else []
         blocks += [_hashed(f"Source: {self.source}")] if self.source else []
-        return "\n\n".join(blocks)
+        return runnable("\n\n".join(blocks))
 
     def _repr_html_(self) -> str:
         """The same as a fragment of HTML: no script, nothing from elsewhere."""
         parts = [f"<p><strong>{_escaped(self.title)}</strong></p>"]
         for part in self.parts:
             path = f"<code>{_escaped(part.path)}</code>: " if part.path else ""
-            parts.append(f'<p style="margin:.4em 0">{path}{_escaped(part.how)}</p><pre>{html.escape(part.text)}</pre>')
+            parts.append(
+                f'<p style="margin:.4em 0">{path}{_escaped(part.how)}</p><pre>{html.escape(runnable(part.text))}</pre>'
+            )
         if self.notes:
             parts.append(f"<ul>{''.join(f'<li>{_escaped(note)}</li>' for note in self.notes)}</ul>")
         parts += [f'<p style="opacity:.8">Source: {_escaped(self.source)}</p>'] if self.source else []

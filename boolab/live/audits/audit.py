@@ -26,7 +26,7 @@ from boolab.live.audits.wording import Words, figure
 from boolab.logs.list_prices import price_notes
 from boolab.logs.load import FileRow, Paths, each_log, why_no_log
 from boolab.logs.log_files import Reader
-from boolab.stats.finding import Finding
+from boolab.stats.finding import Finding, text_of
 
 Logs: TypeAlias = Runs | Sequence[str | Path]
 """Runs, or paths of logs."""
@@ -86,9 +86,14 @@ class Audit(Finding):
 
     def __str__(self) -> str:
         """The verdict, the table and the notes as plain text, wrapped."""
+        return self.text()
+
+    def text(self, *, full: bool = False) -> str:
+        """The same; `full`: with all rows and columns of the table, and with `binding`."""
         verdict = "\n".join(map(wrapped, self.sentences))
         notes = ["\n".join(wrapped(note, first="- ") for note in self.notes)] if self.notes else []
-        return "\n\n".join([verdict, *self.table_text(), *notes])
+        binding = text_of(self.binding, full=True) if full else []
+        return "\n\n".join([verdict, *self.table_text(full=full), *binding, *notes])
 
     @property
     def exceeded(self) -> pd.DataFrame:

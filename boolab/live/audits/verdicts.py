@@ -43,8 +43,6 @@ _UNITS: Final = {LIMITS[name].reason: LIMITS[name].unit for name in ("tool_budge
 """The units of the limits that a stop may be by, by its reason."""
 _REFUSED: Final = re.compile(r"boolab: Stopped after step \d+ by (\w+)\((\d+)")
 """How the message of boolab's own hook begins: see `boolab.limits.monitor.reason_of`."""
-_AS_SUCCESS: Final = ("success", "done", "normal response")
-"""The harnesses' own words for an end by a limit that read like a success."""
 
 
 class Row(NamedTuple):
@@ -66,6 +64,8 @@ class Row(NamedTuple):
     cost_beyond_usd: float | None = None
     reported_finished: bool = False
     note: str = ""
+    later_config: bool = False
+    """Whether the file that declares the limit was changed after the run began."""
 
 
 def rows_of(
@@ -125,6 +125,7 @@ def _row(run: Run, limit: Limit, limits: list[Limit], scope: Scope) -> Row:
         cost / MICRO if beyond and cost is not None else None,
         reported,
         "; ".join(notes),
+        _is_later(run, limit),
     )
 
 
@@ -186,11 +187,13 @@ def _thresholds(limit: Limit) -> tuple[float, ...]:
 
 
 def _looks_finished(run: Run, limit: Limit, *, canned: bool) -> bool:
-    """Whether the end by this limit is reported like that of work that was done."""
-    own = {} if limit.policy is None else dict(limit.policy.about.own_words)
-    if canned:
-        return own.get(f"step_cap, {'odd' if limit.value % 2 else 'even'} cap", "success").startswith(_AS_SUCCESS)
-    return run.source != "boolab" and own.get(run.stop.reason, "").startswith(_AS_SUCCESS)
+    """Whether the harness has the same word for this end as for that of a run that finished."""
+    words = {} if limit.policy is None else dict(limit.policy.about.own_words)
+    key = f"step_cap, {'odd' if limit.value % 2 else 'even'} cap" if canned else run.stop.reason
+    if key not in words:
+        return canned
+    # Inspect adds which limit it was, after a comma.
+    return (canned or run.source != "boolab") and words[key].partition(",")[0] == words.get("finished")
 
 
 def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable[str]:
@@ -221,5 +224,9 @@ def _caveats(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterab
         yield f"no {LIMITS[limit.native.axis].unit} in the log"
     if limit.policy is None and limit.native.axis == "max_steps" and run.source != "boolab":
         yield "the harness's own rule is not known: counted in model responses"
-    if limit.changed is not None and run.started_at is not None and limit.changed > run.started_at:
+    if _is_later(run, limit):
         yield "the file was changed after the run began"
+
+
+def _is_later(run: Run, limit: Limit) -> bool:
+    return limit.changed is not None and run.started_at is not None and limit.changed > run.started_at

@@ -153,7 +153,7 @@ class Words:
             known = sorted({run.agent or run.source for run in self.runs} - {""}) if whose else []
             theirs = f"; their agents: {_listed(known)}" if known else ""
             yield f"{one.name} {figure(one.value)}{whose} ({one.where}) is for none of these runs{theirs}."
-        if any("changed after" in row.note for row in self.rows):
+        if any(row.later_config for row in self.rows):
             yield "Configuration files are read as they are now; some were changed after the runs."
 
 

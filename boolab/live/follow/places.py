@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from glob import has_magic
@@ -13,8 +13,9 @@ from typing import Final, Literal
 
 from boolab.errors import RunFormatError
 from boolab.io.files import user_path
+from boolab.io.folders import matching
 from boolab.logs.discovery import found_logs
-from boolab.logs.log_files import log_names, log_suffixes, matching, see_doctor
+from boolab.logs.log_files import log_names, log_suffixes, see_doctor
 
 _PIECES: Final = re.compile(r"\*+|\?|\[!?[^\]]+\]|[^*?\[]+|\[")
 
@@ -46,7 +47,7 @@ class Place:
         elif self.kind == "folder":
             yield from log_names(Path(self.path), unread)
         elif Path(self.root).is_dir():
-            yield from map(str, matching(self.path))
+            yield from map(str, matching(self.path, unread))
 
 
 def places_of(paths: Sequence[str | Path]) -> list[Place]:
@@ -72,12 +73,15 @@ def places_of(paths: Sequence[str | Path]) -> list[Place]:
     return [*found]
 
 
-def usual_places(home: str | Path | None = None, environ: Mapping[str, str] | None = None) -> list[Place]:
+def usual_places(
+    home: str | Path | None = None, environ: Mapping[str, str] | None = None, formats: Collection[str] = ()
+) -> list[Place]:
     """The folders in which the harnesses on this machine keep logs that boolab reads.
 
-    `home`: the folder that `~` stands for, if it is not the user's.
+    `home`: the folder that `~` stands for, if it is not the user's. `formats`: those alone, if there are any.
     """
-    patterns = [pattern for found in found_logs(home, environ=environ) if found.readable for pattern in found.places]
+    logs = [found for found in found_logs(home, environ=environ) if found.readable]
+    patterns = [pattern for found in logs if not formats or found.format in formats for pattern in found.places]
     places = [Place("glob", pattern, root) for pattern in patterns if Path(root := _root(Path(pattern))).is_dir()]
     if not places:
         folder = str(Path.home() if home is None else home)
@@ -88,7 +92,7 @@ def usual_places(home: str | Path | None = None, environ: Mapping[str, str] | No
 
 @cache
 def _pattern(glob: str) -> re.Pattern[str]:
-    """The regular expression of a glob, as `boolab.logs.log_files.matching` reads it: `**` is any folders."""
+    """The regular expression of a glob, as `boolab.io.folders.matching` reads it: `**` is any folders."""
     parts = ["(?:[^/]+/)*" if part == "**" else f"{_PIECES.sub(_piece, part)}/" for part in Path(glob).parts[1:]]
     return re.compile("/" + "".join(parts).removesuffix("/"))
 

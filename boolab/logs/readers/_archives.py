@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Self, cast
 
-from boolab.errors import RunFormatError
+from boolab.errors import RunFormatError, install
 from boolab.io.files import open_file, size_of
 from boolab.io.packed import Unpacked
 
@@ -91,6 +91,6 @@ def _opened(file: BinaryIO, path: Path) -> zipfile.ZipFile:
     try:
         from backports.zstd import zipfile as zstd_zipfile
     except ImportError:
-        msg = "it is compressed with Zstandard, which needs a package: pip install 'boolab[zstd]'"
+        msg = f"it is compressed with Zstandard, which needs a package: {install('boolab[zstd]')}"
         raise RunFormatError(msg, path=path) from None
     return cast("zipfile.ZipFile", zstd_zipfile.ZipFile(file))

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from boolab.core.codec import decode, run_of
 from boolab.core.types import Run, Step
-from boolab.errors import RunFormatError, SettingError
+from boolab.errors import RunFormatError, SettingError, install
 from boolab.io.files import open_file, size_of
 from boolab.io.json_input import JSON, Damage, mapping, parse_exactly
 from boolab.io.packed import Unpacked
@@ -91,7 +91,7 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        msg = "reading Parquet needs pyarrow: pip install 'boolab[parquet]'"
+        msg = f"reading Parquet needs pyarrow: {install('boolab[parquet]')}"
         raise SettingError(msg) from error
     try:
         with open_file(path) as opened, parquet.ParquetFile(opened) as file:

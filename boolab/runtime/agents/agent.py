@@ -91,7 +91,7 @@ class Agent:
     def __post_init__(self) -> None:
         if isinstance(self.name, str) and self.name and not self.name.strip():
             msg = f"name: {self.name!r} is no name; expected a text such as 'coder'"
-            raise SettingError(msg)
+            raise SettingError(msg, "name")
         for name in ("name", "description", "prompt"):
             given_text: object = getattr(self, name)
             if isinstance(given_text, str):
@@ -102,19 +102,19 @@ class Agent:
         policy.check({name: value for name, value in self.settings.items() if name in policy.order})
         if self.identity is not None and self.identity not in IDENTITIES:
             msg = f"identity: {self.identity!r} is not accepted; expected one of {', '.join(IDENTITIES)}"
-            raise SettingError(msg)
+            raise SettingError(msg, "identity")
         if self.temperature is not None and not is_amount(self.temperature):
             msg = f"temperature: {repr_of(self.temperature)} is not accepted; expected a number >= 0"
-            raise SettingError(msg)
+            raise SettingError(msg, "temperature")
         exempt: object = self.exempt
         if isinstance(exempt, str) or not all(isinstance(name, str) and name for name in self.exempt):
             msg = f"exempt: {exempt!r} is not accepted; expected a list of names of tools"
-            raise SettingError(msg)
+            raise SettingError(msg, "exempt")
         object.__setattr__(self, "exempt", tuple(self.exempt))
         given: object = self.tools
         if isinstance(given, str | ToolSpec) or callable(given):
             msg = f"tools: {given!r} is not accepted; expected a list of tools or of their names"
-            raise SettingError(msg)
+            raise SettingError(msg, "tools")
         tools = tuple(t if isinstance(t, str) else as_tool(t) for t in self.tools)
         object.__setattr__(self, "tools", tools)
 
@@ -266,10 +266,8 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
     try:
         return Agent(**known | {"name": name}, prompt=prompt, extra=extra)
     except SettingError as error:
-        fault = next((k for k in data if str(error).startswith((f"{k}:", f"{ALIASES.get(k)}:", f"{k}="))), None)
-        cap = next((k for k in data if ALIASES.get(k, k) == "max_steps" and "max_steps=" in str(error)), "policy")
-        fault = fault or cap
-        raise fail(fault, str(error)) from error
+        key = next((key for key in data if ALIASES.get(key, key) == error.setting), "policy")
+        raise fail(key, str(error)) from error
 
 
 def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401 - any field

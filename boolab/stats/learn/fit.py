@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from boolab.errors import SettingError
+from boolab.errors import SettingError, install
 from boolab.limits.learned.models import LinearModel, ScoreModel, Tree, TreeModel
 from boolab.stats.intervals import Array
 from boolab.stats.learn.table import FeatureTable, log_odds_of
@@ -228,7 +228,7 @@ def check_trees() -> type[Any]:
     try:
         from sklearn.ensemble import GradientBoostingClassifier
     except ImportError as error:
-        msg = "estimator='trees' needs scikit-learn: pip install 'boolab[learn]'"
+        msg = f"estimator='trees' needs scikit-learn: {install('boolab[learn]')}"
         raise SettingError(msg) from error
     return GradientBoostingClassifier  # type: ignore[no-any-return] # scikit-learn has no types
 

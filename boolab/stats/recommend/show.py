@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from boolab.display.text import NO_MATH, wrapped
+from boolab.errors import program
 from boolab.harnesses.exports.export import as_command
 from boolab.harnesses.exports.values import Limits
 from boolab.stats.finding import Finding, escaped
@@ -41,9 +42,9 @@ def as_html(
 
 def _commands(limits: Mapping[str, Limits], poor: AbstractSet[str]) -> list[str]:
     """The command that sets each group's limits, with a comment where they are better left off."""
-    lines = [
-        f"{f'{name}: ' if name else ''}{as_command(one)}{f'  # {BETTER_OFF}' if name in poor else ''}"
-        for name, one in [*limits.items()][:MAX_GROUPS]
-    ]
+    lines = []
+    for name, setting in [*limits.items()][:MAX_GROUPS]:
+        command = as_command(setting, program=program())
+        lines.append(f"{f'{name}: ' if name else ''}{command}{f'  # {BETTER_OFF}' if name in poor else ''}")
     more = len(limits) - MAX_GROUPS
     return [*lines, *([f"and {more:,} more"] if more > 0 else [])]

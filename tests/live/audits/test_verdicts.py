@@ -131,6 +131,13 @@ def test_a_run_that_a_limit_ended_and_that_is_reported_as_finished_is_named() ->
     assert not row(bl.audit(loud, {"step_limit": 3}))["reported_finished"]
 
 
+@pytest.mark.parametrize(("word", "same"), [("bye", True), ("bye, at the limit", True), ("done for", False)])
+def test_audit_compares_the_word_for_a_limit_with_that_for_an_end(word: str, same: bool) -> None:
+    policy = policies["mini_swe_agent"].vary(about={"own_words": (("step_cap", word), ("finished", "bye"))})
+    run = logged_run("mini_swe_agent", [1] * 3, stop=Stop("step_cap", 3, "step_limit", 3, 3))
+    assert row(bl.audit(run, {"step_limit": 3}, policy=policy))["reported_finished"] == same
+
+
 def test_of_two_limits_the_one_on_record_stopped_the_run() -> None:
     limits = {"steps": 9, "messages": 5}
     run = logged_run("inspect", [1, 1], limits=limits, stop=Stop("step_cap", 2, "message_limit(5)", 5, 5))

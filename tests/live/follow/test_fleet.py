@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -399,3 +400,18 @@ def test_a_linked_folder_that_is_not_followed_is_a_fault(tmp_path: Path) -> None
     assert [fault.partition(": ")[2] for fault in fleet.take_faults()] == [
         "a link to a folder, which is not followed: name that folder to read it"
     ]
+
+
+def test_glob_that_cannot_search_a_folder_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "private").mkdir()
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).endswith("private"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    fleet = Fleet(places_of([tmp_path / "*" / "*.jsonl"]), now=lambda: NOW)
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert fleet.look() == []
+    assert fleet.take_faults() == [f"{tmp_path}/private: the folder cannot be searched: Permission denied"]

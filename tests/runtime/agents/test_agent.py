@@ -273,3 +273,15 @@ def test_exempt_tools_are_among_the_words_of_a_policy() -> None:
         "ordered",
         "canonical, poll=exempt",
     ]
+
+
+def test_error_of_a_policy_is_at_its_line_whatever_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("---\nname: a\nmax_steps: 5\npolicy: max_steps=7\n---\n")
+    with pytest.raises(bl.errors.AgentFileError) as caught:
+        bl.load_agents(path)
+    assert caught.value.line == 4
+    path.write_text("---\nname: a\npolicy: autogen\nmaxSteps: 0\n---\n")
+    with pytest.raises(bl.errors.AgentFileError) as caught:
+        bl.load_agents(path)
+    assert caught.value.line == 4
