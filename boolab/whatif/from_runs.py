@@ -100,7 +100,7 @@ def _raw_columns(
     rows: Sequence[Run], first: Ints, ends: Ends, detectors: Sequence[Detector], *, responses: bool
 ) -> dict[str, Ints]:
     """The raw columns of steps for `assemble`, and the counts of detectors after each step, by name."""
-    steps = [step for run in rows for _, turn in turns_of(run) for step in turn]
+    steps = _steps_of(rows)
     answers = [step.response for step in steps]
     usages = [response.usage for response in answers]
     raw = {
@@ -175,18 +175,47 @@ def _counts(
     bounds = {d.name: bound_counter(d.name) for d in detectors if isinstance(d, RepeatStreak)}
     counts = _known_counts(rows, steps, raw, first, scopes, detectors, responses=responses)
     equal = [with_equal_arguments(run) for run in rows] if detectors else []
-    if not any(equal):
+    lacking = [index for index, run in enumerate(equal) if run is not None]
+    if not lacking:
         return counts | {bound: counts[name] for name, bound in bounds.items()}
-    alike = [run if other is None else other for run, other in zip(rows, equal, strict=True)]
-    changed = [step for run in alike for _, turn in turns_of(run) for step in turn]
-    most = _known_counts(alike, changed, raw, first, scopes, detectors, responses=responses)
-    own = [detector.name for detector in detectors if handles_unknown_arguments(detector)]
-    known = {*own, *map(response_counter, own)}
-    found = {
-        name: least if name in known else np.where(least == most[name], least, UNKNOWN)
-        for name, least in counts.items()
-    }
-    return found | {bound: most[name] for name, bound in bounds.items()}
+    most = _most_counts([run for run in equal if run is not None], lacking, raw, first, scopes, detectors, responses)
+    certain = [detector.name for detector in detectors if handles_unknown_arguments(detector)]
+    certain += map(response_counter, certain)
+    lengths = np.diff(first)
+    which = np.zeros(len(lengths), dtype=bool)
+    which[lacking] = True
+    uncertain = np.repeat(which, lengths)  # N: whether the step is of a run that lacks arguments
+    for name, least in {**counts}.items():
+        largest = least.copy()
+        largest[uncertain] = most[name]
+        if name not in certain:
+            counts[name] = np.where(least == largest, least, UNKNOWN)
+        if name in bounds:
+            counts[bounds[name]] = largest
+    return counts
+
+
+def _most_counts(
+    equal: Sequence[Run],
+    lacking: Sequence[int],
+    raw: Mapping[str, Ints],
+    first: Ints,
+    scopes: Sequence[str],
+    detectors: Sequence[Detector],
+    responses: bool,
+) -> dict[str, Ints]:
+    """The counts after the steps of some runs, by their places, where calls without arguments are equal."""
+    steps = _steps_of(equal)
+    lengths = np.diff(first)[list(lacking)]
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    places = np.arange(starts[-1]) + np.repeat(first[:-1][list(lacking)] - starts[:-1], lengths)
+    own = {name: raw[name][places] for name in ("turn", "counted")}
+    return _known_counts(equal, steps, own, starts, [scopes[i] for i in lacking], detectors, responses=responses)
+
+
+def _steps_of(runs: Iterable[Run]) -> list[Step]:
+    """The steps of all runs, turn by turn."""
+    return list(chain.from_iterable(steps for _, steps in chain.from_iterable(map(turns_of, runs))))
 
 
 def _known_counts(
@@ -212,9 +241,8 @@ def _known_counts(
     if folded:
         names = [detector.name for detector in folded]
         names += [response_counter(name) for name in names] if responses else []
-        each = zip(rows, scopes, strict=True)
-        folds = [row for run, scope in each for row in _folded(run, scope, folded, responses=responses)]
-        made = np.array(folds, dtype=np.int64).reshape(-1, len(names)).T.copy()
+        folds = (_folded(run, scope, folded, responses=responses) for run, scope in zip(rows, scopes, strict=True))
+        made = np.array(list(chain.from_iterable(folds)), dtype=np.int64).reshape(-1, len(names)).T.copy()
         counts |= zip(names, made, strict=True)
     return counts
 
