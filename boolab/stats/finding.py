@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pandas as pd
 
@@ -126,6 +126,24 @@ def text_of(frame: pd.DataFrame, *, full: bool = False) -> list[str]:
     header, rows, rest = _cells(frame, len(frame) if full else _ROWS)
     width = math.inf if full else WIDTH
     return [_aligned(header, rows, width), *([rest] if rest else [])] if rows else []
+
+
+_Parent = TypeVar("_Parent")
+_Child = TypeVar("_Child")
+
+
+def pairs(
+    parents: Iterable[_Parent], children: Callable[[_Parent], Iterable[_Child]]
+) -> Iterator[tuple[_Parent, _Child]]:
+    """Each child with its parent, such as the rows of groups.
+
+    Example:
+        >>> list(pairs(["ab", "c"], iter))
+        [('ab', 'a'), ('ab', 'b'), ('c', 'c')]
+    """
+    for parent in parents:
+        for child in children(parent):
+            yield parent, child
 
 
 def frame_of(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -57,6 +58,16 @@ class Estimate(NamedTuple):
     high: Array
     clusters: npt.NDArray[np.int64]
     effective: Array
+
+
+def with_ends(*names: str) -> list[str]:
+    """The columns of some estimates, each with both ends of its interval.
+
+    Example:
+        >>> with_ends("kept")
+        ['kept', 'kept_low', 'kept_high']
+    """
+    return ["".join(parts) for parts in product(names, ("", "_low", "_high"))]
 
 
 def check_confidence(confidence: float, name: str = "confidence") -> float:

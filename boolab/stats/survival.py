@@ -25,8 +25,8 @@ from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLOAT, INT, TEXT, is_missing
 from boolab.frames.runs import as_runs, by_columns
 from boolab.limits.table import MEASURES
-from boolab.stats.finding import Finding, frame_of
-from boolab.stats.intervals import Array, ClusterBootstrap, check_confidence
+from boolab.stats.finding import Finding, frame_of, pairs
+from boolab.stats.intervals import Array, ClusterBootstrap, check_confidence, with_ends
 from boolab.stats.survival_curves import Share, curve, logrank
 from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, group_name, grouped, units_of
 
@@ -40,7 +40,7 @@ _MAX_COMPARED = 20  # groups: 190 pairs
 _INFORMATIVE = ("doom_loop", "error_streak", "stuck", "error", "aborted", "paused", INTERRUPTED)
 """Stop reasons of censored runs that may depend on how long the run would have taken."""
 
-_ENDS = tuple(f"{kind}{end}" for kind in ("success", "failure") for end in ("", "_low", "_high"))
+_ENDS = with_ends("success", "failure")
 _COLUMNS: dict[str, str] = {
     "of": TEXT,
     **dict.fromkeys(("time", "at_risk", "ended", "censored"), INT),
@@ -114,11 +114,11 @@ def survival(
     known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
     groups = [_Group(values, rows, keys, column, confidence) for values, rows in grouped(known, keys) if len(rows)]
     tests = _compared(groups, known, keys, column)
-    rows = [(group.keys, row) for group in groups for row in group.rows(of, confidence)]
+    rows = list(pairs(groups, lambda group: group.rows(of, confidence)))
     words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", thing, confidence)
     return Finding(
         title=f"How many {thing}s a {words.noun} takes",
-        frame=of_set(frame_of(named, [values for values, _ in rows], _COLUMNS, [row for _, row in rows]), data),
+        frame=of_set(frame_of(named, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), data),
         sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
         notes=(
             *words.left_out(known, units),

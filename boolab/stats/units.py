@@ -7,7 +7,9 @@ synthesis). Every other turn is censored: its full length is not known.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -23,6 +25,7 @@ from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing
 from boolab.frames.recording import is_final
 from boolab.frames.runs import Runs, as_runs, by_columns, known_sum, taken_name, turns_of
 from boolab.frames.tables import columns_of_runs, dollars
+from boolab.stats.finding import pairs
 from boolab.whatif.from_frame import check_columns
 from boolab.whatif.step_table import check_scope, scopes_of
 
@@ -54,12 +57,15 @@ _SAME = ("run_id", "task")  # mean the same in a unit as in a run
 _FEW_CLUSTERS = 10
 
 
+def _tokens(step: Step) -> tuple[int | None, int | None]:
+    usage = step.response.usage
+    return usage.input_tokens, usage.output_tokens
+
+
 MEASURES: Final[Mapping[str, Callable[[Sequence[Step]], int | float | None]]] = {
     "n_steps": len,
     "n_tool_calls": lambda steps: sum(len(step.results) - step.results.count(None) for step in steps),
-    "n_tokens": lambda steps: known_sum(
-        tokens for step in steps for tokens in (step.response.usage.input_tokens, step.response.usage.output_tokens)
-    ),
+    "n_tokens": lambda steps: known_sum(chain.from_iterable(map(_tokens, steps))),
     "cost_usd": lambda steps: dollars(known_sum(step.response.usage.cost for step in steps)),
 }
 """How much a unit takes, from its steps."""
@@ -90,7 +96,7 @@ def units_of(
     listed = as_runs(runs)
     table = columns_of_runs(listed, {*by_columns(by), "parent_run_id"})
     scopes = scopes_of([run.source for run in listed], scope)
-    pieces = [(row, unit) for row, run in enumerate(listed) for unit in _units_of_run(run, scopes[row], measures)]
+    pieces = list(pairs(range(len(listed)), lambda row: _units_of_run(listed[row], scopes[row], measures)))
     names = [name for name in UNIT_COLUMNS if name != "cluster" and (name in measures or name not in MEASURES)]
     units = _typed({name: [unit[name] for _, unit in pieces] for name in names})
     return _grouped(units, table.iloc[[row for row, _ in pieces]], by)
@@ -182,10 +188,15 @@ def keys_of(by: str | Sequence[str] | None, taken: Collection[str]) -> list[str]
 
 def group_name(values: Iterable[object]) -> str:
     """The name of a group in sentences, from its values of `by`."""
-    return ", ".join(
-        NO_NAME if is_missing(value) or value == "" else f"{value:g}" if isinstance(value, float) else shorten(value)
-        for value in values
-    )
+    names = []
+    for value in values:
+        if is_missing(value) or value == "":
+            names.append(NO_NAME)
+        elif isinstance(value, float):  # a column with NA in it holds whole numbers as floats: 20, not 20.0
+            names.append(f"{value:g}")
+        else:
+            names.append(shorten(value))
+    return ", ".join(names)
 
 
 SET: Final = "set"
@@ -201,10 +212,13 @@ def short_names(keys: Sequence[str], values: Sequence[tuple[Any, ...]]) -> list[
         >>> short_names(["agent", "set"], [("a", pd.NA), ("b", "retail")])
         ['a, no name', 'retail']
     """
-    sets = [row[-1] for row in values if not is_missing(row[-1])] if [*keys][-1:] == [SET] else []
-    return [
-        group_name(row[-1:] if sets and not is_missing(row[-1]) and sets.count(row[-1]) == 1 else row) for row in values
-    ]
+    by_set = list(keys)[-1:] == [SET]
+    sets = Counter(row[-1] for row in values if by_set and not is_missing(row[-1]))
+    names = []
+    for row in values:
+        alone = by_set and not is_missing(row[-1]) and sets[row[-1]] == 1
+        names.append(group_name(row[-1:] if alone else row))
+    return names
 
 
 def group_noun(keys: Iterable[str]) -> str:

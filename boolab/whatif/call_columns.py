@@ -87,15 +87,15 @@ class CallColumns:
             opens = np.diff(scope, prepend=0) > 0
             steps = [steps[place] for place in np.flatnonzero(counted).tolist()]
         self.responses: list[Response] = [step.response for step in steps]
-        self._results: list[ToolResult] = [result for step in steps for result in step.results if result is not None]
         calls = [len(step.results) - step.results.count(None) for step in steps]
         self.layout = CallLayout(np.array(calls, dtype=np.int64), opens)
-        self._calls: list[ToolCall] = [
-            call
-            for step in steps
-            for call, result in zip(step.response.tool_calls, step.results, strict=True)
-            if result is not None
-        ]
+        self._calls: list[ToolCall] = []
+        self._results: list[ToolResult] = []
+        for step in steps:
+            for call, result in zip(step.response.tool_calls, step.results, strict=True):
+                if result is not None:
+                    self._calls.append(call)
+                    self._results.append(result)
         self._keys: dict[tuple[str | None, ...], Ints] = {}
 
     @cached_property

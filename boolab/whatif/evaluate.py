@@ -185,7 +185,7 @@ def counterfactual(
             "exempt": exempt, "by": by, "aggregate": aggregate, "client": client, "progress": progress,
         }  # fmt: skip
         return _under_each(every, lambda one: counterfactual(recorded, policy=one, **options))
-    same = identity_under(policy, identity, exempt)
+    same = identity_under(policy, identity, exempt) if exempt else identity
     question = question_of(rules, grid, scope, policy, same, by, own_limits)
     if batches:
         if aggregate:

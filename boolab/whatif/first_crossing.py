@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -244,43 +244,55 @@ _UNKNOWN: Final = -1
 
 
 def extended_fires(ledger: Ledger, axis: GridAxis, rank: int, ranks: int) -> Keys:
-    """The key of each run's stop, or of its message, on each value of an axis whose caps grow; as `first_fires`."""
+    """The key of each run's stop, or of its message, on each value of an axis whose caps grow; as `first_fires`.
+
+    Each cap of the axis is a chain of levels, such as 10, 20, 30. All levels of all caps are found in one pass, as if
+    they were values of an axis of their own; then each chain is walked from its first level up, for all spans at once.
+    The cost is spans x caps x levels. A cap of 1 that grows by 1 without an end has as many levels as the longest run
+    has steps, so a fine grid of such caps is quadratic in that: slow, but no preset grows so.
+    """
     extension = axis.extension
     if extension is None:
         msg = f"the axis {axis.name} has no extension"
         raise ValueError(msg)
     each, (_, owner) = spanned(ledger), ledger.spans()
     top = int(each.counters[axis.counter].max(initial=0))
-    levels = [extension.levels(rule.threshold, top) for rule in axis.rules]
-    every = sorted({level for some in levels for level in some})
-    steps = replace(
-        axis, rules=tuple(replace(axis.rules[0], threshold=t) for t in every), values=tuple(every), extension=None
+    chains = [extension.levels(rule.threshold, top) for rule in axis.rules]
+    levels = sorted(set(chain.from_iterable(chains)))
+    plain = replace(
+        axis,
+        rules=tuple(replace(axis.rules[0], threshold=level) for level in levels),
+        values=tuple(levels),
+        extension=None,
     )
     places = Places(each)
-    found = first_fires(each, fires_of(each, steps, places), places, 0, ranks=ranks)
-    reached = found != np.iinfo(found.dtype).max
-    at = np.where(reached, found // ranks, 0).astype(np.int64)
+    table = first_fires(each, fires_of(each, plain, places), places, 0, ranks=ranks)
+    reached = table != np.iinfo(table.dtype).max
+    boundary = np.where(reached, table // ranks, 0).astype(np.int64)
     never = np.iinfo(np.int64).max
     keys = np.full((len(owner), len(axis.values)), never)
-    held = _truth(each, extension.unless)
-    for column, some in enumerate(levels):
-        undecided = np.ones(len(owner), dtype=bool)  # spans that no cap has stopped yet
-        *growing, last = (every.index(level) for level in some)
-        for place, following in pairwise([*growing, last]):
-            here, there = at[:, place], undecided & reached[:, place]
-            stuck = there & reached[:, following] & (at[:, following] == here)  # the larger cap is reached as well
-            truth = held(here)
-            by_cap, unknown = stuck | (there & (truth == _TRUE)), there & ~stuck & (truth == _UNKNOWN)
-            announced = there & ~by_cap & ~unknown & extension.message
-            for which, of_rank in ((by_cap, rank), (unknown, UNDECIDED), (announced, MESSAGES)):
-                keys[which, column] = here[which] * ranks + of_rank
-                undecided &= ~which
-        stopped = undecided & reached[:, last]
-        keys[stopped, column] = at[stopped, last] * ranks + rank
-    return _of_runs(ledger, keys, ranks).astype(key_type(ledger, ranks))
+    truth = _Never() if extension.unless is None else _Truth(each, extension.unless)
+    for column, chain_levels in enumerate(chains):
+        undecided = np.ones(len(owner), dtype=bool)  # spans that no level has stopped yet
+        columns = [levels.index(level) for level in chain_levels]
+        for smaller, larger in pairwise(columns):
+            steps = boundary[:, smaller]
+            at_cap = undecided & reached[:, smaller]
+            # One step may pass several levels at once, such as a batch of calls: then the larger one stops it too.
+            both = at_cap & reached[:, larger] & (boundary[:, larger] == steps)
+            condition = truth(steps)
+            stops = both | (at_cap & (condition == _TRUE))
+            unknown = at_cap & ~both & (condition == _UNKNOWN)
+            announced = at_cap & ~stops & ~unknown & extension.message
+            for spans, key_rank in ((stops, rank), (unknown, UNDECIDED), (announced, MESSAGES)):
+                keys[spans, column] = steps[spans] * ranks + key_rank
+                undecided &= ~spans
+        stopped = undecided & reached[:, columns[-1]]
+        keys[stopped, column] = boundary[stopped, columns[-1]] * ranks + rank
+    return _first_of_runs(ledger, keys, ranks).astype(key_type(ledger, ranks))
 
 
-def _of_runs(ledger: Ledger, keys: Ints, ranks: int) -> Ints:
+def _first_of_runs(ledger: Ledger, keys: Ints, ranks: int) -> Ints:
     """The first of the keys of each run's spans, counted from the beginning of the run."""
     first, owner = ledger.spans()
     never = np.iinfo(np.int64).max
@@ -315,7 +327,3 @@ class _Never:
     def __call__(self, steps: Ints) -> Ints:
         """Zeros."""
         return np.zeros(len(steps), dtype=np.int64)
-
-
-def _truth(ledger: Ledger, rule: StopRule | None) -> _Truth | _Never:
-    return _Never() if rule is None else _Truth(ledger, rule)

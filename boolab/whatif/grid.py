@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -31,7 +32,7 @@ from boolab.harnesses.presets import get_policy
 from boolab.io.checks import repr_of
 from boolab.limits.catalog import RULES, ceiling
 from boolab.limits.detector import Detector
-from boolab.limits.stop import Threshold
+from boolab.limits.stop import StopRule, Threshold
 from boolab.limits.table import LIMITS
 from boolab.whatif.policy_limits import (
     AXIS_OF,
@@ -215,12 +216,19 @@ class Settings:
         """Whether the policy may send the model messages during a turn, or act on its calls."""
         return self.policy is not None and intervenes(self.policy)
 
-    def detectors(self) -> tuple[Detector, ...]:
+    def detectors(self) -> list[Detector]:
         """The detectors that its rules need."""
-        watched = (rule.detector for axis in self.axes for rule in (*axis.rules[:1], *axis.responses[:1]))
-        conditions = [axis.extension.unless for axis in self.axes if axis.extension is not None]
-        of_conditions = (detector for rule in conditions if rule is not None for detector in rule.detectors())
-        return (*(detector for detector in watched if detector is not None), *of_conditions)
+        conditions = (axis.extension.unless for axis in self.axes if axis.extension is not None)
+        return detectors_of([*self.first_rules(), *conditions])
+
+    def first_rules(self) -> list[Threshold]:
+        """A rule of each axis at each of its places: all others of the place differ in the threshold alone."""
+        return list(chain.from_iterable((*axis.rules[:1], *axis.responses[:1]) for axis in self.axes))
+
+
+def detectors_of(rules: Iterable[StopRule | None]) -> list[Detector]:
+    """The detectors of rules, each once; None is no limit."""
+    return [*dict.fromkeys(chain.from_iterable(rule.detectors() for rule in rules if rule is not None))]
 
 
 def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identities | None = None) -> Settings:
@@ -241,7 +249,7 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
             others = () if agent else tuple(one for one in agents[name] if one)
             named.setdefault(name, []).append(replace(axis, agent=agent, but_for=others))
     if chosen is None:
-        axes = [axis for several in named.values() for axis in several]
+        axes = list(chain.from_iterable(named.values()))
     else:
         check_identified(chosen, named)
         for axis in named.get("max_steps", ()):
@@ -288,7 +296,9 @@ def _in_order(policy: Policy, named: Mapping[str, Sequence[GridAxis]], own: Sequ
     order = list(policy.order if "guards" in policy.order else (*policy.order, "guards"))
     order = [AXIS_OF.get(name, name) for name in order]
     order += [name for name in RULES if name not in order]
-    axes = [axis for name in order for axis in (*named.get(name, ()), *(axis for axis in own if axis.name == name))]
+    axes: list[GridAxis] = []
+    for name in order:
+        axes += [*named.get(name, ()), *(axis for axis in own if axis.name == name)]
     # What comes before the last step is evaluated before its request is changed.
     return sorted(axes, key=lambda axis: axis.ahead)
 
@@ -335,9 +345,11 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
     if not given:
         msg = f"grid: {name} has no values; leave the axis out to turn it off"
         raise SettingError(msg)
-    made = {
-        rule.threshold: (rule, value) for value in given if value is not None for rule in [_rule(name, value, identity)]
-    }
+    made: dict[int, tuple[Threshold, Any]] = {}  # of two values with one threshold, such as 5 and 5.0, the last stays
+    for value in given:
+        if value is not None:
+            rule = _rule(name, value, identity)
+            made[rule.threshold] = rule, value
     tight_to_loose = [made[threshold] for threshold in sorted(made)]
     off = (None,) if None in given else ()
     rules = tuple(rule for rule, _ in tight_to_loose)

@@ -23,10 +23,11 @@ where the policy would have changed a request: the truth lies between 0 and this
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from boolab.core.types import MICRO
@@ -110,50 +111,75 @@ def ranks_of(settings: Settings) -> int:
 
 
 def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
-    """The stops of all settings of a grid: the rows of a run are together, its last axis fastest."""
+    """The stops of all settings of a grid: the rows of a run are together, its last axis fastest.
+
+    All is decided on whole arrays of runs x settings: every statement here is a pass over all cells, and the memory of
+    a call is about a dozen such arrays. So callers hand over runs in batches (`BATCH_ROWS` in `tables`).
+    """
     table, tables = grid_keys(ledger, settings, places)
     keys, ranks = table.reshape(-1), ranks_of(settings)
     stopped = keys != np.iinfo(keys.dtype).max
+    # A key is two numbers in one: the boundary, and the rank of what stops there.
     rank = np.where(stopped, keys % ranks, 0).astype(np.int64)
-    at = np.where(stopped, keys // ranks, 0).astype(np.int64)
+    boundary = np.where(stopped, keys // ranks, 0).astype(np.int64)
     messages = stopped & ((rank == MESSAGES) | (rank == ACTS))
     dropped = stopped & (rank > MESSAGES) & ~messages
     undecided = stopped & ((rank == UNDECIDED) | (rank == UNDECIDED_AT_RESPONSE))
-    mine = np.where(dropped, rank - AT_RESPONSE, rank)
+    # Ranks from AT_RESPONSE on are those of the same axes, evaluated at the next response.
+    axis_index = np.where(dropped, rank - AT_RESPONSE, rank)
     by_rule = stopped & ~undecided & ~messages
     names = [axis.reason for axis in settings.axes]
-    also = np.zeros(len(keys), dtype=np.int64)
     ahead, goes_on = messages.copy(), messages.copy()
     text_only = np.zeros(len(keys), dtype=bool)
-    lonely = np.zeros(len(keys), dtype=bool)
-    base = at * ranks + np.where(dropped, AT_RESPONSE, 0)
-    for n, (axis, firsts) in enumerate(zip(settings.axes, tables, strict=True)):
-        stops_here = by_rule & (mine == n)
-        if not axis.ahead and not axis.alone:
-            wide = firsts.reshape(len(firsts), *(firsts.shape[1] if i == n else 1 for i in range(len(tables))))
-            true_there = np.broadcast_to(wide, table.shape).reshape(-1) == base + n
-            also |= (true_there & by_rule & (mine != n)).astype(np.int64) << n
-        lonely |= stops_here & axis.alone
-        text_only |= stops_here & (at == 0) & (axis.text_only and not axis.ahead)
-        ahead |= stops_here & ~dropped & axis.open_ended
-        goes_on |= stops_here & ~dropped & axis.goes_on
-    also[lonely] = 0
+    for index, axis in enumerate(settings.axes):
+        by_axis = by_rule & (axis_index == index)
+        text_only |= by_axis & (boundary == 0) & (axis.text_only and not axis.ahead)
+        ahead |= by_axis & ~dropped & axis.open_ended
+        goes_on |= by_axis & ~dropped & axis.goes_on
+    first_rank = boundary * ranks + np.where(dropped, AT_RESPONSE, 0)
+    also = _also_fired(settings, tables, table.shape, first_rank, np.where(by_rule, axis_index, _NO_AXIS))
     reasons = np.array([*names, "error", "finished"], dtype=object)
-    reason = np.where(undecided, len(names), np.where(text_only, len(names) + 1, np.where(messages, 0, mine)))
-    codes = range(1 << len(names))
-    combined = [",".join(name for n, name in enumerate(names) if code >> n & 1) for code in codes]
+    reason = np.where(undecided, len(names), np.where(text_only, len(names) + 1, np.where(messages, 0, axis_index)))
     return Stops(
         np.repeat(np.arange(ledger.n_runs), settings.count),
-        at,
+        boundary,
         dropped,
         stopped,
         undecided,
         ahead | text_only,
         goes_on,
         np.where(stopped & ~messages, reasons[reason], None),  # type: ignore[call-overload] # its stubs want no None
-        np.array(combined, dtype=object)[also],
+        also,
         np.ones(len(keys), dtype=bool),
     )
+
+
+_NO_AXIS: Final = -1
+
+
+def _also_fired(
+    settings: Settings, tables: Sequence[Keys], shape: tuple[int, ...], first_rank: Ints, by_axis: Ints
+) -> npt.NDArray[np.object_]:
+    """The reasons of the other rules that are true where each setting stops a run, in the order of the axes.
+
+    The minimum over the axes has lost them, so each axis is asked again whether its own first key is at that place:
+    one more pass over all cells for each axis, about a quarter of the time of `grid_stops` with four axes. `first_rank`
+    is the key of the first axis there, `by_axis` the axis that stops; `_NO_AXIS` where none does.
+    """
+    fired = np.zeros(len(by_axis), dtype=np.int64)  # a bit for each axis
+    by_rule, alone = by_axis != _NO_AXIS, np.zeros(len(by_axis), dtype=bool)
+    for index, (axis, firsts) in enumerate(zip(settings.axes, tables, strict=True)):
+        if axis.alone:  # evaluated after all others, so nothing else is true where it stops
+            alone |= by_axis == index
+        elif not axis.ahead:  # a cap that changes the request before it is not evaluated where another stops
+            wide = firsts.reshape(len(firsts), *(firsts.shape[1] if n == index else 1 for n in range(len(tables))))
+            is_true = np.broadcast_to(wide, shape).reshape(-1) == first_rank + index
+            fired |= (is_true & by_rule & (by_axis != index)).astype(np.int64) << index
+    fired[alone] = 0
+    names = [axis.reason for axis in settings.axes]
+    # At most 2^12 texts (MAX_AXES), made once, rather than one for each row.
+    texts = [",".join(name for n, name in enumerate(names) if bits >> n & 1) for bits in range(1 << len(names))]
+    return np.array(texts, dtype=object)[fired]
 
 
 def rule_stops(ledger: Ledger, rule: StopRule) -> Stops:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from typing import Final, NamedTuple
 
 from boolab.core.compactions import compactions_of
@@ -168,7 +168,7 @@ def divergences(policy: Policy, run: Run, *, turns: bool = True) -> list[int]:
     held: dict[int, list[str]] = {}
     for before, message in run.inputs:
         held.setdefault(before, []).append(message.text)
-    return [code for steps in parts for code in _of_turn(policy, run, steps, held)]
+    return list(chain.from_iterable(_of_turn(policy, run, steps, held) for steps in parts))
 
 
 def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, list[str]]) -> list[int]:

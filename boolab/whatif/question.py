@@ -14,7 +14,7 @@ from boolab.limits.detector import Detector
 from boolab.limits.function_rule import AnyRule, as_rules
 from boolab.limits.stop import StopRule
 from boolab.limits.table import MEASURES
-from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of, settings_of_policy
+from boolab.whatif.grid import Grid, GridAxis, Settings, detectors_of, settings_of, settings_of_policy
 from boolab.whatif.step_table import check_scope
 
 OwnLimits: TypeAlias = Literal["kept", "lifted"]
@@ -52,7 +52,7 @@ class Question:
     def detectors(self) -> list[Detector]:
         """The detectors that its rules need."""
         grid = () if self.settings is None else self.settings.detectors()
-        return list(dict.fromkeys([*grid, *(d for rule in self.rules for d in rule.detectors())]))
+        return list(dict.fromkeys([*grid, *detectors_of(self.rules)]))
 
     @property
     def count(self) -> int:

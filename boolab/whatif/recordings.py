@@ -95,7 +95,8 @@ def _ledgers(
     named, called = named_tools(detector for detector in detectors if detector not in own), set[str]()
     if isinstance(recorded, str | Path) and begins_as_sqlite(recorded):
         stored = stored_runs(recorded)
-        check_tools(named, tools_called(stored) if named else ())
+        if named:
+            check_tools(named, tools_called(stored))
         yield from _ledgers_of_store(stored, detectors, scope, by, policy)
     elif isinstance(recorded, str | Path | pd.DataFrame):
         check_frames(policy)
@@ -110,10 +111,12 @@ def _ledgers(
                 called.update(itertools.chain.from_iterable(frame[CALL_TOOLS].dropna()))
         if frame is None:
             yield ledger_of([], detectors, scope)
-        check_tools(named, called)
+        if named:
+            check_tools(named, called)
     else:
         runs = as_runs(recorded)
-        check_tools(named, tools_called(runs) if named else ())
+        if named:
+            check_tools(named, tools_called(runs))
         yield _of_runs(runs, detectors, scope, policy)
 
 

@@ -12,6 +12,7 @@ import importlib.util
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -123,7 +124,7 @@ class Partition(NamedTuple):
 
 def partitions_of(path: str | Path, rows: int) -> list[Partition]:
     """The parts of a table, in order; of a Parquet file, each has at least `rows` rows, except the last."""
-    return [part for file in _files(path) for part in _parts_of(file.absolute(), rows)]
+    return list(chain.from_iterable(_parts_of(file.absolute(), rows) for file in _files(path)))
 
 
 def _parts_of(file: Path, rows: int) -> Iterator[Partition]:
@@ -153,11 +154,7 @@ def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[p
 def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
     """The families of the runs in a file, or a folder of them: see `boolab.core.run_tree.homes_of`."""
     files = _files(path)
-    if not any(
-        PARENT in frame and frame[PARENT].notna().any()
-        for file in files
-        for frame in _batches(file, _ALL_ROWS, [PARENT])
-    ):
+    if not _has_values(files, PARENT):
         return {}
     links: list[tuple[str, str | None]] = []
     run_ids: set[str] = set()
@@ -167,10 +164,8 @@ def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
             run_ids.update(ids)
             for other in (name for name in (PARENT, SUBAGENTS, UNPLACED) if name in frame):
                 some = frame[other].notna()
-                pairs = zip(ids[some], frame[other][some], strict=True)
-                links += [(one, named) for one, named in pairs] if other == PARENT else [
-                    (child, one) for one, named in pairs for child in named
-                ]  # fmt: skip
+                for run_id, value in zip(ids[some], frame[other][some], strict=True):
+                    links += [(run_id, value)] if other == PARENT else [(child, run_id) for child in value]
     return homes_of(dict.fromkeys(links), run_ids)
 
 
@@ -207,12 +202,13 @@ def take_ids(seen: set[Any], ids: Iterable[Any], file: Path) -> None:
 
 def has_labels(path: str | Path) -> bool:
     """Whether any row of a file, or of a folder of them, has a success label."""
-    return any(
-        bool(frame["success"].notna().any())
-        for file in _files(path)
-        for frame in _batches(file, _ALL_ROWS, ["success"])
-        if "success" in frame
-    )
+    return _has_values(_files(path), "success")
+
+
+def _has_values(files: Iterable[Path], name: str) -> bool:
+    """Whether a column has a value in any row of some files."""
+    frames = chain.from_iterable(_batches(file, _ALL_ROWS, [name]) for file in files)
+    return any(name in frame and bool(frame[name].notna().any()) for frame in frames)
 
 
 def _files(path: str | Path) -> list[Path]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -224,6 +223,11 @@ class Ledger:
             np.full(part.n_runs, UNKNOWN) if labelled and part.success_by != LABEL else part.success for part in parts
         ]
         same = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_STEP_ARRAYS, *_RUN_ARRAYS)}
+        starts: dict[int, Sequence[Start]] = {}
+        before = 0
+        for part in parts:
+            starts |= {before + row: of_row for row, of_row in part.starts.items()}
+            before += part.n_runs
         return cls(
             pd.concat([part.runs for part in parts], ignore_index=True),
             np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.first) for part in parts])))),
@@ -231,11 +235,7 @@ class Ledger:
             used={name: np.concatenate([p.used[name] for p in parts]) for name in used},
             counters={name: np.concatenate([part.counters[name] for part in parts]) for name in counters},
             success_by=LABEL if labelled else PROXY,
-            starts={
-                row + before: starts
-                for part, before in zip(parts, accumulate((p.n_runs for p in parts), initial=0), strict=False)
-                for row, starts in part.starts.items()
-            },
+            starts=starts,
         )
 
     def by_span(self) -> Ledger:

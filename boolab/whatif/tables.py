@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, get_args
 
 import numpy as np
@@ -12,6 +12,7 @@ from boolab.core.run_tree import Kin
 from boolab.core.types import MICRO, Scope, StopReason
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, TEXT, Cells, axis_dtype, cells, text
+from boolab.limits.stop import Threshold
 from boolab.limits.table import MEASURES
 from boolab.whatif.aggregate import SPENT, aggregate_of
 from boolab.whatif.family_stops import depends_on_results, family_stops
@@ -71,12 +72,13 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
     def add(
         rule: str | None,
         find: Callable[[Ledger, Places], Stops],
-        by_results: Collection[str],
+        limits: Sequence[Threshold],
         holds_for: Callable[[str], Flags],
         values: Callable[[GridAxis], Cells],
     ) -> None:
         stops, spans = stops_of_spans(ledger, places, find)
         if kin is not None:
+            by_results = {limit.reason for limit in limits if depends_on_results(limit.counter, limit.detector)}
             stops, spans = family_stops(ledger, kin, stops, spans, by_results, holds_for)
         data = {name: ledger.runs[name].array.take(stops.run) for name in ("run_id", *question.by)}
         data |= {axis.key: values(axis) for axis in question.axes}
@@ -87,11 +89,10 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
 
     if settings is not None and grid:
         at = {axis.key: place for axis, place in zip(settings.axes, settings.places, strict=True)}
-        rules = [rule for axis in settings.axes for rule in (*axis.rules[:1], *axis.responses[:1])]
         add(
             None,
             lambda each, there: grid_stops(each, settings, there),
-            [rule.reason for rule in rules if depends_on_results(rule.counter, rule.detector)],
+            settings.first_rules(),
             lambda agent: _limited(settings, agent),
             lambda axis: _values(axis, np.tile(at[axis.key], ledger.n_runs)),
         )
@@ -99,7 +100,7 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
         add(
             str(rule),
             lambda each, _, rule=rule: rule_stops(each, rule),  # type: ignore[misc] # the rule of this turn
-            [leaf.reason for leaf in rule.leaves() if depends_on_results(leaf.counter, leaf.detector)],
+            list(rule.leaves()),
             lambda _: np.ones(1, dtype=bool),
             lambda axis: _off(axis, ledger.n_runs),
         )

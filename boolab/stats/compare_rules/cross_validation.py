@@ -21,7 +21,6 @@ from boolab.stats.compare_rules.judged import (
     Judged,
     Sums,
     data_notes,
-    detectors_of,
     holds,
     in_memory,
     judged_in,
@@ -31,9 +30,10 @@ from boolab.stats.compare_rules.judged import (
     runs_at,
 )
 from boolab.stats.compare_rules.settings import Chooser, ReadyChooser, label_of, rule_of
-from boolab.stats.finding import Finding, frame_of
+from boolab.stats.finding import Finding, frame_of, pairs
 from boolab.stats.intervals import check_confidence
 from boolab.stats.units import cluster_notes, clusters_of, group_name, grouped, keys_of
+from boolab.whatif.grid import detectors_of
 from boolab.whatif.recordings import Recorded
 from boolab.whatif.rule_matrix import Rule
 from boolab.whatif.step_table import Ints, Ledger
@@ -143,7 +143,7 @@ def crossval(
         [*_rows(group, of_group, final, keys, promised, confidence, seed)]
         for group, of_group in zip(groups, chosen, strict=True)
     ]
-    names = [group.names for group, of_group in zip(groups, rows, strict=True) for _ in of_group]
+    names = [group.names for (group, _), _ in pairs(zip(groups, rows, strict=True), lambda each: each[1])]
     frame = frame_of(keys, names, _COLUMNS, [*itertools.chain.from_iterable(rows)])
     return Finding(
         title=f"What {name_of(choose)} keeps and saves on tasks that it has not seen",

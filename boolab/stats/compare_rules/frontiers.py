@@ -25,7 +25,7 @@ from boolab.frames.runs import distinct_runs
 from boolab.limits.table import LIMITS
 from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, data_notes, judged_of, recorded_once
 from boolab.stats.compare_rules.settings import Rules, Settings, label_of, listed_settings
-from boolab.stats.finding import Finding, frame_of
+from boolab.stats.finding import Finding, frame_of, pairs
 from boolab.stats.intervals import ClusterBootstrap, check_confidence, expanded, percentiles
 from boolab.stats.units import cluster_notes, group_name, grouped, keys_of
 from boolab.whatif.recordings import Recorded
@@ -157,7 +157,7 @@ def frontier(
     with tqdm(parts, unit="group", disable=not progress, delay=1) as bar:
         groups = [_group(names, part, keys, confidence, seed) for names, part in bar]
     frame = of_set(_frame(groups, keys, settings), runs)
-    names = [group.names for group in groups for _ in group.band.levels]
+    points = list(pairs(groups, lambda group: _band_rows(group.band)))
     shown = first_on_front(frame)
     return Frontier(
         title=f"What {count(len(settings.rules), 'setting')} would have kept and saved",
@@ -165,7 +165,7 @@ def frontier(
         sentences=tuple(_sentences(groups, judged)),
         notes=(*repeats, *data_notes(judged), *_notes(groups, judged, confidence)),
         table=shown[[*keys, *_TABLE]],
-        band=frame_of(keys, names, _BAND, [row for group in groups for row in _band_rows(group.band)]),
+        band=frame_of(keys, [group.names for group, _ in points], _BAND, [row for _, row in points]),
     )
 
 
@@ -198,8 +198,9 @@ def _group(names: tuple[Any, ...], judged: Judged, keys: Sequence[str], confiden
 
 def _frame(groups: Sequence[_Group], keys: Sequence[str], settings: Settings) -> pd.DataFrame:
     labels = [label_of(rule) for rule in settings.rules]
-    rows = [{"rule": label, **row} for group in groups for label, row in zip(labels, group.rows, strict=True)]
-    frame = frame_of(keys, [group.names for group in groups for _ in labels], _COLUMNS, rows)
+    each = list(pairs(groups, lambda group: zip(labels, group.rows, strict=True)))
+    rows = [{"rule": label, **row} for _, (label, row) in each]
+    frame = frame_of(keys, [group.names for group, _ in each], _COLUMNS, rows)
     for place, axis in enumerate(settings.axes):
         values = [of_setting[place] for of_setting in settings.values] * len(groups)  # noqa: PD011 - no frame
         frame.insert(len(keys) + place, axis, cells(values, axis_dtype(axis)))

@@ -19,10 +19,10 @@ from boolab.core.types import Scope
 from boolab.display.numbers import level
 from boolab.frames.dtypes import FLOAT, INT
 from boolab.frames.runs import Runs, as_runs
-from boolab.limits.detector import Detector
 from boolab.stats.intervals import ClusterBootstrap, Estimate
 from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, units_of_table
+from boolab.whatif.grid import detectors_of
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
 from boolab.whatif.rule_matrix import Floats, Rule, RuleMatrix, rule_matrix, run_costs
 from boolab.whatif.step_files import is_step_table, read_steps
@@ -110,11 +110,6 @@ def ledger_for(recorded: Recorded, rules: Sequence[Rule], *, by: Sequence[str] =
     """Recordings with the counters that rules need; their own limits stay in force."""
     check_scope(scope)
     return Ledger.joined([*ledgers_of(recorded, detectors_of(rules), scope, by, own_limits="kept")])
-
-
-def detectors_of(rules: Sequence[Rule]) -> list[Detector]:
-    """The detectors of rules, each once."""
-    return [*dict.fromkeys(detector for rule in rules if rule is not None for detector in rule.detectors())]
 
 
 def judged_in(ledger: Ledger, rules: Sequence[Rule], by: Sequence[str] = ()) -> Judged:

@@ -17,6 +17,7 @@ from boolab.limits.catalog import max_steps
 from boolab.limits.function_rule import AnyRule, as_rules, is_function
 from boolab.limits.stop import StopRule
 from boolab.stats.compare_rules.judged import Judged, judged_of, recorded_once
+from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence
 from boolab.whatif.grid import settings_of
 from boolab.whatif.recordings import Recorded
@@ -93,7 +94,8 @@ def _not_known(name: str, given: object) -> SettingError:
 def _of_mapping(given: Mapping[Any, Iterable[Any]], name: str) -> Settings:
     functions = [callable(key) for key in given]
     if functions and all(functions):
-        return Settings(tuple(_made(function, value) for function, values in given.items() for value in values))
+        made = pairs(given, lambda function: given[function])
+        return Settings(tuple(_made(function, value) for function, value in made))
     if any(functions):
         raise _not_known(name, dict(given))
     settings = settings_of(given)

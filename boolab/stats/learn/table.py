@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from itertools import chain
 
 import numpy as np
 
@@ -134,7 +135,8 @@ def feature_table(
     reader = FeatureReader(names, detectors)
     by_turn = (ledger.runs["scope"] == "turn").tolist()
     with without_collection():
-        rows = [row for run, turns in zip(runs, by_turn, strict=True) for row in _rows(run, reader, turns=turns)]
+        each = (_rows(run, reader, turns=turns) for run, turns in zip(runs, by_turn, strict=True))
+        rows = list(chain.from_iterable(each))
     values = np.array(rows, dtype=float).reshape(-1, len(names))
     opens = ledger.opens()
     span = np.cumsum(opens) - 1

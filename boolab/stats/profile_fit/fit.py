@@ -12,9 +12,9 @@ Mathematical Statistics 28 (1957) 89-110).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -24,12 +24,14 @@ from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.runtime.models.profile import Profile
+from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence, mean
 from boolab.stats.profile_fit.parameters import ENOUGH, Chances, Figures, hazards, pieces
 from boolab.stats.profile_fit.result import Fit, fit_of
 from boolab.stats.profile_fit.step_kinds import ENDED, Made, Turn, closing_tool, turns
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_Part = TypeVar("_Part")
 _AFTER: Final = ("retry", "vary", "switch", "give_up")
 
 
@@ -108,6 +110,13 @@ def fit_profile(
     return fit_of(profile, figures, seen.turns, seen.finish_tool, simulated)
 
 
+def _by_cluster(
+    by_turn: Sequence[tuple[int, Turn]], parts: Callable[[Turn], Iterable[_Part]]
+) -> list[tuple[int, _Part]]:
+    """The parts of turns, each with the cluster of its turn."""
+    return [(code, part) for (code, _), part in pairs(by_turn, lambda each: parts(each[1]))]
+
+
 class _Seen:
     """The steps and calls of an agent, each with its cluster."""
 
@@ -116,8 +125,8 @@ class _Seen:
         self.turns = turns(runs, self.finish_tool)
         self.difficulties = difficulties
         self.by_turn = [*zip(_clusters(self.turns), self.turns, strict=True)]
-        self.moves = [(code, move) for code, turn in self.by_turn for move in turn.moves]
-        self.calls = [(code, move, made) for code, move in self.moves for made in move.calls]
+        self.moves = _by_cluster(self.by_turn, lambda turn: turn.moves)
+        self.calls = [(code, move, made) for (code, move), made in pairs(self.moves, lambda each: each[1].calls)]
         # Those that repeat no other.
         self.new = [(c, made) for c, move, made in self.calls if move.kind not in ("loop", "retry") and not made.again]
         self.own = [(code, move) for code, move in self.moves if move.kind != "loop"]
@@ -168,9 +177,8 @@ def _chain(seen: _Seen, figures: Figures) -> None:
 
 def _finish(seen: _Seen, figures: Figures, starts: Sequence[int] | None) -> None:
     """The hazard by step, and its factors for tools and difficulties."""
-    exposed = [
-        (code, move, turn) for code, turn in seen.by_turn for move in turn.moves if move.kind in ("go_on", "finish")
-    ]
+    each = ((code, move, turn) for (code, turn), move in pairs(seen.by_turn, lambda each: each[1].moves))
+    exposed = [entry for entry in each if entry[1].kind in ("go_on", "finish")]
     chances = Chances(
         np.array([move.step for _, move, _ in exposed], dtype=np.int64),
         np.array([move.kind == "finish" for _, move, _ in exposed], dtype=bool),
@@ -200,14 +208,14 @@ def _finish(seen: _Seen, figures: Figures, starts: Sequence[int] | None) -> None
 def _loops(seen: _Seen, figures: Figures) -> None:
     """How often loops begin, their periods, and how often they are repeated once more."""
     may = [(code, move.kind == "loop") for code, move in seen.moves if move.may_loop]
-    listed = [(code, loop) for code, turn in seen.by_turn for loop in turn.loops]
+    listed = _by_cluster(seen.by_turn, lambda turn: turn.loops)
     figures.basis["loop"] = f"{count(len(listed), 'loop')}; {count(len(may), 'step')} at which one might have begun"
     if figures.probability(("loop", "rate"), may).value:
         figures.shares(("loop", "period"), [(code, loop.period) for code, loop in listed if loop.exact])
-        ends = [(code, True) for code, loop in listed for _ in range(loop.again)]
-        figures.probability(
-            ("loop", "again"), ends + [(code, False) for code, loop in listed for _ in range(loop.left)]
-        )
+        ends: list[tuple[int, bool]] = []
+        for code, loop in listed:
+            ends += [(code, True)] * loop.again + [(code, False)] * loop.left
+        figures.probability(("loop", "again"), ends)
 
 
 def _after_errors(seen: _Seen, figures: Figures) -> None:

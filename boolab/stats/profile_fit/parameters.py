@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -225,12 +226,15 @@ def hazards(
     block = np.searchsorted(np.asarray(starts), chances.steps, side="right") - 1
     levels = [_share(chances, block == place, confidence) for place in range(len(starts))]
     base = np.array([0.0 if math.isnan(level.value) else level.value for level in levels])
-    named = [name for partition in groups for name in _with_factor(partition, base[block])]
+    named = list(chain.from_iterable(_with_factor(partition, base[block]) for partition in groups))
     if not named:
         return Hazards([*starts], levels, {})
-    members = {
-        name: np.array([other == name for other in part]) for part in groups for name in set(part) if name in named
-    }
+    members: dict[Group, npt.NDArray[np.bool_]] = {}
+    for partition in groups:
+        present = set(partition)
+        for name in named:
+            if name in present:
+                members[name] = np.array([other == name for other in partition])
     never = {name: some for name, some in members.items() if not chances.finished[some].any()}
     used = base[block] > 0
     for some in never.values():

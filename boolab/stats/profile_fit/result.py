@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from boolab.runtime.engine.portal import wait_for
 from boolab.runtime.engine.runner import run
 from boolab.runtime.models.profile import Profile
 from boolab.runtime.models.simulated import SimulatedModel
-from boolab.stats.finding import Finding
+from boolab.stats.finding import Finding, pairs
 from boolab.stats.intervals import Array, Estimated
 from boolab.stats.profile_fit.parameters import Figures
 from boolab.stats.profile_fit.step_kinds import Turn, turns
@@ -200,7 +201,7 @@ def compared(
     recorded: Sequence[Turn], played: Sequence[Turn], confidence: float = 0.95
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Recorded turns beside simulated ones, at least one of each: the tables `Fit.goodness` and `Fit.bands`."""
-    tools = sorted({made.tool for turn in (*recorded, *played) for move in turn.moves for made in move.calls})
+    tools = sorted(set(chain.from_iterable(map(_tools_of, (*recorded, *played)))))
     data, pool = _facts(recorded, tools), _facts(played, tools)
     rng = np.random.default_rng(_SEED)
     own = rng.integers(len(played), size=(_DRAWN, len(recorded)))
@@ -226,6 +227,11 @@ def compared(
     return _goodness(all_, data, pool, confidence), _bands(all_, confidence)
 
 
+def _tools_of(turn: Turn) -> Iterator[str]:
+    """The tool of each call of a turn."""
+    return (made.tool for made in chain.from_iterable(move.calls for move in turn.moves))
+
+
 def _drawn(facts: _Facts, draws: Ints) -> Iterator[_Facts]:
     """Turns that are drawn from others, again and again."""
     return (_Facts(*(values[those] for values in facts)) for those in draws)
@@ -248,7 +254,7 @@ def _rate(place: int, facts: _Facts) -> Array:
 
 
 def _facts(listed: Sequence[Turn], tools: Sequence[str]) -> _Facts:
-    calls = [Counter(made.tool for move in turn.moves for made in move.calls) for turn in listed]
+    calls = [Counter(_tools_of(turn)) for turn in listed]
     rates = np.array([_parts(turn) for turn in listed], float)
     return _Facts(
         np.array([len(turn.moves) for turn in listed], dtype=np.int64),
@@ -263,7 +269,7 @@ def _facts(listed: Sequence[Turn], tools: Sequence[str]) -> _Facts:
 
 def _parts(turn: Turn) -> list[tuple[int, int]]:
     """Numerator and denominator of each of `RATES`."""
-    made = [(move, one) for move in turn.moves for one in move.calls]
+    made = list(pairs(turn.moves, lambda move: move.calls))
     known = [one.failed for _, one in made if one.failed is not None]
     tokens = [move.source.response.usage.output_tokens for move in turn.moves]
     written = [amount for amount in tokens if amount is not None]
@@ -282,7 +288,7 @@ def _streak(turn: Turn) -> int:
     """The largest number of equal calls in a row."""
     longest = streak = 0
     before: object = None
-    for call in (call for move in turn.moves if move.calls for call in move.source.response.tool_calls):
+    for call in chain.from_iterable(move.source.response.tool_calls for move in turn.moves if move.calls):
         streak = streak + 1 if (call.name, call.arguments) == before else 1
         before = (call.name, call.arguments)
         longest = max(longest, streak)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.redacted import chars_of
@@ -122,9 +123,9 @@ def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
     turn, a last answer in text is left out, because the limit requested it; so are broken responses, and whatever
     follows them. A call of `finish_tool` ends a turn too.
     """
-    kept = [turn for run in runs for turn in _kept_of(run, finish_tool)]
+    kept = list(chain.from_iterable(_kept_of(run, finish_tool) for run in runs))
     loops = [list(_loops(turn)) for turn in kept]
-    longest = max((loop.period for listed in loops for loop in listed), default=1)
+    longest = max((loop.period for loop in chain.from_iterable(loops)), default=1)
     number_of = Counter(id(turn.run) for turn in kept)
     return [
         _classified(turn, listed, longest)._replace(won=_label(turn.run) if number_of[id(turn.run)] == 1 else None)
@@ -144,7 +145,12 @@ def closing_tool(runs: Sequence[Run]) -> str | None:
     """
     finished = [run.steps[-1].response.tool_calls for run in runs if run.stop.reason == "finished" and run.steps]
     ends = Counter(calls[-1].name for calls in finished if calls)
-    calls = Counter(call.name for run in runs for step in run.steps for call in step.response.tool_calls)
+    calls = Counter(
+        call.name
+        for call in chain.from_iterable(
+            step.response.tool_calls for step in chain.from_iterable(run.steps for run in runs)
+        )
+    )
     most = [name for name, n in ends.items() if 2 * n > len(finished) and 2 * n >= calls[name]]
     return most[0] if most else None
 
@@ -226,7 +232,7 @@ def _repeats(steps: Sequence[Step], place: int) -> bool:
 
 def _classified(turn: _Kept, loops: Sequence[Loop], longest: int) -> Turn:
     begins = {loop.step - 1 for loop in loops}
-    inside = {place for loop in loops for place in range(loop.step - 1, loop.step - 1 + loop.length)}
+    inside = set(chain.from_iterable(range(loop.step - 1, loop.step - 1 + loop.length) for loop in loops))
     after = {loop.step - 1 + loop.length for loop in loops}
     moves: list[Move] = []
     memory = _Memory()

@@ -331,7 +331,7 @@ def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[
     settings = question.settings({name: [value] for name, value in setting.items() if value is not None})
     if question.policy is not None:
         columns = _rows_of(units, settings)
-        names = [f"{prefix}{name}" for prefix in ("", "saved_") for name in SPENT]
+        names = [*SPENT, *(f"saved_{name}" for name in SPENT)]
         kept = {name: int(columns[name].fillna(0).sum()) for name in ("kept_lower", "kept_upper")}
         return {**kept, **{name: int(_amount(columns, name).sum()) for name in names}}
     place = (0, *(0 for _ in settings.axes))

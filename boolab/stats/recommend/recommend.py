@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
 
 import pandas as pd
@@ -27,7 +28,7 @@ from boolab.harnesses.presets import get_policy, identity_under
 from boolab.limits.call_identity import uncalled_note
 from boolab.limits.table import LIMITS, MEASURES, MeasureName
 from boolab.logs.list_prices import price_notes
-from boolab.stats.finding import Finding
+from boolab.stats.finding import Finding, pairs
 from boolab.stats.intervals import check_confidence, runs_needed
 from boolab.stats.recommend.candidates import (
     Candidates,
@@ -366,7 +367,7 @@ def recommend(
     kinds = [(part, units_of_ledger(part, success, keys)) for part in split_by_label(runs, success, keys)]
     kinds = [kind for kind in kinds if kind[1].n_runs] or kinds[:1]  # by the proxy, a run without steps is no unit
     units = [units for _, units in kinds]
-    measure = measure_of((part for each in units for _, part in grouped_units(each, keys)), objective)
+    measure = measure_of((part for _, (_, part) in pairs(units, lambda each: grouped_units(each, keys))), objective)
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
     for _, part in grouped_units(runs, keys):
         one_scope(sources_of(part.runs), scope)
@@ -379,12 +380,12 @@ def recommend(
     ]
     advice = advised[0][0]
     notes = [([group_name(group.names) for group in some], [*own.notes(some)]) for own, some in advised]
-    groups = _in_order([group for _, some in advised for group in some], runs, keys)
+    groups = _in_order(list(chain.from_iterable(some for _, some in advised)), runs, keys)
     frame = _frame(groups, keys, question)
     return Recommendation(
         title=f"What to set to keep {level(keep)} of the successes, at {level(confidence)} confidence",
         frame=frame,
-        sentences=tuple(text for group in groups for text in advice.group(group, mixed=len(kinds) > 1)),
+        sentences=tuple(chain.from_iterable(advice.group(group, mixed=len(kinds) > 1) for group in groups)),
         notes=(*notes_by_kind(notes), *repeats, *_notes_of_runs(recorded, identity)),
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
@@ -492,7 +493,7 @@ def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.D
 
 def _paths(groups: Sequence[Group], keys: Sequence[str], question: Question) -> pd.DataFrame:
     """A row for each path of each group."""
-    rows = [(group, found) for group in groups for found in group.choice.paths]
+    rows = list(pairs(groups, lambda group: group.choice.paths))
     data: dict[str, Any] = {key: [well_formed_cell(g.names[n]) for g, _ in rows] for n, key in enumerate(keys)}
     data["path"] = cells([found.tests.path.name for _, found in rows], TEXT)
     data["error"] = cells([found.tests.error for _, found in rows], FLOAT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -140,20 +141,18 @@ def converges(run: Run, at: int, watch: RepeatStreak, *, turns: bool) -> bool:
     result is known to be no error, and its content differs from the result before the alarm. Calls are the same by the
     detector's identity, without results: results are what is compared.
     """
-    last = next((ObservedCall(*pair) for step in reversed(run.steps[:at]) for pair in reversed(_answered(step))), None)
+    last = next((ObservedCall(*_answered(step)[-1]) for step in reversed(run.steps[:at]) if _answered(step)), None)
     identity = None if last is None else watch.identity_for(last.name)
     if last is None or identity is None:
         return False
     by_call = "canonical" if identity == "call+result" else identity
     turn = run.steps[at - 1].turn
+    later = chain.from_iterable(_answered(step) for step in run.steps[at:] if not turns or step.turn == turn)
     return any(
-        result is not None
-        and result.is_error is False
+        result.is_error is False
         and result.content != last.content
         and ObservedCall(call, result).same_as(last, by_call)
-        for step in run.steps[at:]
-        if not turns or step.turn == turn
-        for call, result in zip(step.response.tool_calls, step.results, strict=True)
+        for call, result in later
     )
 
 

@@ -30,6 +30,7 @@ from boolab.stats.units import clusters_of, group_name, units_of_table
 from boolab.store.connection import begins_as_sqlite
 from boolab.whatif.first_crossing import Places
 from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.grid import detectors_of
 from boolab.whatif.recordings import Recorded, as_recorded, ledgers_of
 from boolab.whatif.rule_matrix import Floats, run_costs
 from boolab.whatif.step_table import LABEL, Flags, Ints, Ledger
@@ -80,7 +81,7 @@ def material_of(
     positive: Positive | None = None,
 ) -> Material:
     """Read what is judged: runs, a table with a row for each step, or the path of such a table or of a store."""
-    detectors = [detector for rule in rules for detector in rule.detectors()]
+    detectors = detectors_of(rules)
     recorded = as_recorded(recorded)
     if isinstance(recorded, pd.DataFrame) or (isinstance(recorded, str | Path) and not begins_as_sqlite(recorded)):
         more = [positive] if isinstance(positive, str) else []

@@ -16,8 +16,8 @@ from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.io.checks import whole
 from boolab.limits.stop import StopRule, Threshold
 from boolab.limits.table import LIMITS
-from boolab.stats.finding import frame_of
-from boolab.stats.intervals import ClusterBootstrap, check_confidence
+from boolab.stats.finding import frame_of, pairs
+from boolab.stats.intervals import ClusterBootstrap, check_confidence, with_ends
 from boolab.stats.scorecard.alarms import saved_after
 from boolab.stats.scorecard.metrics import (
     COUNTS,
@@ -48,10 +48,10 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "threshold": FLOAT,
     "rule": TEXT,
     **dict.fromkeys(COUNTS, INT),
-    **{f"{name}{end}": FLOAT for name in RATIOS for end in ("", "_low", "_high")},
+    **dict.fromkeys(with_ends(*RATIOS), FLOAT),
     **dict.fromkeys(("base_rate", *LIFT), FLOAT),
     **dict.fromkeys(("saved_steps", "successes", "kept_lower"), INT),
-    **{f"{name}{end}": FLOAT for name in _SHARES for end in ("", "_low", "_high")},
+    **dict.fromkeys(with_ends(*_SHARES), FLOAT),
     "n_unknown": INT,
     "positive_is": TEXT,
     "confidence": FLOAT,
@@ -129,7 +129,8 @@ def precision_recall_df(
         else sweep._replace(thresholds=_reached(ledger, sweep.rule, places, truth.known, points))
         for sweep in sweeps
     ]
-    settings = [(sweep, replace(sweep.rule, threshold=n)) for sweep in sweeps for n in sweep.thresholds]
+    each_threshold = pairs(sweeps, lambda sweep: sweep.thresholds)
+    settings = [(sweep, replace(sweep.rule, threshold=n)) for sweep, n in each_threshold]
     if ledger.n_runs * len(settings) > MAX_CELLS:
         msg = f"{ledger.n_runs:,} runs at {len(settings):,} thresholds are too many at once: expected at most "
         raise SettingError(f"{msg}{MAX_CELLS:,} pairs; use a smaller points=, or fewer rules")

@@ -23,8 +23,8 @@ from boolab.limits.function_rule import AnyRule
 from boolab.limits.learned.models import BILLION
 from boolab.limits.learned.rule import LearnedRule
 from boolab.limits.stop import Threshold
-from boolab.stats.finding import Finding, frame_of
-from boolab.stats.intervals import check_confidence
+from boolab.stats.finding import Finding, frame_of, pairs
+from boolab.stats.intervals import check_confidence, with_ends
 from boolab.stats.scorecard.alarms import NOT_REPORTED, watches_repeats
 from boolab.stats.scorecard.metrics import (
     CAP,
@@ -55,7 +55,7 @@ from boolab.whatif.step_table import Ints, check_scope
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,
     **dict.fromkeys(COUNTS, INT),
-    **{f"{name}{end}": FLOAT for name in RATIOS for end in ("", "_low", "_high")},
+    **dict.fromkeys(with_ends(*RATIOS), FLOAT),
     **dict.fromkeys(("base_rate", *LIFT), FLOAT),
     "saved_steps": INT,
     **dict.fromkeys(("saved_steps_low", "saved_steps_high"), FLOAT),
@@ -173,8 +173,8 @@ def scorecard(
     known = units[truth.known]
     groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(known, keys)]
     words = _Words(truth, scores, confidence)
-    rows = [(group.keys, row) for group in groups for row in group.rows]
-    frame = of_set(frame_of(keys, [values for values, _ in rows], _COLUMNS, [row for _, row in rows]), runs)
+    rows = list(pairs(groups, lambda group: group.rows))
+    frame = of_set(frame_of(keys, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), runs)
     return Finding(
         title=f"What {count(len(listed), 'stop rule')} would have caught, and at which cost",
         frame=frame,
@@ -422,7 +422,7 @@ class _Words:
         if len(self.scores.rules) > 1:
             n = len(self.scores.rules)
             yield f"Intervals are for each rule by itself: the best of {n:,} looks better here than on other runs."
-        if any(row["clean_threshold"] is not None for group in groups for row in group.rows):
+        if any(row["clean_threshold"] is not None for _, row in pairs(groups, lambda group: group.rows)):
             yield (
                 "The interval of a clean threshold resamples observed values, so it cannot exceed them; other runs can."
             )
