@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final
 
 from boolab.core.types import Response, Stop, ToolCall, ToolResult
 from boolab.errors import describe
@@ -37,7 +38,15 @@ def at_boundary(turn: Turn) -> Stop | None:
         return turn.interrupt()
     if plan.has_boundary_work:
         _prepare(turn)
-    stop = _stop_here(turn)
+    stop = None if turn.budget_parent is None else stop_of_parents(turn)
+    if stop is None:
+        # Rules have no negation: while no threshold in it is reached or unknown, the whole rule is false.
+        counters = turn.ladder.counters
+        for counter, threshold in turn.limits.thresholds:
+            value = counters[counter]
+            if value is None or value >= threshold:
+                stop = _stop_by_rule(turn)
+                break
     if stop is None and (turn.ladder.messages or plan.has_boundary_work):
         deliver(turn)
     return stop
@@ -53,21 +62,11 @@ def _prepare(turn: Turn) -> None:
         deliver(turn)
 
 
-def _stop_here(turn: Turn) -> Stop | None:
-    if turn.budget_parent is not None:
-        stop = stop_of_parents(turn)
-        if stop is not None:
-            return stop
-    # Rules have no negation: while no threshold in it is reached or unknown, the whole rule is false.
-    counters = turn.ladder.counters
-    for counter, threshold in turn.limits.thresholds:
-        value = counters[counter]
-        if value is None or value >= threshold:
-            stop = turn.plan.verdict(turn.limits, counters)
-            if stop is not None and turn.plan.policy.continues.by == "loop" and _may_continue(turn):
-                stop = _while_it_may_grow(turn, stop)
-            return None if stop is None or _passes(turn, stop) else stop
-    return None
+def _stop_by_rule(turn: Turn) -> Stop | None:
+    stop = turn.plan.verdict(turn.limits, turn.ladder.counters)
+    if stop is not None and turn.plan.policy.continues.by == "loop" and _may_continue(turn):
+        stop = _while_it_may_grow(turn, stop)
+    return None if stop is None or _passes(turn, stop) else stop
 
 
 def _passes(turn: Turn, stop: Stop) -> bool:
@@ -200,7 +199,8 @@ def deliver(turn: Turn) -> None:
 # --- At a response: which calls are executed? -------------------------------------------------------------------------
 
 
-class CallVerdict(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CallVerdict:
     """What becomes of a response.
 
     Attributes:
@@ -277,7 +277,7 @@ async def _of_the_calls(turn: Turn, response: Response) -> CallVerdict:
             if room == 0:
                 return CallVerdict((), stop, drops=True)
             verdict = await _of_the_guards(turn, response, places[:room])
-            return verdict if verdict.stop else verdict._replace(stop=stop)
+            return verdict if verdict.stop else replace(verdict, stop=stop)
     return await _of_the_guards(turn, response, places)
 
 

@@ -114,30 +114,36 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
 async def tool_phase(turn: Turn, response: Response, verdict: CallVerdict = EXECUTE_ALL) -> Action:
     """Execute the calls of a response, look for a pause, and let the synthesis try: the event that follows."""
     plan, step, calls, places = turn.plan, turn.step, response.tool_calls, verdict.places
-    step.state, number = EXECUTE, len(turn.history.steps) + 1
+    step.state, number, results = EXECUTE, len(turn.history.steps) + 1, step.results
     if places is None:
         places = range(len(calls))
     if len(places) > 1 and plan.policy.execution.calls == "parallel":
-        await execute_together(calls, places, number, turn.execution, step.results)
+        await execute_together(calls, places, number, turn.execution, results)
     else:
         for place in places:
-            step.results[place] = await execute(calls[place], number, place + 1, turn.execution, turn.clock)
-            if plan.breaks_batches and ends_batch(turn, calls[place], step.results[place]):
+            results[place] = result = await execute(calls[place], number, place + 1, turn.execution, turn.clock)
+            if plan.breaks_batches and ends_batch(turn, calls[place], result):
                 break
     if turn.execution.failures:
         return "tool_failed"
-    if plan.pausing and any(
-        call.name in plan.pausing and result is not None and not result.is_error
-        for call, result in zip(calls, step.results, strict=True)
-    ):
-        return "paused"
-    if plan.options.get("synthesis") is not None and any(step.results) and await _synthesise(turn, response):
-        return "synthesis_done"
-    if plan.ends_by_calls and plan.policy.finish.is_done(calls, step.results):
-        return "finished"
+    if plan.may_end_by_calls:
+        end = await _end_by_calls(turn, response)
+        if end is not None:
+            return end
     if not calls:
         idle(turn)
     return "continue" if verdict.stop is None else "limit"
+
+
+async def _end_by_calls(turn: Turn, response: Response) -> Action | None:
+    """The event by which the executed calls of a step end the turn; None if they do not."""
+    plan, calls, results = turn.plan, response.tool_calls, turn.step.results
+    for call, result in zip(calls, results, strict=True):
+        if call.name in plan.pausing and result is not None and not result.is_error:
+            return "paused"
+    if plan.options.get("synthesis") is not None and any(results) and await _synthesise(turn, response):
+        return "synthesis_done"
+    return "finished" if plan.ends_by_calls and plan.policy.finish.is_done(calls, results) else None
 
 
 async def _synthesise(turn: Turn, response: Response) -> bool:
@@ -206,7 +212,7 @@ def close(turn: Turn, stop: Stop) -> Run:
             record.fault("score", f"{SCORE_FAILED}{describe(error)}")
             run = replace(run, events=tuple(record.events))
     turn.run = run
-    turn.execution = turn.execution._replace(caller=None)  # or turn and tools would hold each other until collected
+    turn.execution = replace(turn.execution, caller=None)  # or turn and tools would hold each other until collected
     if record.on_event is not None:
         record.emit(stop_event(run))
     return run

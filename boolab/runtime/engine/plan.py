@@ -140,6 +140,7 @@ class TurnPlan:
     ends_plainly: bool  # whether any response without calls ends the turn, and nothing else does
     breaks_batches: bool  # whether a call can end its step before the calls after it are executed
     ends_by_calls: bool  # whether the calls of a step can end the turn
+    may_end_by_calls: bool  # likewise, or a pausing tool or a synthesis does
     rewrites_requests: bool  # whether the policy changes some requests
     has_boundary_work: bool  # whether something happens at a boundary besides the rules
     closes_beyond: bool  # whether one more request follows a limit
@@ -237,7 +238,9 @@ def plan_of(options: TurnOptions) -> TurnPlan:
     shadow = tuple(in_shadow)
     call_guards = tuple([guard for guard in guards if guard.check == "call"])
     response_guards = tuple([guard for guard in guards if guard.check == "response"])
+    pausing = frozenset([name for name, spec in tools.items() if spec.pauses])
     execution, finish, last_step = policy.execution, policy.finish, policy.last_step
+    ends_by_calls = bool(finish.tools) or finish.asks_again == "after_errors"
     closes = last_step.action in ("tool_choice_none", "no_tools") and not last_step.in_cap
     return TurnPlan(
         options=options,
@@ -247,7 +250,7 @@ def plan_of(options: TurnOptions) -> TurnPlan:
         policy=policy,
         tools=tools,
         offered=() if text_only else tuple(tools.values()),
-        pausing=frozenset([name for name, spec in tools.items() if spec.pauses]),
+        pausing=pausing,
         compaction=options.get("compaction") or policy.compaction,
         own=own,
         text_only=text_only,
@@ -269,7 +272,8 @@ def plan_of(options: TurnOptions) -> TurnPlan:
         ),
         ends_plainly=finish.conditions == ("no_calls",) and not finish.final_reasons and not text_only,
         breaks_batches=finish.batch == "until" or execution.tool_failures != "reported",
-        ends_by_calls=bool(finish.tools) or finish.asks_again == "after_errors",
+        ends_by_calls=ends_by_calls,
+        may_end_by_calls=bool(ends_by_calls or pausing) or options.get("synthesis") is not None,
         rewrites_requests=last_step.reminder != "none" or last_step.action != "tools" or finish.idle == "grace",
         has_boundary_work=bool(shadow) or options.get("inbox") is not None,
         closes_beyond=own and (closes or last_step.action == "grace"),

@@ -63,10 +63,10 @@ class TurnHistory:
         self.sent: Sequence[Message] = self.messages
         self.next_message = len(prompt)
 
-    def add(self, step: Step) -> None:
-        """Put a step on record."""
+    def add(self, step: Step, answered: bool) -> None:
+        """Put a step on record; `answered`: whether one of its calls has a result."""
         self.steps.append(step)
-        self.next_message += 1 + any(step.results)
+        self.next_message += 2 if answered else 1
 
     def put(self, message: Message) -> None:
         """Put a message before the next step."""

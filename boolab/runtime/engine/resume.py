@@ -45,7 +45,7 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
     growths = growths[: plan.policy.continues.times if plan.own else 0]
     for recorded in run.steps:
         step = recorded if last_counts or recorded is not run.steps[-1] else recorded._replace(counted=False)
-        history.add(step)
+        history.add(step, any(step.results))
         while growths and growths[0] < step.index:
             growths.pop(0)
             turn.limits, _ = plan.grown(turn.limits)

@@ -19,10 +19,11 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from boolab.core.clock import VirtualClock, WallClock
 from boolab.core.events import start_event, step_events
@@ -36,7 +37,7 @@ from boolab.runtime.engine.plan import TurnPlan, folder_of
 from boolab.runtime.engine.record import RunRecord, TurnHistory, log, log_dropped
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.models.base import Emit, Request, accept_response, partial_of
-from boolab.runtime.tools.tool import Execution, ToolSpec
+from boolab.runtime.tools.tool import ExecutionContext, ToolSpec
 from boolab.runtime.worlds.protocol import Keeper
 
 BOUNDARY: Final = "boundary"
@@ -53,7 +54,8 @@ GRACE: Final = "grace"
 """The one step beyond a limit, or after a response that called nothing."""
 
 
-class Transition(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Transition:
     """One transition of `TABLE`.
 
     Attributes:
@@ -189,7 +191,8 @@ class Turn:
     """
 
     __slots__ = (
-        "_chatty", "abort", "ahead_ms", "boundary_ms", "budget_parent", "clock", "context_limit", "depth", "execution",
+        "_chatty", "_seed", "_waits", "abort", "ahead_ms", "boundary_ms", "budget_parent", "clock", "context_limit",
+        "depth", "execution",
         "grace", "history", "keeper", "ladder", "limits", "now", "parent", "passed_on", "plan", "record", "run",
         "shadow", "step", "subagents", "times_continued",
     )  # fmt: skip
@@ -241,9 +244,10 @@ class Turn:
         folder = folder_of(options)
         root = None if folder is None else Path(folder)
         run_id, messages = self.record.run_id, self.history.messages
-        self.execution = Execution(plan.tools, run_id, clock, messages, reply, self, fatal, [], root)
+        self.execution = ExecutionContext(plan.tools, run_id, clock, messages, reply, self, fatal, [], root)
         self.keeper: Keeper | None = None
         self._chatty = log.isEnabledFor(logging.INFO)
+        self._seed, self._waits = options.get("seed"), not clock.virtual
         self.run: Run | None = None
 
     def set_context_limit(self) -> None:
@@ -267,13 +271,14 @@ class Turn:
         step.state = GO
         step.response = None
         step.results = []
-        step.partial = {}
+        if step.partial:
+            step.partial = {}
         index = len(history.steps)
         if self._chatty:
             self._log_step_start()
         if record.on_event is not None:
             record.emit(start_event(history.next_message, index + 1, self.boundary_ms))
-        seed = plan.options.get("seed")
+        seed = self._seed
         messages, tools, choice = history.sent, plan.offered, "auto"
         if plan.rewrites_requests:
             messages, tools, choice = self._rewritten()
@@ -290,8 +295,7 @@ class Turn:
             record.run_id,
             seed,
         )
-        listens = record.on_event is not None or not self.clock.virtual
-        return request, self._accept_delta if listens else None
+        return request, self._accept_delta if self._waits or record.on_event is not None else None
 
     def _log_step_start(self) -> None:
         """Log `step_start 3/5`: the third step under a cap of five; where a cap counts anew, so does this."""
@@ -369,7 +373,7 @@ class Turn:
         if self.budget_parent is not None:
             self._charge_parent(response.usage, executed)
         message = history.next_message
-        history.add(step)
+        history.add(step, executed > 0)
         self.boundary_ms = now
         under_way.state = row.next
         if executed < len(results):

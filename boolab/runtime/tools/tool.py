@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import (
@@ -233,7 +233,8 @@ Reply: TypeAlias = Callable[[ToolCall, ToolContext], Awaitable[ToolResult] | Non
 """Returns the result of a call without executing it, or None if it has to be executed."""
 
 
-class Execution(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ExecutionContext:
     """What the execution of calls needs of their run.
 
     `fatal` are the exceptions of tools that end the run: all, or those that are no `ToolError`; `failures` lists them.
@@ -246,12 +247,12 @@ class Execution(NamedTuple):
     reply: Reply | None = None
     caller: Any = None
     fatal: Literal["none", "unexpected", "all"] = "none"
-    failures: list[str] = []  # noqa: RUF012 - a field; each turn brings its own
+    failures: list[str] = field(default_factory=list)
     root: Path | None = None
 
 
 async def execute_together(
-    calls: Sequence[ToolCall], places: Sequence[int], step: int, run: Execution, results: list[ToolResult | None]
+    calls: Sequence[ToolCall], places: Sequence[int], step: int, run: ExecutionContext, results: list[ToolResult | None]
 ) -> None:
     """Execute the calls of one step that are at these places concurrently.
 
@@ -272,7 +273,7 @@ async def execute_together(
         for place, fork in waiting:
             results[place] = await _replied(run.reply, calls[place], step, place + 1, run, fork)
         waiting = [(place, fork) for place, fork in waiting if results[place] is None]
-        run = run._replace(reply=None)
+        run = replace(run, reply=None)
     if waiting:
         try:
             async with asyncio.TaskGroup() as group:
@@ -288,7 +289,7 @@ class _InterruptedError(Exception):
 
 
 async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
-    call: ToolCall, step: int, number: int, run: Execution, clock: Clock
+    call: ToolCall, step: int, number: int, run: ExecutionContext, clock: Clock
 ) -> ToolResult:
     """Execute one call, the `number`-th of a step, on a clock of its own.
 
@@ -339,7 +340,7 @@ async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
         text = f"{text[:MAX_RESULT]}\n({len(text) - MAX_RESULT:,} more characters were cut off)"
     if not text.isascii():
         text = whole_text(text)
-    return ToolResult(call.id, text, failed, duration_ms=clock.now() - start)
+    return ToolResult(call.id, text, failed, False, clock.now() - start)  # noqa: FBT003 - keywords cost more here
 
 
 def task_is_cancelled() -> bool:
@@ -365,7 +366,7 @@ class FailedReply(Exception):
 
 
 async def _replied(
-    reply: Reply, call: ToolCall, step: int, number: int, run: Execution, clock: Clock
+    reply: Reply, call: ToolCall, step: int, number: int, run: ExecutionContext, clock: Clock
 ) -> ToolResult | None:
     """The model's own result, if it has one. An exception of the model becomes an error result."""
     try:

@@ -14,7 +14,7 @@ from boolab.core.clock import VirtualClock, WallClock
 from boolab.core.types import ToolCall, ToolResult
 from boolab.errors import SettingError, ToolError
 from boolab.runtime.tools.tool import (
-    Execution,
+    ExecutionContext,
     ToolContext,
     ToolSpec,
     as_tool,
@@ -26,7 +26,7 @@ from boolab.runtime.tools.tool import (
 
 
 def give(spec: ToolSpec, arguments: str, name: str | None = None, clock: Any = None) -> ToolResult:
-    run = Execution({spec.name: spec}, "run", clock or VirtualClock())
+    run = ExecutionContext({spec.name: spec}, "run", clock or VirtualClock())
     return asyncio.run(execute(ToolCall("c1", name or spec.name, arguments), 1, 1, run, run.clock))
 
 
@@ -138,7 +138,7 @@ def test_an_unknown_tool_is_an_error_result_with_a_guess_and_a_list() -> None:
     result = give(grep, "{}", name="grpe")
     assert result.is_error
     assert result.content == "There is no tool 'grpe'. Did you mean grep? Available: grep."
-    run = Execution({}, "run", VirtualClock())
+    run = ExecutionContext({}, "run", VirtualClock())
     alone = asyncio.run(execute(ToolCall("c", "x", ""), 1, 1, run, run.clock))
     assert alone.content == "There is no tool 'x'; no tools are available. Answer in text."
 
@@ -196,7 +196,7 @@ def test_several_calls_run_concurrently_and_results_come_in_call_order() -> None
         return n
 
     spec = as_tool(work)
-    run = Execution({"work": spec}, "run", VirtualClock())
+    run = ExecutionContext({"work": spec}, "run", VirtualClock())
     results: list[ToolResult | None] = [None] * 3
     calls = [ToolCall(f"c{n}", "work", f'{{"n":{n}}}') for n in (1, 2, 3)]
     asyncio.run(execute_together(calls, range(len(calls)), 1, run, results))
@@ -242,7 +242,7 @@ def test_a_timeout_in_real_time_is_an_error_result_for_async_and_plain_functions
         release.wait(30)
 
     async def both() -> list[ToolResult]:
-        run = Execution({"forever": forever, "blocked": blocked}, "run", WallClock())
+        run = ExecutionContext({"forever": forever, "blocked": blocked}, "run", WallClock())
         results = [await execute(ToolCall("c", name, ""), 1, 1, run, run.clock) for name in run.tools]
         release.set()
         return results
@@ -287,7 +287,7 @@ def test_an_exception_that_cannot_be_printed_is_an_error_result() -> None:
 
 @pytest.mark.parametrize("reply", [lambda call, ctx: 1 / 0, lambda call, ctx: returning("x")])
 def test_a_models_own_reply_that_fails_is_an_error_result(reply: Any) -> None:
-    run = Execution({}, "run", VirtualClock(), (), reply)
+    run = ExecutionContext({}, "run", VirtualClock(), (), reply)
     result = asyncio.run(execute(ToolCall("c", "x", ""), 1, 1, run, run.clock))
     assert result.is_error
     assert result.content.startswith("The model's own reply")

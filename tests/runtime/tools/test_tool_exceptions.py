@@ -22,7 +22,7 @@ from boolab.core.types import Response, Run, ToolCall, ToolResult
 from boolab.runtime.engine import portal
 from boolab.runtime.models.base import Request
 from boolab.runtime.models.scripted import ScriptedModel
-from boolab.runtime.tools.tool import Execution, execute
+from boolab.runtime.tools.tool import ExecutionContext, execute
 from tests.support.helpers import QUIET, call, look
 
 
@@ -232,7 +232,7 @@ def test_a_call_whose_coroutine_is_closed_has_no_result() -> None:
 
     async def calling() -> None:
         clock = VirtualClock()
-        run = Execution({"endless": endless}, "run", clock)
+        run = ExecutionContext({"endless": endless}, "run", clock)
         came.append(await execute(ToolCall("c", "endless", ""), 1, 1, run, clock))
 
     async def scenario() -> None:

@@ -992,7 +992,7 @@ def act(talk: TurnHistory, action: Any) -> None:
     number = len(talk.steps) + 1
     if kind == "step":
         results = tuple(ToolResult(c.id, what.text) if n < more else None for n, c in enumerate(what.tool_calls))
-        talk.add(Step(number, 1, 0, 0, 0, what, results))
+        talk.add(Step(number, 1, 0, 0, 0, what, results), any(results))
     elif kind == "put":
         talk.put(Message(more, (Sentinel("cap_hit", what) if more == "sentinel" else Text(what),)))
     else:
@@ -1072,5 +1072,5 @@ def test_the_bytes_of_the_tools_of_a_run_are_made_once_and_anew_for_other_tools(
 
 def test_a_dropped_call_is_sent_with_a_result_that_says_so() -> None:
     talk = TurnHistory((USER,))
-    talk.add(Step(1, 1, 0, 0, 0, Response("", (ToolCall("a", "look", "{}"),)), (None,)))
+    talk.add(Step(1, 1, 0, 0, 0, Response("", (ToolCall("a", "look", "{}"),)), (None,)), answered=False)
     assert sent(talk.sent)["messages"][-1] == {"role": "tool", "tool_call_id": "a", "content": NOT_EXECUTED}
