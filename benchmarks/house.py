@@ -43,7 +43,8 @@ FUNCTION_WORDS: Final = frozenset(_WORDS.split())
 WALKS: Final[Mapping[str, str]] = {
     "run(stop=)": """
         agent, model = bl.Agent("a"), bl.ScriptedModel([{"tool_calls": [{"name": "f"}], "repeat": "forever"}])
-        call = lambda: asyncio.run(bl.run(agent, "t", model=model, stop=bl.max_steps(2)))""",
+        loop = asyncio.new_event_loop()  # asyncio.run prints the run: signal.getsignal shows the task in an error
+        call = lambda: loop.run_until_complete(bl.run(agent, "t", model=model, stop=bl.max_steps(2)))""",
     "load_runs": """
         call = lambda: bl.load_runs(str(claude))""",
     "counterfactual(rules=)": """
