@@ -151,10 +151,13 @@ pictures: $(READY) ## make the README's pictures anew; needs Chromium
 	$(BIN)/python -m docs.pictures.make_pictures
 	$(BIN)/python -m docs.pictures.make_gallery
 
-docs: $(DOCS) ## build the documentation in out/docs: guides, notebooks, and the reference from docstrings
-	rm -rf out/docs
+docs: $(DOCS) ## build the documentation in out/docs, and the reference in Markdown in docs/api
+	rm -rf out/docs out/markdown
 	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --jobs 2 -c docs/site -d out/doctrees . out/docs
 	$(BIN)/python docs/site/check.py out/docs
+	$(BIN)/python -m sphinx --quiet --builder markdown -c docs/site -d out/doctrees . out/markdown docs/reference/*.rst
+	rm -rf docs/api
+	mv out/markdown/docs/reference docs/api
 	@echo "Open out/docs/index.html."
 
 $(DOCS): $(READY)

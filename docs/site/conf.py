@@ -23,9 +23,16 @@ include_patterns = [
     "datasets/runs/README.md",
     "tests/runtime/models/remote/sse/README.md",
 ]
-exclude_patterns = ["**/.*", "**/.ipynb_checkpoints", "out", "build", "dist", "runs"]
+exclude_patterns = ["**/.*", "**/.ipynb_checkpoints", "out", "build", "dist", "runs", "docs/api"]
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "site_pages"]
+extensions = [
+    "myst_nb",
+    "site_pages",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_markdown_builder",
+]
 nb_execution_mode = "off"
 myst_heading_anchors = 4
 suppress_warnings = ["misc.highlighting_failure"]  # of examples that leave something out with three dots
@@ -41,6 +48,10 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 napoleon_custom_sections = ["Source", "Sources"]
+
+markdown_anchor_signatures = True
+markdown_anchor_sections = True
+markdown_docinfo = False
 
 html_theme = "furo"
 html_title = f"boolab {version}"

@@ -104,6 +104,13 @@ def to_the_public_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, c
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", public, node, content)
 
 
+def without_abbreviations(app: Sphinx, tree: nodes.document, page: str) -> None:  # noqa: ARG001 - Sphinx's signature
+    """Write the marks of a signature as text in Markdown, whose builder knows no abbreviations."""
+    if app.builder.name == "markdown":
+        for node in [*tree.findall(nodes.abbreviation)]:
+            node.replace_self(nodes.Text(node.astext()))
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register all of it."""
     app.add_directive("members", Members)
@@ -111,4 +118,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)  # before napoleon's
     app.connect("autodoc-skip-member", skip_plumbing)
     app.connect("missing-reference", to_the_public_name)
+    app.connect("doctree-resolved", without_abbreviations)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

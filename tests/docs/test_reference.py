@@ -39,6 +39,14 @@ def documented() -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{inner}", function
 
 
+def test_the_reference_in_markdown_has_every_public_name() -> None:
+    """`make docs` makes it, from the same lists as the site."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "api").glob("*.md"))]
+    anchors = {anchor for text in texts for anchor in re.findall(r'<a id="(boolab\.[^"]+)"></a>', text)}
+    assert {f"boolab.{name}" for name in members()} - anchors == {"boolab.policies"}  # data stands at its home
+    assert public_names()["policies"] in anchors
+
+
 EVERY = dict(documented())
 FUNCTIONS = {name: value for name, value in EVERY.items() if isinstance(value, FunctionType)}
 CLASSES = {name: value for name, value in EVERY.items() if inspect.isclass(value)}

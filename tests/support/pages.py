@@ -59,10 +59,13 @@ class Block(NamedTuple):
 
 
 def pages() -> dict[str, Path]:
-    """All pages of the documentation, by their names: `README`, `sweeps`, `howto/choose_a_cap`."""
-    root = ROOT
-    found = {str(path.relative_to(root / "docs").with_suffix("")): path for path in (root / "docs").rglob("*.md")}
-    return {"README": root / "README.md", **dict(sorted(found.items()))}
+    """All pages that people wrote, by their names: `README`, `sweeps`, `howto/choose_a_cap`.
+
+    Those of the reference are made of docstrings, whose examples run as doctests.
+    """
+    docs = ROOT / "docs"
+    paths = [path for path in sorted(docs.rglob("*.md")) if path.parent != docs / "api"]
+    return {"README": ROOT / "README.md"} | {str(path.relative_to(docs).with_suffix("")): path for path in paths}
 
 
 def blocks_of(page: str) -> list[Block]:
