@@ -2,8 +2,9 @@
 
 Each case is a limit and a script. The text that `boolab export` prints is executed in the package's own environment;
 the same script without limits is a run here, and `bl.counterfactual` names the step at which the limit stops it. Both
-have to execute the same number of steps, and the same calls. Writes what the packages did to `exported.json` and the
-comparison to `docs/exports.md`. Exits with 1 if they differ otherwise than `known.py` has it.
+have to execute the same number of steps, and the same calls. Writes what the packages did to `exported.json`, the
+comparison to `docs/exports.md`, and every case to `docs/tables/exports.md`. Exits with 1 if they differ otherwise than
+`known.py` has it.
 
 Usage: python -m benchmarks.conformance.exported [TARGET ...] [--kept]
 """
@@ -32,7 +33,7 @@ from boolab.limits.table import LIMITS
 Verdict: TypeAlias = Literal["agrees", "differs", "known", "outdated"]
 
 KEPT: Final = Path(__file__).with_name("exported.json")
-PAGE: Final = Path(__file__).parents[2] / "docs" / "exports.md"
+DOCS: Final = Path(__file__).parents[2] / "docs"
 LENGTH: Final = 30
 """How many turns an endless script has: more than any limit here lets through."""
 
@@ -78,21 +79,25 @@ FINISH: Final[Mapping[str, Turn]] = {
 HEAD: Final = """# Exports in the released packages
 
 `boolab export TARGET` and `finding.export(TARGET)` give limits as the settings of a harness. This page shows where
-these settings stop. Each row is a limit and a script of a model. The exported text is executed in the released package,
+these settings stop. A case is a limit and a script of a model. The exported text is executed in the released package,
 with a model that plays the script. The same script is a run without limits here, and `bl.counterfactual` names the step
-at which the limit stops it. They agree if both execute the same number of steps, and the same calls. A step is a
-response of the model with its calls; a final answer is a step too.
+at which the limit stops it. They agree if both execute the same number of steps, and the same calls.
+[All cases](tables/exports.md) are in a table.
 
-Responses are those that were paid for. More of them than steps means that the harness evaluates its limit at the
-response: the one beyond the limit is paid for and dropped. smolagents asks for a summary after its cap.
-
-A limit that a package lacks is set by boolab's monitor, which is then a part of the exported text; such a row shows the
-rule. Where both sides differ, the reason is given. Under the preset of the harness (`policy=`), `bl.counterfactual`
-names the package's own step in each case; the tests hold that too.
+A limit that a package lacks is set by boolab's monitor, which is then a part of the exported text. Under the preset of
+the harness (`policy=`), `bl.counterfactual` names the package's own step in each case; the tests hold that too.
 
 `make conformance` makes this page, and the tests compare it with boolab without the packages. The scripts are in
 [exported.py](../benchmarks/conformance/exported.py), and known differences have their reasons in
 [known.py](../benchmarks/conformance/known.py).
+"""
+
+TABLES_HEAD: Final = """# All cases of exports in the released packages
+
+The cases of [exports](../exports.md), by target. A step is a response of the model with its calls; a final answer is a
+step too. Responses are those that were paid for. More of them than steps means that the harness evaluates its limit at
+the response: the one beyond the limit is paid for and dropped. smolagents asks for a summary after its cap. Where the
+exported text has boolab's monitor, the row shows the rule. Where both sides differ, the reason is given.
 """
 
 
@@ -326,19 +331,20 @@ def compare(observed: Mapping[str, tuple[str, Mapping[str, Seen]]]) -> list[Row]
     ]
 
 
-def page(rows: Sequence[Row], observed: Mapping[str, tuple[str, Mapping[str, Seen]]]) -> str:
-    """The page of documentation."""
-    parts = [HEAD, _overview(rows, observed)]
+def pages(rows: Sequence[Row], observed: Mapping[str, tuple[str, Mapping[str, Seen]]]) -> dict[Path, str]:
+    """The pages of documentation, by their files: the overview, and the table of all cases."""
+    parts = [TABLES_HEAD]
     for target in PACKAGES:
-        mine = [row for row in rows if row.case.target == target]
-        if mine:
+        cases_of_target = [row for row in rows if row.case.target == target]
+        if cases_of_target:
             package = f"{PACKAGES[target]} {observed[target][0]}"
             parts.append(
                 f"## {target}\n\nRun with {package}.\n\n"
                 "| limit | exported | script | stops after | responses | boolab | agrees |\n|-|-|-|-|-|-|-|\n"
-                + "".join(_line(row) for row in mine)
+                + "".join(_line(row) for row in cases_of_target)
             )
-    return "\n".join(parts)
+    overview = f"{HEAD}\n{_overview(rows, observed)}"
+    return {DOCS / "exports.md": overview, DOCS / "tables" / "exports.md": "\n".join(parts)}
 
 
 def _overview(rows: Sequence[Row], observed: Mapping[str, tuple[str, Mapping[str, Seen]]]) -> str:
@@ -390,7 +396,8 @@ def main() -> int:
         observed[target] = (version, {case.key: one for case, one in zip(mine, seen, strict=True)})
     rows = compare(observed)
     keep(observed)
-    PAGE.write_text(page(rows, observed), encoding="utf-8")
+    for path, text in pages(rows, observed).items():
+        path.write_text(text, encoding="utf-8")
     for row in rows:
         if row.verdict != "agrees":
             theirs, ours = _words(row.theirs), _words(row.ours)
