@@ -85,7 +85,14 @@ class Finding:
         return "\n\n".join([wrapped(self.title), *self.table_text(), *map(wrapped, self.sentences), *notes])
 
     def table_text(self, *, full: bool = False) -> list[str]:
-        """The table as plain text, and a line on rows that are not shown; empty if it has no row."""
+        """The table as plain text, and a line on rows that are not shown.
+
+        Args:
+            full: Whether all rows are shown.
+
+        Returns:
+            Its lines; empty if it has no row.
+        """
         return text_of(self._shown, full=full)
 
     def _repr_html_(self) -> str:
