@@ -49,6 +49,12 @@ class SettingError(BoolabError, ValueError):
     Args:
         message: What is wrong, and what would be right.
         setting: The name of the setting with that value; "" where it is none of an agent.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.Agent("a", max_steps=-1)
+        Traceback (most recent call last):
+        boolab.errors.SettingError: max_steps: -1 is not accepted; expected an integer >= 0, or none for no limit
     """
 
     def __init__(self, message: str = "", setting: str = "") -> None:
