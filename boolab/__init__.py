@@ -4,25 +4,25 @@ The public names are listed in `__init__.pyi`. Each is imported when it is first
 next to nothing. `detectors`, `errors`, `models`, `plots` and `stats` hold further ones.
 """
 
-from boolab.core import shown
+from boolab.core import displayable
 from boolab.core.lazy_names import lazy_names
 
 _get, __dir__ = lazy_names(__name__)
 
 
 def _text_of(value: object) -> str:
-    from boolab.display.cards import text_of
+    from boolab.display.transcript import text_of
 
     return text_of(value)
 
 
 def _html_of(value: object) -> str:
-    from boolab.display.cards import html_of
+    from boolab.display.cards import document_of
 
-    return html_of(value)
+    return document_of(value).html()
 
 
-shown.text_of, shown.html_of = _text_of, _html_of  # the views are loaded when a value is shown
+displayable.text_of, displayable.html_of = _text_of, _html_of  # the views are loaded when a value is shown
 
 
 def __getattr__(name: str) -> object:

@@ -33,7 +33,7 @@ from benchmarks.stoprulebench.entries import About, RuleEntry
 from benchmarks.stoprulebench.first_stops import RuleScope, Scoped
 from boolab.errors import FileError, SettingError, near
 from boolab.io.files import read_file
-from boolab.io.yaml_loader import Document, DocumentError, read_yaml
+from boolab.io.yaml_loader import DocumentError, YamlDocument, read_yaml
 from boolab.limits import catalog, detectors
 from boolab.limits.learned.rule_file import load_rule
 from boolab.limits.stop import StopRule
@@ -111,7 +111,7 @@ def parse_rules(text: str, default_name: str = "rules", folder: Path | None = No
 class _Parser:
     """The values of one document, with their lines."""
 
-    def __init__(self, document: Document, folder: Path) -> None:
+    def __init__(self, document: YamlDocument, folder: Path) -> None:
         self._document = document
         self._folder = folder
 

@@ -27,7 +27,7 @@ from typing import (
     overload,
 )
 
-from boolab.core import shown
+from boolab.core import displayable
 from boolab.core.text import count, flat, shorten
 
 JSON: TypeAlias = Any
@@ -454,7 +454,7 @@ class History(Sequence[Message]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run(shown.Shown):
+class Run(displayable.Displayable):
     """One record: a live turn, or a session read from a log.
 
     Attributes:
@@ -622,7 +622,7 @@ class Run(shown.Shown):
 
     def __str__(self) -> str:
         """The whole run as text to read, folded: what `print(run)` shows."""
-        return shown.text_of(self)
+        return displayable.text_of(self)
 
     def __repr__(self) -> str:
         """One short line; `print(run)` shows the whole run."""

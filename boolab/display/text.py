@@ -18,8 +18,6 @@ MAX_WIDTH = 100
 """The most columns of a paragraph, however wide the terminal is: longer lines are hard to read."""
 NO_NAME = "no name"
 """What an agent, a model or a tool without a name is called."""
-NO_MATH = "tex2jax_ignore mathjax_ignore"
-"""The classes of HTML in which MathJax, 2 and 3, leaves dollars alone: notebooks typeset what they show."""
 _LONG_WORD = re.compile(r"\S{501,}")
 _MIN_WIDTH = 40
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import singledispatch
 from typing import Any, Final
 
 from boolab.core.redacted import chars_of
@@ -28,6 +29,13 @@ _PLACES: Final = ("after_step", "call_id", "code", "step_number")
 """Facts of events that are clear from their place, or from the description."""
 
 
+@singledispatch
+def text_of(value: object) -> str:
+    """A value as text to read: what `print` shows of it."""
+    return repr(value)
+
+
+@text_of.register
 def transcript(run: Run) -> str:
     """The whole run, folded."""
     return "\n".join(_single(line).rstrip() for line in _run(run))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,10 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
+from boolab.core.displayable import Displayable
 from boolab.core.text import clean, count
-from boolab.display.text import NO_MATH, aligned
+from boolab.display.document import Document, Heading, Table
+from boolab.display.text import aligned
 from boolab.harnesses.describe import HEAD, NOT_APPLICABLE, axes
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
@@ -24,11 +25,8 @@ _NAMES: Final = 26  # columns for the names of axes
 _MIN_WIDTH: Final = 16  # with narrower columns a table is hard to read
 _MAX_COLUMNS: Final = 6  # with more policies, an HTML table lists them by value on each axis
 
-_CELL: Final = "text-align:left;vertical-align:top;padding:.25em .7em;white-space:normal;color:inherit"
-_LINE: Final = "border-bottom:1px solid rgba(128,128,128,.35)"
 
-
-class Row(NamedTuple):
+class AxisRow(NamedTuple):
     """One axis: its group, field and name, and each policy's value."""
 
     group: str
@@ -43,7 +41,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Displayable):
     """The result of `compare_policies`: a table in a notebook, the same as text with `print`.
 
     Attributes:
@@ -54,7 +52,7 @@ class Comparison:
     """
 
     names: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[AxisRow, ...]
     equal: int = 0
     by_policy: bool = False
 
@@ -90,25 +88,25 @@ class Comparison:
             yield ""
             yield from textwrap.wrap(self._note, WIDTH)
 
-    def _repr_html_(self) -> str:
-        """A fragment of HTML without scripts or external resources, in the notebook's own colours."""
-        head: list[str] = []
-        body: list[str] = []
+    def _document_(self) -> Document:
+        rows: list[Sequence[str] | Heading] = []
+        hints: list[str] = []
+        columns: list[str] = []
         if self.by_policy:
-            head = ["harness", *(row.name for row in self.rows)]
-            body = [_html_row(cells) for cells in self._by_policy()]
-        elif len(self.names) <= _MAX_COLUMNS:
-            head = ["", *self.names]
-            for group, rows in self._groups():
-                body += [_html_group(group, len(head)), *(_html_row([r.name, *r.cells], r.field) for r in rows)]
+            columns = ["harness", *(row.name for row in self.rows)]
+            rows += self._by_policy()
+            hints += [""] * len(rows)
         else:
-            for group, rows in self._groups():
-                body += [_html_group(group, 3), *(line for row in rows for line in _html_list(row, self.names))]
-        top = "".join(f'<th scope="col" style="{_CELL};{_LINE}">{_escaped(name)}</th>' for name in head)
-        header = f"<thead><tr>{top}</tr></thead>" if head else ""
-        note = f'<p style="opacity:.75;margin:.5em 0">{_escaped(self._note)}</p>' if self._note else ""
-        table = f'<table style="border-collapse:collapse;color:inherit">{header}<tbody>{"".join(body)}</tbody></table>'
-        return f'<div class="{NO_MATH}" style="overflow-x:auto;color:inherit">{table}{note}</div>'
+            columns = ["", *self.names] if len(self.names) <= _MAX_COLUMNS else []
+            for group, axes_of_group in self._groups():
+                rows.append(Heading(group))
+                hints.append("")
+                for row in axes_of_group:
+                    lines = [[row.name, *row.cells]] if columns else _by_value(row, self.names)
+                    rows += lines
+                    hints += [row.field, *[""] * (len(lines) - 1)]
+        table = Table(columns, rows, left=range(len(self.names) + 1), hints=hints)
+        return Document(table=table, paragraphs=[self._note] if self._note else [])
 
     @property
     def _note(self) -> str:
@@ -123,7 +121,7 @@ class Comparison:
     def _by_policy(self) -> list[list[str]]:
         return [[name, *(row.cells[place] for row in self.rows)] for place, name in enumerate(self.names)]
 
-    def _groups(self) -> Iterator[tuple[str, list[Row]]]:
+    def _groups(self) -> Iterator[tuple[str, list[AxisRow]]]:
         for group in dict.fromkeys(row.group for row in self.rows):
             yield group, [row for row in self.rows if row.group == group]
 
@@ -154,7 +152,7 @@ def compare_policies(*policies: str | Policy, all_axes: bool = False) -> Compari
     overview = not policies
     compared = [get_policy(policy) for policy in policies or presets.values()]
     names = distinct_names(clean(policy.name) for policy in compared)
-    rows = [Row(a.group, a.field, a.name, tuple(clean(a.of(p)) for p in compared)) for a in axes()]
+    rows = [AxisRow(a.group, a.field, a.name, tuple(clean(a.of(p)) for p in compared)) for a in axes()]
     if overview and not all_axes:
         return Comparison(names, tuple(row for row in rows if row.field in HEAD), by_policy=True)
     everything = all_axes or len(compared) == 1
@@ -189,42 +187,20 @@ def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     yield from aligned(zip_longest(*columns, fillvalue=""), left=range(len(widths)), widths=widths)
 
 
-def _listed(row: Row, names: Sequence[str]) -> Iterator[str]:
+def _listed(row: AxisRow, names: Sequence[str]) -> Iterator[str]:
     """The policies by value, for a comparison with too many for columns."""
     yield f"  {row.name}"
-    for cell, who in _by_value(row, names):
+    for _, who, cell in _by_value(row, names):
         yield from textwrap.wrap(f"{who}: {cell}", WIDTH, initial_indent="    ", subsequent_indent="      ")
 
 
-def _by_value(row: Row, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each value with its policies, the most frequent first."""
-    found: dict[str, list[str]] = {}
+def _by_value(row: AxisRow, names: Sequence[str]) -> list[list[str]]:
+    """The name of an axis, with each value and its policies, the most frequent first; the name is in the first row."""
+    policies: dict[str, list[str]] = {}
     for name, cell in zip(names, row.cells, strict=True):
-        found.setdefault(cell, []).append(name)
-    for cell, who in sorted(found.items(), key=lambda pair: -len(pair[1])):
-        yield cell, "all" if len(found) == 1 else ", ".join(who)
-
-
-# --- HTML -------------------------------------------------------------------------------------------------------------
-
-
-def _escaped(text: str) -> str:
-    return html.escape(clean(text))
-
-
-def _html_group(group: str, columns: int) -> str:
-    style = f"{_CELL};{_LINE};padding-top:.9em;font-weight:600;opacity:.75"
-    cell = f'<th colspan="{columns}" scope="rowgroup" style="{style}">{_escaped(group)}</th>'
-    return f'<tr style="background:none">{cell}</tr>'
-
-
-def _html_row(cells: Sequence[str], field: str = "") -> str:
-    title = f' title="{_escaped(field)}"' if field else ""
-    first = f'<th scope="row"{title} style="{_CELL};{_LINE};font-weight:600">{_escaped(cells[0])}</th>'
-    rest = "".join(f'<td style="{_CELL};{_LINE};min-width:9em">{_escaped(cell)}</td>' for cell in cells[1:])
-    return f'<tr style="background:none">{first}{rest}</tr>'
-
-
-def _html_list(row: Row, names: Sequence[str]) -> Iterator[str]:
-    for place, (cell, who) in enumerate(_by_value(row, names)):
-        yield _html_row(["" if place else row.name, who, cell], "" if place else row.field)
+        policies.setdefault(cell, []).append(name)
+    frequent = sorted(policies.items(), key=lambda pair: -len(pair[1]))
+    return [
+        ["" if index else row.name, "all" if len(policies) == 1 else ", ".join(names), cell]
+        for index, (cell, names) in enumerate(frequent)
+    ]

@@ -21,7 +21,9 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
+from boolab.core.displayable import Displayable
 from boolab.core.types import Run
+from boolab.display.document import Document
 from boolab.errors import SettingError
 from boolab.harnesses.compaction import Compaction
 from boolab.harnesses.groups import (
@@ -40,6 +42,7 @@ from boolab.harnesses.groups import (
     WrapUp,
 )
 from boolab.harnesses.never_fires import FiresFirst, never_fires
+from boolab.harnesses.policy_card import default_limits, policy_document
 from boolab.io.checks import MAX_COUNT, check_name, is_whole, repr_of
 from boolab.limits.catalog import doom_loop, max_time, tool_budget
 from boolab.limits.stop import AnyOf, StopRule, Threshold
@@ -79,7 +82,7 @@ class PolicyChanges(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Displayable):
     """What a harness does, in groups of fields: `policy.cap.max_steps`, `policy.finish.tools`.
 
     Attributes:
@@ -377,11 +380,8 @@ class Policy:
     def __str__(self) -> str:
         return self.name
 
-    def _repr_html_(self) -> str:
-        """A card: how its loop works, its limits, and where it comes from."""
-        from boolab.harnesses.policy_card import policy_card
-
-        return policy_card(self)
+    def _document_(self) -> Document:
+        return policy_document(self.name, self.about, default_limits(self.effective({}), self.cap.ceiling))
 
 
 @functools.cache

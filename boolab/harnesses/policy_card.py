@@ -1,46 +1,36 @@
-"""A policy as a card, and all presets as a table."""
+"""What a notebook shows of a policy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from boolab.display.card import card, escaped, facts, table
+from boolab.display.document import Document, Facts, Table
+from boolab.harnesses.groups import About
 from boolab.limits.table import LIMITS
 
-if TYPE_CHECKING:
-    from boolab.harnesses.policy import Policy
 
-
-def policy_card(policy: Policy) -> str:
-    """The display of a policy in a notebook.
-
-    Example:
-        >>> import boolab as bl
-        >>> "doom-loop threshold 3" in policy_card(bl.policies["boocode"])
-        True
-    """
-    about = policy.about
+def policy_document(name: str, about: About, limits: Sequence[str]) -> Document:
+    """A policy: its limits where an agent sets none, how it works, and where that is from."""
     rows = [("loop style", about.loop_style), ("finish guard", about.finish_guard), ("weakness", about.weakness)]
     known = [row for row in rows if row[1]]
-    return card(
-        f"<p><b>{escaped(policy.name)}</b></p>",
-        facts(default_limits(policy)),
-        table(("", "how it works"), known) if known else "",
-        facts([about.source]),
-        then="bl.compare_policies(policy, another) shows where two differ; policy.vary(...) makes a variant",
+    return Document(
+        title=name,
+        lead=[Facts(limits)],
+        table=Table(["", "how it works"], known) if known else None,
+        paragraphs=[Facts([about.source])],
+        footer="bl.compare_policies(policy, another) shows where two differ; policy.vary(...) makes a variant",
+        card=True,
     )
 
 
-def default_limits(policy: Policy) -> list[str]:
-    """The limits that hold where an agent sets none, for an agent that writes.
+def default_limits(settings: Mapping[str, int | None], ceiling: int | None) -> list[str]:
+    """Limits in words: those that hold where an agent sets none are `policy.effective({})`.
 
     Example:
-        >>> import boolab as bl
-        >>> default_limits(bl.policies["naive"])
-        ['step cap: no limit up to 1,000']
+        >>> default_limits({"max_steps": None, "doom_loop": 3}, 1000)
+        ['step cap: no limit up to 1,000', 'doom-loop threshold 3']
     """
-    return [_limit(name, value, policy.cap.ceiling) for name, value in policy.effective({}).items()]
+    return [_limit(name, value, ceiling) for name, value in settings.items()]
 
 
 def _limit(name: str, value: int | None, ceiling: int | None) -> str:
@@ -48,13 +38,3 @@ def _limit(name: str, value: int | None, ceiling: int | None) -> str:
     if value is not None:
         return f"{label} {value:,}"
     return f"{label}: no limit up to {ceiling:,}" if name == "max_steps" and ceiling else f"{label}: no limit"
-
-
-def presets_table(presets: Mapping[str, Policy]) -> str:
-    """Policies as a table: name, limits, how each ends a run, and its weakness."""
-    rows = [
-        (name, ", ".join(default_limits(one)), one.about.finish_guard, one.about.weakness)
-        for name, one in presets.items()
-    ]
-    head = ("policy", "limits, where the agent sets none", "finish guard", "weakness")
-    return card(table(head, rows), then="bl.compare_policies(name, name) shows all that differs")

@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final
 
+from boolab.core.displayable import Displayable
 from boolab.core.types import Identities
+from boolab.display.document import Document, Table
 from boolab.errors import SettingError, near
 from boolab.harnesses.groups import About, Cap, Finish, LastStep
 from boolab.harnesses.policy import Policy
-from boolab.harnesses.policy_card import presets_table
+from boolab.harnesses.policy_card import default_limits
 from boolab.harnesses.registry import PRESETS, harness
 from boolab.io.checks import is_whole, repr_of
 from boolab.limits.call_identity import exempting
@@ -30,7 +32,7 @@ def _preset(name: str) -> Policy:
     return next(policy for policy in harness(PRESETS[name]).presets if policy.name == name)
 
 
-class Presets(Mapping[str, Policy]):
+class Presets(Displayable, Mapping[str, Policy]):
     """Policies by name, with a display that can be read. The module of a harness is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> Policy:
@@ -48,8 +50,19 @@ class Presets(Mapping[str, Policy]):
     def __repr__(self) -> str:
         return f"<{len(self)} policies: {', '.join(self)}>"
 
-    def _repr_html_(self) -> str:
-        return presets_table(self)
+    def _document_(self) -> Document:
+        rows = [
+            (
+                name,
+                ", ".join(default_limits(policy.effective({}), policy.cap.ceiling)),
+                policy.about.finish_guard,
+                policy.about.weakness,
+            )
+            for name, policy in self.items()
+        ]
+        columns = ("policy", "limits, where the agent sets none", "finish guard", "weakness")
+        footer = "bl.compare_policies(name, name) shows all that differs"
+        return Document(table=Table(columns, rows), footer=footer, card=True)
 
 
 policies: Final = Presets()

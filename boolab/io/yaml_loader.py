@@ -75,7 +75,7 @@ _Loader.add_constructor(_INT, _Loader.number)
 _Loader.add_constructor(_FLOAT, _Loader.number)
 
 
-class Document(NamedTuple):
+class YamlDocument(NamedTuple):
     """A parsed YAML text: its `data`, and with `line` the place of each value."""
 
     data: Any
@@ -106,7 +106,7 @@ class Document(NamedTuple):
         return {str(key): lines.get(str(key), self.line()) for key in (self.data if pairs else ())}
 
 
-def read_document(path: Path, fault: type[FileError], most: int = MAX_BYTES) -> Document:
+def read_document(path: Path, fault: type[FileError], most: int = MAX_BYTES) -> YamlDocument:
     """Read a YAML file; whatever is wrong with it is a `fault` with its path and, if known, its line.
 
     `most`: how many bytes it may have.
@@ -123,7 +123,7 @@ def read_document(path: Path, fault: type[FileError], most: int = MAX_BYTES) -> 
         raise fault(error.message, path=path, line=error.line) from error
 
 
-def read_yaml(text: str, first_line: int = 1) -> Document:
+def read_yaml(text: str, first_line: int = 1) -> YamlDocument:
     r"""Parse one YAML document, whose first line has this number in its file.
 
     Example:
@@ -140,7 +140,7 @@ def read_yaml(text: str, first_line: int = 1) -> Document:
         if node is not None:
             _check(node, first_line, {}, set())
             _check_tags(node, loader, first_line, set())
-        return Document(None if node is None else loader.construct_document(node), node, first_line)
+        return YamlDocument(None if node is None else loader.construct_document(node), node, first_line)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise DocumentError(f"not valid YAML: {error.problem}", first_line + (mark.line if mark else 0)) from error

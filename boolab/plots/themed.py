@@ -8,7 +8,6 @@ ground of its own, on which it can be read. Other programs find a PNG, as of eve
 from __future__ import annotations
 
 import base64
-import html
 import io
 import re
 from typing import Any, Final
@@ -18,8 +17,8 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from boolab.core.text import clean
 from boolab.display.colours import DARK, LIGHT
+from boolab.display.html import rendered
 from boolab.plots.palette import IN_DARK, mix
 
 VECTOR: Final[dict[Any, Any]] = {
@@ -33,10 +32,6 @@ VECTOR: Final[dict[Any, Any]] = {
 _COLOUR: Final = re.compile(r"(?<=fill: )#[0-9a-f]{6}|(?<=stroke: )#[0-9a-f]{6}")
 _HEAD: Final = re.compile(r"^.*?(<svg [^>]*>)", re.DOTALL)
 _NUMBER: Final = re.compile(r"(?<!\d)-?\d+\.\d{3,}")
-_RULES: Final = (
-    '<style>[data-jp-theme-light="true"] .boolab-figure{color-scheme:light}'
-    '[data-jp-theme-light="false"] .boolab-figure{color-scheme:dark}.boolab-figure img{max-width:100%}</style>'
-)
 
 
 class ThemedFigure(Figure):
@@ -51,9 +46,7 @@ class ThemedFigure(Figure):
             self.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
         name = next((text for ax in self.axes if (text := ax.get_title(loc="left"))), "") or self.get_suptitle()
         image = base64.b64encode(themed(file.getvalue()).encode()).decode()
-        alt = html.escape(clean(name.replace("\n", " ")))
-        tag = f'<img alt="{alt}" src="data:image/svg+xml;base64,{image}">'
-        return f'{_RULES}<div class="boolab-figure">{tag}</div>'
+        return rendered("figure.html", alt=name, image=image)
 
 
 def new_figure(width: float, height: float, pad: float = 0.1) -> Figure:

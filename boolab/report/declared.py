@@ -11,7 +11,7 @@ from boolab.errors import program
 from boolab.frames.dtypes import is_missing
 from boolab.live.audits.audit import audit_files
 from boolab.live.audits.wording import figure
-from boolab.report.html import Table
+from boolab.report.html import PageTable
 from boolab.report.study import Study
 
 MAX_ROWS: Final = 20
@@ -46,7 +46,7 @@ def declared_limits(study: Study) -> dict[str, object] | None:
     return {
         "notes": found.notes,
         "sentences": found.sentences,
-        "table": Table([_COLUMNS[name] for name in names], rows, numbers, note=note),
+        "table": PageTable([_COLUMNS[name] for name in names], rows, numbers, note=note),
     }
 
 

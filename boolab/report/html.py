@@ -1,17 +1,14 @@
-"""The template of the page, which escapes everything that is not markup: text from logs is untrusted."""
+"""The tables of the page, and its template."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from boolab.core.text import clean
+from boolab.display.html import environment
 
 
-class Cell(NamedTuple):
+class PageCell(NamedTuple):
     """A cell of a table.
 
     Attributes:
@@ -27,7 +24,7 @@ class Cell(NamedTuple):
     small: str | None = None
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """A table.
 
     Attributes:
@@ -40,7 +37,7 @@ class Table(NamedTuple):
     """
 
     head: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
+    rows: Sequence[Sequence[str | PageCell]]
     numbers: Collection[int] = ()
     look: str = ""
     looks: Sequence[str] = ()
@@ -49,36 +46,4 @@ class Table(NamedTuple):
 
 def rendered(template: str, **data: object) -> str:
     """A file in `templates`, filled in. Text is cleaned of control characters and escaped; `Markup` stays as it is."""
-    return _ENVIRONMENT.get_template(template).render(data)
-
-
-def text_of(value: object) -> object:
-    r"""A value as the template shows it: text in one line without control characters, and markup as it is.
-
-    Example:
-        >>> text_of("<i>\x1b\n\u202e"), text_of(Markup("<b>"))
-        ('<i>', Markup('<b>'))
-    """
-    return value if isinstance(value, Markup) else clean(value)
-
-
-def code(text: str) -> Markup:
-    r"""Lines as they are; what is not printable becomes a visible character.
-
-    Example:
-        >>> code("a < b\n\x1b")
-        Markup('<pre>a &lt; b\n\ufffd</pre>')
-    """
-    shown = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
-    return Markup("<pre>{}</pre>").format(shown)
-
-
-_ENVIRONMENT = Environment(
-    loader=PackageLoader("boolab.report"),
-    autoescape=True,
-    finalize=text_of,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_ENVIRONMENT.filters["code"] = code
+    return environment("boolab.report").get_template(template).render(data)

@@ -22,6 +22,7 @@ from matplotlib.axes import Axes
 from boolab.core.commands import with_program
 from boolab.core.text import count, first_of
 from boolab.display.colours import DARK, LIGHT
+from boolab.display.html import text_of
 from boolab.display.numbers import level, percents
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
@@ -47,7 +48,7 @@ from boolab.report.declared import declared_limits
 from boolab.report.figures import Draw, Figures
 from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
-from boolab.report.html import Cell, Table, rendered, text_of
+from boolab.report.html import PageCell, PageTable, rendered
 from boolab.report.limit_tables import GroupRows, LimitTables, Listed, linked, listed_cuts
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
@@ -298,7 +299,7 @@ class _Page:
         """The agents of these runs, if there are several."""
         if len(self.study.makers) <= 1:
             return None
-        return {"question": which_one(self.study), "table": Table(MAKER_HEAD, maker_rows(self.study), (2, 3, 4))}
+        return {"question": which_one(self.study), "table": PageTable(MAKER_HEAD, maker_rows(self.study), (2, 3, 4))}
 
     def _ways(self) -> list[dict[str, object]]:
         """How the setting of each group is set: for the harness of the logs, as a command, and for each other one."""
@@ -341,7 +342,7 @@ class _Page:
         rows += [["", warning] for warning in warnings[:MAX_ROWS]]
         left = len(skipped) + len(warnings) - len(rows)
         note = f"{left:,} more not listed." if left else ""
-        return {"title": str(self.quality.problems), "table": Table(["file", "why"], rows, note=note)}
+        return {"title": str(self.quality.problems), "table": PageTable(["file", "why"], rows, note=note)}
 
     # --- Each limit ---------------------------------------------------------------------------------------------------
 
@@ -448,10 +449,10 @@ class _Page:
             data["alarms"] = self._alarms(rules)
         return data
 
-    def _alarms(self, rules: Sequence[StopRule]) -> Table:
+    def _alarms(self, rules: Sequence[StopRule]) -> PageTable:
         """In which runs each detector raises an alarm."""
         stopped = counterfactual([unit.run for unit in self.study.units], rules=rules, scope=self.study.question.scope)
-        rows: list[list[str | Cell]] = []
+        rows: list[list[str | PageCell]] = []
         for number, rule in enumerate(rules):
             mine = stopped[stopped["rule"] == str(rule)].reset_index(drop=True)
             units = [int(place) for place in mine.index[mine["outcome"].isin(("truncated", "not_identified"))]]
@@ -459,7 +460,7 @@ class _Page:
             if units:
                 self.lists[f"alarm-{number}"] = Listed(f"{rule}: alarms in {count(runs, 'run')}", units=units)
             rows.append([str(rule), linked(runs, f"alarm-{number}" if units else "")])
-        return Table(["detector", "runs with an alarm"], rows, (1,))
+        return PageTable(["detector", "runs with an alarm"], rows, (1,))
 
     @property
     def _many(self) -> bool:
@@ -489,10 +490,10 @@ class _Page:
             "entries": entries,
         }
 
-    def _lists(self) -> list[tuple[str, list[tuple[str, str, Table]]]]:
+    def _lists(self) -> list[tuple[str, list[tuple[str, str, PageTable]]]]:
         """The lists of each group, in the order of the summary; first those that belong to none."""
         names = {"": ""} | {row.key: row.name for row in self.summary}
-        found: dict[str, list[tuple[str, str, Table]]] = {key: [] for key in names}
+        found: dict[str, list[tuple[str, str, PageTable]]] = {key: [] for key in names}
         for to, one in {**self.lists, **self.limits.lists}.items():
             table = self.book.cuts(one.cuts, one.unit) if one.cuts else self.book.units(one.units)
             found[one.group].append((to, one.title, table))

@@ -9,7 +9,7 @@ from boolab.core.text import count
 from boolab.display.numbers import span
 from boolab.frames.dtypes import axis_value
 from boolab.limits.table import LIMITS
-from boolab.report.html import Cell, Table
+from boolab.report.html import PageCell, PageTable
 from boolab.report.limit_rows import Row
 from boolab.report.study import UNITS, Counted, Cut, Study
 from boolab.report.text import measures, saved_cells
@@ -63,7 +63,7 @@ class LimitTables:
         keys = self._study.unit_keys
         return {value: [cut for cut in some if keys[cut.unit] == key] for value, some in cuts.items()}
 
-    def tables(self, axis: str) -> list[tuple[str, Table]]:
+    def tables(self, axis: str) -> list[tuple[str, PageTable]]:
         """The tables of a limit, each with its title."""
         name = LIMITS[axis].label
         return [
@@ -71,13 +71,13 @@ class LimitTables:
             for number, group in enumerate(self.rows[axis])
         ]
 
-    def _table(self, axis: str, group: GroupRows, number: int) -> Table:
+    def _table(self, axis: str, group: GroupRows, number: int) -> PageTable:
         study, rows, counted = self._study, group.rows, self._study.counted_in(group.key)
         shown = measures(study, rows)
         undecided = any(row.undecided for row in rows)
         head = [LIMITS[axis].unit, f"{kept_head(counted)}: kept", "stopped", f"all {counted.noun}s stopped",
                 *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in shown), ""]  # fmt: skip
-        cells: list[list[str | Cell]] = []
+        cells: list[list[str | PageCell]] = []
         for row, saves in zip(rows, saved_cells(shown, rows), strict=True):
             stopped = group.cuts.get(row.value, [])
             lost = sum(cut.success is True for cut in stopped)
@@ -89,7 +89,7 @@ class LimitTables:
                 *saves,
                 _MARKS[row.mark],
             ])  # fmt: skip
-        return Table(head, cells, range(len(head) - 1), "limit", [row.mark for row in rows])
+        return PageTable(head, cells, range(len(head) - 1), "limit", [row.mark for row in rows])
 
     def _list(self, axis: str, row: Row, cuts: list[Cut], number: int, key: str) -> str:
         """Keep the list of the runs that a value stops; return its name on the page, empty if there is none."""
@@ -126,6 +126,6 @@ def _lost(n: int, of: int, *, proxy: bool) -> str:
     return f"{f'{n:,}' if n else 'none'} of them {what if n <= 1 else several}"
 
 
-def linked(n: int, to: str) -> Cell:
+def linked(n: int, to: str) -> PageCell:
     """A number that links to the list of what it counts."""
-    return Cell(f"{n:,}", to if n else "")
+    return PageCell(f"{n:,}", to if n else "")

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from boolab.core.text import clean, clip, count, shorten
 from boolab.core.types import Message, Run, Step, ToolCall, ToolResult, stop_place
 from boolab.frames.runs import turns_of
-from boolab.report.html import Cell, Table
+from boolab.report.html import PageCell, PageTable
 from boolab.report.study import Cut, Study
 
 MAX_RUNS: Final = 50
@@ -46,10 +46,10 @@ class RunBook:
                 return
             self._wanted.setdefault(self._study.units[unit].of)
 
-    def link(self, unit: int) -> Cell:
+    def link(self, unit: int) -> PageCell:
         """The name of a unit's run, which links to its entry."""
         of = self._study.units[unit].of
-        return Cell(shorten(self._study.runs[of].run_id, 28), f"run-{of}" if of in self._wanted else "", code=True)
+        return PageCell(shorten(self._study.runs[of].run_id, 28), f"run-{of}" if of in self._wanted else "", code=True)
 
     def home(self, unit: int) -> str:
         """The name of the file that a unit comes from."""
@@ -59,12 +59,12 @@ class RunBook:
         homes = self._study.homes
         return self._names[homes[of]] if of < len(homes) else ""
 
-    def cuts(self, cuts: Sequence[Cut], unit: str) -> Table:
+    def cuts(self, cuts: Sequence[Cut], unit: str) -> PageTable:
         """The units that a limit stops, as a table; `unit` is that of the limit, "" for several limits together."""
         took = "that turn took" if self._study.question.scope == "turn" else "it took"
         head = ["run", self._what_head, "result", "stopped after", took, *(["needs"] if unit else [])]
         rows = [self._cut(cut, unit) for cut in cuts[:MAX_ROWS]]
-        return Table(head, rows, (3, 4, 5), "runs", note=self._rest(len(cuts) - len(rows)))
+        return PageTable(head, rows, (3, 4, 5), "runs", note=self._rest(len(cuts) - len(rows)))
 
     @property
     def _several(self) -> bool:
@@ -75,16 +75,16 @@ class RunBook:
     def _what_head(self) -> str:
         return "task, file" if self._several else "task"
 
-    def _what(self, unit: int) -> Cell:
+    def _what(self, unit: int) -> PageCell:
         """The task of a unit, and the file that records it."""
         task = shorten(self._study.units[unit].run.task, 40)
-        return Cell(task, small=self.home(unit) if self._several else None)
+        return PageCell(task, small=self.home(unit) if self._several else None)
 
     def _rest(self, more: int) -> str:
         noun, nouns = self._study.noun, self._study.nouns
         return f"{count(more, f'further {noun}', f'further {nouns}')} not listed here." if more else ""
 
-    def _cut(self, cut: Cut, unit: str) -> list[str | Cell]:
+    def _cut(self, cut: Cut, unit: str) -> list[str | PageCell]:
         run = self._study.units[cut.unit].run
         many = len({step.turn for step in self._study.runs[self._study.units[cut.unit].of].steps}) > 1
         turn = f" of turn {cut.turn}" if many and cut.turn else ""
@@ -96,7 +96,7 @@ class RunBook:
         if cut.because != "itself":
             needed = f"what its {cut.because} needs"
         took = count(steps or run.n_steps, "step")
-        cells: list[str | Cell] = [self.link(cut.unit), self._what(cut.unit), self._result(cut), where, took]
+        cells: list[str | PageCell] = [self.link(cut.unit), self._what(cut.unit), self._result(cut), where, took]
         return [*cells, needed] if unit else cells
 
     def _result(self, cut: Cut) -> str:
@@ -109,14 +109,14 @@ class RunBook:
             return "failure"
         return "success (kept?)" if cut.maybe else "success"
 
-    def units(self, units: Sequence[int]) -> Table:
+    def units(self, units: Sequence[int]) -> PageTable:
         """Some units as a table."""
-        rows: list[list[str | Cell]] = []
+        rows: list[list[str | PageCell]] = []
         for unit in units[:MAX_ROWS]:
             run, why = self._study.units[unit].run, self._study.ended_by(unit)
             rows.append([self.link(unit), self._what(unit), why, f"{run.n_steps:,}", f"{run.n_tool_calls:,}"])
         head = ["run", self._what_head, "ended by", "steps", "tool calls"]
-        return Table(head, rows, (3, 4), "runs", note=self._rest(len(units) - len(rows)))
+        return PageTable(head, rows, (3, 4), "runs", note=self._rest(len(units) - len(rows)))
 
     def entries(self) -> Iterator[Entry]:
         """The runs that have an entry."""

@@ -7,16 +7,16 @@ Names in it come from logs, which are untrusted input: they are never markup, an
 
 from __future__ import annotations
 
-import html
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pandas as pd
 
-from boolab.core.text import NAME_CHARS, clean, count, shorten
-from boolab.display.text import NO_MATH, WIDTH, aligned, shorten_apart, wrapped
+from boolab.core.displayable import Displayable
+from boolab.core.text import clean, count, shorten
+from boolab.display.document import Document, Table
+from boolab.display.text import shorten_apart
 from boolab.frames.dtypes import Cell, Cells, cells, is_missing, well_formed_cell
 
 _ROWS = 20  # rows of a table that is shown
@@ -24,7 +24,7 @@ _IDS: Final = ("run", "run_id")  # the columns whose texts are searched for else
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Finding:
+class Finding(Displayable):
     """What a statistical function found. Shown by itself in a notebook; `print` gives the same as text.
 
     `finding["column"]` is a column of its frame.
@@ -81,58 +81,42 @@ class Finding:
 
     def __str__(self) -> str:
         """Title, table, sentences and notes as plain text, wrapped."""
-        notes = ["\n".join(wrapped(note, first="- ") for note in self.notes)] if self.notes else []
-        return "\n\n".join([wrapped(self.title), *self.table_text(), *map(wrapped, self.sentences), *notes])
+        return self._document_().text()
 
-    def table_text(self, *, full: bool = False) -> list[str]:
-        """The table as plain text, and a line on rows that are not shown.
+    def _document_(self) -> Document:
+        return Document(title=self.title, table=self.table_shown(), paragraphs=self.sentences, notes=self.notes)
+
+    def table_shown(self, *, full: bool = False) -> Table | None:
+        """The table that is shown.
 
         Args:
-            full: Whether all rows are shown.
+            full: Whether it has all its rows and columns.
 
         Returns:
-            Its lines; empty if it has no row.
+            The table, with a sentence on rows that it leaves out; None if there is no row.
         """
-        return text_of(self._shown, full=full)
-
-    def _repr_html_(self) -> str:
-        """The same as a fragment of HTML: no script, nothing from elsewhere, the notebook's own colours."""
-        title = f"<p><strong>{escaped(self.title)}</strong></p>"
-        body = self.table_html() + self.sentences_html() + self.notes_html()
-        return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{title}{body}</div>'
-
-    def notes_html(self) -> str:
-        """The notes as HTML."""
-        notes = "".join(f"<li>{escaped(note)}</li>" for note in self.notes)
-        return f'<ul style="opacity:.8;margin:.4em 0">{notes}</ul>' if notes else ""
-
-    def sentences_html(self) -> str:
-        """The sentences as HTML."""
-        return "".join(f'<p style="margin:.4em 0">{escaped(sentence)}</p>' for sentence in self.sentences)
-
-    def table_html(self) -> str:
-        """The table as HTML; "" if it has no row."""
-        header, rows, rest = _cells(self._shown)
-        if not rows:
-            return ""
-        head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in header)
-        body = "".join(f"<tr>{''.join(f'<td>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        below = f'<p style="opacity:.8">{escaped(rest)}</p>' if rest else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
-
-    @property
-    def _shown(self) -> pd.DataFrame:
-        return self.frame if self.table is None else self.table
+        return table_of(self.frame if self.table is None else self.table, full=full)
 
 
-def text_of(frame: pd.DataFrame, *, full: bool = False) -> list[str]:
-    """A frame as a table in plain text, and a line on rows that are not shown; empty if it has no row.
+def table_of(frame: pd.DataFrame, *, full: bool = False) -> Table | None:
+    """A frame as a table, with a sentence on rows that are not shown; None if it has no row.
 
     `full`: all rows and columns, however long and wide the table is.
     """
-    header, rows, rest = _cells(frame, len(frame) if full else _ROWS)
-    width = math.inf if full else WIDTH
-    return [_aligned(header, rows, width), *([rest] if rest else [])] if rows else []
+    head = frame if full else frame.head(_ROWS)
+    if head.empty:
+        return None
+    whole = [index for index, name in enumerate(head.columns) if name in _IDS]
+    columns = [_column(head.iloc[:, index].tolist(), whole=index in whole) for index in range(len(head.columns))]
+    hidden = len(frame) - len(head)
+    return Table(
+        [shorten(name) for name in frame.columns],
+        [*zip(*columns, strict=True)],
+        left=[n for n, (cell, *_) in enumerate(columns) if cell != "NA" and not cell.lstrip("-")[:1].isdigit()],
+        note=f"{count(hidden, 'further row')} not shown." if hidden else "",
+        whole=whole,
+        wide=full,
+    )
 
 
 _Parent = TypeVar("_Parent")
@@ -181,33 +165,3 @@ def _column(values: Sequence[object], *, whole: bool = False) -> list[str]:
     texts = [value for value in values if isinstance(value, str)]
     names = {text: clean(text) for text in texts} if whole else shorten_apart(texts)
     return [names[value] if isinstance(value, str) else _cell(value) for value in values]
-
-
-def _cells(frame: pd.DataFrame, n_rows: int = _ROWS) -> tuple[list[str], list[list[str]], str]:
-    """Column names, rows, and a sentence about rows that are not shown."""
-    head = frame.head(n_rows)
-    columns = [_column(head.iloc[:, place].tolist(), whole=name in _IDS) for place, name in enumerate(head.columns)]
-    hidden = len(frame) - len(head)
-    rest = f"{count(hidden, 'further row')} not shown." if hidden else ""
-    return [shorten(name) for name in frame.columns], [list(row) for row in zip(*columns, strict=True)], rest
-
-
-def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]], width: float) -> str:
-    """Columns side by side, as many as fit; a line below names the others."""
-    columns = [[name, *cells] for name, cells in zip(header, zip(*rows, strict=True), strict=True)]
-    widths = [max(map(len, column)) for column in columns]
-    ids = sum(max(0, chars - NAME_CHARS) for name, chars in zip(header, widths, strict=True) if name in _IDS)
-    fit, used = 0, 0
-    while fit < len(widths) and (not fit or used + widths[fit] <= width + ids):
-        used += widths[fit] + 2
-        fit += 1
-    words = [n for n, (_, cell, *_) in enumerate(columns) if cell != "NA" and not cell.lstrip("-")[:1].isdigit()]
-    lines = aligned(zip(*columns[:fit], strict=True), left=words)
-    if fit < len(columns):
-        lines += ["", wrapped(f"Further columns: {', '.join(header[fit:])}.")]
-    return "\n".join(lines)
-
-
-def escaped(text: object) -> str:
-    """A text as HTML, with no control characters."""
-    return html.escape(clean(text))

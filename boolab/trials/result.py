@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
+from boolab.core.displayable import Displayable
 from boolab.core.text import count
+from boolab.display.document import Document, Table
 from boolab.display.numbers import money, percent
-from boolab.display.text import NO_MATH, aligned, wrapped
 from boolab.errors import SettingError
-from boolab.stats.finding import escaped
 from boolab.stats.intervals import Interval
 from boolab.trials.estimates import Forecast
 from boolab.trials.hazards import Hazards
@@ -78,7 +78,7 @@ class Effects(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TrialResult:
+class TrialResult(Displayable):
     """What a trial has found so far. Shown by itself in a notebook; `print` gives the same as text.
 
     Attributes:
@@ -343,7 +343,7 @@ class TrialResult:
     @property
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The evidence as texts: the names of its columns, and its rows."""
-        return [name for name, _ in _COLUMNS], self._rows()
+        return _COLUMNS, self._rows()
 
     def _rows(self) -> list[list[str]]:
         """The evidence as texts."""
@@ -358,35 +358,20 @@ class TrialResult:
 
     def __str__(self) -> str:
         """The answer, the evidence and the notes as plain text."""
-        table = "\n".join(aligned([self.table[0], *self.table[1]], left=(0, 4)))
-        notes = "\n".join(wrapped(note, first="- ") for note in self.notes)
-        title = wrapped(f"Trial of {self.change}")
-        return "\n\n".join(filter(None, [title, *map(wrapped, self.sentences), table, notes]))
+        return self._document_().text()
 
-    def _repr_html_(self) -> str:
-        """The same as a fragment of HTML in the notebook's own colours."""
-        head = "".join(f"<th style='text-align:{side}'>{name}</th>" for name, side in _COLUMNS)
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f"<td style='text-align:{side}'>{escaped(text)}</td>"
-                for text, (_, side) in zip(row, _COLUMNS, strict=True)
-            )
-            + "</tr>"
-            for row in self._rows()
-        )
-        sentences = "".join(f"<p>{escaped(text)}</p>" for text in self.sentences)
-        notes = "".join(f"<li>{escaped(note)}</li>" for note in self.notes)
-        listed = f"<details><summary>Notes</summary><ul>{notes}</ul></details>" if notes else ""
-        title = f"<p><strong>Trial of {escaped(self.change)}</strong></p>"
-        return (
-            f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{title}{sentences}'
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{listed}</div>"
+    def _document_(self) -> Document:
+        return Document(
+            title=f"Trial of {self.change}",
+            lead=self.sentences,
+            table=Table(*self.table, left=(0, 4), wide=True),
+            notes=self.notes,
+            fold="Notes",
         )
 
 
 _NOTHING: Final = "nothing"
-_COLUMNS = (("evidence", "left"), ("gain", "right"), ("at least", "right"), ("at most", "right"), ("rests on", "left"))
+_COLUMNS: Final = ["evidence", "gain", "at least", "at most", "rests on"]
 
 
 def _number(value: object) -> str:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from boolab.core.displayable import Displayable
 from boolab.core.parallel.executors import Executor
 from boolab.core.text import count
 from boolab.core.types import Run
+from boolab.display.document import Document
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.io.checks import is_whole, repr_of
@@ -187,7 +189,7 @@ def _check_costs(cost_limit: float | None, max_cost: float | None) -> None:
         raise SettingError(msg)
 
 
-class Trial:
+class Trial(Displayable):
     """A plan of a trial: what the recording knows, and the branches that were run so far. Made by `trial`.
 
     Args:
@@ -219,8 +221,8 @@ class Trial:
     def __str__(self) -> str:
         return str(self.result)
 
-    def _repr_html_(self) -> str:
-        return self.result._repr_html_()
+    def _document_(self) -> Document:
+        return self.result._document_()
 
     @property
     def change(self) -> Change:

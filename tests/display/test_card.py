@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.display.run_card import MAX_MARKS
+from boolab.display.cards import MAX_MARKS
 from boolab.io.resources import data_path
 from tests.browser.hostile import MARKUP, hostile_run
 

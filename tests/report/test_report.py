@@ -13,11 +13,11 @@ from markupsafe import Markup
 
 import boolab as bl
 from boolab.cli.main import main
+from boolab.display.html import code, text_of
 from boolab.logs.load import Reading
 from boolab.logs.save import save_runs
 from boolab.report import progress
 from boolab.report.data_quality import Quality
-from boolab.report.html import code, text_of
 from boolab.report.html_page import page_of
 from boolab.report.limit_tables import listed_cuts
 from boolab.report.run_excerpts import RunBook

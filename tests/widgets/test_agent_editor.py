@@ -8,8 +8,7 @@ import pytest
 
 from boolab.errors import AgentFileError, SettingError
 from boolab.io.resources import data_path
-from boolab.runtime.agents.agent import Agent, load_agents, policy_of
-from boolab.runtime.agents.effective_limits import limits_of
+from boolab.runtime.agents.agent import Agent, limits_of, load_agents, policy_of
 from boolab.widgets.agent_editor.widget import AgentEditor
 
 TEXT = b"\xef\xbb\xbf---\r\nname: a  # who\r\nmaxSteps: 5\r\nmode: primary\r\n---\r\nYou look.\r\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,9 +9,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.commands import runnable
+from boolab.core.displayable import Displayable
 from boolab.core.text import clean
 from boolab.core.types import IDENTITIES, Identities
-from boolab.display.text import NO_MATH, WIDTH, wrapped
+from boolab.display.document import Code, Document
+from boolab.display.text import WIDTH, wrapped
 from boolab.errors import SettingError, near
 from boolab.harnesses.front_matter import agent_name
 from boolab.harnesses.policy import Policy
@@ -149,7 +150,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Export:
+class Export(Displayable):
     """Limits as the settings of a harness. `print` gives what to paste where; a notebook shows the same.
 
     Attributes:
@@ -186,18 +187,10 @@ class Export:
         blocks += [_hashed(f"Source: {self.source}")] if self.source else []
         return runnable("\n\n".join(blocks))
 
-    def _repr_html_(self) -> str:
-        """The same as a fragment of HTML: no script, nothing from elsewhere."""
-        parts = [f"<p><strong>{_escaped(self.title)}</strong></p>"]
-        for part in self.parts:
-            path = f"<code>{_escaped(part.path)}</code>: " if part.path else ""
-            parts.append(
-                f'<p style="margin:.4em 0">{path}{_escaped(part.how)}</p><pre>{html.escape(runnable(part.text))}</pre>'
-            )
-        if self.notes:
-            parts.append(f"<ul>{''.join(f'<li>{_escaped(note)}</li>' for note in self.notes)}</ul>")
-        parts += [f'<p style="opacity:.8">Source: {_escaped(self.source)}</p>'] if self.source else []
-        return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{"".join(parts)}</div>'
+    def _document_(self) -> Document:
+        parts = [Code(runnable(part.text), part.how, part.path) for part in self.parts]
+        source = f"Source: {self.source}" if self.source else ""
+        return Document(title=self.title, lead=parts, notes=self.notes, footer=source)
 
     def diff(self, path: str | Path | None = None, root: str | Path = ".") -> str:
         """What `write` would change, as a unified diff; "" if nothing.
@@ -325,7 +318,3 @@ def nested(changes: Sequence[Change]) -> dict[str, JSONValue]:
 
 def _hashed(text: str) -> str:
     return wrapped(text, WIDTH, "# ", "# ")
-
-
-def _escaped(text: object) -> str:
-    return html.escape(clean(text))

@@ -12,7 +12,7 @@ import pandas as pd
 
 from boolab.core.text import count
 from boolab.core.types import Run, Scope
-from boolab.display.text import wrapped
+from boolab.display.document import Document
 from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing, well_formed_cell
 from boolab.frames.runs import Runs, as_runs
@@ -26,7 +26,7 @@ from boolab.live.audits.wording import Words, figure
 from boolab.logs.list_prices import price_notes
 from boolab.logs.load import FileRow, Paths, each_log, why_no_log
 from boolab.logs.log_files import Reader
-from boolab.stats.finding import Finding, text_of
+from boolab.stats.finding import Finding, table_of
 
 Logs: TypeAlias = Runs | Sequence[str | Path]
 """Runs, or paths of logs."""
@@ -84,16 +84,27 @@ class Audit(Finding):
     binding: pd.DataFrame = field(default_factory=pd.DataFrame)
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
 
-    def __str__(self) -> str:
-        """The verdict, the table and the notes as plain text, wrapped."""
-        return self.text()
+    def _document_(self, *, full: bool = False) -> Document:
+        title, *subtitles = self.sentences or [self.title]
+        binding = table_of(self.binding, full=True) if full else None
+        return Document(
+            title=title,
+            subtitles=subtitles,
+            table=self.table_shown(full=full),
+            paragraphs=[binding] if binding else [],
+            notes=self.notes,
+        )
 
     def text(self, *, full: bool = False) -> str:
-        """The same; `full`: with all rows and columns of the table, and with `binding`."""
-        verdict = "\n".join(map(wrapped, self.sentences))
-        notes = ["\n".join(wrapped(note, first="- ") for note in self.notes)] if self.notes else []
-        binding = text_of(self.binding, full=True) if full else []
-        return "\n\n".join([verdict, *self.table_text(full=full), *binding, *notes])
+        """The verdict, the table and the notes as plain text, wrapped.
+
+        Args:
+            full: Whether it has all rows and columns of the table, and `binding`.
+
+        Returns:
+            The text.
+        """
+        return self._document_(full=full).text()
 
     @property
     def exceeded(self) -> pd.DataFrame:

@@ -25,8 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from boolab.core.caller import warn
+from boolab.core.displayable import Displayable
 from boolab.core.surrogates import whole_text
 from boolab.core.types import IDENTITIES
+from boolab.display.document import Document, Facts
 from boolab.errors import AgentFileError, SettingError, nearest
 from boolab.harnesses.front_matter import ALIASES, front_matters
 from boolab.harnesses.policy import DEFAULT, Policy, Setting, check_setting
@@ -34,19 +36,19 @@ from boolab.harnesses.presets import get_policy
 from boolab.io.checks import is_amount, repr_of
 from boolab.io.files import read_file, user_path
 from boolab.limits.call_identity import exempting
-from boolab.limits.table import AGENT_LIMITS
+from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.runtime.models.base import Model
 from boolab.runtime.tools.tool import ToolSpec, as_tool
 
 if TYPE_CHECKING:
-    from boolab.io.yaml_loader import Document
+    from boolab.io.yaml_loader import YamlDocument
 
 MAX_FILE_BYTES: Final = 1_000_000
 _KEYS: Final = ("name", "description", "tools", "model", *AGENT_LIMITS, "identity", "exempt", "policy", "temperature")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Agent:
+class Agent(Displayable):
     """A prompt, tools and limits.
 
     Args:
@@ -129,11 +131,17 @@ class Agent:
                 shown[one.name] = str(value) if isinstance(value, Policy) else value
         return f"Agent({', '.join([repr(self.name), *(f'{name}={value!r}' for name, value in shown.items())])})"
 
-    def _repr_html_(self) -> str:
-        """A card: what it is for, its limits under its policy, and its tools."""
-        from boolab.runtime.agents.effective_limits import agent_card
-
-        return agent_card(self, policy_of(self))
+    def _document_(self) -> Document:
+        policy = policy_of(self)
+        tools = ", ".join(tool if isinstance(tool, str) else as_tool(tool).name for tool in self.tools)
+        facts = Facts([f"policy {policy}", f"tools: {tools or 'all that are given to the run'}"])
+        return Document(
+            title=self.name,
+            subtitles=[self.description] if self.description else [],
+            lead=[*limits_of(self, policy), facts],
+            footer="bl.AgentEditor(path) edits its file",
+            card=True,
+        )
 
     @property
     def settings(self) -> dict[str, Setting]:
@@ -161,6 +169,42 @@ def with_identity(policy: Policy, identity: str | None, exempt: tuple[str, ...])
     if identity is None and not exempt:
         return policy
     return policy.vary(detectors={"identity": exempting(identity or policy.detectors.identity, exempt)})
+
+
+def limits_of(agent: Agent, policy: Policy) -> list[str]:
+    """What an agent's limits mean under its policy (`policy_of(agent)`), one sentence each.
+
+    Example:
+        >>> import boolab as bl
+        >>> limits_of(bl.Agent("a", max_steps=0), bl.policies["boocode"])[0]
+        'step cap: one response without tools'
+    """
+    from boolab.harnesses.describe import axes  # only where an agent is shown
+    from boolab.runtime.tools.workspace import BUILT_IN
+
+    words = {axis.field: axis.of(policy) for axis in axes()}
+    reading = bool(agent.tools) and all(tool in BUILT_IN for tool in agent.tools)
+    settings = policy.effective(agent.settings, read_only=reading)
+    sentences = []
+    for name in AGENT_LIMITS:
+        value, label = settings.get(name), LIMITS[name].label
+        if name not in policy.order:
+            sentences.append(f"{label}: {policy} has no such setting; the file's value changes nothing")
+        elif name == "max_steps" and agent.max_steps == 0:
+            sentences.append(f"{label}: {words['cap.zero']}")
+        elif value is None:
+            most = f", but at most {policy.cap.ceiling:,} steps" if name == "max_steps" and policy.cap.ceiling else ""
+            sentences.append(f"{label}: no limit{most}")
+        else:
+            default = ", the policy's default" if agent.settings[name] is not value else ""
+            alike = f" ({words['detectors.identity']})" if agent.identity or agent.exempt else ""
+            most = f"stops at {value} identical calls in a row{alike}" if name == "doom_loop" else f"at most {value:,}"
+            sentences.append(f"{label}: {most}{default}")
+    if policy.last_step.action != "tools" and settings.get("max_steps"):
+        sentences.append(f"last step under the cap: {words['last_step.action']}")
+    for name, first in policy.never_fires(agent.settings, read_only=reading).items():
+        sentences.append(f"{LIMITS[name].label}: it never fires, because {first.why}")
+    return sentences
 
 
 class AgentFileWarning(UserWarning):
@@ -233,7 +277,7 @@ def agents_of(raw: bytes, path: Path, *, named: bool = False) -> Iterator[tuple[
         yield _agent(document, "\n".join(lines[end + 1 : after]).strip(), path, default), start + 1
 
 
-def _agent(document: Document, prompt: str, path: Path, default_name: str | None) -> Agent:
+def _agent(document: YamlDocument, prompt: str, path: Path, default_name: str | None) -> Agent:
     data = document.data
     if not isinstance(data, dict):
         msg = "expected YAML keys such as 'name: explorer'"

@@ -30,7 +30,7 @@ from boolab.core.text import count
 from boolab.errors import ProfileError
 from boolab.io.files import user_path, write_output
 from boolab.io.resources import data_path
-from boolab.io.yaml_loader import Document, accepted_keys, read_document
+from boolab.io.yaml_loader import YamlDocument, accepted_keys, read_document
 from boolab.runtime.models.profile_parts import (
     AfterError,
     Amount,
@@ -375,7 +375,7 @@ def _found(path: Path) -> Path:
     return shipped[path.name]
 
 
-def _validated(data: object, document: Document | None = None, path: Path | None = None) -> Profile:
+def _validated(data: object, document: YamlDocument | None = None, path: Path | None = None) -> Profile:
     if not isinstance(data, Mapping):
         msg = f"expected a mapping with 'tools', found {type(data).__name__}"
         raise ProfileError(msg, path=path, line=None if document is None else document.line())

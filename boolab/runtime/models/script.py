@@ -50,7 +50,7 @@ from pydantic import (
 from boolab.core.types import MICRO, Response, ToolCall, Usage
 from boolab.errors import ScriptError
 from boolab.io.safe_regex import Pattern, compiled
-from boolab.io.yaml_loader import Document, accepted_keys
+from boolab.io.yaml_loader import YamlDocument, accepted_keys
 
 FOREVER: Final = 1 << 62
 MAX_AMOUNT: Final = 2**53
@@ -230,7 +230,7 @@ def compile_item(item: _Item) -> Compiled:
     )
 
 
-def validate_script(data: object, document: Document | None = None, path: Path | None = None) -> Script:
+def validate_script(data: object, document: YamlDocument | None = None, path: Path | None = None) -> Script:
     """Check a script; a `ScriptError` with the path and the line if it is not valid."""
     bare = isinstance(data, list)
     if not bare and not isinstance(data, dict):

@@ -21,8 +21,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from boolab.core.displayable import Displayable
 from boolab.core.text import count
 from boolab.core.types import Run
+from boolab.display.document import Document
 from boolab.errors import SettingError
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells
@@ -40,7 +42,7 @@ from boolab.whatif.step_table import Flags, Ints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fit:
+class Fit(Displayable):
     """A fitted profile, with the intervals of its figures and how well it fits. Shown by itself in a notebook.
 
     Args:
@@ -110,8 +112,8 @@ class Fit:
     def __str__(self) -> str:
         return str(self.finding)
 
-    def _repr_html_(self) -> str:
-        return self.finding._repr_html_()
+    def _document_(self) -> Document:
+        return self.finding._document_()
 
 
 def fit_of(

@@ -16,6 +16,7 @@ import pandas as pd
 
 from boolab.core.run_tree import in_agent_order
 from boolab.core.types import MICRO, Identities, Scope
+from boolab.display.document import Document
 from boolab.display.numbers import level, span
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, NO_LIMIT, TEXT, axis_dtype, cells, is_missing, well_formed_cell
@@ -41,7 +42,7 @@ from boolab.stats.recommend.candidates import (
     sums_of,
 )
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, JOINT_AXES, Dependence
-from boolab.stats.recommend.show import as_html, as_text
+from boolab.stats.recommend.show import as_document
 from boolab.stats.recommend.units import clusters_of_ledger, grouped_units, noun_of, split_by_label, units_of_ledger
 from boolab.stats.recommend.verdict import trade_of_group, verdict_of
 from boolab.stats.recommend.wording import Advice, notes_by_kind
@@ -90,21 +91,10 @@ class Recommendation(Finding):
     counted: Limits = field(default_factory=Limits)
     verdict: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        """The answer, how to set it, the table, and what it rests on, as plain text, wrapped."""
-        return (
-            as_text(self, self.verdict, self.limits_by_group(), self.better_off())
-            if self.verdict
-            else super().__str__()
-        )
-
-    def _repr_html_(self) -> str:
-        """The same as a fragment of HTML, with what it rests on folded."""
-        return (
-            as_html(self, self.verdict, self.limits_by_group(), self.better_off())
-            if self.verdict
-            else super()._repr_html_()
-        )
+    def _document_(self) -> Document:
+        if not self.verdict:
+            return super()._document_()
+        return as_document(self, self.verdict, self.limits_by_group(), self.better_off())
 
     @property
     def setting(self) -> dict[str, Any]:

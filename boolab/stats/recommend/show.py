@@ -1,43 +1,34 @@
-"""A recommendation as text and as HTML: the answer first, then how to set it, the table, and what it rests on."""
+"""A recommendation as a document: the answer first, then how to set it, the table, and what it rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from boolab.display.text import NO_MATH, wrapped
+from boolab.display.document import Code, Document
 from boolab.errors import program
 from boolab.harnesses.exports.export import as_command
 from boolab.harnesses.exports.values import Limits
-from boolab.stats.finding import Finding, escaped
+from boolab.stats.finding import Finding
 from boolab.stats.recommend.verdict import MAX_GROUPS
 from boolab.stats.trade import BETTER_OFF
 
-_HOW = "How to set it (TARGET is your harness)"
 
-
-def as_text(
-    found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits], poor: AbstractSet[str] = frozenset()
-) -> str:
-    """The finding as plain text, wrapped; `limits` are those of each group, `poor` those better left off."""
-    how = ["\n".join([f"{_HOW}:", *(f"  {line}" for line in _commands(limits, poor))])] if limits else []
-    notes = ["\n".join(wrapped(note, first="- ") for note in found.notes)] if found.notes else []
-    answer = "\n".join(map(wrapped, verdict))
-    return "\n\n".join([answer, *how, *found.table_text(), *map(wrapped, found.sentences), *notes])
-
-
-def as_html(
-    found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits], poor: AbstractSet[str] = frozenset()
-) -> str:
-    """The same as a fragment of HTML: no script, nothing from elsewhere, the notebook's own colours."""
-    first, *others = verdict
-    parts = [f"<p><strong>{escaped(first)}</strong></p>", *(f"<p>{escaped(sentence)}</p>" for sentence in others)]
-    if limits:
-        lines = "\n".join(escaped(line) for line in _commands(limits, poor))
-        parts.append(f'<p>{_HOW}:</p><pre style="margin-bottom:1em">{lines}</pre>')
-    rest = found.sentences_html() + found.notes_html()
-    parts += [found.table_html(), f"<details><summary>What this rests on</summary>{rest}</details>"]
-    return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{"".join(parts)}</div>'
+def as_document(
+    found: Finding, verdict: Sequence[str], limits: Mapping[str, Limits], poor: AbstractSet[str]
+) -> Document:
+    """The finding under its verdict; `limits` are those of each group, `poor` those better left off."""
+    commands = Code("\n".join(_commands(limits, poor)), "How to set it (TARGET is your harness):")
+    title, *subtitles = verdict
+    return Document(
+        title=title,
+        subtitles=subtitles,
+        lead=[commands] if limits else [],
+        table=found.table_shown(),
+        paragraphs=found.sentences,
+        notes=found.notes,
+        fold="What this rests on",
+    )
 
 
 def _commands(limits: Mapping[str, Limits], poor: AbstractSet[str]) -> list[str]:

@@ -16,8 +16,7 @@ from boolab.harnesses.agent_edit import FIELDS, Value, agents_in, with_field, wi
 from boolab.io.file_edit import UserFile, edit_file, read_user_file
 from boolab.io.files import user_path
 from boolab.limits.table import AGENT_LIMITS, LIMITS
-from boolab.runtime.agents.agent import Agent, AgentFileWarning, agents_of, policy_of
-from boolab.runtime.agents.effective_limits import limits_of
+from boolab.runtime.agents.agent import Agent, AgentFileWarning, agents_of, limits_of, policy_of
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
 from boolab.widgets.agent_editor.fields import LISTS, changes_of, label_of, menus_of, names_in, shown_value, verdict_of

@@ -8,8 +8,7 @@ from boolab.core.text import clean
 from boolab.harnesses.compare import compare_policies
 from boolab.harnesses.describe import NOT_APPLICABLE
 from boolab.harnesses.policy import Policy
-from boolab.runtime.agents.agent import Agent, policy_of
-from boolab.runtime.agents.effective_limits import limits_of
+from boolab.runtime.agents.agent import Agent, limits_of, policy_of
 from boolab.runtime.tools.tool import as_tool
 from boolab.widgets.replay.diffs import diff_of
 

@@ -10,7 +10,7 @@ html_of: Callable[[object], str] = repr
 """A value as a fragment of HTML."""
 
 
-class Shown:
+class Displayable:
     """A value that a notebook shows: `boolab.display.cards` has its document."""
 
     __slots__ = ()
