@@ -129,8 +129,7 @@ def run(args: argparse.Namespace) -> int:
         args.parser.error("expected --install, --remove or --log; Claude Code itself starts it without them")
     from boolab.io.file_edit import read_user_file
     from boolab.io.files import user_path
-    from boolab.live.hooks.made_settings import original_of
-    from boolab.live.hooks.settings import command_of, settings_path, with_hook, without_hook
+    from boolab.live.hooks.settings import command_of, original_of, settings_path, with_hook, without_hook
 
     path = user_path(args.settings) if args.settings else settings_path(cast("Place", args.place))
     file = read_user_file(path, user_path("~") if args.place == "user" and not args.settings else None)
@@ -173,14 +172,14 @@ def _point_out_others(text: str, path: Path) -> None:
 
 def _is_ours_alone(file: UserFile, new: str) -> bool:
     """Whether a file is to be deleted: the installation made it, and it holds nothing but the hook."""
-    from boolab.live.hooks.made_settings import is_made
+    from boolab.live.hooks.settings import is_made
 
     return new.strip() == "{}" and not file.is_link and is_made(file)
 
 
 def _options(args: argparse.Namespace) -> Options:
+    from boolab.live.hooks.counts import monitor_for
     from boolab.live.hooks.options import NUMBERS, Options
-    from boolab.live.hooks.replay import monitor_for
 
     limits = {name: getattr(args, name) for name in NUMBERS if getattr(args, name) is not None}
     options = Options(limits, args.action, args.identity, tuple(args.exempt), args.scope)
@@ -192,8 +191,7 @@ def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     """Show a change of the settings, and write it if the user agrees."""
     from boolab.harnesses.exports.write import PlannedFile, as_diff
     from boolab.io.file_edit import edit_file
-    from boolab.live.hooks.made_settings import forget, note_installed, original_of
-    from boolab.live.hooks.settings import commands_in, without_hook
+    from boolab.live.hooks.settings import commands_in, forget, note_installed, original_of, without_hook
 
     name = printable(file.title)
     if file.text() == new:
@@ -221,7 +219,7 @@ def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
 def _delete(file: UserFile, *, yes: bool) -> int:
     """Delete settings that hold the hook alone, if the user agrees."""
     from boolab.io.file_edit import edit_file
-    from boolab.live.hooks.made_settings import forget
+    from boolab.live.hooks.settings import forget
 
     name = printable(str(file.path))
     if not (yes or _agreed(f"Remove {name}, which holds nothing but this hook?")):
@@ -272,8 +270,7 @@ _DID: Final = {
 
 
 def _log() -> int:
-    from boolab.live.hooks.journal import records
-    from boolab.live.hooks.log import log_path
+    from boolab.live.hooks.journal import log_path, records
 
     path = Path(log_path())
     lines = records(path.read_bytes())[-_SHOWN:] if path.exists() else []

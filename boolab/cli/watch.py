@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable
 from threading import Event
 from typing import TYPE_CHECKING, Final, TextIO
 
 from boolab.cli.arguments import FORMAT, add_exempt, add_prices, add_scope, option_of, since_of
 from boolab.cli.help import Command
 from boolab.cli.terminal import clipped, is_terminal
-from boolab.core.text import count, first_of, printable
+from boolab.core.text import count, printable
 from boolab.display.numbers import duration
 from boolab.display.text import WIDTH, wrapped
 from boolab.errors import SettingError
@@ -28,7 +24,8 @@ from boolab.limits.table import LIMITS, Limit
 
 if TYPE_CHECKING:
     from boolab.limits.stop import StopRule
-    from boolab.live.follow.fleet import Change, Fleet
+    from boolab.live.follow.fleet import Fleet
+    from boolab.live.follow.rows import Change
 
 MORE: Final = """
     examples:
@@ -46,13 +43,6 @@ MORE: Final = """
     them to end, and one that runs longer than --exec-timeout is ended.
     """
 
-MAX_COMMANDS: Final = 8
-"""How many commands run at the same time; an alert beyond them waits for one of them to end."""
-COMMANDS_TIMEOUT_S: Final = 5.0
-"""How long commands that still run, and alerts that wait for them, are waited for at the end."""
-KILL_S: Final = 1.0
-"""How long a command that was asked to end may take to do so."""
-_NAMED: Final = 3
 REDRAW_S: Final = 0.2
 _WORDS: Final = {"fires": "ALERT", "withdrawn": "withdrawn"}
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -168,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the agents as their logs change, until Ctrl-C."""
     from boolab.live.follow.fleet import Fleet
     from boolab.live.follow.places import places_of, usual_places
-    from boolab.live.follow.watch import watch
+    from boolab.live.follow.watch import Commands, watch
 
     rule = rule_from(args)
     if args.command is not None and rule is None:
@@ -216,7 +206,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _once(fleet: Fleet, *, as_json: bool) -> int:
-    from boolab.live.follow.row_text import data_of, table, turn_note
+    from boolab.live.follow.rows import data_of, table, turn_note
 
     changes = fleet.look()
     for fault in fleet.take_faults():
@@ -248,7 +238,7 @@ class Output:
 
     def show(self, changes: list[Change], fleet: Fleet) -> None:  # noqa: ARG002 - others draw the fleet
         """Write what happened."""
-        from boolab.live.follow.row_text import alert_line, line_of
+        from boolab.live.follow.rows import alert_line, line_of
 
         def text(change: Change) -> str:
             if change.kind in ("fires", "withdrawn"):
@@ -283,7 +273,7 @@ class JsonLines(Output):
     """One JSON object for each change."""
 
     def show(self, changes: list[Change], fleet: Fleet) -> None:  # noqa: ARG002 - as above
-        from boolab.live.follow.row_text import data_of
+        from boolab.live.follow.rows import data_of
 
         def text(change: Change) -> str:
             return json.dumps({"time": round(time.time(), 3), **data_of(change)})
@@ -309,7 +299,7 @@ class Board(Output):
         self._drawn = 0.0
 
     def show(self, changes: list[Change], fleet: Fleet) -> None:
-        from boolab.live.follow.row_text import alert_line
+        from boolab.live.follow.rows import alert_line
 
         alerts = [change for change in changes if change.kind in ("fires", "withdrawn")]
         if not alerts and not self._said and time.monotonic() - self._drawn < REDRAW_S:
@@ -342,7 +332,7 @@ class Board(Output):
 
     @staticmethod
     def _table(fleet: Fleet, most: int, width: int) -> list[str]:
-        from boolab.live.follow.row_text import table
+        from boolab.live.follow.rows import table
 
         rows = fleet.rows(running=fleet.since is None)
         if not rows:
@@ -350,131 +340,6 @@ class Board(Output):
         shown = rows[: max(most - 2, 1)]
         lines = table(shown, width)
         return lines if len(shown) == len(rows) else [*lines, f"and {len(rows) - len(shown):,} more"]
-
-
-class _Running:
-    """A command that runs, until `until`: then it is asked to end, and then killed."""
-
-    def __init__(self, process: subprocess.Popen[bytes], agent: str, timeout: float) -> None:
-        self.process = process
-        self.agent = agent
-        self.until = time.monotonic() + timeout
-        self.asked = False
-
-    def ask(self) -> None:
-        """Ask it, and what it started, to end: its session is its own."""
-        self.asked = True
-        self.until = time.monotonic() + KILL_S
-        self._send(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it, and what it started."""
-        self._send(signal.SIGKILL)  # before it is waited for: then its number may be that of another process
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(KILL_S)
-
-    def _send(self, number: signal.Signals) -> None:
-        with suppress(OSError):  # it has just ended
-            os.killpg(self.process.pid, number)
-
-
-class Commands:
-    """Runs the command of `--exec`. Only environment variables carry facts: no text of a log is in a shell's command.
-
-    Eight run at a time, the others wait. One that cannot be started, fails or takes too long is a sentence, and the
-    next alert has its own.
-
-    `timeout`: how many seconds it may take; then it is ended, with what it started.
-    """
-
-    def __init__(
-        self,
-        command: str,
-        timeout: float,
-        say: Callable[[str], None],
-        environment: Mapping[str, str] = os.environ,
-    ) -> None:
-        self._command = command
-        self._timeout = timeout
-        self._say = say
-        self._environment = environment
-        self._waiting: deque[Change] = deque()
-        self._running: list[_Running] = []
-
-    def start(self, changes: Iterable[Change]) -> None:
-        """Run the command for each alert among the changes."""
-        self._waiting += [change for change in changes if change.kind == "fires"]
-        self._reap()
-        while self._waiting and len(self._running) < MAX_COMMANDS:
-            change = self._waiting.popleft()
-            try:
-                self._running.append(self._start(change))
-            except Exception as error:  # noqa: BLE001 - no process is left, an environment is too large, ...
-                why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-                self._say(f"the command of --exec cannot be started for {_agent_of(change)}: {why}")
-
-    def _start(self, change: Change) -> _Running:
-        from boolab.live.follow.row_text import environment_of
-
-        process = subprocess.Popen(  # noqa: S602 - the user's own command; facts are in the environment
-            self._command,
-            shell=True,
-            env={**self._environment, **environment_of(change)},
-            stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno(),
-            start_new_session=True,
-        )
-        return _Running(process, _agent_of(change), self._timeout)
-
-    def end(self) -> None:
-        """Wait a while for the commands that still run, those that waited included; then end them."""
-        deadline = time.monotonic() + COMMANDS_TIMEOUT_S
-        while (self._waiting or self._running) and time.monotonic() < deadline:
-            self.start([])
-            time.sleep(0.02)
-        for running in self._running:
-            running.ask()
-        deadline = time.monotonic() + KILL_S
-        while any(running.process.poll() is None for running in self._running) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        for running in self._running:
-            running.kill()
-        if self._running:
-            left = [running.agent for running in self._running]
-            ended = (
-                "1 command of --exec had not ended, and was"
-                if len(left) == 1
-                else f"{len(left):,} commands of --exec had not ended, and were"
-            )
-            self._say(f"{ended} ended: {first_of(left, _NAMED)}")
-        if self._waiting:
-            left = [_agent_of(change) for change in self._waiting]
-            without = (
-                "1 alert had no command, because" if len(left) == 1 else f"{len(left):,} alerts had no command, as"
-            )
-            self._say(f"{without} {MAX_COMMANDS} others ran: {first_of(left, _NAMED)}")
-
-    def _reap(self) -> None:
-        for running in [*self._running]:
-            late = time.monotonic() >= running.until
-            if running.asked:
-                if late:
-                    self._running.remove(running)
-                    running.kill()
-            elif (code := running.process.poll()) is not None:
-                self._running.remove(running)
-                if code:
-                    self._say(f"the command of --exec for {running.agent} ended with code {code}")
-            elif late:
-                running.ask()
-                limit = f"{self._timeout:g} seconds (--exec-timeout)"
-                self._say(f"the command of --exec for {running.agent} ran longer than {limit}, and is ended")
-
-
-def _agent_of(change: Change) -> str:
-    from boolab.live.follow.row_text import name_of
-
-    return name_of(change.row)
 
 
 class Summary:
@@ -494,7 +359,7 @@ class Summary:
 
     def text(self, fleet: Fleet) -> str:
         """One sentence."""
-        from boolab.live.follow.row_text import reason_of
+        from boolab.live.follow.rows import reason_of
 
         found = [f"{reason_of(reason)} {n:,}" for reason, n in self._alerts.most_common() if n > 0]
         alerts = f"{count(sum(n for n in self._alerts.values() if n > 0), 'alert')}" if fleet.rule is not None else ""

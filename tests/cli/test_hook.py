@@ -10,7 +10,7 @@ import pytest
 
 from boolab.cli.main import main
 from boolab.errors import program
-from boolab.live.hooks.log import append
+from boolab.live.hooks.journal import append_log
 from boolab.live.hooks.settings import commands_in
 from tests.support.hook_events import Did, Session
 
@@ -356,7 +356,7 @@ def test_the_log_is_printed_with_what_was_done_and_nothing_that_harms_a_terminal
     for _ in range(3):
         session.step(Did())
     session.event("SubagentStop")
-    append({"did": "failed", "error": "bad\x1b[31m\nend", "at": "2026-11-23T20:00:00Z"})
+    append_log({"did": "failed", "error": "bad\x1b[31m\nend", "at": "2026-11-23T20:00:00Z"})
     assert main(["hook", "claude-code", "--log"]) == 0
     told = capsys.readouterr()
     first, second, third = told.out.splitlines()

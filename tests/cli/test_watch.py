@@ -15,11 +15,12 @@ import pytest
 
 import boolab as bl
 from boolab.cli.main import main
-from boolab.cli.watch import Board, Commands, JsonLines, Output, Summary, seconds_of
-from boolab.live.follow import row_text
-from boolab.live.follow.fleet import Change, Fleet
+from boolab.cli.watch import Board, JsonLines, Output, Summary, seconds_of
+from boolab.live.follow import rows
+from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.places import places_of
-from boolab.live.follow.row_text import table
+from boolab.live.follow.rows import Change, table
+from boolab.live.follow.watch import Commands
 from tests.support.growing import claude_lines, encoded
 from tests.support.pages import blocks_of, pages
 from tests.support.screen import Screen
@@ -211,7 +212,7 @@ def test_exec_that_hangs_is_ended_and_others_start(tmp_path: Path) -> None:
 
 
 def test_alerts_whose_exec_did_not_start_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("boolab.cli.watch.COMMANDS_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("boolab.live.follow.watch.COMMANDS_TIMEOUT_S", 0.1)
     said = run_commands(f"echo $$ >> {tmp_path}/pids; sleep 60", alerts_of(tmp_path, 12))
     assert said == [
         (
@@ -240,7 +241,7 @@ def test_change_that_cannot_be_shown_stops_no_other(
         return write
 
     for name in ("alert_line", "data_of"):
-        monkeypatch.setattr(row_text, name, failing(getattr(row_text, name)))
+        monkeypatch.setattr(rows, name, failing(getattr(rows, name)))
     out = StringIO()
     changes = alerts_of(tmp_path, 3)
     output(out).show(changes, Fleet(places_of([tmp_path])))

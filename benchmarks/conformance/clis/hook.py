@@ -21,8 +21,8 @@ from benchmarks.conformance.clis.run import Outcome, play
 from benchmarks.conformance.clis.scripts import Loop
 from benchmarks.environments import ROOT, Skipped
 from boolab.display.text import aligned
+from boolab.live.hooks.counts import monitor_for
 from boolab.live.hooks.options import Options
-from boolab.live.hooks.replay import monitor_for
 from boolab.live.hooks.settings import command_of, with_hook
 
 

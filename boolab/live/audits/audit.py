@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,10 +19,21 @@ from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing, well
 from boolab.frames.runs import Runs, as_runs
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
-from boolab.live.audits.binding import binding_of, outranked
-from boolab.live.audits.config_files import declared_in, folders_of, found_near, hook_notes
-from boolab.live.audits.declared import Declared, Given, by_hand, unmatched
-from boolab.live.audits.verdicts import VERDICTS, Row, rows_of
+from boolab.limits.table import AGENT_LIMITS
+from boolab.live.audits.count import PLAIN
+from boolab.live.audits.declared import (
+    Declared,
+    Given,
+    RunLimit,
+    by_hand,
+    declared_in,
+    folders_of,
+    found_near,
+    hook_notes,
+    limits_of,
+    unmatched,
+)
+from boolab.live.audits.verdicts import VERDICTS, VerdictRow, rows_of
 from boolab.live.audits.wording import Words, figure
 from boolab.logs.list_prices import price_notes
 from boolab.logs.load import FileRow, Paths, each_log, why_no_log
@@ -133,7 +145,7 @@ def audit(
         logs: Logs, as `load_runs` takes them, or runs. Only paths lead to configuration files.
         limits: `auto`: the limits in the logs, and in the configuration files of Claude Code, opencode, Gemini CLI,
             Codex and OpenHands in the folders that the logs name and above the logs (see
-            `boolab.live.audits.config_files`). Or a mapping, in place of these: limits by name, in the harness's words
+            `boolab.live.audits.declared`). Or a mapping, in place of these: limits by name, in the harness's words
             or as boolab's axes, for all runs that no other run started; or by agent (`*` is all): `{"max_turns": 30,
             "explore": {"max_turns": 10}}`.
         config: Further configuration files or projects' folders, which come first.
@@ -196,7 +208,7 @@ def audit_files(
     given += [one for found in named.values() for one in found]
     seen: dict[Path, list[Declared]] = {}
     runs: list[Run] = []
-    judged: list[Row] = []
+    judged: list[VerdictRow] = []
     never: dict[tuple[str, str, float], str] = {}
     for path, part in files:
         around = found_near(folders_of(path), seen) if auto and path is not None else []
@@ -245,7 +257,7 @@ def log_files(
         raise RunFormatError(why_no_log(paths, since, rows or ()))
 
 
-def _frame(rows: Sequence[Row]) -> pd.DataFrame:
+def _frame(rows: Sequence[VerdictRow]) -> pd.DataFrame:
     order = {verdict: place for place, verdict in enumerate(VERDICTS)}
     listed = sorted(rows, key=lambda row: order[row.verdict])
     return pd.DataFrame(
@@ -279,3 +291,84 @@ def _shown(frame: pd.DataFrame) -> pd.DataFrame:
         shown[name] = cells(values, TEXT)
     columns = [name for name in _SHOWN if any(not is_missing(value) and value != "" for value in shown[name].tolist())]
     return shown[columns].rename(columns={"first_step_beyond": "from_step", "run_id": "run"})
+
+
+_BINDING: Final[Mapping[str, str]] = {
+    "agent": TEXT,
+    "source": TEXT,
+    "limit": TEXT,
+    "declared": FLOAT,
+    "unit": TEXT,
+    "n_runs": INT,
+    "n_hit": INT,
+    "n_at_limit": INT,
+    "n_exceeded": INT,
+    "n_reported_finished": INT,
+    "largest": FLOAT,
+    "p95": FLOAT,
+    "slack": FLOAT,
+    "slack_p95": FLOAT,
+    "never_fires_under": TEXT,
+}
+_SHARE: Final = 0.95
+
+
+def outranked(
+    run: Run, declared: Iterable[Declared], policy: Policy | str | None, *, log: bool
+) -> dict[tuple[str, float], str]:
+    """Why a limit of a run can never fire, by its name and value: another one always fires first."""
+    limits = limits_of(run, declared, policy, log=log)
+    found: dict[tuple[str, float], str] = {}
+    harness = next((one.policy for one in limits if one.policy is not None), PLAIN)
+    asked: dict[str, Any] = dict.fromkeys(AGENT_LIMITS)
+    named: dict[str, RunLimit] = {}
+    for one in limits:
+        axis = one.native.axis
+        if axis in AGENT_LIMITS and axis not in named and float(one.value).is_integer():
+            asked[axis], named[axis] = int(one.value), one
+    order = (*harness.order, *(axis for axis in named if axis not in harness.order))
+    free = harness.vary(order=order, cap={"ceiling": None}) if order != harness.order else harness.vary(
+        cap={"ceiling": None}
+    )  # fmt: skip
+    for axis, first in free.never_fires(asked).items() if len(named) > 1 else ():
+        if axis in named:
+            found[named[axis].name, named[axis].value] = first.why
+    messages = next((one for one in limits if one.native.axis == "messages"), None)
+    turns = named.get("max_steps")
+    if messages is not None and turns is not None and messages.value <= 2 * turns.value + 1:
+        why = f"a turn makes two messages at least, so {messages.name} {messages.value:g} comes before it"
+        found[turns.name, turns.value] = why
+    return found
+
+
+def binding_of(rows: Sequence[VerdictRow], never: Mapping[tuple[str, str, float], str]) -> pd.DataFrame:
+    """A row for each agent and limit."""
+    groups: dict[tuple[str, str, str, float | None, str], list[VerdictRow]] = {}
+    for row in rows:
+        groups.setdefault((row.agent, row.source, row.limit, row.declared, row.unit), []).append(row)
+    found = []
+    for (agent, source, limit, declared, unit), part in groups.items():
+        known = sorted(row.counted for row in part if row.counted is not None)
+        largest = known[-1] if known else None
+        p95 = known[math.ceil(_SHARE * len(known)) - 1] if known else None
+        under = {"" if declared is None else never.get((row.run_id, limit, declared), "") for row in part}
+        found.append(
+            {
+                "agent": agent,
+                "source": source,
+                "limit": limit,
+                "declared": declared,
+                "unit": unit,
+                "n_runs": len(part),
+                "n_hit": sum(row.verdict == "hit" for row in part),
+                "n_at_limit": sum(row.verdict == "at limit" for row in part),
+                "n_exceeded": sum(row.verdict == "exceeded" for row in part),
+                "n_reported_finished": sum(row.reported_finished for row in part),
+                "largest": largest,
+                "p95": p95,
+                "slack": None if largest is None or declared is None else declared - largest,
+                "slack_p95": None if p95 is None or declared is None else declared - p95,
+                "never_fires_under": under.pop() or None if len(under) == 1 else None,
+            }
+        )
+    return pd.DataFrame({name: cells([row[name] for row in found], kind) for name, kind in _BINDING.items()})

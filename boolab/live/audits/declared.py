@@ -1,20 +1,43 @@
-"""What was declared: in the log itself, in configuration files, or by hand."""
+"""Limits that were declared: in the log itself, in configuration files, or by hand.
+
+Each harness names its files and the limits in them (`boolab.harnesses.harness.ConfigFile` and `AgentFiles`); the
+settings of Claude Code may also have the limits of boolab's own hook. They are read as they are now. Files and folders
+are untrusted input: only these names are opened, and only numbers and agents' names are taken from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
+from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+from boolab.core.text import flat, shorten
 from boolab.core.types import Run, Scope
-from boolab.errors import SettingError, near
-from boolab.harnesses.harness import Native
+from boolab.errors import ConfigFileError, RunFormatError, SettingError, near
+from boolab.frames.dtypes import well_formed
+from boolab.harnesses.groups import WrapUp
+from boolab.harnesses.harness import AgentFiles, ConfigFile, ConfigLimit, Native, is_amount, number_of
 from boolab.harnesses.native_limits import every_name, find, harness_of, logged, names_of
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, policies
-from boolab.harnesses.registry import harness_of_source
+from boolab.harnesses.registry import all_harnesses, harness_of_source
 from boolab.io.checks import repr_of
+from boolab.io.files import read_file, user_path
+from boolab.io.json_edit import read_json
+from boolab.io.json_input import mapping, parse, text
+from boolab.io.packed import unpacked
+from boolab.limits.call_identity import exempting
+from boolab.limits.table import AGENT_LIMITS
+from boolab.live.hooks.counts import monitor_for
+from boolab.live.hooks.options import Options
+from boolab.live.hooks.settings import commands_in, hook_arguments, mentions_in, options_in
+from boolab.logs.discovery import time_of
 
 Given: TypeAlias = Mapping[str, float | Mapping[str, float]]
 """Limits by name, and by agent: `{"max_turns": 10, "explore": {"max_turns": 5}}`."""
@@ -65,7 +88,7 @@ class Declared:
         return self.agent in names
 
 
-class Limit(NamedTuple):
+class RunLimit(NamedTuple):
     """A limit of one run, ready to be counted."""
 
     name: str
@@ -113,7 +136,7 @@ def _flat(limits: Given) -> Iterator[tuple[str | None, str, float]]:
             yield None, str(name), value
 
 
-def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | None, *, log: bool) -> list[Limit]:
+def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | None, *, log: bool) -> list[RunLimit]:
     """The limits of a run: those in its record, if `log`, and the declared ones that are for it.
 
     One that stands in several places with the same value is one limit, and the file is named. Of an agent's own limits
@@ -124,7 +147,7 @@ def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | Non
     own = {one.name for one in mine if one.agent not in (None, ANY)}
     mine = [one for one in mine if one.agent != ANY or one.name not in own]
     recorded = logged(run.source, run.limits) if log else ()
-    found: dict[tuple[str, str, float], Limit] = {}
+    found: dict[tuple[str, str, float], RunLimit] = {}
     for one in (*mine, *(Declared(name, value, THE_LOG) for name, value in recorded)):
         limit = _resolved(one, run, harness)
         if limit is not None:
@@ -132,7 +155,7 @@ def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | Non
     return list(found.values())
 
 
-def _resolved(one: Declared, run: Run, harness: Policy | None) -> Limit | None:
+def _resolved(one: Declared, run: Run, harness: Policy | None) -> RunLimit | None:
     """The limit under the run's harness; None if that has none of this name, or the value switches it off."""
     harness = harness if one.policy is None else one.policy
     known = names_of(run.source, harness)
@@ -154,9 +177,244 @@ def _resolved(one: Declared, run: Run, harness: Policy | None) -> Limit | None:
     zero = harness.cap.zero if harness is not None else "plain"
     if native.axis == "max_steps" and one.value == 0 and zero in ("unlimited", "default", "invalid"):
         return None
-    return Limit(name, one.value, one.where, native, harness, one.changed)
+    return RunLimit(name, one.value, one.where, native, harness, one.changed)
 
 
 def unmatched(declared: Sequence[Declared], runs: Sequence[Run], policy: Policy | str | None) -> list[Declared]:
     """The declared limits that are for none of the runs."""
     return [one for one in declared if not any(limits_of(run, [one], policy, log=False) for run in runs)]
+
+
+MAX_BYTES: Final = 1_000_000
+MAX_PARENTS: Final = 40
+"""How many folders above a path are searched."""
+MAX_AGENTS: Final = 1000
+"""How many agent files of a folder are read."""
+MAX_SHOWN: Final = 200
+"""So many characters of a command are shown."""
+_HEAD: Final = 262_144
+_CWD: Final = re.compile(rb'"(?:cwd|directory)"\s*:\s*("(?:[^"\\]|\\.){1,4096}")')
+_KEY: Final = re.compile(r"""(["']?)([A-Za-z_]+)\1\s*:\s*(["']?)(.*?)\3\s*(?:\s#.*)?""")
+
+_HOOK: Final = Policy(name="boolab_hook", order=AGENT_LIMITS, wrap_up=WrapUp(summary="model"))
+"""How boolab's hook counts: as its rules do, and one more response follows, in which no call is executed."""
+
+_FORMATS: Final = {".jsonc": ".json", ".yml": ".yaml"}
+"""Suffixes that mean the same format as another."""
+
+
+@cache
+def _agent_folders() -> Sequence[AgentFiles]:
+    return [files for harness in all_harnesses() for files in harness.agent_files]
+
+
+@cache
+def _config_files() -> Sequence[ConfigFile]:
+    return [file for harness in all_harnesses() for file in harness.config_files]
+
+
+def declared_in(path: Path) -> list[Declared]:
+    """The limits in a configuration file, or in those of a project's folder."""
+    path = user_path(path)
+    if _is_folder(path):
+        found = list(_in_folder(path))
+        if not found:
+            names = {files.folder for files in _agent_folders()}.union(*(config.paths for config in _config_files()))
+            msg = f"{path}: no limit is declared there; looked for {', '.join(sorted(names))}"
+            raise SettingError(msg)
+        return found
+    try:
+        return list(_agent_file(path) if path.suffix == ".md" else _in_file(path, _formats_of(path)))
+    except ConfigFileError as error:
+        raise SettingError(str(ConfigFileError(error.message, path=path, line=error.line))) from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SettingError(f"{path}: {why}") from error
+
+
+def found_near(paths: Iterable[Path], seen: dict[Path, list[Declared]]) -> list[Declared]:
+    """The limits in the configuration files in these folders and above them; of two for one agent, the nearest.
+
+    A file that cannot be read is left out: it was not named. `seen` keeps what was read of each folder.
+    """
+    found: dict[tuple[str, str | None, str, str], Declared] = {}
+    for path in paths:
+        for folder in [path, *path.parents][:MAX_PARENTS]:
+            if folder not in seen:
+                seen[folder] = list(_in_folder(folder))
+            for one in seen[folder]:
+                adds_up = one.where if one.policy is not None else ""  # Claude Code runs all hooks
+                found.setdefault((one.source, one.agent, one.name, adds_up), one)
+    return list(found.values())
+
+
+def hook_notes(places: Iterable[Path]) -> Iterator[str]:
+    """Sentences on the commands in settings of Claude Code that hold boolab's hook and are not read as it."""
+    files = (file for place in places for file in (_settings_in(place) if _is_folder(place) else [place]))
+    for file in dict.fromkeys(files):
+        try:
+            content = read_file(file, MAX_BYTES).decode("utf-8-sig")
+            mentioned, commands = mentions_in(content), commands_in(content)
+        except (OSError, ValueError, ConfigFileError):
+            continue  # it is no settings file of Claude Code
+        by_command: dict[str, list[str]] = {}
+        for event, command in mentioned:
+            by_command.setdefault(shorten(flat(command), MAX_SHOWN), []).append(event)
+        for shown, events in by_command.items():
+            where = ", ".join(dict.fromkeys(events))
+            yield (
+                f"{file}: a command of {where} holds boolab's hook and is not the hook alone, so it is not recognised "
+                f"as the hook, and its limits are not in this audit: {shown}"
+            )
+        for command in commands:
+            try:
+                monitor_for(Options.parse(hook_arguments(command) or []))
+            except (ValueError, SettingError) as error:
+                yield f"{file}: a hook of boolab that holds no limit, {shorten(flat(command), MAX_SHOWN)}: {error}"
+
+
+def _settings_in(folder: Path) -> Iterator[Path]:
+    """The settings files of Claude Code that `_in_folder` looks for in a folder."""
+    for config in _config_files():
+        for name in config.paths if config.has_hook else ():
+            yield _inside(folder, name)
+
+
+def folders_of(log: Path) -> list[Path]:
+    """The folders that a log names as those of its session, and its own. Folders that do not exist are left out."""
+    try:
+        with unpacked(log) as file:
+            head = file.read(_HEAD)
+    except (OSError, RunFormatError):
+        return []
+    named: dict[Path, None] = {}
+    for match in _CWD.finditer(head):
+        try:
+            folder = Path(text(parse(match[1])))
+        except ValueError:
+            continue
+        if folder.is_absolute() and folder not in named and _is_folder(folder):
+            named[folder] = None
+    return [*named, log.parent.resolve()]  # above `../logs` is not the current folder
+
+
+def _is_named(folder: Path, name: str) -> bool:
+    """Whether a folder has this name, also where it is given as `.` or through a link."""
+    return folder.name == name or Path(os.path.realpath(folder)).name == name  # resolve() fails for a link to itself
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A path in a project, given the project or the folder in it."""
+    home, _, inner = name.partition("/")
+    return folder / inner if inner and _is_named(folder, home) else folder / name
+
+
+def _in_folder(folder: Path) -> Iterator[Declared]:
+    for files in _agent_folders():
+        inside = _inside(folder, files.folder)
+        for file in sorted(inside.glob("*.md"))[:MAX_AGENTS] if _is_folder(inside) else ():
+            yield from _tried(_agent_file(file))
+    for config in _config_files():
+        for name in config.paths:
+            yield from _tried(_in_file(_inside(folder, name), [config]))
+
+
+def _tried(limits: Iterator[Declared]) -> list[Declared]:
+    try:
+        return list(limits)
+    except (OSError, ValueError, ConfigFileError):
+        return []
+
+
+# --- One file ---------------------------------------------------------------------------------------------------------
+
+
+def _agent_file(path: Path) -> Iterator[Declared]:
+    """The limits in the front matter of an agent file.
+
+    It is read line by line: real descriptions have colons, which YAML refuses and these harnesses accept.
+    """
+    home = path.absolute().parent.parent.name
+    folder = next((files for files in _agent_folders() if files.folder.split("/")[0] == home), None)
+    lines = read_file(path, MAX_BYTES).decode("utf-8-sig").splitlines()
+    if not lines or lines[0].rstrip() != "---":
+        return
+    end = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), len(lines))
+    values: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(lines[1:end], 2):
+        match = _KEY.fullmatch(line)
+        if match and match[2] not in values:
+            values[match[2]] = (match[4], number)
+    name = values.get("name", ("", 0))[0] or path.stem
+    source = "" if folder is None else folder.source
+    for key in dict.fromkeys(key for files in ([folder] if folder else _agent_folders()) for key in files.keys):
+        value, number = values.get(key, ("", 0))
+        yield from _declared(path, ConfigLimit(key, number_of(value), name), source, line=number)
+
+
+def _in_file(path: Path, configs: Iterable[ConfigFile]) -> Iterator[Declared]:
+    """The limits in a file, as each of these harnesses reads it."""
+    content = read_file(path, MAX_BYTES).decode("utf-8-sig")
+    document = mapping(_PARSERS[_FORMATS.get(path.suffix, path.suffix)](content))
+    for config in configs:
+        for limit in config.limits(document):
+            yield from _declared(path, limit, config.source)
+        if config.has_hook and document.get("disableAllHooks") is not True:
+            yield from _hooks(path, content, config.source)
+
+
+def _formats_of(path: Path) -> list[ConfigFile]:
+    """How a file that was named is read: as the harness does in whose folder it is, else as all with its format."""
+    fits = [config for config in _config_files() if config.suffix == _FORMATS.get(path.suffix, path.suffix)]
+    if not fits:
+        msg = "no configuration of a harness: expected an agent file (.md), or a .json, .jsonc, .toml or .yaml file"
+        raise ValueError(msg)
+    homes = [[name.split("/")[0] for name in config.paths if "/" in name] for config in fits]
+    at_home = [
+        config for config, names in zip(fits, homes, strict=True) if any(_is_named(path.parent, n) for n in names)
+    ]
+    return at_home or fits
+
+
+def _hooks(path: Path, content: str, source: str) -> Iterator[Declared]:
+    """The limits at which boolab's own hook stops an agent: for each agent, on counts of its own."""
+    for options in options_in(content):
+        if options.action != "stop":
+            continue
+        policy = _HOOK.vary(detectors={"identity": exempting(options.identity, options.exempt)})
+        for name, value in options.limits.items():
+            for found in _declared(path, ConfigLimit(name, value, ANY), source):
+                yield replace(found, policy=policy, scope="run" if options.scope == "run" else "turn")
+
+
+def _toml(content: str) -> object:
+    try:
+        return tomllib.loads(content)
+    except RecursionError:
+        msg = "the TOML is nested too deeply"
+        raise ValueError(msg) from None
+
+
+def _yaml(content: str) -> object:
+    from boolab.io.yaml_loader import read_yaml
+
+    return read_yaml(content).data
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], object]]] = {".json": read_json, ".toml": _toml, ".yaml": _yaml}
+
+
+def _declared(path: Path, limit: ConfigLimit, source: str, *, line: int = 0) -> Iterator[Declared]:
+    """The limit, if its value is a number that is one: 0 and less switch it off."""
+    if is_amount(limit.value) and limit.value > 0:
+        where = f"{path}:{line}" if line else str(path)
+        changed = time_of(path.stat())
+        agent = None if limit.agent is None else well_formed(limit.agent)
+        yield Declared(limit.name, limit.value, where, agent, source, changed, limit.weights)

@@ -14,7 +14,7 @@ from boolab.frames.runs import known_sum
 from boolab.harnesses.policy import Policy
 from boolab.limits.table import BUDGETS, LIMIT_OF_REASON, LIMITS
 from boolab.live.audits.count import Counted, count_limit, tokens_of
-from boolab.live.audits.declared import THE_LOG, Declared, Limit, limits_of
+from boolab.live.audits.declared import THE_LOG, Declared, RunLimit, limits_of
 from boolab.logs.log_files import scope_of
 
 Verdict: TypeAlias = Literal["exceeded", "hit", "at limit", "kept", "never near", "unknown"]
@@ -45,7 +45,7 @@ _REFUSED: Final = re.compile(r"boolab: Stopped after step \d+ by (\w+)\((\d+)")
 """How the message of boolab's own hook begins: see `boolab.limits.monitor.reason_of`."""
 
 
-class Row(NamedTuple):
+class VerdictRow(NamedTuple):
     """One limit in one run: see `boolab.live.audits.audit.audit`."""
 
     run_id: str
@@ -70,7 +70,7 @@ class Row(NamedTuple):
 
 def rows_of(
     run: Run, declared: Iterable[Declared], policy: Policy | str | None, scope: Scope, *, log: bool
-) -> list[Row]:
+) -> list[VerdictRow]:
     """A row for each limit of a run."""
     limits = limits_of(run, declared, policy, log=log)
     rows = [_row(run, limit, limits, scope) for limit in limits]
@@ -83,7 +83,7 @@ def rows_of(
     return rows
 
 
-def _stopped(run: Run) -> Row:
+def _stopped(run: Run) -> VerdictRow:
     """The row of a limit of which the log shows only that it stopped the run."""
     stop = run.stop
     per = LIMITS[LIMIT_OF_REASON[stop.reason]].per_unit
@@ -91,10 +91,10 @@ def _stopped(run: Run) -> Row:
     name = (stop.rule or stop.reason).partition("(")[0]
     note = "" if stop.threshold is not None else "the log does not show the limit, only that it stopped the run"
     unit = _UNITS[stop.reason]
-    return Row(run.run_id, run.agent, run.source, name, amounts[0], THE_LOG, unit, amounts[1], "hit", note=note)
+    return VerdictRow(run.run_id, run.agent, run.source, name, amounts[0], THE_LOG, unit, amounts[1], "hit", note=note)
 
 
-def _row(run: Run, limit: Limit, limits: list[Limit], scope: Scope) -> Row:
+def _row(run: Run, limit: RunLimit, limits: list[RunLimit], scope: Scope) -> VerdictRow:
     native = limit.native
     holds: Scope = scope if scope != "auto" else native.scope if native.scope != "auto" else scope_of(run.source)
     found = count_limit(run, native, limit.value, limit.policy, holds)
@@ -108,7 +108,7 @@ def _row(run: Run, limit: Limit, limits: list[Limit], scope: Scope) -> Row:
         notes.append("reported as finished")
     beyond = found.beyond if verdict == "exceeded" else ()
     cost = known_sum(step.response.usage.cost for step in beyond)
-    return Row(
+    return VerdictRow(
         run.run_id,
         run.agent,
         run.source,
@@ -143,7 +143,7 @@ def _verdict(found: Counted, declared: float, *, stopped: bool) -> Verdict:
     return "never near" if found.value < NEAR * declared else "kept"
 
 
-def _total(run: Run, limit: Limit) -> float | None:
+def _total(run: Run, limit: RunLimit) -> float | None:
     """What the log gives for the whole run, where it gives nothing by step."""
     if limit.native.axis not in ("max_cost", "max_tokens"):
         return None
@@ -153,7 +153,7 @@ def _total(run: Run, limit: Limit) -> float | None:
     return known[-1] / counted.per_unit / limit.native.factor if known else None
 
 
-def _stopped_by(run: Run, limit: Limit, limits: list[Limit], counted: float | None) -> bool:
+def _stopped_by(run: Run, limit: RunLimit, limits: list[RunLimit], counted: float | None) -> bool:
     """Whether this limit stopped the run: by reason, the rule's name, and the threshold or the count."""
     if run.stop.reason != _REASONS[limit.native.axis]:
         return False
@@ -166,27 +166,27 @@ def _stopped_by(run: Run, limit: Limit, limits: list[Limit], counted: float | No
     return reached and (_named(rule, limit) or not any(_named(rule, one) for one in others))
 
 
-def _refused_by(run: Run, limit: Limit) -> bool:
+def _refused_by(run: Run, limit: RunLimit) -> bool:
     """Whether boolab's own hook refused a call for this limit: its message is the call's result."""
     texts = (result.content for step in run.steps for result in step.results if result is not None and result.is_error)
     refusals = (found for text in texts if (found := _REFUSED.match(text)))
     return any(found[1] == limit.native.axis and float(found[2]) == limit.value for found in refusals)
 
 
-def _named(rule: str, limit: Limit) -> bool:
+def _named(rule: str, limit: RunLimit) -> bool:
     return bool(rule) and rule.replace("_", "") in (
         limit.name.replace("_", "").lower(),
         limit.native.axis.replace("_", ""),
     )
 
 
-def _thresholds(limit: Limit) -> tuple[float, ...]:
+def _thresholds(limit: RunLimit) -> tuple[float, ...]:
     """The limit in the units in which a stop has its threshold."""
     value = limit.value * limit.native.factor
     return (value, value + 1, value * MICRO, value * 1000)
 
 
-def _looks_finished(run: Run, limit: Limit, *, canned: bool) -> bool:
+def _looks_finished(run: Run, limit: RunLimit, *, canned: bool) -> bool:
     """Whether the harness has the same word for this end as for that of a run that finished."""
     words = {} if limit.policy is None else dict(limit.policy.about.own_words)
     key = f"step_cap, {'odd' if limit.value % 2 else 'even'} cap" if canned else run.stop.reason
@@ -196,7 +196,7 @@ def _looks_finished(run: Run, limit: Limit, *, canned: bool) -> bool:
     return (canned or run.source != "boolab") and words[key].partition(",")[0] == words.get("finished")
 
 
-def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable[str]:
+def _notes(run: Run, limit: RunLimit, found: Counted, *, stopped: bool) -> Iterable[str]:
     """What else is to be known."""
     soft = limit.policy is not None and limit.policy.cap.kind == "soft" and limit.native.axis == "max_steps"
     if found.beyond and soft and limit.policy is not None:
@@ -216,7 +216,7 @@ def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable
     yield from _caveats(run, limit, found, stopped=stopped)
 
 
-def _caveats(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable[str]:
+def _caveats(run: Run, limit: RunLimit, found: Counted, *, stopped: bool) -> Iterable[str]:
     """What the verdict rests on, where the log or the harness leaves something open."""
     if run.stop.reason in _UNITS and not (stopped or found.at_limit or found.beyond):
         yield "another limit stopped it"
@@ -228,5 +228,5 @@ def _caveats(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterab
         yield "the file was changed after the run began"
 
 
-def _is_later(run: Run, limit: Limit) -> bool:
+def _is_later(run: Run, limit: RunLimit) -> bool:
     return limit.changed is not None and run.started_at is not None and limit.changed > run.started_at

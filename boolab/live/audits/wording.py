@@ -14,7 +14,7 @@ from boolab.core.text import clean, count, first_of, shorten
 from boolab.core.types import Run
 from boolab.display.numbers import money, runs_in_words, short_number
 from boolab.live.audits.declared import Declared
-from boolab.live.audits.verdicts import Row
+from boolab.live.audits.verdicts import VerdictRow
 
 MAX_NAMES: Final = 5  # names in a sentence
 _FIRED: Final = ("n_hit", "n_at_limit", "n_exceeded")
@@ -26,7 +26,7 @@ class Words:
     """What an audit found."""
 
     runs: Sequence[Run]
-    rows: Sequence[Row]
+    rows: Sequence[VerdictRow]
     binding: pd.DataFrame
     unmatched: Sequence[Declared]
 
@@ -45,10 +45,10 @@ class Words:
         yield from self._unknown()
         yield from self._idle()
 
-    def _of(self, verdict: str) -> list[Row]:
+    def _of(self, verdict: str) -> list[VerdictRow]:
         return [row for row in self.rows if row.verdict == verdict]
 
-    def _share(self, rows: Sequence[Row]) -> str:
+    def _share(self, rows: Sequence[VerdictRow]) -> str:
         """How many of the runs with a limit these are."""
         some, every = len({row.run_id for row in rows}), len({row.run_id for row in self.rows})
         return f"{some:,} of {count(every, 'run')}"
@@ -75,9 +75,9 @@ class Words:
         if partly:
             yield partly
 
-    def _price(self, beyond: Sequence[Row]) -> str:
+    def _price(self, beyond: Sequence[VerdictRow]) -> str:
         """What the steps beyond limits cost. A run that went beyond several limits counts once, with the most steps."""
-        most: dict[str, Row] = {}
+        most: dict[str, VerdictRow] = {}
         for row in beyond:
             if row.run_id not in most or (row.steps_beyond or 0) > (most[row.run_id].steps_beyond or 0):
                 most[row.run_id] = row

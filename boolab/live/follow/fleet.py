@@ -19,10 +19,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from boolab.core.text import shorten
 from boolab.core.types import Run, Scope
@@ -31,11 +31,10 @@ from boolab.io.json_input import mapping, parse, text, whole_file
 from boolab.limits.stop import StopRule, Threshold
 from boolab.live.follow.log_file import LogFile
 from boolab.live.follow.places import Place
+from boolab.live.follow.rows import AgentRow, Change, RowLimit
 from boolab.live.follow.rule_state import Fired, RuleState
 from boolab.logs.list_prices import prices_of
 from boolab.logs.log_files import Reader, scope_of
-
-Kind: TypeAlias = Literal["begins", "step", "fires", "withdrawn", "gone"]
 
 MAX_SHARE: Final = 0.2
 """Of the time that reading one log may take: one that takes 50 ms is read every 250 ms at most."""
@@ -45,86 +44,6 @@ MAX_REPEATS: Final = 3
 """How often one sentence about what is not followed is reported."""
 _EVENT_FILE: Final = re.compile(r"event-\d{5,12}-[0-9a-fA-F-]{8,}\.json")
 _ID: Final = re.compile(r"[\w-]{1,60}")
-
-
-class Limit(NamedTuple):
-    """How far an agent is from one threshold of the rule; `value` is None where its log does not record it."""
-
-    counter: str
-    reason: str
-    value: int | None
-    threshold: int
-
-    @property
-    def share(self) -> float:
-        """The share of the threshold that is reached; 0 where it is not known, and for a streak of one call."""
-        if self.value is not None and self.counter.startswith("repeat_streak"):
-            return max(self.value - 1, 0) / (self.threshold - 1)
-        return 0.0 if self.value is None else 1.0 if not self.threshold else self.value / self.threshold
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRow:
-    """One agent, as its log stands.
-
-    Attributes:
-        run_id: The run.
-        agent: The agent's name.
-        source: The format of the log.
-        path: The log.
-        parent_run_id: The run that started it, if it is a subagent.
-        task: The first message of the user.
-        model: The model.
-        turn: The number of the turn, from 1.
-        steps: How many responses of the model the run has.
-        tool_calls: How many calls have a result.
-        tokens: Input and output; None where the log lacks them.
-        cost: Micro-dollars; None where they are not known.
-        repeat_streak: How many equal calls in a row there were last.
-        error_streak: How many failed calls in a row there were last; None where the log lacks errors.
-        limits: The thresholds of the rule, the one that is nearest first.
-        fired: Where the rule was true in this turn (or run), if it was.
-        undecided: Counters that the rule needs and the log lacks.
-        finished: Whether the last response makes no calls: the agent waits for its user.
-        changed: When the log was changed for the last time, in seconds since 1970.
-        depth: How many agents are above it.
-    """
-
-    run_id: str
-    agent: str
-    source: str
-    path: str
-    parent_run_id: str | None
-    task: str
-    model: str
-    turn: int
-    steps: int
-    tool_calls: int
-    tokens: int | None
-    cost: int | None
-    repeat_streak: int | None
-    error_streak: int | None
-    limits: tuple[Limit, ...]
-    fired: Fired | None
-    undecided: tuple[str, ...]
-    finished: bool
-    changed: float
-    depth: int = 0
-
-
-class Change(NamedTuple):
-    """What happened to one agent.
-
-    Attributes:
-        kind: `begins`: its log was opened. `step`: it did something. `fires`: the rule is true now. `withdrawn`: the
-            log changed a step at which the rule was true, and now it is not. `gone`: its log was deleted.
-        row: The agent.
-        fired: Where the rule is true, or was.
-    """
-
-    kind: Kind
-    row: AgentRow
-    fired: Fired | None = None
 
 
 _Args = ParamSpec("_Args")
@@ -507,10 +426,10 @@ def _row(log: _Log, run: Run, state: RuleState) -> AgentRow:
     )
 
 
-def _limits(rule: StopRule | None, counters: object) -> tuple[Limit, ...]:
+def _limits(rule: StopRule | None, counters: object) -> tuple[RowLimit, ...]:
     leaves: Iterable[Threshold] = () if rule is None else rule.leaves()
     limits = (
-        Limit(leaf.counter, leaf.reason, counters[leaf.counter], leaf.threshold)  # type: ignore[index] # by name
+        RowLimit(leaf.counter, leaf.reason, counters[leaf.counter], leaf.threshold)  # type: ignore[index] # by name
         for leaf in leaves
     )
     return tuple(sorted(limits, key=lambda limit: -limit.share))

@@ -1,15 +1,22 @@
-"""Calls a fleet whenever its files change."""
+"""Calls a fleet whenever its files change, and runs a command at its alerts."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Final, NamedTuple
 
-from boolab.core.text import clean
-from boolab.live.follow.fleet import MAX_SHARE, Change, Fleet
+from boolab.core.text import clean, first_of
+from boolab.live.follow.fleet import MAX_SHARE, Fleet
+from boolab.live.follow.rows import Change, environment_of, name_of
 
 STEP_MS: Final = 20
 """How long changes are collected, in ms, while none follows."""
@@ -23,6 +30,13 @@ LOOK_S: Final = 30.0
 """How often all files are looked at."""
 RETRY_S: Final = 5.0
 """How long all files are looked at every second where the system reports no changes, before it is asked again."""
+MAX_COMMANDS: Final = 8
+"""How many commands run at the same time; an alert beyond them waits for one of them to end."""
+COMMANDS_TIMEOUT_S: Final = 5.0
+"""How long commands that still run, and alerts that wait for them, are waited for at the end."""
+KILL_S: Final = 1.0
+"""How long a command that was asked to end may take to do so."""
+_MAX_NAMES: Final = 3
 
 
 class _Notice(NamedTuple):
@@ -120,3 +134,120 @@ def _roots(fleet: Fleet) -> dict[str, tuple[int, int]]:
             continue
         found[place.root] = (stat.st_dev, stat.st_ino)
     return found
+
+
+class _Running:
+    """A command that runs, until `until`: then it is asked to end, and then killed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], agent: str, timeout: float) -> None:
+        self.process = process
+        self.agent = agent
+        self.until = time.monotonic() + timeout
+        self.asked = False
+
+    def ask(self) -> None:
+        """Ask it, and what it started, to end: its session is its own."""
+        self.asked = True
+        self.until = time.monotonic() + KILL_S
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it, and what it started."""
+        self._send(signal.SIGKILL)  # before it is waited for: then its number may be that of another process
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(KILL_S)
+
+    def _send(self, number: signal.Signals) -> None:
+        with suppress(OSError):  # it has just ended
+            os.killpg(self.process.pid, number)
+
+
+class Commands:
+    """Runs the command of `--exec`. Only environment variables carry facts: no text of a log is in a shell's command.
+
+    Eight run at a time, the others wait. One that cannot be started, fails or takes too long is a sentence, and the
+    next alert has its own.
+
+    `timeout`: how many seconds it may take; then it is ended, with what it started.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        timeout: float,
+        say: Callable[[str], None],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._command = command
+        self._timeout = timeout
+        self._say = say
+        self._environment = environment
+        self._waiting: deque[Change] = deque()
+        self._running: list[_Running] = []
+
+    def start(self, changes: Iterable[Change]) -> None:
+        """Run the command for each alert among the changes."""
+        self._waiting += [change for change in changes if change.kind == "fires"]
+        self._reap()
+        while self._waiting and len(self._running) < MAX_COMMANDS:
+            change = self._waiting.popleft()
+            try:
+                self._running.append(self._start(change))
+            except Exception as error:  # noqa: BLE001 - no process is left, an environment is too large, ...
+                why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+                self._say(f"the command of --exec cannot be started for {name_of(change.row)}: {why}")
+
+    def _start(self, change: Change) -> _Running:
+        process = subprocess.Popen(  # noqa: S602 - the user's own command; facts are in the environment
+            self._command,
+            shell=True,
+            env={**self._environment, **environment_of(change)},
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr.fileno(),
+            start_new_session=True,
+        )
+        return _Running(process, name_of(change.row), self._timeout)
+
+    def end(self) -> None:
+        """Wait a while for the commands that still run, those that waited included; then end them."""
+        deadline = time.monotonic() + COMMANDS_TIMEOUT_S
+        while (self._waiting or self._running) and time.monotonic() < deadline:
+            self.start([])
+            time.sleep(0.02)
+        for running in self._running:
+            running.ask()
+        deadline = time.monotonic() + KILL_S
+        while any(running.process.poll() is None for running in self._running) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for running in self._running:
+            running.kill()
+        if self._running:
+            left = [running.agent for running in self._running]
+            ended = (
+                "1 command of --exec had not ended, and was"
+                if len(left) == 1
+                else f"{len(left):,} commands of --exec had not ended, and were"
+            )
+            self._say(f"{ended} ended: {first_of(left, _MAX_NAMES)}")
+        if self._waiting:
+            left = [name_of(change.row) for change in self._waiting]
+            without = (
+                "1 alert had no command, because" if len(left) == 1 else f"{len(left):,} alerts had no command, as"
+            )
+            self._say(f"{without} {MAX_COMMANDS} others ran: {first_of(left, _MAX_NAMES)}")
+
+    def _reap(self) -> None:
+        for running in [*self._running]:
+            late = time.monotonic() >= running.until
+            if running.asked:
+                if late:
+                    self._running.remove(running)
+                    running.kill()
+            elif (code := running.process.poll()) is not None:
+                self._running.remove(running)
+                if code:
+                    self._say(f"the command of --exec for {running.agent} ended with code {code}")
+            elif late:
+                running.ask()
+                limit = f"{self._timeout:g} seconds (--exec-timeout)"
+                self._say(f"the command of --exec for {running.agent} ran longer than {limit}, and is ended")

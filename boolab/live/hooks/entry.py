@@ -72,7 +72,7 @@ def _input(source: int) -> str:
 
 
 def _report(error: Exception) -> None:
-    from boolab.live.hooks.log import log
+    from boolab.live.hooks.journal import log
 
     log({}, "failed", error=f"{type(error).__name__}: {error}"[:500])
 

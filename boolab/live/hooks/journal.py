@@ -6,7 +6,7 @@ line holds the counters up to there (`boolab.live.hooks.counts`), so that no ste
 lines after it are many, one process writes the file anew, with later counters and the newest lines.
 
 Lines hold the names of tools, the ids of calls, times, and numbers in place of arguments and results: see
-`boolab.live.hooks.call_record`. No text of the user or of the model.
+`boolab.live.hooks.claude_code`. No text of the user or of the model.
 
 The records, by `e`:
 
@@ -411,3 +411,41 @@ def _plain(name: str) -> str:
     from hashlib import blake2b
 
     return "x" + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+MAX_LOG_BYTES = 2_000_000
+"""From this size on the log is moved to `log.jsonl.1`, in place of the one before."""
+
+
+def log_path() -> str:
+    """The file of the log."""
+    return os.path.join(state_folder(), "log.jsonl")  # noqa: PTH118 - pathlib takes long to import
+
+
+def log(event: dict[str, object], did: str, verdict: dict[str, object] | None = None, **more: str | int | None) -> None:
+    """Add a line to the log. One that cannot be written is left out: it changes no answer.
+
+    `did`: what was done, such as `deny`, or `would stop` in shadow.
+    """
+    verdict = verdict or {}
+    line: dict[str, object] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "did": did}
+    line |= {"session": event.get("session_id"), "agent": event.get("agent_type") if event.get("agent_id") else None}
+    line |= {name: verdict[name] for name in ("rule", "reason", "step") if verdict.get(name) is not None}
+    try:
+        append_log({**line, **more})
+    except OSError:
+        return
+
+
+def append_log(line: dict[str, object]) -> None:
+    """Add a line as it is."""
+    path = log_path()
+    fd = open_private(path)
+    try:
+        size = os.fstat(fd).st_size
+        is_cut_off = size > 0 and os.pread(fd, 1, size - 1) != b"\n"  # a process was killed as it wrote
+        os.write(fd, (b"\n" if is_cut_off else b"") + line_of(line))
+    finally:
+        os.close(fd)
+    if size > MAX_LOG_BYTES:
+        os.replace(path, path + ".1")  # noqa: PTH105

@@ -12,14 +12,18 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.errors import ConfigFileError
+from boolab.io.file_edit import UserFile
 from boolab.io.files import user_path
 from boolab.io.json_edit import JsonText, filled, read_json
 from boolab.live.hooks.claude_code import EVENTS
 from boolab.live.hooks.entry import is_hook
+from boolab.live.hooks.journal import state_folder
 from boolab.live.hooks.options import Options
 
 Place: TypeAlias = Literal["user", "project", "local"]
@@ -216,3 +220,49 @@ def _entries(events: dict[str, Any]) -> Iterator[tuple[str, int, int, dict[str, 
             for i, entry in enumerate(hooks) if isinstance(hooks, list) else ():
                 if isinstance(entry, dict):
                     yield event, g, i, entry
+
+
+def note_installed(file: UserFile, new: bytes, original: bytes | None = None) -> None:
+    """Note that the hook was installed into a file: the digest of its new content, if the file is boolab's alone.
+
+    `original`: its content without the hook, if a removal from the new content would leave another one.
+    """
+    mark = _mark(file.target)
+    with suppress(OSError):  # the removal then leaves an empty object in place of no file
+        if file.data is None or is_made(file) or original is not None:
+            mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.unlink(missing_ok=True)
+            with os.fdopen(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as note:
+                note.write(_digest(new).encode() + (b"" if original is None else b"\n" + original))
+        else:
+            mark.unlink(missing_ok=True)
+
+
+def original_of(file: UserFile) -> bytes | None:
+    """What a file held before the installation, if that was noted and the file was not written since."""
+    with suppress(OSError):
+        digest, line_end, original = _mark(file.target).read_bytes().partition(b"\n")
+        if line_end and file.data is not None and digest.decode("ascii", "replace") == _digest(file.data):
+            return original
+    return None
+
+
+def is_made(file: UserFile) -> bool:
+    """Whether the installation made a file, and it was not written since."""
+    with suppress(OSError, UnicodeDecodeError):
+        return file.data is not None and _mark(file.target).read_text() == _digest(file.data)
+    return False
+
+
+def forget(file: UserFile) -> None:
+    """Forget a file from which the hook was removed."""
+    with suppress(OSError):
+        _mark(file.target).unlink(missing_ok=True)
+
+
+def _mark(target: Path) -> Path:
+    return Path(state_folder(), "made", _digest(os.fsencode(target)))
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()

@@ -15,9 +15,9 @@ import traitlets
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Run, Scope
 from boolab.limits.stop import StopRule
-from boolab.live.follow.fleet import AgentRow, Change, Fleet
+from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.places import places_of, usual_places
-from boolab.live.follow.row_text import alert_line, limit_text, name_of, row_data, state_of
+from boolab.live.follow.rows import AgentRow, Change, alert_line, limit_text, name_of, row_data, state_of
 from boolab.live.follow.watch import watch as watch_fleet
 from boolab.logs.log_files import Reader
 from boolab.widgets._base.standalone_html import Part
@@ -194,7 +194,7 @@ class WatchView(OpensRuns):
         return f"watch: {count(data['n_rows'], 'agent')}{rule}"
 
     def _text(self) -> str:
-        from boolab.live.follow.row_text import table
+        from boolab.live.follow.rows import table
 
         rows = self._fleet.rows(running=self._fleet.since is None)
         lines = table(rows) if rows else ["no agent is running"]

@@ -10,7 +10,7 @@ import pytest
 import boolab as bl
 from boolab.errors import ConfigFileError
 from boolab.io.json_edit import with_json
-from boolab.live.audits.config_files import declared_in, found_near
+from boolab.live.audits.declared import declared_in, found_near
 from boolab.live.hooks.settings import with_hook
 from tests.support.report_cases import write_sessions
 

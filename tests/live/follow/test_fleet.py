@@ -14,8 +14,9 @@ import pytest
 import boolab as bl
 from boolab.errors import RunFormatError, SettingError
 from boolab.io.json_input import Damage
-from boolab.live.follow.fleet import Change, Fleet
+from boolab.live.follow.fleet import Fleet
 from boolab.live.follow.places import places_of, usual_places
+from boolab.live.follow.rows import Change
 from boolab.live.follow.rule_state import RuleState
 from boolab.live.follow.watch import watch
 from boolab.logs.fields import Head
@@ -193,7 +194,7 @@ def test_the_system_reports_lines_of_a_log_and_new_logs(tmp_path: Path) -> None:
 
 
 def test_json_facts_of_a_change_are_plain(tmp_path: Path) -> None:
-    from boolab.live.follow.row_text import data_of, environment_of
+    from boolab.live.follow.rows import data_of, environment_of
 
     write(tmp_path / "s1.jsonl", claude_lines(3))
     changes = fleet_of(tmp_path, bl.max_steps(3)).look()

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.errors import SettingError
-from boolab.live.hooks.counts import START
+from boolab.live.hooks.counts import START, monitor_for, state_after
 from boolab.live.hooks.options import Options
-from boolab.live.hooks.replay import monitor_for, state_after
 from tests.support.hook_events import Did, Session
 
 SAME = Did(arguments={"command": "echo hi"})

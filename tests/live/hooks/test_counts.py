@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult
 from boolab.live.hooks import counts, journal
-from boolab.live.hooks.call_record import call_records
-from boolab.live.hooks.counts import State
+from boolab.live.hooks.claude_code import call_records
+from boolab.live.hooks.counts import Boundary, State, monitor_for, state_after
 from boolab.live.hooks.options import Options
-from boolab.live.hooks.replay import Boundary, monitor_for, state_after
 from tests.support.hook_events import Did, Session
 
 ONE, OTHER = {"command": "make"}, {"command": "ls"}

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from boolab.live.hooks import entry, journal
+from boolab.live.hooks.counts import state_after
 from boolab.live.hooks.journal import VERSION
-from boolab.live.hooks.replay import state_after
 from tests.live.hooks.test_entry import errors
 from tests.support.hook_events import Did, Session, answered
 

@@ -16,10 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.live.hooks import journal
-from boolab.live.hooks.journal import Journal, boundary_of, compact, journal_path, prune, records, session_key
-from boolab.live.hooks.log import append
+from boolab.live.hooks.counts import Boundary, state_after
+from boolab.live.hooks.journal import (
+    Journal,
+    boundary_of,
+    compact,
+    journal_path,
+    prune,
+    records,
+    session_key,
+)
 from boolab.live.hooks.options import Options
-from boolab.live.hooks.replay import Boundary, state_after
 from tests.support.hook_events import Did, Session
 from tests.support.project import ROOT
 
@@ -290,9 +297,9 @@ def test_a_session_with_one_new_journal_stays(state: Path) -> None:
 
 
 def test_a_long_log_begins_anew_beside_the_one_before(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
-    monkeypatch.setattr("boolab.live.hooks.log.MAX_BYTES", 1000)
+    monkeypatch.setattr("boolab.live.hooks.journal.MAX_LOG_BYTES", 1000)
     for number in range(100):
-        append({"number": number})
+        journal.append_log({"number": number})
     sizes = [path.stat().st_size for path in sorted(state.iterdir())]
     assert len(sizes) == 2
     assert all(0 < size < 1100 for size in sizes)

@@ -14,8 +14,8 @@ from boolab.harnesses.exports.export import export
 from boolab.harnesses.exports.values import Limits
 from boolab.io.json_edit import JsonText
 from boolab.live.hooks.claude_code import EVENTS
+from boolab.live.hooks.counts import monitor_for
 from boolab.live.hooks.options import Options
-from boolab.live.hooks.replay import monitor_for
 from boolab.live.hooks.settings import (
     command_of,
     commands_in,

@@ -1,15 +1,19 @@
-"""Rows and changes of a fleet as text and as plain data. Texts of logs are untrusted input, and cleaned here."""
+"""Rows and changes of a fleet, as values, as text and as plain data.
+
+Texts of logs are untrusted input, and cleaned here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.text import clip, count, shorten
 from boolab.display.numbers import duration, money, short_number
 from boolab.display.text import aligned
 from boolab.limits.table import LIMITS
-from boolab.live.follow.fleet import AgentRow, Change, Limit
+from boolab.live.follow.rule_state import Fired
 
 TASK_CHARS: Final = 40
 _ID_CHARS: Final = 8
@@ -20,6 +24,7 @@ _INDENTS: Final = 8
 _TWO: Final = 2
 _REASONS: Final = {limit.reason: limit.short_label for limit in LIMITS.values()}
 
+Kind: TypeAlias = Literal["begins", "step", "fires", "withdrawn", "gone"]
 Values = tuple[Callable[[int], str], str]
 _PLAIN: Final[Values] = (lambda value: f"{value:,}", "")
 _UNITS: Final[Mapping[str, Values]] = {
@@ -33,6 +38,86 @@ _UNITS: Final[Mapping[str, Values]] = {
     "error_streak": (_PLAIN[0], "errors in a row"),
 }
 """By counter: how its values are written, and what they count."""
+
+
+class RowLimit(NamedTuple):
+    """How far an agent is from one threshold of the rule; `value` is None where its log does not record it."""
+
+    counter: str
+    reason: str
+    value: int | None
+    threshold: int
+
+    @property
+    def share(self) -> float:
+        """The share of the threshold that is reached; 0 where it is not known, and for a streak of one call."""
+        if self.value is not None and self.counter.startswith("repeat_streak"):
+            return max(self.value - 1, 0) / (self.threshold - 1)
+        return 0.0 if self.value is None else 1.0 if not self.threshold else self.value / self.threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRow:
+    """One agent, as its log stands.
+
+    Attributes:
+        run_id: The run.
+        agent: The agent's name.
+        source: The format of the log.
+        path: The log.
+        parent_run_id: The run that started it, if it is a subagent.
+        task: The first message of the user.
+        model: The model.
+        turn: The number of the turn, from 1.
+        steps: How many responses of the model the run has.
+        tool_calls: How many calls have a result.
+        tokens: Input and output; None where the log lacks them.
+        cost: Micro-dollars; None where they are not known.
+        repeat_streak: How many equal calls in a row there were last.
+        error_streak: How many failed calls in a row there were last; None where the log lacks errors.
+        limits: The thresholds of the rule, the one that is nearest first.
+        fired: Where the rule was true in this turn (or run), if it was.
+        undecided: Counters that the rule needs and the log lacks.
+        finished: Whether the last response makes no calls: the agent waits for its user.
+        changed: When the log was changed for the last time, in seconds since 1970.
+        depth: How many agents are above it.
+    """
+
+    run_id: str
+    agent: str
+    source: str
+    path: str
+    parent_run_id: str | None
+    task: str
+    model: str
+    turn: int
+    steps: int
+    tool_calls: int
+    tokens: int | None
+    cost: int | None
+    repeat_streak: int | None
+    error_streak: int | None
+    limits: tuple[RowLimit, ...]
+    fired: Fired | None
+    undecided: tuple[str, ...]
+    finished: bool
+    changed: float
+    depth: int = 0
+
+
+class Change(NamedTuple):
+    """What happened to one agent.
+
+    Attributes:
+        kind: `begins`: its log was opened. `step`: it did something. `fires`: the rule is true now. `withdrawn`: the
+            log changed a step at which the rule was true, and now it is not. `gone`: its log was deleted.
+        row: The agent.
+        fired: Where the rule is true, or was.
+    """
+
+    kind: Kind
+    row: AgentRow
+    fired: Fired | None = None
 
 
 def name_of(row: AgentRow) -> str:
@@ -54,14 +139,14 @@ def reason_of(reason: str) -> str:
     return _REASONS.get(reason, reason.replace("_", " "))
 
 
-def limit_text(limit: Limit) -> str:
+def limit_text(limit: RowLimit) -> str:
     """How far an agent is from a limit.
 
     Example:
-        >>> limit_text(Limit("steps", "step_cap", 12, 56)), limit_text(Limit("cost", "cost_budget", 420_000, 1_000_000))
-        ('12 of 56 steps', '$0.42 of $1.00')
-        >>> limit_text(Limit("repeat_streak:canonical", "doom_loop", 3, 5)), limit_text(Limit("cost", "x", None, 10**6))
-        ('streak 3 of 5', 'unknown of $1.00')
+        >>> limit_text(RowLimit("steps", "step_cap", 12, 56)), limit_text(RowLimit("cost", "cost_budget", None, 10**6))
+        ('12 of 56 steps', 'unknown of $1.00')
+        >>> limit_text(RowLimit("repeat_streak:canonical", "doom_loop", 3, 5))
+        'streak 3 of 5'
     """
     if limit.counter.startswith("repeat_streak"):
         return f"streak {'unknown' if limit.value is None else limit.value} of {limit.threshold}"
