@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_the_commands_of_the_page_do_what_it_says(
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("CLAUDE_CONFIG_DIR", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))  # boolab is there, and no claude
     settings = tmp_path / ".claude/settings.json"
     shadow, log, limits, remove = COMMANDS
 
