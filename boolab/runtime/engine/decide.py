@@ -7,18 +7,19 @@ messages are delivered. `boolab.runtime.engine.turn` has what follows from the a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from boolab.core.types import Response, Stop, ToolCall, ToolResult
 from boolab.errors import describe
+from boolab.limits.catalog import tool_budget
 from boolab.limits.counters import projected
 from boolab.limits.guard import Guard
 from boolab.limits.ladder import Reached
-from boolab.limits.stop import StopRule
+from boolab.limits.stop import AnyOf, StopRule
+from boolab.limits.table import BUDGETS, LIMITS
 from boolab.runtime.engine.interventions import REMINDER
-from boolab.runtime.engine.parent_budgets import stop_of_parents
 from boolab.runtime.engine.plan import Question
 from boolab.runtime.engine.record import from_user
 from boolab.runtime.engine.turn import BOUNDARY, GRACE, ORDINARY, Turn
@@ -26,6 +27,8 @@ from boolab.runtime.engine.turn import BOUNDARY, GRACE, ORDINARY, Turn
 ONE_PER_MESSAGE: Final = "Only one tool may be called per message; this call was not executed."
 BLOCKED: Final = "This call repeats what was called before, and was not executed. Try another way."
 DENIED: Final = "The user did not allow this call; it was not executed."
+_SPENT: Final = frozenset(LIMITS[name].reason for name in ("tool_budget", *BUDGETS))
+"""The stop reasons of limits that a subagent can use up for its caller."""
 
 
 # --- At a boundary: continue? -----------------------------------------------------------------------------------------
@@ -38,7 +41,7 @@ def at_boundary(turn: Turn) -> Stop | None:
         return turn.interrupt()
     if plan.has_boundary_work:
         _prepare(turn)
-    stop = None if turn.budget_parent is None else stop_of_parents(turn)
+    stop = None if turn.budget_parent is None else _stop_of_parents(turn)
     if stop is None:
         # Rules have no negation: while no threshold in it is reached or unknown, the whole rule is false.
         counters = turn.ladder.counters
@@ -131,6 +134,54 @@ def _others_hold(turn: Turn, stop: Stop) -> bool:
     """Whether another rule than that of a stop is true at the boundary."""
     rules = () if turn.limits.rule is None else turn.limits.rule.alternatives
     return any(str(rule) != stop.rule and rule(turn.ladder.counters) for rule in rules)
+
+
+def _stop_of_parents(turn: Turn) -> Stop | None:
+    """The stop of a subagent once the budgets of a turn that pays for it are used up.
+
+    Returns the stop, with the subagent's own rules that are true at the same boundary; None to continue.
+    """
+    stop = None if turn.budget_parent is None else _refused_by(turn.budget_parent, turn)
+    if stop is None:
+        return None
+    rules = () if turn.limits.rule is None else turn.limits.rule.alternatives
+    counters = turn.ladder.counters
+    own = (rule.decisive(counters).reason for rule in rules if rule(counters))
+    return stop._replace(also_fired=(*stop.also_fired, *own))
+
+
+def _refused_by(parent: Turn, child: Turn) -> Stop | None:
+    """The stop of a subagent once the budgets of a turn that pays for it are used up.
+
+    Those of the root come first (as in Inspect: if the child's were named, an outer agent might start the next child
+    for ever). A limit that the parent's policy evaluates at the response is evaluated here on what has been spent so
+    far.
+    """
+    refused = None if parent.budget_parent is None else _refused_by(parent.budget_parent, child)
+    if refused is not None:
+        return refused
+    elapsed = child.clock.now() - parent.ahead_ms - (parent.ladder.opened_ms or 0)
+    spent = {**parent.ladder.counters, "elapsed": elapsed}
+    used_up = [rule for rule in _budgets(parent) if rule(spent) is not False]
+    verdict = AnyOf(tuple(used_up)).verdict(spent) if used_up else None
+    if verdict is None:
+        return None
+    name = parent.plan.agent.name
+    return verdict._replace(
+        step=child.steps_completed, rule=f"{verdict.rule} of {repr(name) if name else 'the caller'}"
+    )
+
+
+def _budgets(turn: Turn) -> Iterator[StopRule]:
+    """The rules of a turn that limit what is spent, and not how many steps are made."""
+    limits = turn.limits
+    for rules in (limits.rule, limits.response_rule):
+        for rule in () if rules is None else rules.alternatives:
+            if any(leaf.reason in _SPENT for leaf in rule.leaves()):
+                yield rule
+    budget = limits.settings.get("tool_budget")
+    if turn.plan.policy.budgets.batch == "cut" and budget is not None:
+        yield tool_budget(budget)
 
 
 async def continue_after_ask(turn: Turn, stop: Stop) -> bool:

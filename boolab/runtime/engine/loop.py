@@ -31,7 +31,7 @@ from boolab.runtime.engine.record import log_end
 from boolab.runtime.engine.summaries import compact, consume_own_cancel, summarise
 from boolab.runtime.engine.turn import EXECUTE, ORDINARY, Turn
 from boolab.runtime.models.base import partial_of
-from boolab.runtime.tools.tool import execute, execute_together, task_is_cancelled
+from boolab.runtime.tools.execution import execute, execute_together, task_is_cancelled
 
 YIELD_EVERY_S = 0.010
 """How long the loop may keep the event loop to itself when nothing that it awaits really waits."""

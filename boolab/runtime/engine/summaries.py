@@ -18,7 +18,7 @@ from boolab.harnesses.compaction import Summariser
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Request, accept_response, partial_of
-from boolab.runtime.tools.tool import task_is_cancelled
+from boolab.runtime.tools.execution import task_is_cancelled
 
 SUMMARY_PROMPT: Final = (
     "You have been stopped by a limit and can call no more tools. Summarise what was done, what was found and what "

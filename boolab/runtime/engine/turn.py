@@ -37,7 +37,8 @@ from boolab.runtime.engine.plan import TurnPlan, folder_of
 from boolab.runtime.engine.record import RunRecord, TurnHistory, log, log_dropped
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.models.base import Emit, Request, accept_response, partial_of
-from boolab.runtime.tools.tool import ExecutionContext, ToolSpec
+from boolab.runtime.tools.execution import ExecutionContext
+from boolab.runtime.tools.tool import ToolSpec
 from boolab.runtime.worlds.protocol import Keeper
 
 BOUNDARY: Final = "boundary"

@@ -33,7 +33,8 @@ from boolab.runtime.models.recording import (
     linked,
     read_recording,
 )
-from boolab.runtime.tools.tool import FailedReply, ToolContext
+from boolab.runtime.tools.execution import FailedReply
+from boolab.runtime.tools.tool import ToolContext
 
 
 class RunReplay:

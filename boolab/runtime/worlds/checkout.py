@@ -1,12 +1,19 @@
-"""The files of a commit, written into an empty folder: each object is compared with its name, no name leads out."""
+"""The files of a commit, written into an empty folder: each object is compared with its name, no name leads out.
+
+A ref for each run keeps its commits. The last line of a commit's text is a note of what its tree does not hold: empty
+folders, and what was left out.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -16,9 +23,10 @@ from boolab.io.git.command import shown
 from boolab.io.git.objects import Entry, tree_entries
 from boolab.io.git.reading import ObjectReader, reading
 from boolab.io.git.repository import Repository
-from boolab.runtime.worlds.git_note import note_in
 from boolab.runtime.worlds.scan import MAX_DEPTH
 
+REFS: Final = "refs/boolab"
+_SAFE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 MAX_FILES: Final = 1_000_000
 """How many files and folders are written."""
 _MAX_LINK: Final = 2**12
@@ -143,3 +151,29 @@ def _make_folder(root: int, name: str) -> None:
         return
     with suppress(OSError, ValueError), folder_handle(name, root, make=True):
         pass
+
+
+def name_of(run_id: str) -> str:
+    """The id of a run as the last part of its ref: itself, or a digest if it has other characters.
+
+    Example:
+        >>> name_of("a1b2"), name_of("../a")
+        ('a1b2', '3d795173f8c08b1b7c9f46a248ae2fcb')
+    """
+    return run_id if _SAFE_NAME.fullmatch(run_id) else blake2b(os.fsencode(run_id), digest_size=16).hexdigest()
+
+
+def note_text(folders: Iterable[bytes], left_out: Mapping[bytes, str]) -> str:
+    """What a tree does not hold of a state, for the text of its commit: JSON, of ASCII alone."""
+    listed = {os.fsdecode(name): why for name, why in sorted(left_out.items())}
+    return json.dumps({"folders": [os.fsdecode(name) for name in folders], "left_out": listed})
+
+
+def note_in(commit: bytes) -> dict[str, Any]:
+    """The note in a commit; empty if the commit has none."""
+    with suppress(ValueError, RecursionError):
+        note = json.loads(commit.rstrip().rsplit(b"\n", 1)[-1])
+        folders, left_out = (note.get(key) if isinstance(note, dict) else None for key in ("folders", "left_out"))
+        if isinstance(folders, list) and isinstance(left_out, dict) and all(isinstance(name, str) for name in folders):
+            return {"folders": folders, "left_out": left_out}
+    return {}

@@ -16,10 +16,8 @@ from boolab.io.git.objects import ObjectWriter
 from boolab.io.git.refs import locks_in, remove_lock, set_ref
 from boolab.io.git.repository import Repository, scratch_git, unusable
 from boolab.io.git.scratch import HeldError, is_held
-from boolab.runtime.worlds.checkout import commit_text, objects_of
-from boolab.runtime.worlds.git_note import note_text
+from boolab.runtime.worlds.checkout import REFS, commit_text, name_of, note_text, objects_of
 from boolab.runtime.worlds.ignored import Ignored, tracked_files
-from boolab.runtime.worlds.runs import REFS, name_of
 from boolab.runtime.worlds.scan import Kept, Scan, Wanted, refuse
 
 _SHOWN: Final = 10

@@ -18,9 +18,8 @@ from boolab.io.git.command import shown
 from boolab.io.git.refs import delete_refs, read_refs
 from boolab.io.git.repository import find_repository
 from boolab.io.state import state_folder
-from boolab.runtime.worlds.checkout import check_out
+from boolab.runtime.worlds.checkout import REFS, check_out, name_of
 from boolab.runtime.worlds.git_keeper import GitKeeper, undone_on_error
-from boolab.runtime.worlds.runs import REFS, name_of
 
 _MIB: Final = 2**20
 _SHOWN: Final = 10

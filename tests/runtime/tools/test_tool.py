@@ -13,16 +13,8 @@ from pydantic import BaseModel, Field
 from boolab.core.clock import VirtualClock, WallClock
 from boolab.core.types import ToolCall, ToolResult
 from boolab.errors import SettingError, ToolError
-from boolab.runtime.tools.tool import (
-    ExecutionContext,
-    ToolContext,
-    ToolSpec,
-    as_tool,
-    execute,
-    execute_together,
-    open_tool,
-    tool,
-)
+from boolab.runtime.tools.execution import ExecutionContext, execute, execute_together
+from boolab.runtime.tools.tool import ToolContext, ToolSpec, as_tool, open_tool, tool
 
 
 def give(spec: ToolSpec, arguments: str, name: str | None = None, clock: Any = None) -> ToolResult:

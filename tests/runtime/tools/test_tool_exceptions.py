@@ -22,7 +22,7 @@ from boolab.core.types import Response, Run, ToolCall, ToolResult
 from boolab.runtime.engine import portal
 from boolab.runtime.models.base import Request
 from boolab.runtime.models.scripted import ScriptedModel
-from boolab.runtime.tools.tool import ExecutionContext, execute
+from boolab.runtime.tools.execution import ExecutionContext, execute
 from tests.support.helpers import QUIET, call, look
 
 
