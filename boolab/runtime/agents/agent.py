@@ -113,23 +113,23 @@ class Agent(Displayable):
             msg = f"exempt: {exempt!r} is not accepted; expected a list of names of tools"
             raise SettingError(msg, "exempt")
         object.__setattr__(self, "exempt", tuple(self.exempt))
-        given: object = self.tools
-        if isinstance(given, str | ToolSpec) or callable(given):
-            msg = f"tools: {given!r} is not accepted; expected a list of tools or of their names"
+        tool_list: object = self.tools
+        if isinstance(tool_list, str | ToolSpec) or callable(tool_list):
+            msg = f"tools: {tool_list!r} is not accepted; expected a list of tools or of their names"
             raise SettingError(msg, "tools")
         tools = tuple(t if isinstance(t, str) else as_tool(t) for t in self.tools)
         object.__setattr__(self, "tools", tools)
 
     def __repr__(self) -> str:
         """One line: its name, and what it sets."""
-        shown: dict[str, object] = {}
+        settings: dict[str, object] = {}
         if self.tools:
-            shown["tools"] = [getattr(tool, "name", tool) for tool in self.tools]
-        for one in fields(self)[1:]:
-            value = getattr(self, one.name)
-            if one.repr and one.name not in ("tools", "description") and value != one.default:
-                shown[one.name] = str(value) if isinstance(value, Policy) else value
-        return f"Agent({', '.join([repr(self.name), *(f'{name}={value!r}' for name, value in shown.items())])})"
+            settings["tools"] = [getattr(tool, "name", tool) for tool in self.tools]
+        for entry in fields(self)[1:]:
+            value = getattr(self, entry.name)
+            if entry.repr and entry.name not in ("tools", "description") and value != entry.default:
+                settings[entry.name] = str(value) if isinstance(value, Policy) else value
+        return f"Agent({', '.join([repr(self.name), *(f'{name}={value!r}' for name, value in settings.items())])})"
 
     def _document_(self) -> Document:
         policy = policy_of(self)
@@ -238,7 +238,7 @@ def load_agents(path: str | Path) -> dict[str, Agent]:
     else:
         files = [path]
     agents: dict[str, Agent] = {}
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for file in files:
         try:
             raw = read_file(file, MAX_FILE_BYTES)
@@ -246,10 +246,10 @@ def load_agents(path: str | Path) -> dict[str, Agent]:
             raise AgentFileError(f"cannot be read: {error.strerror}", path=file) from error
         for agent, line in agents_of(raw, file, named=path.is_dir()):
             if agent.name in agents:
-                msg = f"agent {agent.name!r} is defined twice; the first time in {places[agent.name]}"
+                msg = f"agent {agent.name!r} is defined twice; the first time in {locations[agent.name]}"
                 raise AgentFileError(msg, path=file, line=line)
             agents[agent.name] = agent
-            places[agent.name] = f"{file}:{line}"
+            locations[agent.name] = f"{file}:{line}"
     return agents
 
 
@@ -283,52 +283,52 @@ def _agent(document: YamlDocument, prompt: str, path: Path, default_name: str | 
         msg = "expected YAML keys such as 'name: explorer'"
         raise AgentFileError(msg, path=path, line=document.line())
     name = data.get("name", default_name)
-    shown = f"agent {name!r}" if name else "an agent"
+    label = f"agent {name!r}" if name else "an agent"
 
     def fail(key: object, problem: str) -> AgentFileError:
-        return AgentFileError(f"{shown}: {problem}", path=path, line=document.line([key]))
+        return AgentFileError(f"{label}: {problem}", path=path, line=document.line([key]))
 
     if not isinstance(name, str) or not name.strip():
         key, problem = "name", "has no name; expected a key 'name' with a text"
         raise fail(key, problem)
-    known: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for key, value in data.items():
-        meant = ALIASES.get(key, key)
-        if meant not in _KEYS:
+        field_name = ALIASES.get(key, key)
+        if field_name not in _KEYS:
             extra[str(key)] = value
             close = nearest(key, [*_KEYS, *ALIASES])
             hint = f"; did you mean {ALIASES.get(close, close)!r}?" if close else ""
             message = (
-                f"{path}:{document.line([key])}: {shown}: the key {key!r} is not known and was kept as it is{hint}"
+                f"{path}:{document.line([key])}: {label}: the key {key!r} is not known and was kept as it is{hint}"
             )
             warn(message, AgentFileWarning)
-        elif meant in known:
-            raise fail(key, f"{key!r} repeats another key: both mean {meant!r}")
+        elif field_name in values:
+            raise fail(key, f"{key!r} repeats another key: both mean {field_name!r}")
         else:
-            known[meant] = _value(meant, value, fail, key)
+            values[field_name] = _value(field_name, value, fail, key)
     try:
-        return Agent(**known | {"name": name}, prompt=prompt, extra=extra)
+        return Agent(**values | {"name": name}, prompt=prompt, extra=extra)
     except SettingError as error:
         key = next((key for key in data if ALIASES.get(key, key) == error.setting), "policy")
         raise fail(key, str(error)) from error
 
 
-def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401 - any field
+def _value(field_name: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401 - any field
     """One value of the front matter as an agent has it, if its type is right."""
-    if meant in AGENT_LIMITS:
+    if field_name in AGENT_LIMITS:
         return None if value == "none" else value
-    if meant in ("tools", "exempt"):
+    if field_name in ("tools", "exempt"):
         tools = [t.strip() for t in value.split(",")] if isinstance(value, str) else value or []
         if not isinstance(tools, list) or not all(isinstance(t, str) and t for t in tools):
-            raise fail(key, f"{meant}: {value!r} is not accepted; expected a list of tool names")
+            raise fail(key, f"{field_name}: {value!r} is not accepted; expected a list of tool names")
         return tuple(tools)
-    if meant == "temperature":
+    if field_name == "temperature":
         if value is not None and not is_amount(value):
             raise fail(key, f"temperature: {repr_of(value)} is not accepted; expected a number >= 0")
         return value
     if value is None:
-        return {"description": "", "policy": "boocode"}.get(meant)
+        return {"description": "", "policy": "boocode"}.get(field_name)
     if not isinstance(value, str):
-        raise fail(key, f"{meant}: {value!r} is not accepted; expected a text")
+        raise fail(key, f"{field_name}: {value!r} is not accepted; expected a text")
     return value

@@ -59,7 +59,7 @@ class Abort:
         if not attached or not attached[-1].cancelled:
             return False
         attached[-1].cancelled = False
-        return task.uncancel() <= attached[-1].before
+        return task.uncancel() <= attached[-1].cancellations
 
     def _cancel(self, task: asyncio.Task[object]) -> None:
         attached = self._tasks.get(task)
@@ -69,10 +69,10 @@ class Abort:
 
 
 class _Attached:
-    __slots__ = ("before", "cancelled")
+    __slots__ = ("cancellations", "cancelled")
 
-    def __init__(self, before: int) -> None:
-        self.before = before
+    def __init__(self, cancellations: int) -> None:
+        self.cancellations = cancellations
         self.cancelled = False
 
 

@@ -89,38 +89,38 @@ async def branch(
 
 
 async def turn_in_folder(
-    turn: Turn, run: Run, at: int, world: World, message: str | None = None, *, folder: Path | None = None
+    turn: Turn, run: Run, n_steps: int, world: World, message: str | None = None, *, folder: Path | None = None
 ) -> Turn:
-    """The turn of a branch in a folder of its own, with the files that were kept after step `at`.
+    """The turn of a branch in a folder of its own, with the files that were kept after its first steps.
 
     Raises:
         SettingError: as `branch`.
         WorldError: as `branch`.
     """
-    own = await restored(world, kept_after(run, at), folder)
+    branch_world = await restored(world, kept_after(run, n_steps), folder)
     try:
-        turn = branch_turn(run, at, {**turn.plan.options, "world": own}, message)
+        turn = branch_turn(run, n_steps, {**turn.plan.options, "world": branch_world}, message)
     except BaseException:
-        own.discard()
+        branch_world.discard()
         raise
-    if own.incomplete:
-        turn.record.fault("world", own.incomplete)
+    if branch_world.incomplete:
+        turn.record.fault("world", branch_world.incomplete)
     return turn
 
 
-def branch_turn(run: Run, at: int, options: TurnOptions, message: str | None = None) -> Turn:
+def branch_turn(run: Run, n_steps: int, options: TurnOptions, message: str | None = None) -> Turn:
     """The turn of a branch, at the boundary from which it continues.
 
     Raises:
         SettingError: as `branch`.
     """
-    _check(run, at, message)
+    _check(run, n_steps, message)
     answer = None if message is None else from_user(message)
-    turn = resumed(plan_of(options), _first_steps(run, at, options.get("run_id") or token_hex(16)), answer)
+    turn = resumed(plan_of(options), _first_steps(run, n_steps, options.get("run_id") or token_hex(16)), answer)
     if message is None and turn.history.steps and ended_with(turn, turn.history.steps[-1]):
-        msg = f"step {at} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
+        msg = f"step {n_steps} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
         raise TurnEndedError(msg)
-    turn.record.note("branch", run_id=run.run_id, step=at)
+    turn.record.note("branch", run_id=run.run_id, step=n_steps)
     return turn
 
 
@@ -144,31 +144,31 @@ def what_is_missing(run: Run, last: Step) -> str:
     """Why a run cannot continue from its last step, in words; "" if it can."""
     if run.stop_reason == "paused":
         return "waits for an answer: resume the run with it, and branch from that"
-    before = f"branch at {last.index - 1} to have it done anew"
+    advice = f"branch at {last.index - 1} to have it done anew"
     if last.error:
-        return f"broke off ({last.error}): {before}"
+        return f"broke off ({last.error}): {advice}"
     if run.stop_reason in ("finished", "synthesis"):
-        return f"has no results of its calls: {before}" if last.results and not any(last.results) else ""
-    return "" if has_boundary(run, last) else f"was cut short ({run.stop_reason}): {before}"
+        return f"has no results of its calls: {advice}" if last.results and not any(last.results) else ""
+    return "" if has_boundary(run, last) else f"was cut short ({run.stop_reason}): {advice}"
 
 
-def _first_steps(run: Run, at: int, run_id: str) -> Run:
+def _first_steps(run: Run, n_steps: int, run_id: str) -> Run:
     """A record of the first steps, as it was when the last of them was complete, under another id.
 
     What came at the boundary after them comes again, as far as the new rules have it so.
     """
-    steps = run.steps[:at]
-    events = tuple(event for event in run.events if _is_of(event, at))
+    steps = run.steps[:n_steps]
+    events = tuple(event for event in run.events if _is_of(event, n_steps))
     ends = [s.start_ms + s.duration_ms for s in steps if s.start_ms is not None and s.duration_ms is not None]
     return replace(
         run,
         run_id=run_id,
         parent_run_id=None,
-        stop=Stop("paused", at),
+        stop=Stop("paused", n_steps),
         steps=steps,
-        inputs=tuple(given for given in run.inputs if given.before <= at),
+        inputs=tuple(entry for entry in run.inputs if entry.before <= n_steps),
         events=events,
-        compactions=tuple(compacted for compacted in run.compactions if compacted.before <= at),
+        compactions=tuple(compacted for compacted in run.compactions if compacted.before <= n_steps),
         earlier_wrap_ups=run.earlier_wrap_ups[: sum(event.kind == "continued" for event in events)],
         duration_ms=max(ends, default=0),
         wrap_up=None,
@@ -180,14 +180,14 @@ def _first_steps(run: Run, at: int, run_id: str) -> Run:
     )
 
 
-def _is_of(event: Event, at: int) -> bool:
+def _is_of(event: Event, n_steps: int) -> bool:
     """Whether an event belongs to the first steps."""
     _, kind, facts = event
     after = facts.get("after_step")
     if kind == "world":
-        return after is not None and after <= at
-    if after is None or after >= at:
-        return after == at > 0 and (
+        return after is not None and after <= n_steps
+    if after is None or after >= n_steps:
+        return after == n_steps > 0 and (
             kind in _IN_STEPS
             or "step_number" in facts
             or (kind == "ask" and "call_id" in facts)

@@ -27,7 +27,7 @@ from boolab.runtime.engine.turn import BOUNDARY, GRACE, ORDINARY, Turn
 ONE_PER_MESSAGE: Final = "Only one tool may be called per message; this call was not executed."
 BLOCKED: Final = "This call repeats what was called before, and was not executed. Try another way."
 DENIED: Final = "The user did not allow this call; it was not executed."
-_SPENT: Final = frozenset(LIMITS[name].reason for name in ("tool_budget", *BUDGETS))
+_BUDGET_REASONS: Final = frozenset(LIMITS[name].reason for name in ("tool_budget", *BUDGETS))
 """The stop reasons of limits that a subagent can use up for its caller."""
 
 
@@ -83,8 +83,8 @@ def _passes(turn: Turn, stop: Stop) -> bool:
 
 
 def _may_continue(turn: Turn) -> bool:
-    most = turn.plan.policy.continues.times if turn.plan.own else 0
-    return most is None or turn.times_continued < most
+    limit = turn.plan.policy.continues.times if turn.plan.own else 0
+    return limit is None or turn.times_continued < limit
 
 
 def _while_it_may_grow(turn: Turn, stop: Stop) -> Stop | None:
@@ -97,14 +97,14 @@ def _while_it_may_grow(turn: Turn, stop: Stop) -> Stop | None:
         return stop
     if stop.reason != "step_cap" and turn.plan.policy.continues.counters == "fresh":
         return stop  # a limit that comes before the cap is true before its counter starts again
-    unless = turn.plan.policy.continues.unless
-    held = None if unless is None else unless(turn.ladder.counters)
-    if held is True:
+    condition = turn.plan.policy.continues.unless
+    is_true = None if condition is None else condition(turn.ladder.counters)
+    if is_true is True:
         return stop
-    return _extend(turn, None if held is False else unless)
+    return _extend(turn, None if is_true is False else condition)
 
 
-def _extend(turn: Turn, unless: StopRule | None = None) -> Stop | None:
+def _extend(turn: Turn, condition: StopRule | None = None) -> Stop | None:
     """Let the cap grow; if a limit stops the turn all the same, its stop.
 
     Raises:
@@ -117,14 +117,14 @@ def _extend(turn: Turn, unless: StopRule | None = None) -> Stop | None:
     stop = turn.plan.verdict(limits, turn.ladder.counters)
     if stop is not None:
         return stop
-    if unless is not None:
-        unless.verdict(turn.ladder.counters)
+    if condition is not None:
+        condition.verdict(turn.ladder.counters)
     turn.limits = limits
     turn.times_continued += 1
     steps = f"{added} more step{'' if added == 1 else 's'}"
     if turn.plan.policy.continues.message:
-        more = "as long again" if fresh else f"for {steps}"
-        turn.add_message("extension", from_user(f"You may continue {more}."))
+        extension = "as long again" if fresh else f"for {steps}"
+        turn.add_message("extension", from_user(f"You may continue {extension}."))
     else:
         turn.record.note("extension", what=f"the cap grew by {steps}")
     return None
@@ -146,8 +146,8 @@ def _stop_of_parents(turn: Turn) -> Stop | None:
         return None
     rules = () if turn.limits.rule is None else turn.limits.rule.alternatives
     counters = turn.ladder.counters
-    own = (rule.decisive(counters).reason for rule in rules if rule(counters))
-    return stop._replace(also_fired=(*stop.also_fired, *own))
+    reasons = (rule.decisive(counters).reason for rule in rules if rule(counters))
+    return stop._replace(also_fired=(*stop.also_fired, *reasons))
 
 
 def _refused_by(parent: Turn, child: Turn) -> Stop | None:
@@ -161,9 +161,9 @@ def _refused_by(parent: Turn, child: Turn) -> Stop | None:
     if refused is not None:
         return refused
     elapsed = child.clock.now() - parent.ahead_ms - (parent.ladder.opened_ms or 0)
-    spent = {**parent.ladder.counters, "elapsed": elapsed}
-    used_up = [rule for rule in _budgets(parent) if rule(spent) is not False]
-    verdict = AnyOf(tuple(used_up)).verdict(spent) if used_up else None
+    totals = {**parent.ladder.counters, "elapsed": elapsed}
+    used_up = [rule for rule in _budgets(parent) if rule(totals) is not False]
+    verdict = AnyOf(tuple(used_up)).verdict(totals) if used_up else None
     if verdict is None:
         return None
     name = parent.plan.agent.name
@@ -177,7 +177,7 @@ def _budgets(turn: Turn) -> Iterator[StopRule]:
     limits = turn.limits
     for rules in (limits.rule, limits.response_rule):
         for rule in () if rules is None else rules.alternatives:
-            if any(leaf.reason in _SPENT for leaf in rule.leaves()):
+            if any(leaf.reason in _BUDGET_REASONS for leaf in rule.leaves()):
                 yield rule
     budget = limits.settings.get("tool_budget")
     if turn.plan.policy.budgets.batch == "cut" and budget is not None:
@@ -189,9 +189,9 @@ async def continue_after_ask(turn: Turn, stop: Stop) -> bool:
     if turn.step.state != BOUNDARY:
         return False
     if _asks_about(turn, stop) and turn.plan.options.get("ask") is not None:
-        allowed = await _ask(turn, Question(stop.rule or stop.reason, stop.value or 0))
-        turn.record.note("ask", rule=stop.rule, value=stop.value, allowed=allowed)
-        if allowed and (_extend(turn) is None if stop.reason == "step_cap" else not _others_hold(turn, stop)):
+        answer = await _ask(turn, Question(stop.rule or stop.reason, stop.value or 0))
+        turn.record.note("ask", rule=stop.rule, value=stop.value, allowed=answer)
+        if answer and (_extend(turn) is None if stop.reason == "step_cap" else not _others_hold(turn, stop)):
             deliver(turn)
             return True
     turn.step.move("limit")
@@ -306,70 +306,70 @@ def _of_the_whole(turn: Turn, response: Response) -> CallVerdict | None:
 async def _of_the_calls(turn: Turn, response: Response) -> CallVerdict:
     """Which of the calls are executed, refused or dropped."""
     policy, calls, step = turn.plan.policy, response.tool_calls, turn.step
-    places = range(len(calls))
+    indices = range(len(calls))
     if turn.plan.text_only:
         return EXECUTE_ALL  # and the finish guard drops them
     if step.mode != ORDINARY:
         grace = turn.grace is not None and "grace" in (policy.last_step.action, policy.finish.idle)
         ending = {name for name in policy.finish.tools if grace and name not in turn.plan.pausing}
-        kept = [place for place in places if calls[place].name in ending]
-        _refuse(turn, calls, set(places) - set(kept), policy.last_step.refusal)
-        return CallVerdict(kept, turn.grace)
+        ending_calls = [index for index in indices if calls[index].name in ending]
+        _refuse(turn, calls, set(indices) - set(ending_calls), policy.last_step.refusal)
+        return CallVerdict(ending_calls, turn.grace)
     if policy.execution.calls == "one_per_message" and len(calls) > 1:
-        _refuse(turn, calls, places[1:], ONE_PER_MESSAGE)
-        places = places[:1]
+        _refuse(turn, calls, indices[1:], ONE_PER_MESSAGE)
+        indices = indices[:1]
     budget = turn.limits.settings.get("tool_budget")
     if policy.budgets.batch == "cut" and budget is not None:
-        used = turn.ladder.counters["tool_calls"] or 0
-        room = max(budget - used, 0)
-        if len(places) > room:
-            wanted = used + len(places)
-            stop = Stop("tool_budget", turn.steps_completed, f"tool_budget({budget}, cut)", budget, wanted)
+        executed = turn.ladder.counters["tool_calls"] or 0
+        room = max(budget - executed, 0)
+        if len(indices) > room:
+            total = executed + len(indices)
+            stop = Stop("tool_budget", turn.steps_completed, f"tool_budget({budget}, cut)", budget, total)
             if room == 0:
                 return CallVerdict((), stop, drops=True)
-            verdict = await _of_the_guards(turn, response, places[:room])
+            verdict = await _of_the_guards(turn, response, indices[:room])
             return verdict if verdict.stop else replace(verdict, stop=stop)
-    return await _of_the_guards(turn, response, places)
+    return await _of_the_guards(turn, response, indices)
 
 
-async def _of_the_guards(turn: Turn, response: Response, places: Sequence[int]) -> CallVerdict:
+async def _of_the_guards(turn: Turn, response: Response, indices: Sequence[int]) -> CallVerdict:
     """Evaluate the guards at calls for each call in turn, as if those before it had been executed."""
     if not turn.plan.call_guards:
-        return CallVerdict(places)
+        return CallVerdict(indices)
     executed: list[int] = []
     calls = response.tool_calls
-    for place, levels in turn.ladder.at_calls(response, places):
-        call, refusal = calls[place], ""
-        for guard, reached in levels:
-            why, ends = await _act(turn, guard, reached, call)
-            refusal = refusal or why
+    for index, levels in turn.ladder.at_calls(response, indices):
+        call, refusal = calls[index], ""
+        for guard, level in levels:
+            reason, ends = await _act(turn, guard, level, call)
+            refusal = refusal or reason
             if ends:
                 if refusal:
-                    _refuse(turn, calls, [place], refusal)
-                stop = _guard_stop(turn, guard, reached.threshold, reached.value)
+                    _refuse(turn, calls, [index], refusal)
+                stop = _guard_stop(turn, guard, level.threshold, level.value)
                 return CallVerdict(executed, stop, drops=not executed and not refusal)
         if refusal:
-            _refuse(turn, calls, [place], refusal)
+            _refuse(turn, calls, [index], refusal)
         else:
-            executed.append(place)
+            executed.append(index)
     return CallVerdict(executed)
 
 
-async def _act(turn: Turn, guard: Guard, reached: Reached, call: ToolCall) -> tuple[str, bool]:
+async def _act(turn: Turn, guard: Guard, level: Reached, call: ToolCall) -> tuple[str, bool]:
     """What a guard does at a level: why the call is refused, or "", and whether the turn ends."""
-    action, rule = reached.action, str(guard.at(reached.threshold))
-    facts = {"rule": rule, "call_id": call.id, "tool": call.name, "value": reached.value}
+    action, rule = level.action, str(guard.at(level.threshold))
+    facts = {"rule": rule, "call_id": call.id, "tool": call.name, "value": level.value}
     if action == "stop":
         turn.record.note("stop_before_call", **facts)
         return "", True
-    if reached.nudges:
+    if level.nudges:
         return "" if guard.nudge_executes else guard.nudge, False
     if action == "block":
         turn.record.note("block", **facts)
     if action == "ask" or (action == "block" and guard.block_asks):
-        allowed = await _ask(turn, Question(rule, reached.value, call))
-        turn.record.note("ask", **facts, allowed=allowed)
-        if not allowed:
+        answer = await _ask(turn, Question(rule, level.value, call))
+        turn.record.note("ask", **facts, allowed=answer)
+        if not answer:
             return BLOCKED if action == "block" else DENIED, guard.deny == "stop"
     return BLOCKED if action == "block" else "", False
 
@@ -378,14 +378,14 @@ def _guard_stop(turn: Turn, guard: Guard, threshold: int, count: int | None) -> 
     return Stop(guard.why, turn.steps_completed, str(guard.at(threshold)), threshold, count)
 
 
-def _fails(turn: Turn, why: str) -> CallVerdict:
-    turn.record.error = f"ModelError: {why}"
+def _fails(turn: Turn, reason: str) -> CallVerdict:
+    turn.record.error = f"ModelError: {reason}"
     return CallVerdict((), turn.end("error"), drops=True)
 
 
-def _refuse(turn: Turn, calls: Sequence[ToolCall], places: Sequence[int] | set[int], why: str) -> None:
-    for place in places:
-        turn.step.results[place] = ToolResult(calls[place].id, why, is_error=True, duration_ms=0)
+def _refuse(turn: Turn, calls: Sequence[ToolCall], indices: Sequence[int] | set[int], reason: str) -> None:
+    for index in indices:
+        turn.step.results[index] = ToolResult(calls[index].id, reason, is_error=True, duration_ms=0)
 
 
 def _unknown_tools(turn: Turn, calls: Sequence[ToolCall]) -> list[str]:

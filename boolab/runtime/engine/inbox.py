@@ -35,18 +35,18 @@ class Inbox:
         Raises:
             SettingError: if it is no text.
         """
-        given: object = text
-        if not isinstance(given, str):
+        content: object = text
+        if not isinstance(content, str):
             msg = f"inbox: {text!r} is no text"
             raise SettingError(msg)
-        self._waiting.append(Message("user", (Text(whole_text(given)),)))
+        self._waiting.append(Message("user", (Text(whole_text(content)),)))
 
     def take(self) -> list[Message]:
         """All messages that wait, which then no longer do."""
-        taken = []
+        messages = []
         while self._waiting:
-            taken.append(self._waiting.popleft())
-        return taken
+            messages.append(self._waiting.popleft())
+        return messages
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from boolab.core.context import Context
@@ -32,8 +33,8 @@ class ShadowWatch:
     def __init__(self, rules: Sequence[StopRule]) -> None:
         self.rules = rules
         self.true: tuple[str, ...] = ()
-        watched = (leaf for rule in rules for leaf in rule.leaves())
-        self._thresholds = tuple((place, leaf.counter, leaf.threshold) for place, leaf in enumerate(watched))
+        leaves = chain.from_iterable(rule.leaves() for rule in rules)
+        self._thresholds = tuple((index, leaf.counter, leaf.threshold) for index, leaf in enumerate(leaves))
         self._state: list[int] = []
         self.noted: set[str] = set()
 
@@ -41,8 +42,8 @@ class ShadowWatch:
         """Evaluate the rules at a boundary. The first time that one is true is noted."""
         # A rule depends on nothing but which of its thresholds are reached or unknown (~): mostly the same as before.
         state = [
-            ~place if value is None else place
-            for place, counter, threshold in self._thresholds
+            ~index if value is None else index
+            for index, counter, threshold in self._thresholds
             if (value := counters[counter]) is None or value >= threshold
         ]
         if state == self._state:
@@ -64,8 +65,8 @@ def last_words(
     """The messages of a request, with what the policy adds: how many turns are left, and that the step is the last."""
     tail = []
     if policy.last_step.reminder == "turns_left" and cap is not None:
-        left = cap - completed
-        tail.append(from_user(f"{left} of {cap} turns {'is' if left == 1 else 'are'} left, this one included."))
+        turns = cap - completed
+        tail.append(from_user(f"{turns} of {cap} turns {'is' if turns == 1 else 'are'} left, this one included."))
     if last:
         tail.append(from_user(policy.last_step.prompt))
     return Context((), messages, 0, tail) if tail else messages

@@ -28,12 +28,12 @@ async def open_world(turn: Turn) -> None:
     """
     world = turn.plan.options.get("world")
     assert world is not None  # noqa: S101 - the caller has looked
-    before = next(
+    last_state = next(
         (e.payload for e in reversed(turn.record.events) if e.kind == "world" and "fault" not in e.payload), None
     )
 
     def opened() -> None:
-        turn.keeper = world.keep(turn.record.run_id, before)
+        turn.keeper = world.keep(turn.record.run_id, last_state)
 
     await _in_thread(opened)
     await keep(turn)
@@ -50,51 +50,51 @@ async def keep(turn: Turn) -> None:
     try:
         facts = await _in_thread(keeper.snapshot, keeper.cancel)
     except Exception as error:  # noqa: BLE001 - a failure is data
-        why = str(error) if isinstance(error, WorldError) else describe(error)
-        turn.record.fault("world", f"the files after step {len(turn.history.steps)} were not kept: {why}")
-        facts = {"fault": why}
+        fault = str(error) if isinstance(error, WorldError) else describe(error)
+        turn.record.fault("world", f"the files after step {len(turn.history.steps)} were not kept: {fault}")
+        facts = {"fault": fault}
     turn.record.note("world", **facts)
     turn.boundary_ms = turn.now()
 
 
-def kept_after(run: Run, at: int) -> Mapping[str, Any]:
+def kept_after(run: Run, n_steps: int) -> Mapping[str, Any]:
     """What the record of a run holds of its world after a step.
 
     Raises:
         SettingError: if the world was not kept there, and why.
     """
-    kept = [event.payload for event in run.events if event.kind == "world"]
-    if not kept:
+    events = [event.payload for event in run.events if event.kind == "world"]
+    if not events:
         msg = (
             "the run was recorded without a world, so its files are not known: run it again with "
             "world=bl.GitWorld(root), or put the files in place yourself and branch without world="
         )
         raise SettingError(msg)
-    last_change = max((step.index for step in run.steps[:at] if any(step.results)), default=0)
-    found = [facts for facts in kept if last_change <= facts["after_step"] <= at]
-    fault = found[-1].get("fault") if found else "the run was cancelled before, or that step ran without a world"
+    last_change = max((step.index for step in run.steps[:n_steps] if any(step.results)), default=0)
+    states = [facts for facts in events if last_change <= facts["after_step"] <= n_steps]
+    fault = states[-1].get("fault") if states else "the run was cancelled before, or that step ran without a world"
     if fault:
-        where = ", ".join(str(facts["after_step"]) for facts in kept if "fault" not in facts) or "no step"
-        msg = f"the files after step {last_change} were not kept: {fault}. They were kept after: {where}"
+        steps = ", ".join(str(facts["after_step"]) for facts in events if "fault" not in facts) or "no step"
+        msg = f"the files after step {last_change} were not kept: {fault}. They were kept after: {steps}"
         raise SettingError(msg)
-    return found[-1]
+    return states[-1]
 
 
-async def restored(world: World, kept: Mapping[str, Any], folder: Path | None = None) -> World:
+async def restored(world: World, state: Mapping[str, Any], folder: Path | None = None) -> World:
     """A world of its own in a state that was kept.
 
     Raises:
         WorldError: if it cannot be restored.
         asyncio.CancelledError: if the task was cancelled; nothing is left behind then.
     """
-    made: list[World] = []
+    copies: list[World] = []
     try:
-        await _in_thread(lambda: made.append(world.restored(kept, folder)))
+        await _in_thread(lambda: copies.append(world.restored(state, folder)))
     except asyncio.CancelledError:
-        for one in made:
-            one.discard()
+        for copy in copies:
+            copy.discard()
         raise
-    return made[0]
+    return copies[0]
 
 
 async def _in_thread(function: Callable[[], T], cancel: Callable[[], None] | None = None) -> T:

@@ -76,11 +76,11 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
                 await compact(turn)
             request, emit = turn.begin_step()
             try:
-                given = await plan.model.respond(request, emit)
+                answer = await plan.model.respond(request, emit)
             except ModelError as error:
                 yield turn.retry(error)
                 continue
-            response = turn.accept_response(given)
+            response = turn.accept_response(answer)
             verdict = await judge(turn, response) if plan.judges or turn.step.mode != ORDINARY else EXECUTE_ALL
             if verdict.drops:
                 event = "dropped"
@@ -113,16 +113,16 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
 
 async def tool_phase(turn: Turn, response: Response, verdict: CallVerdict = EXECUTE_ALL) -> Action:
     """Execute the calls of a response, look for a pause, and let the synthesis try: the event that follows."""
-    plan, step, calls, places = turn.plan, turn.step, response.tool_calls, verdict.places
+    plan, step, calls, indices = turn.plan, turn.step, response.tool_calls, verdict.places
     step.state, number, results = EXECUTE, len(turn.history.steps) + 1, step.results
-    if places is None:
-        places = range(len(calls))
-    if len(places) > 1 and plan.policy.execution.calls == "parallel":
-        await execute_together(calls, places, number, turn.execution, results)
+    if indices is None:
+        indices = range(len(calls))
+    if len(indices) > 1 and plan.policy.execution.calls == "parallel":
+        await execute_together(calls, indices, number, turn.execution, results)
     else:
-        for place in places:
-            results[place] = result = await execute(calls[place], number, place + 1, turn.execution, turn.clock)
-            if plan.breaks_batches and ends_batch(turn, calls[place], result):
+        for index in indices:
+            results[index] = result = await execute(calls[index], number, index + 1, turn.execution, turn.clock)
+            if plan.breaks_batches and ends_batch(turn, calls[index], result):
                 break
     if turn.execution.failures:
         return "tool_failed"
@@ -177,9 +177,9 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
     if stop.reason not in SENTINELS:
         return None
     kind, words = SENTINELS[stop.reason]
-    where = f"{words}: {stop.rule} at step {stop.step}."
+    limit = f"{words}: {stop.rule} at step {stop.step}."
     policy, record, steps = turn.plan.policy.wrap_up, turn.record, turn.history.steps
-    static = f"{where} {policy.static_summary}".rstrip()
+    static = f"{limit} {policy.static_summary}".rstrip()
     cancelled = None
     if policy.summary == "model" and turn.plan.traits.summarises:
         cancelled = await summarise(turn, static)
@@ -191,7 +191,7 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
     if status and record.wrap_up is None and (last is None or not last.response.text):
         record.wrap_up = WrapUp(static)
     if policy.sentinel or status:
-        record.write_sentinel(kind, where)
+        record.write_sentinel(kind, limit)
     return cancelled
 
 

@@ -164,8 +164,8 @@ class TurnPlan:
         policy, cap = self.policy, limits.settings.get("max_steps")
         if cap is None or policy.continues.counters == "fresh":
             return limits, 0
-        asked = self.agent.max_steps if isinstance(self.agent.max_steps, int) else policy.cap.max_steps
-        added = (asked or cap) if policy.continues.adds is None else policy.continues.adds
+        cap_of_agent = self.agent.max_steps if isinstance(self.agent.max_steps, int) else policy.cap.max_steps
+        added = (cap_of_agent or cap) if policy.continues.adds is None else policy.continues.adds
         return _policy_limits(policy, {**limits.settings, "max_steps": cap + added}), added
 
     def verdict(self, limits: TurnLimits, counters: Counters) -> Stop | None:
@@ -178,7 +178,8 @@ class TurnPlan:
         if stop is not None:
             for guard in self.asking:
                 if str(guard.rule) == stop.rule:
-                    ends = [at for at, action in guard.ladder if action == "stop" and at <= (stop.value or 0)]
+                    levels = [level for level in guard.ladder if level[0] <= (stop.value or 0)]
+                    ends = [threshold for threshold, action in levels if action == "stop"]
                     return stop._replace(rule=str(guard.at(ends[-1])), threshold=ends[-1]) if ends else stop
         return stop
 
@@ -297,9 +298,9 @@ def _limits_of_agent(
     no_agent: bool,
 ) -> tuple[Policy, TurnLimits]:
     """The policy of an agent and its limits; cached, because a sweep has many runs of a few agents."""
-    chosen = with_identity(get_policy(policy), identity, exempt)
-    asked = dict(zip(AGENT_LIMITS, settings, strict=True))
-    return chosen, _policy_limits(chosen, chosen.effective(asked, read_only=read_only, no_agent=no_agent))
+    base = with_identity(get_policy(policy), identity, exempt)
+    requested = dict(zip(AGENT_LIMITS, settings, strict=True))
+    return base, _policy_limits(base, base.effective(requested, read_only=read_only, no_agent=no_agent))
 
 
 def _policy_limits(policy: Policy, settings: Mapping[str, int | None]) -> TurnLimits:
@@ -327,8 +328,8 @@ def _detectors(
     policy: Policy, limits: TurnLimits, shadow: tuple[StopRule, ...], guards: tuple[Guard, ...]
 ) -> tuple[Detector, ...]:
     """All detectors that count something, each once: those in shadow and of a cap that may grow too."""
-    unless = policy.continues.unless
-    rules = shadow if unless is None else (*shadow, unless)
+    condition = policy.continues.unless
+    rules = shadow if condition is None else (*shadow, condition)
     if not rules and not guards:
         return limits.detectors
     watched = chain.from_iterable(rule.detectors() for rule in rules)
@@ -355,7 +356,7 @@ def _is_plain_function(value: object) -> bool:
     return callable(value) and not inspect.iscoroutinefunction(value)
 
 
-_ACCEPTED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
+_CHECKS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "agent": (lambda value: isinstance(value, Agent), "a bl.Agent, such as load_agents(path)['explorer']"),
     "abort": (lambda value: isinstance(value, Abort), "a bl.Abort"),
     "stop": (_is_rule, "a stop rule, such as bl.max_steps(20), or a function of the run so far"),
@@ -396,7 +397,7 @@ _NAMES: Final = RunOptions.__optional_keys__
 def _check(options: TurnOptions) -> None:
     """Raise `SettingError` for options that could only fail later."""
     values: Mapping[str, object] = options
-    for name, (accepts, expected) in _ACCEPTED.items():
+    for name, (accepts, expected) in _CHECKS.items():
         value = values.get(name)
         if value is not None and not accepts(value):
             raise SettingError(f"{name}={repr_of(value)} is not accepted: expected {expected}")
@@ -428,22 +429,22 @@ def model_of(options: TurnOptions) -> Model:
         SettingError: if there is none, or it is no model.
     """
     agent, model = options.get("agent") or NO_AGENT, options.get("model")
-    own = agent.model if model is None else model
-    if own is None or isinstance(own, str):
+    chosen_model = agent.model if model is None else model
+    if chosen_model is None or isinstance(chosen_model, str):
         if model is not None:
-            msg = f"model={own!r} is a name: pass the model itself, such as bl.OpenAIModel({own!r})"
+            msg = f"model={chosen_model!r} is a name: pass the model itself, such as bl.OpenAIModel({chosen_model!r})"
             raise SettingError(msg)
-        fault = f" names the model {own!r}, but" if own else " has no model and"
+        fault = f" names the model {chosen_model!r}, but" if chosen_model else " has no model and"
         msg = f"agent {agent.name!r}{fault} none was given: pass model=..., such as bl.ScriptedModel([...])"
         raise SettingError(msg)
-    value: object = own
+    value: object = chosen_model
     if isinstance(value, type):
         msg = f"model={value!r} is a class: expected one of its instances, such as {value.__name__}(...)"
         raise SettingError(msg)
-    if not callable(getattr(own, "respond", None)) or not isinstance(getattr(own, "name", None), str):
-        msg = f"model={own!r} is no model: expected a `name` and `async def respond(request, emit=None)`"
+    if not callable(getattr(chosen_model, "respond", None)) or not isinstance(getattr(chosen_model, "name", None), str):
+        msg = f"model={chosen_model!r} is no model: expected a `name` and `async def respond(request, emit=None)`"
         raise SettingError(msg)
-    return own
+    return chosen_model
 
 
 def offered_tools(options: TurnOptions) -> dict[str, ToolSpec]:
@@ -466,7 +467,7 @@ def offered_tools(options: TurnOptions) -> dict[str, ToolSpec]:
         return specs or {name: open_tool(name) for name in traits.own_tools or ()}
     folder = folder_of(options)
     built_in = pause_tools() if folder is None else pause_tools() | workspace_tools(folder)
-    offered: dict[str, ToolSpec] = {}
+    result: dict[str, ToolSpec] = {}
     for tool in agent.tools:
         if isinstance(tool, ToolSpec):
             spec = tool
@@ -484,8 +485,8 @@ def offered_tools(options: TurnOptions) -> dict[str, ToolSpec]:
             spec = match
         else:
             spec = as_tool(tool)
-        if spec.name in offered:
+        if spec.name in result:
             msg = f"agent {agent.name!r} lists the tool {spec.name!r} twice"
             raise SettingError(msg)
-        offered[spec.name] = spec
-    return offered
+        result[spec.name] = spec
+    return result

@@ -81,7 +81,7 @@ class TurnHistory:
             tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
             if tokens_in is not None and tokens_out is not None:
                 answers = results_message(last.results)
-                later = [message for before, message in self.inputs if before > last.index]
+                later = [message for index, message in self.inputs if index > last.index]
                 return tokens_in + tokens_out + estimated_tokens([*([answers] if answers else []), *later])
         return estimated_tokens(self.sent)
 
@@ -101,11 +101,11 @@ class TurnHistory:
 
     def _place_of(self, number: int) -> int:
         """The place in the history where a step begins, with the messages that came in before it."""
-        read = [before for before, message in self.inputs if message.role != "sentinel"]
+        read = [index for index, message in self.inputs if message.role != "sentinel"]
         if number > len(self.steps):
-            return len(self.messages) - sum(before >= number for before in read)
-        place = len(self.prompt) + sum(before < number for before in read)
-        return place + sum(1 + (len(step.results) > 0) for step in self.steps[: number - 1] if not step.broke_off)
+            return len(self.messages) - sum(index >= number for index in read)
+        position = len(self.prompt) + sum(index < number for index in read)
+        return position + sum(1 + (len(step.results) > 0) for step in self.steps[: number - 1] if not step.broke_off)
 
 
 @dataclass(slots=True, eq=False)

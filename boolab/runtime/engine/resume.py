@@ -79,8 +79,8 @@ def ended_with(turn: Turn, step: Step) -> bool:
         return False
     was_last = any(e.kind == "grace" and e.payload["after_step"] == step.index - 1 for e in turn.record.events)
     plan = turn.plan
-    done = plan.ends_by_calls and plan.policy.finish.is_done(step.response.tool_calls, step.results)
-    return was_last or done or is_final(turn, step.response)
+    is_done = plan.ends_by_calls and plan.policy.finish.is_done(step.response.tool_calls, step.results)
+    return was_last or is_done or is_final(turn, step.response)
 
 
 def times_continued(events: Sequence[Event]) -> int:
@@ -91,8 +91,8 @@ def times_continued(events: Sequence[Event]) -> int:
 async def cut_short(plan: TurnPlan, run: Run, n_steps: int, stop: Stop) -> Run:
     """The record of a run as it would be, had another limit stopped it after its first steps."""
     steps = run.steps[:n_steps]
-    now = 0 if not steps else (steps[-1].start_ms or 0) + (steps[-1].duration_ms or 0)
-    turn = Turn(plan, run.prompt, start_ms=now)
+    start_ms = 0 if not steps else (steps[-1].start_ms or 0) + (steps[-1].duration_ms or 0)
+    turn = Turn(plan, run.prompt, start_ms=start_ms)
     turn.history.steps.extend(steps)
     # Those of the base's own summary, which came after its last step, have no number of a step.
     turn.record.events = [e for e in run.events if e.payload.get("step_number", n_steps + 1) <= n_steps]
@@ -113,8 +113,8 @@ def _evaluated(turn: Turn, step: Step) -> Sequence[int]:
     mode, _ = turn.next_mode() if turn.plan.rewrites_requests else (ORDINARY, False)
     if mode != ORDINARY:
         return ()
-    places = [place for place, result in enumerate(step.results) if result is not None]
-    return places[:1] if turn.plan.policy.execution.calls == "one_per_message" else places
+    indices = [index for index, result in enumerate(step.results) if result is not None]
+    return indices[:1] if turn.plan.policy.execution.calls == "one_per_message" else indices
 
 
 def _ended_beyond_the_cap(plan: TurnPlan, run: Run) -> bool:

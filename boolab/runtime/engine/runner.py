@@ -197,19 +197,19 @@ async def resume(
     if run.stop_reason not in ("paused", "step_cap"):
         msg = f"only a paused run, or one that its cap stopped, can be resumed; this one ended with {run.stop_reason!r}"
         raise SettingError(msg)
-    before: TurnOptions | None = run.continuation
-    if before is None and "model" not in options:
+    earlier_options: TurnOptions | None = run.continuation
+    if earlier_options is None and "model" not in options:
         msg = "this run was made elsewhere: pass agent= and model= (and tools= or root=) to continue it"
         raise SettingError(msg)
     changes = options_of(agent, options)
-    if before is not None and agent is None:
-        changes["agent"] = before.get("agent")
-    prepared: TurnOptions = {**(before or {}), **changes}
+    if earlier_options is not None and agent is None:
+        changes["agent"] = earlier_options.get("agent")
+    prepared: TurnOptions = {**(earlier_options or {}), **changes}
     paused, message = run, None
     if run.stop_reason == "step_cap":
         message = _continued(run, answer, prepared)
     else:
-        pausing = {name for name, spec in offered_tools(before or prepared).items() if spec.pauses}
+        pausing = {name for name, spec in offered_tools(earlier_options or prepared).items() if spec.pauses}
         paused = _answered(run, answer, pausing)
     turn = resumed(plan_of(prepared), replace(paused, run_id=token_hex(16)), message)
     turn.record.note("resumed", run_id=run.run_id, step=run.n_steps)
@@ -365,13 +365,13 @@ def _continued(run: Run, answer: object, options: TurnOptions) -> Message:
     if policy_or_name is None:
         policy_or_name = agent.policy if agent else "boocode"
     policy = get_policy(policy_or_name)
-    used = times_continued(run.events)
+    n_continued = times_continued(run.events)
     if policy.continues.by == "loop" or policy.continues.times == 0:
         msg = f"under {policy} a run that its cap stopped is over: its user cannot let it continue"
         raise SettingError(msg)
-    if policy.continues.times is not None and used >= policy.continues.times:
-        allowed = _times(policy.continues.times)
-        msg = f"under {policy} a run may continue {allowed} after its cap; this one has {_times(used)}"
+    if policy.continues.times is not None and n_continued >= policy.continues.times:
+        times = _times(policy.continues.times)
+        msg = f"under {policy} a run may continue {times} after its cap; this one has {_times(n_continued)}"
         raise SettingError(msg)
     if not isinstance(answer, str):
         msg = f"answer={answer!r}: expected a text, such as 'continue'"
@@ -385,22 +385,22 @@ def _times(n: int) -> str:
 
 def _answered(run: Run, answer: str | Mapping[str, str], pausing: Container[str]) -> Run:
     """The run with the answer in place of what the pausing calls gave."""
-    *before, last = run.steps
-    places = [
-        place
-        for place, (call, result) in enumerate(zip(last.response.tool_calls, last.results, strict=True))
+    *earlier_steps, last = run.steps
+    indices = [
+        index
+        for index, (call, result) in enumerate(zip(last.response.tool_calls, last.results, strict=True))
         if call.name in pausing and result is not None and not result.is_error
     ]
-    waiting = [last.response.tool_calls[place].id for place in places]
+    waiting = [last.response.tool_calls[index].id for index in indices]
     answers = dict.fromkeys(waiting, answer) if isinstance(answer, str) else answer
     if not waiting or not isinstance(answers, Mapping) or set(answers) != set(waiting):
         msg = f"answer={answer!r}: expected a text, or a mapping with a text for each call that waits: {waiting}"
         raise SettingError(msg)
     results = list(last.results)
-    for place, call_id in zip(places, waiting, strict=True):
-        text, result = answers[call_id], results[place]
+    for index, call_id in zip(indices, waiting, strict=True):
+        text, result = answers[call_id], results[index]
         if not isinstance(text, str) or result is None:
             msg = f"the answer to {call_id} is {text!r}; expected a text"
             raise SettingError(msg)
-        results[place] = result._replace(content=text)
-    return replace(run, steps=(*before, last._replace(results=tuple(results))))
+        results[index] = result._replace(content=text)
+    return replace(run, steps=(*earlier_steps, last._replace(results=tuple(results))))

@@ -75,7 +75,7 @@ def task_tool(
         >>> run.steps[0].results[0].content, [member.agent for member in bl.with_subagents(run)]
         ('It is in a.py.', ['lead', 'scout'])
     """
-    known = _named(agents)
+    agents_by_name = _named(agents)
     deepest = whole(max_depth, "max_depth", 1)
     if budget not in ("own", "root"):
         msg = f"budget={budget!r} is not accepted; expected 'own' or 'root'"
@@ -84,14 +84,19 @@ def task_tool(
     if not isinstance(named, str) or not named:
         msg = f"name={name!r} cannot be a tool's name: expected a text such as 'task'"
         raise SettingError(msg)
-    given = tuple(as_tools(tools or ()))
+    tool_specs = tuple(as_tools(tools or ()))
 
     def prepare(agent: Agent, depth: int, fallback: Model | None) -> TurnOptions:
-        named = any(getattr(t, "name", t) == name for t in agent.tools)
-        inherits = (named or depth < deepest) and all(t.name != name for t in given)
-        own = agent.model if agent.model is not None and not isinstance(agent.model, str) else model
-        offered = (*given, spec) if inherits else given
-        return {"agent": agent, "model": fallback if own is None else own, "tools": offered, "root": root}
+        names_task = any(getattr(t, "name", t) == name for t in agent.tools)
+        inherits = (names_task or depth < deepest) and all(t.name != name for t in tool_specs)
+        chosen_model = agent.model if agent.model is not None and not isinstance(agent.model, str) else model
+        specs = (*tool_specs, spec) if inherits else tool_specs
+        return {
+            "agent": agent,
+            "model": fallback if chosen_model is None else chosen_model,
+            "tools": specs,
+            "root": root,
+        }
 
     async def task(agent: str, prompt: str, context: ToolContext) -> str:
         """Let another agent work on a task by itself, and get its answer. It knows nothing but the prompt.
@@ -105,19 +110,22 @@ def task_tool(
         if not isinstance(caller, Turn) or caller.step.response is None:
             msg = f"{name} can only be called by an agent that runs"
             raise ToolError(msg)
-        if agent not in known:
-            msg = f"there is no agent {agent!r}{near(agent, known, 'known')}"
+        if agent not in agents_by_name:
+            msg = f"there is no agent {agent!r}{near(agent, agents_by_name, 'known')}"
             raise ToolError(msg)
         if caller.depth >= deepest:
             msg = f"a subagent {deepest} deep cannot start another one: do the work here, or hand it back"
             raise ToolError(msg)
-        return await _run(caller, prepare(known[agent], caller.depth + 1, caller.plan.model), prompt, context, budget)
+        options = prepare(agents_by_name[agent], caller.depth + 1, caller.plan.model)
+        return await _run(caller, options, prompt, context, budget)
 
     spec = tool(name=name)(task)
-    about = "; ".join(f"{key}: {one.description}" if one.description else key for key, one in known.items())
-    spec = replace(spec, description=f"{spec.description} Agents: {about}.")
-    offered_tools({"model": model, "tools": given})
-    for agent in known.values():
+    summaries = "; ".join(
+        f"{key}: {entry.description}" if entry.description else key for key, entry in agents_by_name.items()
+    )
+    spec = replace(spec, description=f"{spec.description} Agents: {summaries}.")
+    offered_tools({"model": model, "tools": tool_specs})
+    for agent in agents_by_name.values():
         prepared = prepare(agent, 1, None)
         if prepared["model"] is not None:
             model_of(prepared)
@@ -127,27 +135,28 @@ def task_tool(
 
 def _named(agents: Agents) -> dict[str, Agent]:
     """The agents by name, checked."""
-    given: Any = agents
-    if isinstance(given, str) or not isinstance(given, Iterable | Agent):
-        msg = f"agents: {given!r} is no agent; expected a bl.Agent, a list of them, or what load_agents gives"
+    value: Any = agents
+    if isinstance(value, str) or not isinstance(value, Iterable | Agent):
+        msg = f"agents: {value!r} is no agent; expected a bl.Agent, a list of them, or what load_agents gives"
         raise SettingError(msg)
-    if isinstance(given, Mapping):
-        pairs = [*given.items()]
+    if isinstance(value, Mapping):
+        pairs = [*value.items()]
     else:
-        pairs = [(getattr(agent, "name", None), agent) for agent in ([given] if isinstance(given, Agent) else given)]
-    known: dict[str, Agent] = {}
+        pairs = [(getattr(agent, "name", None), agent) for agent in ([value] if isinstance(value, Agent) else value)]
+    agents_by_name: dict[str, Agent] = {}
     for key, agent in pairs:
         if not isinstance(agent, Agent):
             msg = f"agents: {agent!r} is no agent; expected a bl.Agent, a list of them, or what load_agents gives"
             raise SettingError(msg)
-        if not isinstance(key, str) or not key or key in known:
-            msg = f"agents: {key!r} names {'two agents' if key in known else 'no agent'}; each needs a name of its own"
+        if not isinstance(key, str) or not key or key in agents_by_name:
+            count = "two agents" if key in agents_by_name else "no agent"
+            msg = f"agents: {key!r} names {count}; each needs a name of its own"
             raise SettingError(msg)
-        known[key] = agent
-    if not known:
+        agents_by_name[key] = agent
+    if not agents_by_name:
         msg = "agents: there are none; a task needs at least one agent that can be called"
         raise SettingError(msg)
-    return known
+    return agents_by_name
 
 
 async def _run(caller: Turn, options: TurnOptions, prompt: str, context: ToolContext, budget: str) -> str:
@@ -165,11 +174,11 @@ async def _run(caller: Turn, options: TurnOptions, prompt: str, context: ToolCon
         "run_id": None if shared.get("run_id") is None else _id_below(caller.record.run_id, context),
     }
     agent = options.get("agent")
-    who = repr("" if agent is None else agent.name)
+    label = repr("" if agent is None else agent.name)
     try:
         child = turn_of(options, prompt, parent=caller, charged=budget == "root")
     except SettingError as error:
-        msg = f"The subagent {who} could not be started: {error}"
+        msg = f"The subagent {label} could not be started: {error}"
         raise ToolError(msg) from error
     caller.subagents.append(child)
     _report(caller, child, context)
@@ -179,8 +188,8 @@ async def _run(caller: Turn, options: TurnOptions, prompt: str, context: ToolCon
         if child.run is not None:
             _report(caller, child, context)
     if run.stop_reason not in ("finished", "synthesis"):
-        raise ToolError(_unfinished(who, run))
-    return _answer(run, child.plan.policy.finish.tools) or f"The subagent {who} finished without a word."
+        raise ToolError(_unfinished(label, run))
+    return _answer(run, child.plan.policy.finish.tools) or f"The subagent {label} finished without a word."
 
 
 def _report(caller: Turn, child: Turn, context: ToolContext) -> None:
@@ -193,8 +202,8 @@ def _report(caller: Turn, child: Turn, context: ToolContext) -> None:
         facts |= {"reason": run.stop_reason, "steps": run.n_steps, "calls": run.n_tool_calls}
         if child.passed_on is not None:
             facts["charged"] = {name: child.passed_on[name] for name in CHARGED}
-    now, after_step = context.clock.now() - caller.ahead_ms, len(caller.history.steps) + 1
-    caller.record.report(Event(now, "subagent", {"after_step": after_step, **facts}))
+    t_ms, after_step = context.clock.now() - caller.ahead_ms, len(caller.history.steps) + 1
+    caller.record.report(Event(t_ms, "subagent", {"after_step": after_step, **facts}))
 
 
 def _id_below(run_id: str, context: ToolContext) -> str:
@@ -211,18 +220,18 @@ def _answer(run: Run, finish_tools: Sequence[str]) -> str:
     return run.text
 
 
-def _unfinished(who: str, run: Run) -> str:
+def _unfinished(label: str, run: Run) -> str:
     """The result for the caller of a subagent that did not finish."""
     stop = run.stop
     rule = f" by {stop.rule}" if stop.rule else ""
-    how = {
+    outcome = {
         "aborted": "was aborted",
         "error": f"failed ({run.error})",
         "paused": "paused to ask the user, who cannot answer it here,",
     }.get(stop.reason, f"was stopped ({stop.reason}{rule})")
-    why = f" ({run.error})" if run.error and stop.reason != "error" else ""
+    cause = f" ({run.error})" if run.error and stop.reason != "error" else ""
     steps = f"{run.n_steps} step{'' if run.n_steps == 1 else 's'}"
     calls = f"{run.n_tool_calls} call{'' if run.n_tool_calls == 1 else 's'}"
     text = run.text or next((step.response.text for step in reversed(run.steps) if step.response.text), "")
     last = f"Its last text:\n{text}" if text else "It returned no text."
-    return f"The subagent {who} {how} after {steps} and {calls}{why}. {last}"
+    return f"The subagent {label} {outcome} after {steps} and {calls}{cause}. {last}"

@@ -29,18 +29,18 @@ SUMMARY_PROMPT: Final = (
 async def summarise(turn: Turn, static: str) -> asyncio.CancelledError | None:
     """Ask the model for a summary after a limit; `static` stands for one that fails. Returns as `wrap_up`."""
     response: Response | None
-    cancelled, broken = None, False
+    cancelled, is_broken = None, False
     try:
         response = summary = await _ask(turn, "summary", turn.history.sent, SUMMARY_PROMPT)
         fault = _summary_fault(summary)
     except asyncio.CancelledError as interruption:
-        response, fault, broken = partial_of(interruption), "aborted", True
+        response, fault, is_broken = partial_of(interruption), "aborted", True
         cancelled = None if not task_is_cancelled() or consume_own_cancel(turn) else interruption
     except (*INTERRUPTS, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - a failure is data
-        response, fault, broken = partial_of(error), describe(error), True
-    turn.record.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)
+        response, fault, is_broken = partial_of(error), describe(error), True
+    turn.record.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, is_broken)
     if fault:
         turn.record.fault("summary", f"the summary failed: {fault}")
     return cancelled
@@ -79,9 +79,11 @@ async def compact(turn: Turn) -> None:
         response, fault, failure = partial_of(error), describe(error), error
         if task_is_cancelled() or turn.is_aborted:
             fault = "aborted"
-    broken = asks and failure is not None
-    took = turn.now() - start
-    _record_compaction(turn, Compacted(number, kept_from, "" if fault else text, tokens, response, fault, broken, took))
+    is_broken = asks and failure is not None
+    duration_ms = turn.now() - start
+    _record_compaction(
+        turn, Compacted(number, kept_from, "" if fault else text, tokens, response, fault, is_broken, duration_ms)
+    )
     if turn.is_aborted or (failure is not None and task_is_cancelled()):
         raise failure or asyncio.CancelledError
 

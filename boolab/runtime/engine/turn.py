@@ -73,7 +73,7 @@ class Transition:
     unanswered: str = ""
 
 
-COUNTED: Final = (ORDINARY, CLOSING)
+COUNTING_MODES: Final = (ORDINARY, CLOSING)
 TABLE: Final[dict[str, dict[str, Transition]]] = {
     BOUNDARY: {
         "go": Transition(ASKED),
@@ -96,11 +96,11 @@ TABLE: Final[dict[str, dict[str, Transition]]] = {
     },
     EXECUTING: {
         "tool_failed": Transition(STOPPED, stop="error"),
-        "paused": Transition(STOPPED, counts=COUNTED, stop="paused"),
-        "synthesis_done": Transition(STOPPED, counts=COUNTED, stop="synthesis"),
-        "finished": Transition(STOPPED, counts=COUNTED, stop="finished"),
-        "limit": Transition(STOPPED, counts=COUNTED, stop="pending"),
-        "continue": Transition(BOUNDARY, counts=COUNTED),
+        "paused": Transition(STOPPED, counts=COUNTING_MODES, stop="paused"),
+        "synthesis_done": Transition(STOPPED, counts=COUNTING_MODES, stop="synthesis"),
+        "finished": Transition(STOPPED, counts=COUNTING_MODES, stop="finished"),
+        "limit": Transition(STOPPED, counts=COUNTING_MODES, stop="pending"),
+        "continue": Transition(BOUNDARY, counts=COUNTING_MODES),
         "failed": Transition(STOPPED, counts=(CLOSING,), stop="limit", unanswered="aborted"),
         "aborted": Transition(STOPPED, stop="aborted", unanswered="aborted"),
     },
@@ -218,9 +218,9 @@ class Turn:
         clock = options.get("clock")
         if clock is None:
             clock = VirtualClock(start_ms) if plan.traits.virtual else WallClock(start_ms)
-        ahead = clock.now() - start_ms
-        self.clock, self.ahead_ms = clock, ahead
-        self.now: Callable[[], int] = (lambda: clock.now() - ahead) if ahead else clock.now
+        offset = clock.now() - start_ms
+        self.clock, self.ahead_ms = clock, offset
+        self.now: Callable[[], int] = (lambda: clock.now() - offset) if offset else clock.now
         self.limits = plan.limits
         self.ladder = LadderState(plan.detectors, plan.call_guards, plan.boundary_guards)
         self.history = TurnHistory(prompt)
@@ -301,10 +301,10 @@ class Turn:
     def _log_step_start(self) -> None:
         """Log `step_start 3/5`: the third step under a cap of five; where a cap counts anew, so does this."""
         cap, number = self.plan.on_record(self.limits).get("steps"), len(self.history.steps) + 1
-        where = str(number) if cap is None else f"{self.steps_completed + 1}/{cap}"
+        position = str(number) if cap is None else f"{self.steps_completed + 1}/{cap}"
         run_id, name = self.record.run_id, self.plan.agent.name
         facts = {"run_id": run_id, "turn": self.ladder.turn, "step": number, "cap": cap, "agent": name}
-        log.info("run %s: step_start %s", flat(run_id), where, extra={"event": "step_start", **facts})
+        log.info("run %s: step_start %s", flat(run_id), position, extra={"event": "step_start", **facts})
 
     def next_mode(self) -> tuple[str, bool]:
         """The mode of the next request, and whether it is announced as the last."""
@@ -324,11 +324,11 @@ class Turn:
         tools = () if closes and policy.last_step.action == "no_tools" else self.plan.offered
         return messages, tools, "none" if closes and policy.last_step.action == "tool_choice_none" else "auto"
 
-    def _accept_delta(self, of: str, delta: str) -> None:
+    def _accept_delta(self, part: str, delta: str) -> None:
         """Pass a delta on, and keep it in case the response breaks off."""
-        self.step.partial.setdefault(of, []).append(delta)
+        self.step.partial.setdefault(part, []).append(delta)
         if self.record.on_event is not None:
-            facts = {"message": self.history.next_message, "of": of, "text": delta}
+            facts = {"message": self.history.next_message, "of": part, "text": delta}
             self.record.emit(Event(self.now(), "delta", facts))
 
     def accept_response(self, response: Response) -> Response:
@@ -352,7 +352,7 @@ class Turn:
     def end_step(self, event: str, pending: Stop | None = None, error: str = "") -> tuple[Step, Stop | None]:
         """End the step: put it on record, count it if its row of `TABLE` does, and name the stop that follows."""
         under_way, record, history = self.step, self.record, self.history
-        now, start, response = self.now(), self.boundary_ms, under_way.response or Response()
+        end_ms, start, response = self.now(), self.boundary_ms, under_way.response or Response()
         results = tuple(under_way.results)
         executed = len(results) - results.count(None)
         if event == "tool_failed":
@@ -361,7 +361,7 @@ class Turn:
             len(history.steps) + 1,
             self.ladder.turn,
             start,
-            now - start,
+            end_ms - start,
             under_way.answered_ms - start,
             response,
             results,
@@ -375,7 +375,7 @@ class Turn:
             self._charge_parent(response.usage, executed)
         message = history.next_message
         history.add(step, executed > 0)
-        self.boundary_ms = now
+        self.boundary_ms = end_ms
         under_way.state = row.next
         if executed < len(results):
             log_dropped(record.run_id, step)
@@ -406,12 +406,12 @@ class Turn:
             ModelError: the failure itself, if the policy has not.
         """
         partial = partial_of(error)
-        most = self.plan.policy.execution.broken_retries if self.step.mode == ORDINARY and error.retryable else 0
+        limit = self.plan.policy.execution.broken_retries if self.step.mode == ORDINARY and error.retryable else 0
         arrived = partial is not None and bool(partial.text or partial.tool_calls or partial.reasoning)
-        if not most or not arrived or self.is_aborted:
+        if not limit or not arrived or self.is_aborted:
             raise error
         in_a_row = itertools.takewhile(lambda step: step.broke_off, reversed(self.history.steps))
-        if sum(1 for _ in in_a_row) >= most:
+        if sum(1 for _ in in_a_row) >= limit:
             raise error
         return self._break_off("retry", describe(error), partial)[0]
 
@@ -452,7 +452,7 @@ class Turn:
         """End the step under way before it is complete; what has arrived of it is kept."""
         step, state = self.step, self.step.state
         if state == ASKED:
-            text, reasoning = ("".join(step.partial.get(of, ())) for of in ("text", "reasoning"))
+            text, reasoning = ("".join(step.partial.get(part, ())) for part in ("text", "reasoning"))
             self.accept_response(partial or Response(text, reasoning=reasoning))
             step.state = ASKED
         unanswered = TABLE[state][event].unanswered

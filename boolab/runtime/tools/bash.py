@@ -141,8 +141,8 @@ def bash_tool(
 
     bash_in_root.__doc__ = bash.__doc__
     spec = tool(name="bash")(bash_in_root) if in_root else tool(bash)
-    where = _IN_NO_FOLDER if place is None and not in_root else _IN_ITS_FOLDER
-    return replace(spec, description=f"{spec.description} {where}")
+    scope = _IN_NO_FOLDER if place is None and not in_root else _IN_ITS_FOLDER
+    return replace(spec, description=f"{spec.description} {scope}")
 
 
 def _remove(folder: str) -> None:
@@ -157,11 +157,11 @@ def _shell() -> str:
     if sys.platform == "win32":
         msg = "bash_tool: on Windows none of its limits can be set: run boolab in WSL or in a container"
         raise SettingError(msg)
-    found = shutil.which("bash")
-    if found is None:
+    shell = shutil.which("bash")
+    if shell is None:
         msg = "bash_tool: there is no bash on the PATH: install it"
         raise SettingError(msg)
-    return found
+    return shell
 
 
 def _checked(seconds: Mapping[str, float], counts: Mapping[str, int]) -> None:
@@ -175,25 +175,25 @@ def _checked(seconds: Mapping[str, float], counts: Mapping[str, int]) -> None:
             raise SettingError(msg)
 
 
-def _folder(given: str | Path) -> str:
+def _folder(path: str | Path) -> str:
     try:
-        place = user_path(given).resolve()
+        folder = user_path(path).resolve()
     except (TypeError, RuntimeError, ValueError) as error:
-        msg = f"bash_tool: folder={given!r}: expected the path of a folder ({error})"
+        msg = f"bash_tool: folder={path!r}: expected the path of a folder ({error})"
         raise SettingError(msg) from error
-    if not place.is_dir():
-        msg = f"bash_tool: folder={str(given)!r} is not a folder"
+    if not folder.is_dir():
+        msg = f"bash_tool: folder={str(path)!r} is not a folder"
         raise SettingError(msg)
-    return str(place)
+    return str(folder)
 
 
 def _variables(env: Mapping[str, str] | None) -> dict[str, str]:
-    own = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    given: Any = {} if env is None else env
-    if not isinstance(given, Mapping):
+    variables = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    names: Any = {} if env is None else env
+    if not isinstance(names, Mapping):
         msg = "bash_tool: env: expected a mapping from names to texts"
         raise SettingError(msg)
-    for name, value in given.items():
+    for name, value in names.items():
         if (
             not (isinstance(name, str) and isinstance(value, str) and name and not set("=\0") & set(name))
             or "\0" in value
@@ -202,7 +202,7 @@ def _variables(env: Mapping[str, str] | None) -> dict[str, str]:
             # without the value, which may be a key
             msg = f"bash_tool: env: {name!r}: expected a name without '=' and a text, both without NUL, and Unicode"
             raise SettingError(msg)
-    return own | dict(given)
+    return variables | dict(names)
 
 
 def _check_command(command: str) -> None:
@@ -307,11 +307,11 @@ class _Verdict(NamedTuple):
 class _Ends:
     """Up to `kept` bytes of a stream, from its beginning and its end; those between are counted."""
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, head: int) -> None:
         self._head = bytearray()
         self._tail = bytearray()
-        self._head_room = kept - kept // 2
-        self._tail_room = kept // 2
+        self._head_room = head - head // 2
+        self._tail_room = head // 2
         self._left_out = 0
 
     async def take(self, stream: asyncio.StreamReader) -> None:
@@ -322,10 +322,10 @@ class _Ends:
         room = self._head_room - len(self._head)
         self._head += piece[:room]
         self._tail += piece[room:]
-        over = len(self._tail) - self._tail_room
-        if over > 0:
-            del self._tail[:over]
-            self._left_out += over
+        excess = len(self._tail) - self._tail_room
+        if excess > 0:
+            del self._tail[:excess]
+            self._left_out += excess
 
     def text(self) -> str:
         if not self._left_out:
@@ -349,10 +349,10 @@ def _verdict(supervisor: Process, report: _Ends) -> _Verdict:
 
 
 def _result(verdict: _Verdict, output: _Ends) -> str:
-    status, why = verdict
-    ending = ", ".join([*([] if status is None else [_ended(status)]), *([f"killed: {why}"] if why else [])])
+    status, reason = verdict
+    ending = ", ".join([*([] if status is None else [_ended(status)]), *([f"killed: {reason}"] if reason else [])])
     msg = f"{ending}\n{output.text()}"
-    if status != 0 or why:
+    if status != 0 or reason:
         raise ToolError(msg)
     return msg
 

@@ -43,25 +43,25 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # or this process would end, and not the command
     _prctl(_SET_CHILD_SUBREAPER, 1)
     _prctl(_SET_DUMPABLE, 0)  # the command cannot write to this process through /proc, unless it is root
-    started = os.getpid()
+    parent = os.getpid()
     command = os.fork()
     if command == 0:
-        _become(order, started)
+        _become(order, parent)
     _report(pid=command)
     os.close(1)  # or the output would not end
-    status, why = _watch(command, order, woken)
-    left = _end_all(command)
-    _report(status=status, why=why or ("some of its processes could not be killed" if left else ""))
+    status, reason = _watch(command, order, woken)
+    remaining = _end_all(command)
+    _report(status=status, why=reason or ("some of its processes could not be killed" if remaining else ""))
 
 
 def _watch(command: int, order: dict[str, Any], woken: int) -> tuple[int | None, str]:
     """Wait for the end of the command: its status, or why it is to be ended."""
     deadline = time.monotonic() + order["timeout"]
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             return None, f"it did not end within {order['timeout']:g} s"
-        ready, _, _ = select.select([0, woken], [], [], min(left, _TICK_S))
+        ready, _, _ = select.select([0, woken], [], [], min(remaining, _TICK_S))
         if woken in ready:
             os.read(woken, 4096)
         for pid, status in _reaped():
@@ -69,8 +69,8 @@ def _watch(command: int, order: dict[str, Any], woken: int) -> tuple[int | None,
                 return os.waitstatus_to_exitcode(status), ""
         if 0 in ready and not os.read(0, 4096):
             return None, "it was cancelled"
-        if why := _too_much(order):
-            return None, why
+        if reason := _too_much(order):
+            return None, reason
 
 
 def _too_much(order: dict[str, Any]) -> str:
@@ -85,22 +85,22 @@ def _too_much(order: dict[str, Any]) -> str:
 
 def descendants(pid: int) -> list[int]:
     """The processes below a process, from Linux's /proc/PID/task/TID/children; none on other systems."""
-    found: list[int] = []
+    processes: list[int] = []
     waiting = [pid]
     while waiting:
-        below = _children(waiting.pop())
-        found += below
-        waiting += below
-    return found
+        children = _children(waiting.pop())
+        processes += children
+        waiting += children
+    return processes
 
 
 def _children(pid: int) -> list[int]:
     with suppress(OSError):
-        found: list[int] = []
+        children: list[int] = []
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib would cost more than all the rest
             with suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123 - as above
-                found += map(int, file.read().split())
-        return found
+                children += map(int, file.read().split())
+        return children
     return []
 
 
@@ -111,11 +111,11 @@ def _resident(pid: int) -> int:
 
 
 def _reaped() -> list[tuple[int, int]]:
-    found = []
+    statuses = []
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            found.append(ended)
-    return found
+            statuses.append(ended)
+    return statuses
 
 
 def _end_all(command: int) -> bool:
@@ -173,13 +173,13 @@ def _limit(kind: int, value: int) -> None:
 
 def _tasks_of_user() -> int:
     """How many threads the user has, which RLIMIT_NPROC counts."""
-    user, found = os.getuid(), 0
+    user, tasks = os.getuid(), 0
     with os.scandir("/proc") as entries:
         for entry in entries:
             with suppress(OSError):
                 if entry.name.isdecimal() and entry.stat().st_uid == user:
-                    found += os.stat(f"{entry.path}/task").st_nlink - 2  # noqa: PTH116 - as above
-    return found
+                    tasks += os.stat(f"{entry.path}/task").st_nlink - 2  # noqa: PTH116 - as above
+    return tasks
 
 
 def _prctl(option: int, value: int) -> None:

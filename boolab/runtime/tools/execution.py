@@ -51,7 +51,11 @@ class ExecutionContext:
 
 
 async def execute_together(
-    calls: Sequence[ToolCall], places: Sequence[int], step: int, run: ExecutionContext, results: list[ToolResult | None]
+    calls: Sequence[ToolCall],
+    indices: Sequence[int],
+    step: int,
+    run: ExecutionContext,
+    results: list[ToolResult | None],
 ) -> None:
     """Execute the calls of one step that are at these places concurrently.
 
@@ -59,27 +63,27 @@ async def execute_together(
     the others are cancelled, and it is raised.
     """
 
-    async def one(place: int, clock: Clock) -> None:
+    async def one(index: int, clock: Clock) -> None:
         try:
-            results[place] = await execute(calls[place], step, place + 1, run, clock)
+            results[index] = await execute(calls[index], step, index + 1, run, clock)
         except INTERRUPTS as error:
             raise _InterruptedError from error
 
-    forks = [run.clock.fork() for _ in places]
-    waiting = list(zip(places, forks, strict=True))
+    forks = [run.clock.fork() for _ in indices]
+    waiting = list(zip(indices, forks, strict=True))
     if run.reply is not None and run.clock.virtual:
         # Replies in virtual time never wait, and a task for each would take longer than a step.
-        for place, fork in waiting:
-            results[place] = await _replied(run.reply, calls[place], step, place + 1, run, fork)
-        waiting = [(place, fork) for place, fork in waiting if results[place] is None]
+        for position, fork in waiting:
+            results[position] = await _replied(run.reply, calls[position], step, position + 1, run, fork)
+        waiting = [(position, fork) for position, fork in waiting if results[position] is None]
         run = replace(run, reply=None)
     if waiting:
         try:
             async with asyncio.TaskGroup() as group:
-                for place, fork in waiting:
-                    group.create_task(one(place, fork))
-        except ExceptionGroup as several:
-            raise several.exceptions[0].__cause__ or several from None
+                for position, fork in waiting:
+                    group.create_task(one(position, fork))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0].__cause__ or errors from None
     run.clock.join(forks)
 
 
@@ -104,8 +108,8 @@ async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
     try:
         arguments = spec.validate(call.arguments or "{}")
     except (ValidationError, TypeError) as error:  # a TypeError for lone surrogates
-        text, broken = _bad_arguments(call, spec, error)
-        return ToolResult(call.id, text, is_error=True, parse_error=broken, duration_ms=0)
+        text, is_invalid = _bad_arguments(call, spec, error)
+        return ToolResult(call.id, text, is_error=True, parse_error=is_invalid, duration_ms=0)
     start = clock.now()
     task: asyncio.Task[Any] | None = None
     try:
@@ -159,8 +163,8 @@ def _is_running(task: asyncio.Task[Any]) -> bool:
 class FailedReply(Exception):
     """Raised by a model's `reply` for a result that ended the recorded run; `why` is the error of that run."""
 
-    def __init__(self, result: ToolResult, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, result: ToolResult, reason: str) -> None:
+        super().__init__(reason)
         self.result = result
 
 

@@ -180,20 +180,20 @@ def tool(
 
 def as_tool(value: ToolSpec | Callable[..., Any]) -> ToolSpec:
     """A `ToolSpec` as it is, or that of a plain function; a `SettingError` if it is neither."""
-    given: object = value
-    if isinstance(given, ToolSpec):
-        return given
-    if callable(given):
-        return tool(given)
+    candidate: object = value
+    if isinstance(candidate, ToolSpec):
+        return candidate
+    if callable(candidate):
+        return tool(candidate)
     msg = f"{value!r} is no tool: expected a function, or what @tool makes of one"
     raise SettingError(msg)
 
 
 def as_tools(values: Iterable[ToolSpec | Callable[..., Any]]) -> tuple[ToolSpec, ...]:
     """The tools of a list of tools and plain functions; a `SettingError` if it is none."""
-    given: object = values
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        msg = f"tools: {given!r} is not accepted; expected a list of tools or functions"
+    candidates: object = values
+    if isinstance(candidates, str) or not isinstance(candidates, Iterable):
+        msg = f"tools: {candidates!r} is not accepted; expected a list of tools or functions"
         raise SettingError(msg)
     return tuple(map(as_tool, values))
 
@@ -218,19 +218,19 @@ def open_tool(name: str) -> ToolSpec:
 def _spec(
     fn: Callable[..., Any], name: str | None, read_only: bool, pauses: bool, timeout: float | None, thread: bool
 ) -> ToolSpec:
-    shown = name or str(getattr(fn, "__name__", ""))
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", shown):
-        msg = f"{shown!r} cannot be a tool's name: expected 1 to 64 letters, digits, '_', '-' or '.'; pass name=..."
+    label = name or str(getattr(fn, "__name__", ""))
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", label):
+        msg = f"{label!r} cannot be a tool's name: expected 1 to 64 letters, digits, '_', '-' or '.'; pass name=..."
         raise SettingError(msg)
     if timeout is not None and not (is_amount(timeout) and timeout > 0):
-        msg = f"{shown}: timeout={checks.repr_of(timeout)}: expected seconds > 0, or None"
+        msg = f"{label}: timeout={checks.repr_of(timeout)}: expected seconds > 0, or None"
         raise SettingError(msg)
-    summary, about = _read_docstring(inspect.getdoc(fn) or "")
-    adapter, context = _adapter(fn, shown, about)
+    summary, descriptions = _read_docstring(inspect.getdoc(fn) or "")
+    adapter, context = _adapter(fn, label, descriptions)
     is_async = inspect.iscoroutinefunction(fn)
     in_thread = not is_async and (thread or timeout is not None)
     return ToolSpec(
-        name=shown,
+        name=label,
         description=summary,
         parameters=_tidy(adapter.json_schema()),
         function=fn,
@@ -245,7 +245,7 @@ def _spec(
     )
 
 
-def _adapter(fn: Callable[..., Any], name: str, about: Mapping[str, str]) -> tuple[TypeAdapter[Any], str | None]:
+def _adapter(fn: Callable[..., Any], name: str, descriptions: Mapping[str, str]) -> tuple[TypeAdapter[Any], str | None]:
     """The validator of keyword arguments, and the name of the parameter that receives the context."""
     # Imported here: it takes long, and a run without tools of the user does not need it.
     from pydantic import ConfigDict, Field, TypeAdapter, with_config
@@ -270,8 +270,8 @@ def _adapter(fn: Callable[..., Any], name: str, about: Mapping[str, str]) -> tup
         if kind is ToolContext:
             context = parameter.name
             continue
-        if parameter.name in about:
-            kind = Annotated[kind, Field(description=about[parameter.name])]
+        if parameter.name in descriptions:
+            kind = Annotated[kind, Field(description=descriptions[parameter.name])]
         if parameter.default is not parameter.empty:
             if parameter.default is None or isinstance(parameter.default, str | int | float | bool):
                 kind = Annotated[kind, Field(json_schema_extra={"default": parameter.default})]
@@ -300,7 +300,7 @@ _SPHINX = re.compile(r"^:param\s+(?:[^:]*\s)?(\w+):\s*(.*)$")
 def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """The summary, and the parameters' descriptions of a Google or Sphinx docstring."""
     summary: list[str] = []
-    about: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     section, latest, indent = "", "", None
     for line in text.splitlines():
         stripped = line.strip()
@@ -309,18 +309,18 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
             section, latest, indent = match[1], "", None
         elif match := _SPHINX.match(stripped):
             section, latest = "param", match[1]
-            about[latest] = match[2]
+            descriptions[latest] = match[2]
         elif section == "":
             summary.append(stripped)
         elif section in ("Args", "Arguments", "Parameters") and stripped:
             indent = depth if indent is None else indent
             if depth == indent and (match := _GOOGLE.match(stripped)):
                 latest = match[1]
-                about[latest] = match[2]
+                descriptions[latest] = match[2]
             elif latest:
-                about[latest] = f"{about[latest]} {stripped}".strip()
+                descriptions[latest] = f"{descriptions[latest]} {stripped}".strip()
     paragraph = "\n".join(summary).strip().split("\n\n")[0]
-    return paragraph.replace("\n", " "), about
+    return paragraph.replace("\n", " "), descriptions
 
 
 def _type_name(schema: Mapping[str, Any]) -> str:

@@ -33,8 +33,8 @@ MAX_LINE_CHARS: Final = 400
 _SKIPPED: Final = frozenset((
     ".git", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache", "__pycache__", "node_modules", "out",
 ))  # fmt: skip
-_OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-_FOLDER: Final = _OPEN | getattr(os, "O_DIRECTORY", 0)
+_OPEN_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FOLDER: Final = _OPEN_FLAGS | getattr(os, "O_DIRECTORY", 0)
 _HAS_HANDLES: Final = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 
 
@@ -68,12 +68,12 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
         if not folder.is_dir():
             msg = f"{path!r} is not a folder"
             raise ToolError(msg)
-        cut: list[str] = []
-        names = (str(Path(file).relative_to(top)) for file in _walk(top, folder, _checked(pattern), cut))
-        found = [name for name, _ in zip(names, range(MAX_ENTRIES + 1), strict=False)]
-        if len(found) > MAX_ENTRIES:
-            found[MAX_ENTRIES:] = [f"(the first {MAX_ENTRIES} files; narrow the path or the pattern)"]
-        return "\n".join([*(found or [f"(no file matches {pattern!r} in {path!r})"]), *cut])
+        notes: list[str] = []
+        names = (str(Path(file).relative_to(top)) for file in _walk(top, folder, _checked(pattern), notes))
+        entries = [name for name, _ in zip(names, range(MAX_ENTRIES + 1), strict=False)]
+        if len(entries) > MAX_ENTRIES:
+            entries[MAX_ENTRIES:] = [f"(the first {MAX_ENTRIES} files; narrow the path or the pattern)"]
+        return "\n".join([*(entries or [f"(no file matches {pattern!r} in {path!r})"]), *notes])
 
     @tool(read_only=True)
     def read_file(path: str, offset: int = 1, limit: int = 200) -> str:
@@ -91,9 +91,9 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
         if offset > max(len(lines), 1):
             msg = f"{path!r} has {len(lines)} lines; offset {offset} is past its end"
             raise ToolError(msg)
-        shown = [_shorten(line) for line in lines[offset - 1 : offset - 1 + limit]]
-        rest = len(lines) - (offset - 1 + len(shown))
-        return "\n".join([*shown, *([f"({rest} more lines)"] if rest else [])])
+        numbered = [_shorten(line) for line in lines[offset - 1 : offset - 1 + limit]]
+        rest = len(lines) - (offset - 1 + len(numbered))
+        return "\n".join([*numbered, *([f"({rest} more lines)"] if rest else [])])
 
     @tool(read_only=True)
     def search_text(pattern: str, path: str = ".", files: str = "*", ignore_case: bool = False) -> str:
@@ -108,28 +108,28 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
         if not pattern:
             msg = "the pattern is empty"
             raise ToolError(msg)
-        wanted = pattern.lower() if ignore_case else pattern
+        regex = pattern.lower() if ignore_case else pattern
         start, files = _inside(top, path), _checked(files)
         matches: list[str] = []
-        cut: list[str] = []
+        notes: list[str] = []
         searched = 0
-        for file in _walk(top, start, files, cut) if start.is_dir() else [str(start)] if start.match(files) else []:
+        for file in _walk(top, start, files, notes) if start.is_dir() else [str(start)] if start.match(files) else []:
             try:
                 text = _read(top, Path(file), file)
             except ToolError:
                 continue
             searched += len(text)
             if searched > MAX_SEARCHED:
-                cut.append(f"(not all was searched: the files hold over {MAX_SEARCHED:,} bytes; narrow the search)")
+                notes.append(f"(not all was searched: the files hold over {MAX_SEARCHED:,} bytes; narrow the search)")
                 break
-            if wanted not in (text.lower() if ignore_case else text):
+            if regex not in (text.lower() if ignore_case else text):
                 continue
             for number, line in enumerate(text.splitlines(), 1):
-                if wanted in (line.lower() if ignore_case else line):
+                if regex in (line.lower() if ignore_case else line):
                     matches.append(f"{Path(file).relative_to(top)}:{number}: {_shorten(line.strip())}")
                     if len(matches) == MAX_MATCHES:
                         return "\n".join([*matches, f"(the first {MAX_MATCHES} matches; narrow the search)"])
-        return "\n".join([*(matches or [f"(no match for {pattern!r})"]), *cut])
+        return "\n".join([*(matches or [f"(no match for {pattern!r})"]), *notes])
 
     return list_files, read_file, search_text
 
@@ -169,14 +169,14 @@ def _inside(top: Path, path: str) -> Path:
         msg = f"{path!r} is not accepted: expected a path inside the workspace, without '..'"
         raise ToolError(msg)
     try:
-        place = (top / path).resolve(strict=True)
+        target = (top / path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         msg = f"{path!r} does not exist in the workspace"
         raise ToolError(msg) from error
-    if not place.is_relative_to(top):
+    if not target.is_relative_to(top):
         msg = f"{path!r} leads out of the workspace"
         raise ToolError(msg)
-    return place
+    return target
 
 
 def _checked(pattern: str) -> str:
@@ -186,29 +186,33 @@ def _checked(pattern: str) -> str:
     return pattern
 
 
-def _walk(top: Path, folder: Path, pattern: str, cut: list[str]) -> Iterator[str]:
+def _walk(top: Path, folder: Path, pattern: str, notes: list[str]) -> Iterator[str]:
     """The files below `folder` that match, in order, among the first `MAX_FILES`. Links to folders are not followed.
 
-    If there are more, a line about that is added to `cut`. Most of the time of a search is spent here, so a `Path` is
+    If there are more, a line about that is added to `notes`. Most of the time of a search is spent here, so a `Path` is
     made of few files.
     """
-    seen = 0
+    visited = 0
     of_name = "/" not in pattern
     waiting = [str(folder)]
-    while waiting and seen <= MAX_FILES:
+    while waiting and visited <= MAX_FILES:
         folders, files = _entries(top, waiting.pop())
-        seen += 1
-        waiting += (place for name, place in reversed(folders) if name not in _SKIPPED and not name.startswith(".venv"))
-        for name, place, is_link in files:
-            if is_link and not Path(os.path.realpath(place)).is_relative_to(top):  # `resolve` fails at circles
+        visited += 1
+        waiting += (
+            entry_path
+            for name, entry_path in reversed(folders)
+            if name not in _SKIPPED and not name.startswith(".venv")
+        )
+        for name, entry_path, is_link in files:
+            if is_link and not Path(os.path.realpath(entry_path)).is_relative_to(top):  # `resolve` fails at circles
                 continue
-            seen += 1
-            if seen > MAX_FILES:
+            visited += 1
+            if visited > MAX_FILES:
                 break
-            if fnmatchcase(name, pattern) if of_name else Path(place).match(pattern):
-                yield place
-    if waiting or seen > MAX_FILES:
-        cut.append(f"(not all was looked at: there are over {MAX_FILES:,} files and folders; narrow the path)")
+            if fnmatchcase(name, pattern) if of_name else Path(entry_path).match(pattern):
+                yield entry_path
+    if waiting or visited > MAX_FILES:
+        notes.append(f"(not all was looked at: there are over {MAX_FILES:,} files and folders; narrow the path)")
 
 
 def _entries(top: Path, folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, bool]]]:
@@ -219,13 +223,13 @@ def _entries(top: Path, folder: str) -> tuple[list[tuple[str, str]], list[tuple[
     folders: list[tuple[str, str]] = []
     files: list[tuple[str, str, bool]] = []
     try:
-        with _held(top, Path(folder)) as there, os.scandir(there) as entries:
+        with _held(top, Path(folder)) as item, os.scandir(item) as entries:
             for entry in entries:
-                is_link, place = entry.is_symlink(), f"{folder}{os.sep}{entry.name}"
+                is_link, path = entry.is_symlink(), f"{folder}{os.sep}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
-                    folders.append((entry.name, place))
+                    folders.append((entry.name, path))
                 elif not (is_link and _leads_to_folder(entry)):
-                    files.append((entry.name, place, is_link))
+                    files.append((entry.name, path, is_link))
     except OSError:
         return [], []
     return sorted(folders), sorted(files)
@@ -251,45 +255,45 @@ def _held(top: Path, folder: Path) -> Iterator[int | str]:
         os.close(handle)
 
 
-def _opened(top: Path, place: Path, how: int) -> int:
+def _opened(top: Path, folder: Path, flags: int) -> int:
     """Open what is below `top` folder by folder; an `OSError` if a part of the path is a link.
 
     Between `resolve` and the opening, another process may replace a folder by a link (CWE-367), such as a tool that
     writes.
     """
     if not _HAS_HANDLES:
-        return os.open(place, how)
-    names = place.relative_to(top).parts
+        return os.open(folder, flags)
+    names = folder.relative_to(top).parts
     handle = os.open(top, _FOLDER)
     for number, name in enumerate(names, 1):
         above = handle
         try:
-            handle = os.open(name, how if number == len(names) else _FOLDER, dir_fd=above)
+            handle = os.open(name, flags if number == len(names) else _FOLDER, dir_fd=above)
         finally:
             os.close(above)
     return handle
 
 
-def _read(top: Path, file: Path, shown: str) -> str:
+def _read(top: Path, file: Path, label: str) -> str:
     try:
-        handle = _opened(top, file, _OPEN)
+        handle = _opened(top, file, _OPEN_FLAGS)
     except OSError as error:
-        msg = f"{shown!r} cannot be read: {error.strerror}"
+        msg = f"{label!r} cannot be read: {error.strerror}"
         raise ToolError(msg) from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            msg = f"{shown!r} is not a file"
+            msg = f"{label!r} is not a file"
             raise ToolError(msg)
         if status.st_size > MAX_FILE_BYTES:
-            msg = f"{shown!r} has {status.st_size:,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
+            msg = f"{label!r} has {status.st_size:,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
             raise ToolError(msg)
         with os.fdopen(handle, "rb", closefd=False) as stream:
             raw = stream.read(status.st_size)  # to allocate the largest size costs more than to read
     finally:
         os.close(handle)
     if b"\0" in raw[:8192]:
-        msg = f"{shown!r} is not a text file"
+        msg = f"{label!r} is not a text file"
         raise ToolError(msg)
     return raw.decode("utf-8", "replace")
 

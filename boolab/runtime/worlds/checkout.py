@@ -97,15 +97,15 @@ class _Checkout:
             _check(name, entry, path)
             kind = stat.S_IFMT(entry.mode)
             if kind in (stat.S_IFREG, stat.S_IFLNK):
-                opened = _link if kind == stat.S_IFLNK else partial(_file, is_program=bool(entry.mode & stat.S_IXUSR))
-                files.append((entry.oid.hex(), partial(opened, handle, os.fsdecode(name))))
+                writer = _link if kind == stat.S_IFLNK else partial(_file, is_program=bool(entry.mode & stat.S_IXUSR))
+                files.append((entry.oid.hex(), partial(writer, handle, os.fsdecode(name))))
         self._reader.files(files)
         for name, entry in entries:
             if stat.S_IFMT(entry.mode) in (stat.S_IFDIR, _SUBMODULE):
                 os.mkdir(os.fsdecode(name), dir_fd=handle)
             if stat.S_ISDIR(entry.mode):
-                with folder_handle(os.fsdecode(name), handle) as below:
-                    self.folder(below, entry.oid.hex(), path + name + b"/", depth + 1)
+                with folder_handle(os.fsdecode(name), handle) as child:
+                    self.folder(child, entry.oid.hex(), path + name + b"/", depth + 1)
 
 
 def _check(name: bytes, entry: Entry, path: bytes) -> None:
@@ -165,8 +165,8 @@ def name_of(run_id: str) -> str:
 
 def note_text(folders: Iterable[bytes], left_out: Mapping[bytes, str]) -> str:
     """What a tree does not hold of a state, for the text of its commit: JSON, of ASCII alone."""
-    listed = {os.fsdecode(name): why for name, why in sorted(left_out.items())}
-    return json.dumps({"folders": [os.fsdecode(name) for name in folders], "left_out": listed})
+    names = {os.fsdecode(name): reason for name, reason in sorted(left_out.items())}
+    return json.dumps({"folders": [os.fsdecode(name) for name in folders], "left_out": names})
 
 
 def note_in(commit: bytes) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from boolab.runtime.worlds.checkout import REFS, commit_text, name_of, note_text
 from boolab.runtime.worlds.ignored import Ignored, tracked_files
 from boolab.runtime.worlds.scan import Kept, Scan, Wanted, refuse
 
-_SHOWN: Final = 10
+_MAX_NAMES: Final = 10
 """How many of the ignored names the record has."""
 _CANCELLED: Final = "cancelled"
 _COMMIT: Final = "tree {tree}\n{parent}author {who}\ncommitter {who}\n\nboolab {run}\n\n{note}\n"
@@ -67,14 +67,14 @@ class GitKeeper:
         self._busy, self._cancelled = threading.Lock(), threading.Event()
         self._at_end = ExitStack()
         with undone_on_error(self.close, repository.common):
-            own = self._take_folder()
+            folder_id = self._take_folder()
             self._writer = ObjectWriter(repository)
             self._at_end.callback(self._writer.close)
             if before is not None:
                 with objects_of(repository) as reader:
                     commit_text(reader, repository, before)
-            self._ignored = Ignored(own, repository, origin)
-            self._wanted = Wanted.of(include, tracked_files(own, repository, origin))
+            self._ignored = Ignored(folder_id, repository, origin)
+            self._wanted = Wanted.of(include, tracked_files(folder_id, repository, origin))
             refuse(root, self._scan(None).repositories)
 
     def _take_folder(self) -> Path:
@@ -82,7 +82,7 @@ class GitKeeper:
         repository = self._repository
         begin = f"{repository.name}."
         try:
-            own = self._at_end.enter_context(
+            folder_id = self._at_end.enter_context(
                 scratch_git(begin + name_of(self._run_id), repository.object_format, alone=True)
             )
         except HeldError as error:
@@ -91,9 +91,9 @@ class GitKeeper:
             ) from error
         self._refs = self._at_end.enter_context(repository.opened(REFS, make=True))
         for name in locks_in(self._refs):
-            if not is_held(begin + name, own.parent) or name == name_of(self._run_id):
+            if not is_held(begin + name, folder_id.parent) or name == name_of(self._run_id):
                 remove_lock(self._refs, name)
-        return own
+        return folder_id
 
     def snapshot(self) -> Mapping[str, Any]:
         """Keep the files as they are now.
@@ -136,10 +136,10 @@ class GitKeeper:
         facts: dict[str, Any] = {"commit": self._latest, "changed": scan.changed}
         if self._first:
             ignored = sorted(scan.ignored)
-            facts |= {"ignored": len(ignored), "ignored_names": [shown(name) for name in ignored[:_SHOWN]]}
+            facts |= {"ignored": len(ignored), "ignored_names": [shown(name) for name in ignored[:_MAX_NAMES]]}
         self._tree, self._note, self._kept, self._first = scan.tree, note, scan.kept, False
         if scan.left_out:
-            facts["left_out"] = {shown(name): why for name, why in sorted(scan.left_out.items())}
+            facts["left_out"] = {shown(name): reason for name, reason in sorted(scan.left_out.items())}
         if self._ignored.unread:
             facts["unread"] = self._ignored.unread
         if self._is_restored:
@@ -164,7 +164,7 @@ class GitKeeper:
 
 
 @contextmanager
-def undone_on_error(undo: Callable[[], None], place: Path, what: str = "written") -> Iterator[None]:
+def undone_on_error(undo: Callable[[], None], folder: Path, action: str = "written") -> Iterator[None]:
     """Undo what was begun if an error follows; one of the file system becomes a `WorldError`.
 
     `place`: the folder that an error is about if it names no file.
@@ -174,6 +174,6 @@ def undone_on_error(undo: Callable[[], None], place: Path, what: str = "written"
     except BaseException as error:
         undo()
         if isinstance(error, OSError):
-            named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | Path) else str(place)
-            raise WorldError(f"{named!r} cannot be {what}: {error.strerror}") from error
+            label = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | Path) else str(folder)
+            raise WorldError(f"{label!r} cannot be {action}: {error.strerror}") from error
         raise

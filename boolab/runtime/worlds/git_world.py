@@ -22,7 +22,7 @@ from boolab.runtime.worlds.checkout import REFS, check_out, name_of
 from boolab.runtime.worlds.git_keeper import GitKeeper, undone_on_error
 
 _MIB: Final = 2**20
-_SHOWN: Final = 10
+_MAX_NAMES: Final = 10
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -150,11 +150,11 @@ class GitWorld:
         world._source, world._into = self, None  # noqa: SLF001 - it is one of this class
         if folder is None and self._into is not None:
             self._free(self._into, str(self._into))  # another branch may have filled it since
-        made = folder or self._into or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
-        world._root = made  # noqa: SLF001
-        with undone_on_error(world.discard, made):
-            made.mkdir(parents=True, exist_ok=True)
-            world._incomplete = self._check_out(commit, made)  # noqa: SLF001
+        target = folder or self._into or Path(tempfile.mkdtemp(prefix="boolab-world-")).resolve()
+        world._root = target  # noqa: SLF001
+        with undone_on_error(world.discard, target):
+            target.mkdir(parents=True, exist_ok=True)
+            world._incomplete = self._check_out(commit, target)  # noqa: SLF001
         return world
 
     def discard(self) -> None:
@@ -204,28 +204,28 @@ class GitWorld:
         Raises:
             WorldError: if git could not remove them; none is removed then.
         """
-        asked = [name_of(run.run_id if isinstance(run, Run) else run) for run in runs]
-        known = set(self.kept())
-        found = [name for name in dict.fromkeys(asked) if name in known]
-        if found:
-            delete_refs(self._repository, REFS, found)
-        return found
+        requested = [name_of(run.run_id if isinstance(run, Run) else run) for run in runs]
+        names = set(self.kept())
+        refs = [name for name in dict.fromkeys(requested) if name in names]
+        if refs:
+            delete_refs(self._repository, REFS, refs)
+        return refs
 
     def _check_out(self, commit: str, folder: Path) -> str:
         """Write the files of a commit into an empty folder, and describe what of the state is missing."""
         left_out = check_out(self._repository, commit, folder).get("left_out", {})
         if not left_out:
             return ""
-        listed = first_of([f"{_readable(name)} ({why})" for name, why in left_out.items()], _SHOWN)
-        return f"{listed} was not kept, and is missing in {folder}: max_file_mb= sets the largest file"
+        names = first_of([f"{_readable(name)} ({reason})" for name, reason in left_out.items()], _MAX_NAMES)
+        return f"{names} was not kept, and is missing in {folder}: max_file_mb= sets the largest file"
 
-    def _free(self, folder: Path, given: object) -> Path:
+    def _free(self, folder: Path, path: object) -> Path:
         """A folder for a branch, if it may be used."""
         if folder.is_relative_to(self._root) or self._root.is_relative_to(folder):
-            msg = f"GitWorld: into={str(given)!r} and root overlap: choose a folder beside {str(self._root)!r}"
+            msg = f"GitWorld: into={str(path)!r} and root overlap: choose a folder beside {str(self._root)!r}"
             raise SettingError(msg)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            msg = f"GitWorld: into={str(given)!r} is not empty: name a new folder, or remove it"
+            msg = f"GitWorld: into={str(path)!r} is not empty: name a new folder, or remove it"
             raise SettingError(msg)
         return folder
 

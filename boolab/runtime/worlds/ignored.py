@@ -53,16 +53,16 @@ class Ignored:
             self._files[path] = self._patterns(name, text)
             self._verdicts.clear()
 
-    def of(self, path: bytes, listed: Collection[str], folders: Collection[str]) -> set[str]:
+    def of(self, path: bytes, files: Collection[str], folders: Collection[str]) -> set[str]:
         """Those of these names that are ignored."""
-        found = set()
-        for name in listed:
+        patterns = set()
+        for name in files:
             full = path + os.fsencode(name) + (b"/" if name in folders else b"")
             if full not in self._verdicts:
                 self._verdicts[full] = self._verdict(path, full)
             if self._verdicts[full]:
-                found.add(name)
-        return found
+                patterns.add(name)
+        return patterns
 
     def _verdict(self, folder: bytes, full: bytes) -> bool:
         """Whether a name is ignored: the nearest file of patterns that is about it decides."""
@@ -73,7 +73,7 @@ class Ignored:
             if verdict is not None:
                 return verdict
         return next(
-            (found for before, patterns in self._general if (found := patterns.verdict(before + text)) is not None),
+            (match for parents, patterns in self._general if (match := patterns.verdict(parents + text)) is not None),
             False,
         )
 
@@ -102,24 +102,24 @@ class Ignored:
         Each with the path from their file to the folder.
         """
         folder = origin.relative_to(repository.top).parts
-        before = ["".join(f"{part}/" for part in folder[depth:]) for depth in range(len(folder) + 1)]
+        parents = ["".join(f"{part}/" for part in folder[depth:]) for depth in range(len(folder) + 1)]
         sources = [
-            ("core.excludesFile", before[0], self._users(git_dir, repository)),
-            (".git/info/exclude", before[0], self._of_repository(repository)),
+            ("core.excludesFile", parents[0], self._users(git_dir, repository)),
+            (".git/info/exclude", parents[0], self._of_repository(repository)),
         ]
         with folder_handle(repository.top) as top:
             for depth in range(len(folder)):
                 name = f"{'../' * (len(folder) - depth)}{_FILE}"
                 path = str(Path(*folder[:depth], _FILE))
                 text = self._read(name, lambda path=path: read_below(top, path, MAX_PATTERNS))  # type: ignore[misc]
-                sources.append((name, before[depth], text))
+                sources.append((name, parents[depth], text))
         return [(os.fsencode(rest).decode("latin-1"), self._patterns(name, text)) for name, rest, text in sources[::-1]]
 
     def _users(self, git_dir: Path, repository: Repository) -> bytes:
         """The user's own patterns, which hold in all repositories, or those that this one has in their place."""
-        named = repository.excludes_file or users_settings(git_dir).get("core.excludesfile", [""])[-1]
+        configured = repository.excludes_file or users_settings(git_dir).get("core.excludesfile", [""])[-1]
         config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-        path = repository.top / os.path.expanduser(named) if named else config / "git/ignore"  # noqa: PTH111 - as git does
+        path = repository.top / os.path.expanduser(configured) if configured else config / "git/ignore"  # noqa: PTH111 - as git does
         if not repository.excludes_file:
             return self._read(str(path), lambda: read_file(path, MAX_PATTERNS))
 
@@ -157,14 +157,14 @@ def tracked_files(git_dir: Path, repository: Repository, origin: Path) -> list[b
     (git_dir / "index").write_bytes(index)
     sparse = ("--sparse",) if b"sdir" in index else ()
     above = "".join(f"{part}/" for part in origin.relative_to(repository.top).parts).encode(errors="surrogateescape")
-    listed = names(Git(git_dir)("ls-files", "-z", "--cached", *sparse))
-    return [name.removeprefix(above) for name in listed if name.startswith(above)]
+    output = names(Git(git_dir)("ls-files", "-z", "--cached", *sparse))
+    return [name.removeprefix(above) for name in output if name.startswith(above)]
 
 
 def _upwards(folder: bytes) -> list[bytes]:
     """A folder and all above it, each with a slash at its end; the last one is empty."""
-    found = [folder]
+    folders = [folder]
     while folder:
         folder = folder[: folder[:-1].rfind(b"/") + 1]
-        found.append(folder)
-    return found
+        folders.append(folder)
+    return folders

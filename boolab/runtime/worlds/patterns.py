@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from boolab.io.safe_regex import Pattern, compiled
 
 MAX_LINES: Final = 10_000
 """How many patterns a file may have."""
-_TOGETHER: Final = 32
+_GROUP_SIZE: Final = 32
 """How many patterns are searched at once, to see that none of them matches."""
-_NOTHING: Final = r"[^\x00-\x{10FFFF}]"
+_NO_MATCH: Final = r"[^\x00-\x{10FFFF}]"
 _CLASSES: Final[dict[bytes, str]] = {
     b"alnum": string.ascii_letters + string.digits,
     b"alpha": string.ascii_letters,
@@ -55,10 +56,9 @@ class Patterns:
         if len(rules) > MAX_LINES:
             msg = f"more than the {MAX_LINES:,} patterns that are read"
             raise ValueError(msg)
-        found = [rule for rule in rules if rule is not None]
-        self._groups = [
-            group for at in range(0, len(found), _TOGETHER) for group in _groups(found[at : at + _TOGETHER])
-        ]
+        valid = [rule for rule in rules if rule is not None]
+        starts = range(0, len(valid), _GROUP_SIZE)
+        self._groups = [*chain.from_iterable(_groups(valid[start : start + _GROUP_SIZE]) for start in starts)]
 
     def verdict(self, path: str) -> bool | None:
         """Whether a file or a folder is ignored; None if no pattern is about it. The last one that matches counts.
@@ -93,16 +93,16 @@ def _lines(text: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _trimmed(line: bytes) -> bytes:
     """A line without the spaces at its end, but for those after a backslash."""
-    end = at = 0
-    while at < len(line):
-        if line[at : at + 1] == b"\\":
-            if at + 1 == len(line):
+    end = index = 0
+    while index < len(line):
+        if line[index : index + 1] == b"\\":
+            if index + 1 == len(line):
                 return line
-            at += 1
-            end = at + 1
-        elif line[at : at + 1] != b" ":
-            end = at + 1
-        at += 1
+            index += 1
+            end = index + 1
+        elif line[index : index + 1] != b" ":
+            end = index + 1
+        index += 1
     return line[:end]
 
 
@@ -126,80 +126,81 @@ def _rule(line: bytes, number: int) -> _Rule | None:
 def _regexp(pattern: bytes) -> str:
     """A pattern as a regular expression; `wildmatch.c` of git is the reference."""
     parts: list[str] = []
-    at = 0
-    while at < len(pattern):
-        byte = pattern[at : at + 1]
+    index = 0
+    while index < len(pattern):
+        byte = pattern[index : index + 1]
         if byte == b"*":
-            part, at = _stars(pattern, at)
+            part, index = _stars(pattern, index)
         elif byte == b"?":
-            part, at = "[^/]", at + 1
+            part, index = "[^/]", index + 1
         elif byte == b"[":
-            part, at = _class(pattern, at + 1)
+            part, index = _class(pattern, index + 1)
         elif byte == b"\\":
-            part, at = (_literal(pattern[at + 1]), at + 2) if at + 1 < len(pattern) else (_NOTHING, at + 1)
+            is_whole = index + 1 < len(pattern)
+            part, index = (_literal(pattern[index + 1]), index + 2) if is_whole else (_NO_MATCH, index + 1)
         else:
-            part, at = _literal(pattern[at]), at + 1
+            part, index = _literal(pattern[index]), index + 1
         parts.append(part)
     return "".join(parts)
 
 
-def _stars(pattern: bytes, at: int) -> tuple[str, int]:
+def _stars(pattern: bytes, index: int) -> tuple[str, int]:
     """Two stars or more between slashes match over folders, others within one."""
-    end = at
+    end = index
     while pattern[end : end + 1] == b"*":
         end += 1
-    if end - at == 1 or not (at == 0 or pattern[at - 1 : at] == b"/"):
+    if end - index == 1 or not (index == 0 or pattern[index - 1 : index] == b"/"):
         return "[^/]*", end
     if pattern[end : end + 1] == b"/":
         return "(?:.*/)?", end + 1
     return (".*" if end == len(pattern) or pattern[end : end + 2] == b"\\/" else "[^/]*"), end
 
 
-def _class(pattern: bytes, at: int) -> tuple[str, int]:
+def _class(pattern: bytes, index: int) -> tuple[str, int]:
     """A set of bytes in brackets. If it has no end, or a name that is unknown, nothing matches."""
-    is_negated = pattern[at : at + 1] in (b"!", b"^")
-    at += is_negated
-    found: set[int] = set()
-    before = 0
+    is_negated = pattern[index : index + 1] in (b"!", b"^")
+    index += is_negated
+    byte_set: set[int] = set()
+    start = 0
     is_first = True
-    while is_first or pattern[at : at + 1] != b"]":
+    while is_first or pattern[index : index + 1] != b"]":
         is_first = False
-        byte, rest = pattern[at : at + 1], pattern[at + 1 : at + 2]
+        byte, rest = pattern[index : index + 1], pattern[index + 1 : index + 2]
         if not byte or (byte == b"\\" and not rest):
-            return _NOTHING, len(pattern)
+            return _NO_MATCH, len(pattern)
         if byte == b"\\":
-            before, at = rest[0], at + 2
-            found.add(before)
-        elif byte == b"-" and before and rest and rest != b"]":
-            at += 2 if rest == b"\\" else 1
-            if at == len(pattern):
-                return _NOTHING, at
-            found |= set(range(before, pattern[at] + 1))
-            before, at = 0, at + 1
+            start, index = rest[0], index + 2
+            byte_set.add(start)
+        elif byte == b"-" and start and rest and rest != b"]":
+            index += 2 if rest == b"\\" else 1
+            if index == len(pattern):
+                return _NO_MATCH, index
+            byte_set |= set(range(start, pattern[index] + 1))
+            start, index = 0, index + 1
         elif byte == b"[" and rest == b":":
-            named, end = _named(pattern, at)
-            if named is None:
-                return _NOTHING, len(pattern)
-            found |= named
-            before, at = byte[0] if end == at + 1 else 0, end
+            class_bytes, end = _named(pattern, index)
+            if class_bytes is None:
+                return _NO_MATCH, len(pattern)
+            byte_set |= class_bytes
+            start, index = byte[0] if end == index + 1 else 0, end
         else:
-            found.add(byte[0])
-            before, at = byte[0], at + 1
+            byte_set.add(byte[0])
+            start, index = byte[0], index + 1
     if is_negated:
-        found = set(range(256)) - found
-    listed = "".join(rf"\x{{{byte:x}}}" for byte in sorted(found - {ord("/")}))
-    return (f"[{listed}]" if listed else _NOTHING), at + 1
+        byte_set = set(range(256)) - byte_set
+    members = "".join(rf"\x{{{byte:x}}}" for byte in sorted(byte_set - {ord("/")}))
+    return (f"[{members}]" if members else _NO_MATCH), index + 1
 
 
-def _named(pattern: bytes, at: int) -> tuple[set[int] | None, int]:
+def _named(pattern: bytes, index: int) -> tuple[set[int] | None, int]:
     """A class such as `[:alpha:]`, or the bracket alone if it has no such end; None if nothing matches."""
-    end = pattern.find(b"]", at + 2)
+    end = pattern.find(b"]", index + 2)
     if end < 0:
-        return None, at
-    if end == at + 2 or pattern[end - 1 : end] != b":":
-        return {pattern[at]}, at + 1
-    listed = _CLASSES.get(pattern[at + 2 : end - 1])
-    return None if listed is None else set(listed.encode()), end + 1
+        return None, index
+    if end == index + 2 or pattern[end - 1 : end] != b":":
+        return {pattern[index]}, index + 1
+    members = _CLASSES.get(pattern[index + 2 : end - 1])
+    return None if members is None else set(members.encode()), end + 1
 
 
 def _literal(byte: int) -> str:

@@ -29,11 +29,11 @@ _LINK_MODE: Final = 0o120000
 _PROGRAM_MODE: Final = 0o100755
 _FILE_MODE: Final = 0o100644
 _MIB: Final = 2**20
-_SHOWN: Final = 5
+_MAX_NAMES: Final = 5
 _ATTEMPTS: Final = 3
 _RECENT_NS: Final = 2 * 10**9
 """A file that was changed so shortly before it was looked at may be changed again within the same tick of its clock."""
-_GONE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.EISDIR, errno.ENXIO)
+_VANISHED_ERRORS: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.EISDIR, errno.ENXIO)
 """The errors of a file that is no longer there, or no longer a file."""
 
 
@@ -129,9 +129,9 @@ class Scan:
     @property
     def changed(self) -> int:
         """How many files are new, changed or gone since the look before."""
-        now, before = self.kept.files, self._before.files
-        gone = sum(name not in now and name not in self.left_out for name in before)
-        return gone + sum(name not in before or before[name].entry != file.entry for name, file in now.items())
+        current, earlier = self.kept.files, self._before.files
+        removed = sum(name not in current and name not in self.left_out for name in earlier)
+        return removed + sum(name not in earlier or earlier[name].entry != file.entry for name, file in current.items())
 
     def _folder(self, handle: int, path: bytes, depth: int, *, is_ignored: bool, is_forced: bool) -> bytes | None:
         """Look at a folder; its path ends with a slash.
@@ -139,8 +139,8 @@ class Scan:
         Returns the object of its tree; None if nothing in it is kept.
         """
         self._check()
-        with os.scandir(handle) as listed:
-            entries = {entry.name: entry for entry in listed}
+        with os.scandir(handle) as names:
+            entries = {entry.name: entry for entry in names}
         if ".git" in entries:
             if path:
                 self.repositories.append(path)
@@ -151,7 +151,7 @@ class Scan:
         paths = {name: path + os.fsencode(name) for name in entries}
         folders = {name for name, entry in entries.items() if entry.is_dir(follow_symlinks=False)}
         skipped = set() if is_forced else self._skipped(path, paths, entries, folders, is_ignored=is_ignored)
-        kept = {
+        children = {
             name: self._file(handle, paths[name], entry)
             for name, entry in entries.items()
             if name not in folders and name not in skipped
@@ -161,14 +161,16 @@ class Scan:
             is_included = is_forced or full in self._wanted.include
             if name not in skipped or is_included or full in self._wanted.above:
                 ignored = not is_included and (is_ignored or name in skipped)
-                kept[name] = self._below(handle, name, full + b"/", depth, is_ignored=ignored, is_forced=is_included)
-        cut = len(path)
-        found = [(paths[name][cut:], entry) for name, entry in kept.items() if entry is not None]
-        if not found:
+                children[name] = self._below(
+                    handle, name, full + b"/", depth, is_ignored=ignored, is_forced=is_included
+                )
+        prefix_length = len(path)
+        nodes = [(paths[name][prefix_length:], entry) for name, entry in children.items() if entry is not None]
+        if not nodes:
             if path and not is_ignored and path not in self.left_out:
                 self.folders.append(path.removesuffix(b"/"))
             return None
-        return self._tree(path, tree_bytes(found))
+        return self._tree(path, tree_bytes(nodes))
 
     def _below(
         self, above: int, name: str, path: bytes, depth: int, *, is_ignored: bool, is_forced: bool
@@ -188,7 +190,7 @@ class Scan:
                     raise
                 self.left_out[path] = "permission denied"
             except OSError as error:
-                if error.errno not in _GONE or error.filename != name:
+                if error.errno not in _VANISHED_ERRORS or error.filename != name:
                     raise
         return None
 
@@ -203,12 +205,12 @@ class Scan:
     ) -> set[str]:
         """The names in a folder that are ignored, but for those that are wanted."""
         tracked, include = self._wanted.tracked, self._wanted.include
-        asked = {name for name, full in paths.items() if name in folders or full not in tracked}
-        asked = {name for name in asked if paths[name] not in include}
+        candidates = {name for name, full in paths.items() if name in folders or full not in tracked}
+        candidates = {name for name in candidates if paths[name] not in include}
         if is_ignored:
-            return asked
-        asked = {name for name in asked if name in folders or _can_be_kept(entries[name])}
-        skipped = self._patterns.of(path, asked, folders)
+            return candidates
+        candidates = {name for name in candidates if name in folders or _can_be_kept(entries[name])}
+        skipped = self._patterns.of(path, candidates, folders)
         self.ignored += [paths[name] + (b"/" if name in folders else b"") for name in skipped]
         return skipped
 
@@ -244,7 +246,7 @@ class Scan:
         try:
             target = os.fsencode(os.readlink(entry.name, dir_fd=folder))
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno in _VANISHED_ERRORS:
                 return None
             raise
         assert self._writer is not None  # noqa: S101 - the caller has looked
@@ -260,7 +262,7 @@ class Scan:
                 self.left_out[name] = "permission denied"
                 return None
             except OSError as error:
-                if error.errno in _GONE:
+                if error.errno in _VANISHED_ERRORS:
                     return None
                 raise
             with file:
@@ -279,21 +281,21 @@ class Scan:
         return File(Entry(mode, oid), _mark(status), status.st_ctime_ns > self._began - _RECENT_NS)
 
     def _tree(self, path: bytes, data: bytes) -> bytes | None:
-        before = self._before.trees.get(path)
-        if before is None or before[0] != data:
+        earlier = self._before.trees.get(path)
+        if earlier is None or earlier[0] != data:
             assert self._writer is not None  # noqa: S101 - without it, nothing is in a tree
-            before = data, self._writer.put(b"tree", data)
-        self.kept.trees[path] = before
-        return before[1]
+            earlier = data, self._writer.put(b"tree", data)
+        self.kept.trees[path] = earlier
+        return earlier[1]
 
 
 def refuse(root: Path, repositories: Collection[bytes]) -> None:
     """Raise `WorldError` for repositories in a folder, by name."""
     if not repositories:
         return
-    listed = first_of([shown(name) for name in sorted(repositories)], _SHOWN)
+    names = first_of([shown(name) for name in sorted(repositories)], _MAX_NAMES)
     msg = (
-        f"{str(root)!r} holds other repositories or submodules, whose files its own does not keep: {listed}. "
+        f"{str(root)!r} holds other repositories or submodules, whose files its own does not keep: {names}. "
         "Add them to .gitignore, or choose a folder without them"
     )
     raise WorldError(msg)
