@@ -17,8 +17,8 @@ from boolab.errors import SettingError
 from boolab.io.files import user_path
 from boolab.logs.save import check_suffix, save_runs
 from boolab.store.changes import Unwanted
-from boolab.store.connection import path_of, reading
-from boolab.store.select import row_of, runs_at
+from boolab.store.connection import open_reader, path_of
+from boolab.store.select import read_runs, row_of
 from boolab.store.stored_runs import Overview, SweepRow, overview, runs_like, stop_reasons, stored_runs
 from boolab.store.writer import Store
 
@@ -96,8 +96,8 @@ def _run(file: str, beginning: str) -> Run:
         none = "no run's id begins like this, and no sweep has this number: see boolab store ls"
         several = f"several runs' ids begin like this: {', '.join(found[:3])}"
         raise SettingError(f"{file}: {beginning!r}: {several if found else none}")
-    with reading(path_of(file)) as connection:
-        return runs_at(connection, [row_of(connection, found[0])])[0]
+    with open_reader(path_of(file)) as connection:
+        return read_runs(connection, [row_of(connection, found[0])])[0]
 
 
 def _about(file: str, sweep: SweepRow) -> str:

@@ -11,14 +11,14 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.errors import StoreError
 from boolab.store.message_rows import TABLES
-from boolab.store.rows import HEAD, Record, Row, holdable, is_odd
+from boolab.store.rows import HEAD, Row, RunRecord, is_odd, make_storable
 from boolab.store.schema import insert_into, placeholders, select_from, update_rows
 
 End: TypeAlias = Literal["finished", "interrupted"]
 Storable: TypeAlias = Callable[[Row], Row]
-"""Makes a row that SQLite can store: `tuple`, or `holdable` if that fails."""
+"""Makes a row that SQLite can store: `tuple`, or `make_storable` if that fails."""
 
-PLACE: Final = ("id", "attempt", "state", "cell", "root", "member", "base")
+POSITION: Final = ("id", "attempt", "state", "cell", "root", "member", "base")
 """The columns with the position of a run in the store."""
 
 _LAST_ROW: Final = 2**62
@@ -34,13 +34,13 @@ class Placed(NamedTuple):
     row: int
     root: int
     member: int
-    record: Record
+    record: RunRecord
 
 
 def first_row(connection: sqlite3.Connection) -> int:
     """The first row number that no run ever had; a `StoreError` if the file's counter is damaged."""
-    found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'runs'").fetchone()
-    latest = 0 if found is None else found[0]
+    counter_row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'runs'").fetchone()
+    latest = 0 if counter_row is None else counter_row[0]
     if not isinstance(latest, int) or not 0 <= latest < _LAST_ROW:
         raise StoreError(f"it is damaged: its latest row of runs is {latest!r:.80}")
     return latest + 1
@@ -55,17 +55,17 @@ def replace_others(
     """
     execute = connection.execute
     attempts: list[int] = []
-    others: list[tuple[int, int, str]] = []
+    other_attempts: list[tuple[int, int, str]] = []
     for run_id in run_ids:
-        found = execute("SELECT id, root, state, attempt FROM runs WHERE run_id = ?", (run_id,)).fetchall()
-        attempts.append(1 + max((attempt for *_, attempt in found), default=0))
-        others += [(row, its_root, state) for row, its_root, state, _ in found]
+        rows = execute("SELECT id, root, state, attempt FROM runs WHERE run_id = ?", (run_id,)).fetchall()
+        attempts.append(1 + max((attempt for *_, attempt in rows), default=0))
+        other_attempts += [(row, its_root, state) for row, its_root, state, _ in rows]
     if cell is not None:
-        others += execute("SELECT id, root, state FROM runs WHERE cell = ?", (cell,))
-    for row, its_root, state in others:
+        other_attempts += execute("SELECT id, root, state FROM runs WHERE cell = ?", (cell,))
+    for row, its_root, state in other_attempts:
         if state in states and its_root != root:
-            which = "root" if row == its_root else "id"
-            execute(update_rows("runs", ("state = 'replaced'",), f"{which} = ?"), (row,))
+            column = "root" if row == its_root else "id"
+            execute(update_rows("runs", ("state = 'replaced'",), f"{column} = ?"), (row,))
     return attempts
 
 
@@ -91,26 +91,34 @@ def put_finished(
     rows: dict[str, int] = {}
     runs: list[Row] = []
     for cell, family in families:
-        (at,) = storable((cell,))
-        run_ids = storable(tuple([one.record.run_id for one in family]))
-        attempts = replace_others(connection, family[0].root, run_ids, at, COUNTING)
-        for one, attempt in zip(family, attempts, strict=True):
-            shared = one.record.base
+        (stored_cell,) = storable((cell,))
+        run_ids = storable(tuple([placed.record.run_id for placed in family]))
+        attempts = replace_others(connection, family[0].root, run_ids, stored_cell, COUNTING)
+        for placed, attempt in zip(family, attempts, strict=True):
+            shared = placed.record.base
             base = None if shared is None else rows.get(shared) or _row_with_steps(connection, shared, storable)
-            rows[one.record.run_id] = one.row if base is None else base
-            place = (one.row, attempt, "finished", None if one.member else at, one.root, one.member, base)
-            runs.append(_run_row(place, one.record, storable))
+            rows[placed.record.run_id] = placed.row if base is None else base
+            position = (
+                placed.row,
+                attempt,
+                "finished",
+                None if placed.member else stored_cell,
+                placed.root,
+                placed.member,
+                base,
+            )
+            runs.append(_run_row(position, placed.record, storable))
     _put_rows(connection, runs, list(itertools.chain.from_iterable(family for _, family in families)), storable)
 
 
-def put_child(connection: sqlite3.Connection, one: Placed, storable: Storable) -> None:
+def put_child(connection: sqlite3.Connection, placed: Placed, storable: Storable) -> None:
     """Insert the run of a subagent, whose root is under way."""
-    (attempt,) = replace_others(connection, one.root, storable((one.record.run_id,)), None, ())
-    place = (one.row, attempt, "running", None, one.root, one.member, None)
-    _put_rows(connection, [_run_row(place, one.record, storable)], [one], storable)
+    (attempt,) = replace_others(connection, placed.root, storable((placed.record.run_id,)), None, ())
+    position = (placed.row, attempt, "running", None, placed.root, placed.member, None)
+    _put_rows(connection, [_run_row(position, placed.record, storable)], [placed], storable)
 
 
-class Changes(NamedTuple):
+class RunChanges(NamedTuple):
     """The changes of a run: its columns as they are now, and the new rows of its tables."""
 
     head: Row
@@ -121,15 +129,15 @@ class Changes(NamedTuple):
 
 
 def put_changes(
-    connection: sqlite3.Connection, root: int, cell: str | None, changes: Changes, storable: Storable, *, new: bool
+    connection: sqlite3.Connection, root: int, cell: str | None, changes: RunChanges, storable: Storable, *, new: bool
 ) -> None:
     """Insert the changes of a run that is under way. A `new` one replaces those that were interrupted."""
-    head, (at,) = storable(changes.head), storable((cell,))
+    head, (stored_cell,) = storable(changes.head), storable((cell,))
     tables = [[storable(row) for row in rows] for rows in changes[1:]]
     odd = any(map(is_odd, itertools.chain([head], *tables)))
     if new:
-        (attempt,) = replace_others(connection, root, [head[0]], at, ("running", "interrupted"))
-        row = (root, attempt, "running", at, root, 0, None, *head, None, odd)
+        (attempt,) = replace_others(connection, root, [head[0]], stored_cell, ("running", "interrupted"))
+        row = (root, attempt, "running", stored_cell, root, 0, None, *head, None, odd)
         connection.execute(insert_into("runs", _RUN), row)
     else:
         assignments = (*(f"{name} = ?" for name in HEAD), "odd = max(odd, ?)")
@@ -138,22 +146,22 @@ def put_changes(
         connection.executemany(insert_into(table, ("run", *columns)), [(root, *row) for row in rows])
 
 
-_RUN: Final = (*PLACE, *HEAD, "texts", "odd")
+_RUN: Final = (*POSITION, *HEAD, "texts", "odd")
 
 
-def _run_row(place: Row, record: Record, storable: Storable) -> Row:
+def _run_row(position: Row, record: RunRecord, storable: Storable) -> Row:
     head = storable(record.head)
-    odd = storable is holdable and any(map(is_odd, map(storable, (record.head, *record.steps, *record.calls))))
-    return (*place, *head, record.texts, odd)
+    odd = storable is make_storable and any(map(is_odd, map(storable, (record.head, *record.steps, *record.calls))))
+    return (*position, *head, record.texts, odd)
 
 
 def _put_rows(
-    connection: sqlite3.Connection, runs: Sequence[Row], placed: Sequence[Placed], storable: Storable
+    connection: sqlite3.Connection, runs: Sequence[Row], records: Sequence[Placed], storable: Storable
 ) -> None:
     connection.executemany(insert_into("runs", _RUN), runs)
     for table in _OWN_TABLES:
         rows: list[Row] = []
-        for number, _, _, record in placed:
+        for number, _, _, record in records:
             values = map(storable, getattr(record, table))
             rows += [(number, *[_NULL if value is None else value for value in row]) for row in values]
         connection.executemany(insert_into(table, ("run", *TABLES[table])), rows)
@@ -168,11 +176,11 @@ in place of 14."""
 
 def _row_with_steps(connection: sqlite3.Connection, run_id: str, storable: Storable) -> int:
     question = "SELECT coalesce(base, id) FROM runs WHERE run_id = ? AND state = 'finished'"
-    found = connection.execute(question, storable((run_id,))).fetchone()
-    if found is None:
+    row = connection.execute(question, storable((run_id,))).fetchone()
+    if row is None:
         msg = f"a run shares the steps of run {run_id}, of which the store has no finished one: put that one first"
         raise StoreError(msg)
-    return int(found[0])
+    return int(row[0])
 
 
 class Unwanted(NamedTuple):
@@ -231,45 +239,45 @@ _REMOVE: Final = f"{_DOOMED} DELETE FROM runs WHERE id IN {_GOING}"  # noqa: S60
 _CELLS_AT_ONCE: Final = 10_000
 
 
-def begin_plan(connection: sqlite3.Connection, cells: Iterable[tuple[str, str]], about: str) -> int:
+def begin_plan(connection: sqlite3.Connection, cells: Iterable[tuple[str, str]], plan_facts: str) -> int:
     """Insert a plan, or resume it: the same cells in the same order are the same sweep. Returns its number.
 
-    `cells` are pairs of a cell and the id of its run, consumed one by one; `about` is JSON.
+    `cells` are pairs of a cell and the id of its run, consumed one by one; `plan_facts` is JSON.
     """
     execute = connection.execute
-    digest, count, now = hashlib.blake2b(digest_size=16), 0, _now()
-    execute("INSERT INTO sweeps (digest, n_cells, about, begun_at) VALUES ('', 0, ?, ?)", (about, now))
+    digest, count, time = hashlib.blake2b(digest_size=16), 0, _now()
+    execute("INSERT INTO sweeps (digest, n_cells, about, begun_at) VALUES ('', 0, ?, ?)", (plan_facts, time))
     sweep = int(execute("SELECT last_insert_rowid()").fetchone()[0])
     numbered = enumerate(cells)
-    while some := list(itertools.islice(numbered, _CELLS_AT_ONCE)):
-        digest.update("".join([f"{cell}\n" for _, (cell, _) in some]).encode())
-        count += len(some)
-        rows = [(sweep, place, cell, run_id) for place, (cell, run_id) in some]
+    while batch := list(itertools.islice(numbered, _CELLS_AT_ONCE)):
+        digest.update("".join([f"{cell}\n" for _, (cell, _) in batch]).encode())
+        count += len(batch)
+        rows = [(sweep, index, cell, run_id) for index, (cell, run_id) in batch]
         connection.executemany(insert_into("cells", ("sweep", "place", "cell", "run_id")), rows)
-    known = execute("SELECT id FROM sweeps WHERE digest = ?", (digest.hexdigest(),)).fetchone()
-    if known is not None:
-        execute("DELETE FROM cells WHERE sweep = ?", known)
-        execute("UPDATE cells SET sweep = ? WHERE sweep = ?", (known[0], sweep))
+    existing = execute("SELECT id FROM sweeps WHERE digest = ?", (digest.hexdigest(),)).fetchone()
+    if existing is not None:
+        execute("DELETE FROM cells WHERE sweep = ?", existing)
+        execute("UPDATE cells SET sweep = ? WHERE sweep = ?", (existing[0], sweep))
         execute("DELETE FROM sweeps WHERE id = ?", (sweep,))
-        sweep = int(known[0])
+        sweep = int(existing[0])
     execute(
         "UPDATE sweeps SET digest = ?, n_cells = ?, about = ?, begun_at = ?, ended_at = NULL WHERE id = ?",
-        (digest.hexdigest(), count, about, now, sweep),
+        (digest.hexdigest(), count, plan_facts, time, sweep),
     )
     return sweep
 
 
-def finished_after(
-    connection: sqlite3.Connection, sweep: int, place: int, again: Collection[str]
+def list_finished(
+    connection: sqlite3.Connection, sweep: int, index: int, excluded: Collection[str]
 ) -> list[tuple[int, str]]:
-    """Some places after this one whose run is finished, each with its stop reason, which is none of `again`."""
+    """Some places after this one whose run is finished, each with its stop reason, which is none of `excluded`."""
     question = select_from(
         ("place", "stop_reason"),
         "cells JOIN runs USING (run_id)",
-        f"sweep = ? AND place > ? AND state = 'finished' AND stop_reason NOT IN {placeholders(len(again))}",
+        f"sweep = ? AND place > ? AND state = 'finished' AND stop_reason NOT IN {placeholders(len(excluded))}",
         f"place LIMIT {_CELLS_AT_ONCE}",
     )
-    return connection.execute(question, (sweep, place, *again)).fetchall()
+    return connection.execute(question, (sweep, index, *excluded)).fetchall()
 
 
 def end_plan(connection: sqlite3.Connection, sweep: int) -> None:

@@ -23,7 +23,7 @@ PAGE_BYTES: Final = 8192
 """The size of a new file's pages. Results of 2 kB take 2.7 kB each; with SQLite's default, 4,096, 4.2 kB."""
 
 _MAGIC: Final = b"SQLite format 3\x00"
-_BESIDE: Final = ("wal", "shm", "journal")
+_SIDE_FILES: Final = ("wal", "shm", "journal")
 """What SQLite has beside a file. To open a pipe there blocks."""
 _HEADER_BYTES: Final = 100
 _MARK: Final = slice(68, 72)
@@ -47,23 +47,23 @@ def looks_like_store(head: bytes) -> bool:
 
 def begins_as_sqlite(path: str | Path) -> bool:
     """Whether a path is that of a SQLite file, which can only be a store."""
-    place = path_of(path)
-    if not place.is_file():
+    store_path = path_of(path)
+    if not store_path.is_file():
         return False
-    with explained(place), open_file(place) as file:
+    with explain_errors(store_path), open_file(store_path) as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
     """Open or create a store, and migrate it to the newest version. The caller holds the lock."""
-    with explained(path):
+    with explain_errors(path):
         _check_file(path)
         if path.exists() and not os.access(path, os.W_OK):
             msg = "the file is read-only: expected one that can be written"
             raise StoreError(msg, path=path)
         # Absolute, because file:x and :memory: are special names in SQLite.
         connection = sqlite3.connect(path.absolute(), timeout=WAIT_S, isolation_level=None, check_same_thread=False)
-        with _closed_on_error(connection):
+        with _close_on_error(connection):
             connection.execute("PRAGMA trusted_schema = OFF")
             _check_schema(connection, path, empty=True)
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new file; an old one keeps its own
@@ -77,7 +77,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+def _close_on_error(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -87,7 +87,7 @@ def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 def open_to_read(path: Path) -> sqlite3.Connection:
     """Open an existing store to read. Nothing in it is changed, and its writer is not blocked."""
-    with explained(path):
+    with explain_errors(path):
         if not path.exists():
             msg = "there is no such file: expected a store, as sweep(..., store=...) or bl.Store(...) makes it"
             raise StoreError(msg, path=path)
@@ -105,21 +105,21 @@ def open_to_read(path: Path) -> sqlite3.Connection:
                 )
                 raise StoreError(msg, path=path) from error
             connection = _connect_to_read(path, "mode=ro&immutable=1")
-        with _closed_on_error(connection):
+        with _close_on_error(connection):
             _check_schema(connection, path, empty=False)
             _check_statements(connection, path)
     return connection
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def open_reader(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection to read a store. All errors are `StoreError`s."""
-    with explained(path), closing(open_to_read(path)) as connection:
+    with explain_errors(path), closing(open_to_read(path)) as connection:
         yield connection
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_errors(path: Path) -> Iterator[None]:
     """Raise errors of SQLite as `StoreError`s with the path and an explanation."""
     try:
         yield
@@ -137,10 +137,10 @@ def explained(path: Path) -> Iterator[None]:
         raise StoreError(msg, path=path) from error
 
 
-def _connect_to_read(path: Path, how: str) -> sqlite3.Connection:
-    uri = f"file:{quote(os.fsencode(path.absolute()))}?{how}"  # a name need not be text
+def _connect_to_read(path: Path, options: str) -> sqlite3.Connection:
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?{options}"  # a name need not be text
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
-    with _closed_on_error(connection):
+    with _close_on_error(connection):
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return connection
@@ -154,7 +154,7 @@ def path_of(path: str | Path) -> Path:
         raise StoreError(str(error)) from error
 
 
-def check_place(path: Path) -> None:
+def check_location(path: Path) -> None:
     """Raise `StoreError` if there can be no file at that path."""
     if path.is_dir():
         msg = "it is a folder: expected a file such as runs.db"
@@ -168,9 +168,9 @@ def check_place(path: Path) -> None:
 
 def _check_file(path: Path) -> None:
     """Raise `StoreError` if the file cannot be a whole store, from its first bytes and its size."""
-    check_place(path)
+    check_location(path)
     real = os.path.realpath(path)  # a link has no log of its own
-    for kind in _BESIDE:
+    for kind in _SIDE_FILES:
         with suppress(FileNotFoundError):
             if not S_ISREG(os.lstat(f"{real}-{kind}").st_mode):
                 raise StoreError(f"{path.name}-{kind} beside it is no file: expected SQLite's, or none", path=path)
@@ -188,10 +188,10 @@ def _check_file(path: Path) -> None:
         raise StoreError(msg, path=path)
     page = int.from_bytes(head[16:18], "big")
     pages = int.from_bytes(head[28:32], "big")
-    wanted, there = pages * (65536 if page == 1 else page), path.stat().st_size
+    stated_size, size = pages * (65536 if page == 1 else page), path.stat().st_size
     # The size is read again, because meanwhile a writer may have moved its log into the file and removed the log.
-    if there < wanted and not _has_log(path) and path.stat().st_size < wanted:
-        raise StoreError(f"it is damaged: {there:,} bytes of {wanted:,}, the rest was cut off", path=path)
+    if size < stated_size and not _has_log(path) and path.stat().st_size < stated_size:
+        raise StoreError(f"it is damaged: {size:,} bytes of {stated_size:,}, the rest was cut off", path=path)
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path, *, empty: bool) -> None:
@@ -225,17 +225,19 @@ def _check_statements(connection: sqlite3.Connection, path: Path) -> None:
     Others may have checks, computed columns or indices of expressions, which run when a row is written and may take
     gigabytes. Tables of other programs do no harm.
     """
-    made = _made()
-    tables = {table for _, table in made}
-    found = {(name, table): statement for name, table, statement in connection.execute(_STATEMENTS) if table in tables}
-    for name, table in [*made, *found]:
-        if made.get((name, table)) != found.get((name, table)):
-            what = "table" if name == table else "index"
-            raise StoreError(f"its {what} {name!r:.80} is not as boolab makes it", path=path)
+    own_statements = _new_statements()
+    tables = {table for _, table in own_statements}
+    file_statements = {
+        (name, table): statement for name, table, statement in connection.execute(_STATEMENTS) if table in tables
+    }
+    for name, table in [*own_statements, *file_statements]:
+        if own_statements.get((name, table)) != file_statements.get((name, table)):
+            kind = "table" if name == table else "index"
+            raise StoreError(f"its {kind} {name!r:.80} is not as boolab makes it", path=path)
 
 
 @functools.cache
-def _made() -> dict[tuple[str, str], str]:
+def _new_statements() -> dict[tuple[str, str], str]:
     """The statements of a new store, by the name of what they make and its table."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
         migrate(memory)
@@ -282,46 +284,50 @@ def lock_path(path: Path) -> Path:
 
 def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
     """Become the writer of a store: returns the lock, after waiting for another writer up to `wait_s` seconds."""
-    place = lock_path(path)
-    _check_lock(place, path)
-    held = FileLock(place, thread_local=False)
+    lock_file = lock_path(path)
+    _check_lock(lock_file, path)
+    file_lock = FileLock(lock_file, thread_local=False)
     try:
-        held.acquire(timeout=wait_s, poll_interval=POLL_S)
+        file_lock.acquire(timeout=wait_s, poll_interval=POLL_S)
     except Timeout:
-        msg = f"it is being written by {_holder(place)}; a store has one writer at a time (and any number of readers)"
+        msg = (
+            f"it is being written by {_holder(lock_file)}; a store has one writer at a time (and any number of readers)"
+        )
         raise StoreError(msg, path=path) from None
     except OSError as error:
-        msg = f"it cannot be written: no lock file {place.name} can be made beside it ({error.strerror})"
+        msg = f"it cannot be written: no lock file {lock_file.name} can be made beside it ({error.strerror})"
         raise StoreError(msg, path=path) from error
     with suppress(OSError):  # only for the message of another process
-        place.write_text(f"{os.getpid()}\n", encoding="utf-8")
-    return held
+        lock_file.write_text(f"{os.getpid()}\n", encoding="utf-8")
+    return file_lock
 
 
-def _check_lock(place: Path, path: Path) -> None:
+def _check_lock(lock_file: Path, path: Path) -> None:
     """Raise `StoreError` if what is at the lock file's place is none: to open it may block, to write it may destroy."""
     try:
-        mode = place.lstat().st_mode
-        found = read_file(place, _MAX_BYTES) if S_ISREG(mode) else b""
+        mode = lock_file.lstat().st_mode
+        content = read_file(lock_file, _MAX_BYTES) if S_ISREG(mode) else b""
     except FileNotFoundError:
         return
     except OSError as error:
-        raise StoreError(f"its lock file {place.name} cannot be read: {error.strerror}", path=path) from error
+        raise StoreError(f"its lock file {lock_file.name} cannot be read: {error.strerror}", path=path) from error
     if not S_ISREG(mode):
-        raise StoreError(f"{place.name} beside it is no file: expected none, or a store's lock; remove it", path=path)
-    if not _LOCK.fullmatch(found):
-        raise StoreError(f"{place.name} beside it is no store's lock, and would be overwritten: move it", path=path)
+        raise StoreError(
+            f"{lock_file.name} beside it is no file: expected none, or a store's lock; remove it", path=path
+        )
+    if not _LOCK.fullmatch(content):
+        raise StoreError(f"{lock_file.name} beside it is no store's lock, and would be overwritten: move it", path=path)
 
 
 def is_locked(path: Path) -> bool:
     """Whether a store has a writer now. No file is created or changed."""
-    place = lock_path(path)
+    lock_file = lock_path(path)
     try:
         import fcntl
     except ModuleNotFoundError:
-        return _cannot_be_locked(place)
+        return _cannot_be_locked(lock_file)
     try:
-        with open_file(place) as file:
+        with open_file(lock_file) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -330,11 +336,11 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _cannot_be_locked(place: Path) -> bool:
+def _cannot_be_locked(lock_file: Path) -> bool:
     """Whether the lock is held, on systems where a file can only be locked to write."""
-    if not place.is_file():
+    if not lock_file.is_file():
         return False
-    probe = FileLock(place, thread_local=False)
+    probe = FileLock(lock_file, thread_local=False)
     try:
         probe.acquire(blocking=False)
     except (Timeout, OSError):
@@ -343,9 +349,9 @@ def _cannot_be_locked(place: Path) -> bool:
     return False
 
 
-def _holder(place: Path) -> str:
+def _holder(lock_file: Path) -> str:
     try:
-        pid = read_file(place, _MAX_BYTES).decode().strip()
+        pid = read_file(lock_file, _MAX_BYTES).decode().strip()
     except (OSError, UnicodeDecodeError):
         pid = ""
     if pid == str(os.getpid()):

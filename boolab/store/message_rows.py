@@ -52,11 +52,11 @@ class MessageRows:
             if origin == "response":
                 rows = _with_calls(message, itertools.count(1))
             elif origin == "results" and step is not None:
-                given = run.steps[step - 1].results
-                rows = _with_calls(message, (place for place, result in enumerate(given, 1) if result is not None))
+                results = run.steps[step - 1].results
+                rows = _with_calls(message, (index for index, result in enumerate(results, 1) if result is not None))
             else:
                 rows = map(_part, message.parts)
-            parts += [(seq, place, *row) for place, row in enumerate(rows)]
+            parts += [(seq, index, *row) for index, row in enumerate(rows)]
         return messages, parts
 
     def _new(self, run: Run, *, last: bool) -> Iterator[tuple[str, int | None, Message]]:
@@ -79,9 +79,9 @@ class MessageRows:
     def _new_inputs(self, run: Run, step: int | None) -> Iterator[tuple[str, int | None, Message]]:
         """The inputs before a step; all that are left if it is None."""
         while self._inputs < len(run.inputs) and (step is None or run.inputs[self._inputs].before <= step):
-            before, message = run.inputs[self._inputs]
+            step_number, message = run.inputs[self._inputs]
             self._inputs += 1
-            yield "input", before, message
+            yield "input", step_number, message
 
 
 def texts_of_rows(
@@ -118,19 +118,19 @@ def _with_calls(message: Message, calls: Iterator[int]) -> Iterator[Row]:
 def _part(part: Part) -> Row:
     kind = _KINDS[type(part)]
     if isinstance(part, Text | Reasoning | Sentinel):
-        about = part.opaque if isinstance(part, Reasoning) else part.kind if isinstance(part, Sentinel) else None
-        return (kind, part.text, about, None, None)
+        detail = part.opaque if isinstance(part, Reasoning) else part.kind if isinstance(part, Sentinel) else None
+        return (kind, part.text, detail, None, None)
     return (kind, None, None, None, dumps(encode(part, "a part of a message")).decode())
 
 
 def _part_of(row: Row) -> Part:
-    kind, text, about, _, record = row
+    kind, text, detail, _, record = row
     if kind == "text":
         return Text(text)
     if kind == "reasoning":
-        return Reasoning(text, about)
+        return Reasoning(text, detail)
     if kind == "sentinel":
-        return Sentinel(about, text)
+        return Sentinel(detail, text)
     kinds: dict[str, Any] = {name: kind for kind, name in _KINDS.items()}
     part: Part = decode(kinds[kind], json.loads(record))
     return part
@@ -138,11 +138,11 @@ def _part_of(row: Row) -> Part:
 
 def _texts_of(rows: Sequence[Row]) -> tuple[str, str, str]:
     text, reasoning, opaque = "", "", ""
-    for kind, words, about, _, _ in rows:
+    for kind, words, detail, _, _ in rows:
         if kind == "text":
             text = words
         elif kind == "reasoning":
-            reasoning, opaque = words, about
+            reasoning, opaque = words, detail
     return text, reasoning, opaque
 
 

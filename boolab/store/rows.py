@@ -49,7 +49,7 @@ _INTEGERS: Final = {
 }  # fmt: skip
 
 
-class Record(NamedTuple):
+class RunRecord(NamedTuple):
     """One run as rows of plain values, which are cheap to send from one process to another.
 
     `head` has the columns of `HEAD`; the rows of `steps` and `calls` those of `STEP` and `CALL`. `texts` is JSON:
@@ -73,7 +73,7 @@ class Record(NamedTuple):
         return int(self.head[_N_STEPS])
 
 
-def records_of(run: Run, base: Run | None = None) -> list[Record]:
+def records_of(run: Run, base: Run | None = None) -> list[RunRecord]:
     """A run's record, and those of its subagents, each followed by those of its own.
 
     The steps of `base`, if it is given, begin with those of the run: the record then refers to it and holds no steps.
@@ -87,27 +87,29 @@ def records_of(run: Run, base: Run | None = None) -> list[Record]:
     return [_record(run, base), *(_record(child, None) for child in descendants(run))]
 
 
-def run_of_record(record: Record, base: Record | Run | None = None) -> Run:
+def run_of_record(record: RunRecord, base: RunRecord | Run | None = None) -> Run:
     """The run of a record, without subagents and continuation; a `ValueError` if the record contradicts itself."""
     prompt, inputs, responses = texts_of(record.texts)
     if record.base is None:
         return run_of_head(record.head, steps_of(record.steps, record.calls, responses), prompt or (), inputs)
     if base is None:
         raise ValueError(f"the steps of run {record.run_id} are those of run {record.base}, which was not given")
-    whole = base if isinstance(base, Run) else run_of_record(base)
-    return run_of_head(record.head, whole.steps[: record.n_steps], whole.prompt if prompt is None else prompt, inputs)
+    base_run = base if isinstance(base, Run) else run_of_record(base)
+    return run_of_head(
+        record.head, base_run.steps[: record.n_steps], base_run.prompt if prompt is None else prompt, inputs
+    )
 
 
 def texts_of(texts: str) -> tuple[tuple[Message, ...] | None, tuple[Input, ...], Sequence[StepTexts]]:
     """The prompt, if it is there, the inputs and the steps' texts, of a record's `texts`; a `ValueError` if damaged."""
-    found = json.loads(texts)
-    prompt, responses = found.get("prompt"), found.get("responses", ())
+    content = json.loads(texts)
+    prompt, responses = content.get("prompt"), content.get("responses", ())
     for words in responses:
         if not (type(words) is str or (type(words) is list and [*map(type, words)] == [str, str, str])):
             raise ValueError(f"responses: {words!r:.80} is neither a text nor three")
     return (
         None if prompt is None else tuple([decode(Message, message) for message in prompt]),
-        tuple([decode(Input, one) for one in found.get("inputs", ())]),
+        tuple([decode(Input, record) for record in content.get("inputs", ())]),
         responses,
     )
 
@@ -115,9 +117,9 @@ def texts_of(texts: str) -> tuple[tuple[Message, ...] | None, tuple[Input, ...],
 def head_of(run: Run) -> Row:
     """The columns of `HEAD`; a `SettingError` if a setting or an event holds what JSON cannot."""
     stop = run.stop
-    where = f"run {run.run_id}"
+    owner = f"run {run.run_id}"
     rest = {
-        name: encode(value, f"{name} of {where}")
+        name: encode(value, f"{name} of {owner}")
         for name in _REST
         if (value := getattr(run, name)) is not None and value != ()
     }
@@ -126,8 +128,8 @@ def head_of(run: Run) -> Row:
         None if run.started_at is None else run.started_at.isoformat(),
         *(run.duration_ms, run.identity, run.context_window, *stop[: len(_STOP)], _json(stop.also_fired)),
         *(len(run.steps), run.success, run.error, run.harness_version),
-        _json(encode(run.limits, f"limits of {where}") if run.limits else None),
-        _json(encode(run.settings, f"settings of {where}") if run.settings else None),
+        _json(encode(run.limits, f"limits of {owner}") if run.limits else None),
+        _json(encode(run.settings, f"settings of {owner}") if run.settings else None),
         _json(rest),
     )
 
@@ -137,25 +139,25 @@ _plain_columns = attrgetter(*HEAD[: HEAD.index("started_at")])
 
 def run_of_head(head: Row, steps: tuple[Step, ...], prompt: tuple[Message, ...], inputs: tuple[Input, ...]) -> Run:
     """The run of these columns and parts; a `ValueError` if they contradict each other."""
-    at = {name: value for name, value in zip(HEAD, head, strict=True) if value is not None}
-    if at.pop("n_steps") != len(steps):
+    columns = {name: value for name, value in zip(HEAD, head, strict=True) if value is not None}
+    if columns.pop("n_steps") != len(steps):
         raise ValueError(f"it has {len(steps)} steps of {head[_N_STEPS]}")
     for name in ("limits", "settings", "rest", "also_fired"):
-        if name in at:
-            at[name] = json.loads(at[name])
-    at |= at.pop("rest", {})
-    if at.get("success") in (0, 1):
-        at["success"] = bool(at["success"])
-    stop = {name: at.pop(f"stop_{name}") for name in _STOP if f"stop_{name}" in at}
-    at["stop"] = stop | ({"also_fired": at.pop("also_fired")} if "also_fired" in at else {})
-    return run_of(at, steps=steps, prompt=prompt, inputs=inputs)
+        if name in columns:
+            columns[name] = json.loads(columns[name])
+    columns |= columns.pop("rest", {})
+    if columns.get("success") in (0, 1):
+        columns["success"] = bool(columns["success"])
+    stop = {name: columns.pop(f"stop_{name}") for name in _STOP if f"stop_{name}" in columns}
+    columns["stop"] = stop | ({"also_fired": columns.pop("also_fired")} if "also_fired" in columns else {})
+    return run_of(columns, steps=steps, prompt=prompt, inputs=inputs)
 
 
 def decode_settings(text: str) -> Mapping[str, Any]:
     """The settings of a run, from its column, in which a damaged file may hold anything: a `ValueError`."""
-    given: object = text
-    if not isinstance(given, str):
-        raise ValueError(f"{given!r:.80} is no JSON")  # noqa: TRY004 - the file is wrong
+    column: object = text
+    if not isinstance(column, str):
+        raise ValueError(f"{column!r:.80} is no JSON")  # noqa: TRY004 - the file is wrong
     try:
         settings = json.loads(text)
     except RecursionError:
@@ -179,18 +181,18 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
         response, index = step.response, step.index
         rows.append((
             index, step.turn, step.start_ms, step.duration_ms, step.model_ms, response.ttft_ms, response.finish_reason,
-            response.native_finish_reason, *_used(response.usage), response.model or None, response.id or None,
+            response.native_finish_reason, *_usage_columns(response.usage), response.model or None, response.id or None,
             response.effort, response.speed, response.service_tier, step.error or None, _json(step.shadow_stops),
             +step.counted,
         ))  # fmt: skip
         for number, (call, result) in enumerate(zip(response.tool_calls, step.results, strict=True), 1):
-            sent = (index, number, call.id, call.name, call.arguments)
+            call_columns = (index, number, call.id, call.name, call.arguments)
             if result is None:
-                calls.append((*sent, None, None, None, None, None))
+                calls.append((*call_columns, None, None, None, None, None))
             else:
                 other = None if result.call_id == call.id else result.call_id
                 failed = None if result.is_error is None else +result.is_error
-                calls.append((*sent, result.content, failed, +result.parse_error, result.duration_ms, other))
+                calls.append((*call_columns, result.content, failed, +result.parse_error, result.duration_ms, other))
     return rows, calls
 
 
@@ -215,49 +217,50 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[Step
             )
         )
     steps = []
-    for place, row in enumerate(rows):
+    for row_number, row in enumerate(rows):
         if not _step_fits(tuple(map(type, row))):
             raise ValueError(f"{row!r:.80} is no step")
-        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used = row[:-_AFTER_USAGE]
-        model, response_id, effort, speed, tier, error, shadow, counted = row[-_AFTER_USAGE:]
-        words = responses[place] if responses else ""
+        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *token_counts = row[:-_AFTER_USAGE]
+        model, response_id, effort, speed, tier, error, shadow, is_counted = row[-_AFTER_USAGE:]
+        words = responses[row_number] if responses else ""
         text, reasoning, opaque = (words, "", "") if isinstance(words, str) else words
-        usage = UNKNOWN_USAGE if used == _NOTHING_KNOWN else Usage(*used)
+        usage = UNKNOWN_USAGE if token_counts == _NOTHING_KNOWN else Usage(*token_counts)
         response = Response(
-            text, tuple(calls_of[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or "",
+            text, tuple(calls_of[row_number]), reason, usage, reasoning, ttft_ms, native, opaque, model or "",
             response_id or "", effort, speed, tier,
         )  # fmt: skip
-        results = tuple(results_of[place])
+        results = tuple(results_of[row_number])
         times = (start_ms, duration_ms, model_ms)
-        steps.append(Step(index, turn, *times, response, results, error or "", _texts(shadow), bool(counted)))
+        steps.append(Step(index, turn, *times, response, results, error or "", _texts(shadow), bool(is_counted)))
     return tuple(steps)
 
 
 _USAGE: Final = tuple(name for name in STEP if name in Usage._fields)
-_used: Final = attrgetter(*_USAGE)
-_NOTHING_KNOWN: Final = [*_used(UNKNOWN_USAGE)]
+_usage_columns: Final = attrgetter(*_USAGE)
+_NOTHING_KNOWN: Final = [*_usage_columns(UNKNOWN_USAGE)]
 _AFTER_USAGE: Final = len(STEP) - STEP.index("answered_by")
-_NEEDED: Final = {"step", "turn", "counted", "call", "call_id", "tool", "arguments"}
+_REQUIRED_COLUMNS: Final = {"step", "turn", "counted", "call", "call_id", "tool", "arguments"}
 
 
-def _fitting(columns: tuple[str, ...]) -> Callable[[tuple[type, ...]], bool]:
+def _type_check(columns: tuple[str, ...]) -> Callable[[tuple[type, ...]], bool]:
     """Whether a row may have values of these types, which SQLite does not check. Cached: most rows are alike."""
 
     @lru_cache(maxsize=256)
     def fit(kinds: tuple[type, ...]) -> bool:
         return all(
-            (kind is types.NoneType and name not in _NEEDED) or kind in ((int, bool) if name in _INTEGERS else (str,))
+            (kind is types.NoneType and name not in _REQUIRED_COLUMNS)
+            or kind in ((int, bool) if name in _INTEGERS else (str,))
             for kind, name in zip(kinds, columns, strict=True)
         )
 
     return fit
 
 
-_step_fits = _fitting(STEP)
-_call_fits = _fitting(CALL)
+_step_fits = _type_check(STEP)
+_call_fits = _type_check(CALL)
 
 
-def holdable(row: Row) -> Row:
+def make_storable(row: Row) -> Row:
     """A row with BLOBs in place of what SQLite cannot store: lone surrogates, integers of more than 64 bits."""
     return tuple([_as_blob(value) for value in row])
 
@@ -267,8 +270,8 @@ def is_odd(row: Row) -> bool:
     return any(type(value) is bytes for value in row)
 
 
-def restored(row: Sequence[Any], columns: Sequence[str]) -> Row:
-    """A row as it was before `holdable`."""
+def restore_row(row: Sequence[Any], columns: Sequence[str]) -> Row:
+    """A row as it was before `make_storable`."""
     return tuple(
         [
             value
@@ -292,7 +295,7 @@ def _as_blob(value: object) -> object:
     return value
 
 
-def _record(run: Run, base: Run | None) -> Record:
+def _record(run: Run, base: Run | None) -> RunRecord:
     if base is not None and run.steps != base.steps[: len(run.steps)]:
         raise ValueError(f"the steps of run {run.run_id} are not the first of run {base.run_id}")
     pieces = []
@@ -302,14 +305,14 @@ def _record(run: Run, base: Run | None) -> Record:
     if run.inputs:
         pieces.append(f'"inputs":{_json(encode(run.inputs, "inputs"))}')
     if base is not None:
-        return Record(head_of(run), (), (), f"{{{','.join(pieces)}}}", base.run_id)
+        return RunRecord(head_of(run), (), (), f"{{{','.join(pieces)}}}", base.run_id)
     responses = [
         (response.text, response.reasoning, response.opaque) if response.reasoning or response.opaque else response.text
         for response in (step.response for step in run.steps)
     ]
     if any(responses):
         pieces.append(f'"responses":{_json(responses)}')
-    return Record(head_of(run), *step_rows(run.steps), f"{{{','.join(pieces)}}}")
+    return RunRecord(head_of(run), *step_rows(run.steps), f"{{{','.join(pieces)}}}")
 
 
 _NO_PROMPT: Final = "[]"
@@ -335,12 +338,12 @@ def _json(value: object) -> str | None:
 def _texts(value: str | None) -> tuple[str, ...]:
     if value is None:
         return ()
-    found = json.loads(value)
-    if not all(type(text) is str for text in found):
+    texts = json.loads(value)
+    if not all(type(text) is str for text in texts):
         raise ValueError(f"{value!r:.80} is no list of texts")
-    return tuple(found)
+    return tuple(texts)
 
 
-def as_json(value: Mapping[str, Any], where: str) -> str:
+def as_json(value: Mapping[str, Any], owner: str) -> str:
     """A mapping as JSON text; a `SettingError` if JSON cannot hold it."""
-    return dumps(encode(value, where)).decode()
+    return dumps(encode(value, owner)).decode()

@@ -192,23 +192,23 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 def _statements(text: str) -> list[str]:
     """The statements of a script. `executescript` would commit the transaction that they are part of."""
-    found, begun = [], ""
+    statements, statement = [], ""
     for line in text.splitlines(keepends=True):
-        begun += line
-        if sqlite3.complete_statement(begun):
-            found.append(begun)
-            begun = ""
-    return found
+        statement += line
+        if sqlite3.complete_statement(statement):
+            statements.append(statement)
+            statement = ""
+    return statements
 
 
-def select_from(columns: Sequence[str], table: str, where: str = "TRUE", order_by: str = "") -> str:
+def select_from(columns: Sequence[str], table: str, condition: str = "TRUE", order_by: str = "") -> str:
     """A query for some columns of a table.
 
     Example:
         >>> select_from(("id", "cell"), "runs", "state = ?", "id")
         'SELECT id, cell FROM runs WHERE state = ? ORDER BY id'
     """
-    parts = ["SELECT", ", ".join(columns), "FROM", table, "WHERE", where]
+    parts = ["SELECT", ", ".join(columns), "FROM", table, "WHERE", condition]
     return " ".join([*parts, "ORDER BY", order_by] if order_by else parts)
 
 
@@ -217,9 +217,9 @@ def insert_into(table: str, columns: Sequence[str]) -> str:
     return " ".join(["INSERT INTO", table, f"({', '.join(columns)})", "VALUES", placeholders(len(columns))])
 
 
-def update_rows(table: str, assignments: Iterable[str], where: str) -> str:
+def update_rows(table: str, assignments: Iterable[str], condition: str) -> str:
     """Change rows of a table."""
-    return " ".join(["UPDATE", table, "SET", ", ".join(assignments), "WHERE", where])
+    return " ".join(["UPDATE", table, "SET", ", ".join(assignments), "WHERE", condition])
 
 
 def placeholders(count: int) -> str:

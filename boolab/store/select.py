@@ -11,7 +11,7 @@ from boolab.core.gc_pause import without_collection
 from boolab.core.types import Input, Message, Run, Step
 from boolab.errors import StoreError
 from boolab.store.message_rows import TABLES, texts_of_rows
-from boolab.store.rows import HEAD, Row, decode_settings, holdable, restored, run_of_head, steps_of, texts_of
+from boolab.store.rows import HEAD, Row, decode_settings, make_storable, restore_row, run_of_head, steps_of, texts_of
 from boolab.store.schema import integer_list, placeholders, select_from
 
 INTERRUPTED: Final = "interrupted: the process that made it ended"
@@ -32,8 +32,8 @@ _STATE_ORDER: Final = "CASE state WHEN 'finished' THEN 0 WHEN 'interrupted' THEN
 def row_of_finished(connection: sqlite3.Connection, run_id: str) -> int | None:
     """The row of a finished run."""
     question = "SELECT id FROM runs WHERE run_id = ? AND state = 'finished'"
-    found = connection.execute(question, holdable((run_id,))).fetchone()
-    return None if found is None else int(found[0])
+    row = connection.execute(question, make_storable((run_id,))).fetchone()
+    return None if row is None else int(row[0])
 
 
 def family_of_finished(connection: sqlite3.Connection, run_id: str) -> list[int]:
@@ -41,8 +41,8 @@ def family_of_finished(connection: sqlite3.Connection, run_id: str) -> list[int]
     row = row_of_finished(connection, run_id)
     if row is None:
         return []
-    found = connection.execute(select_from(("id",), "runs", "root = ?", "member"), (row,))
-    return [row, *(member for (member,) in found if member != row)]
+    members = connection.execute(select_from(("id",), "runs", "root = ?", "member"), (row,))
+    return [row, *(member for (member,) in members if member != row)]
 
 
 def families_of_attempts(connection: sqlite3.Connection, run_ids: Sequence[str]) -> list[tuple[Any, list[int]]]:
@@ -50,7 +50,7 @@ def families_of_attempts(connection: sqlite3.Connection, run_ids: Sequence[str])
     roots = select_from(("id",), "runs", f"id = root AND run_id IN {placeholders(len(run_ids))}")
     question = select_from(("root", "state", "id"), "runs", f"root IN ({roots})", "root, member, id")
     families: dict[int, tuple[Any, list[int]]] = {}
-    for root, state, row in connection.execute(question, holdable(tuple(run_ids))):
+    for root, state, row in connection.execute(question, make_storable(tuple(run_ids))):
         families.setdefault(root, (state, []))[1].append(row)
     return list(families.values())
 
@@ -58,13 +58,13 @@ def families_of_attempts(connection: sqlite3.Connection, run_ids: Sequence[str])
 def row_of(connection: sqlite3.Connection, run_id: str) -> int:
     """The row of a run: of its attempt that counts, else of the one under way; a `StoreError` if there is none."""
     question = select_from(("id",), "runs", "run_id = ?", f"{_STATE_ORDER}, attempt DESC LIMIT 1")
-    found = connection.execute(question, holdable((run_id,))).fetchone()
-    if found is None:
+    row = connection.execute(question, make_storable((run_id,))).fetchone()
+    if row is None:
         raise StoreError(f"there is no run {run_id} in it")
-    return int(found[0])
+    return int(row[0])
 
 
-def rows_in_order(
+def find_rows(
     connection: sqlite3.Connection, states: Collection[str], sweep: int | None = None, *, deserted: bool = False
 ) -> array[int]:
     """The rows of the runs in these states, or only those of a sweep.
@@ -72,17 +72,17 @@ def rows_in_order(
     Families are in the order of the latest sweep that has their cell, subagents after their callers. Runs of no sweep
     follow in the order of their rows. A `deserted` store has no writer, so that runs under way were interrupted.
     """
-    wanted = [*states]
-    only = f"runs.state IN {placeholders(len(wanted))}"
+    state_list = [*states]
+    condition = f"runs.state IN {placeholders(len(state_list))}"
     if deserted and "interrupted" in states:
-        only = f"({only} OR runs.state = 'running' AND NOT EXISTS ({_FINISHED}))"
-    planned = _PLANNED if sweep is not None else f"LEFT {_PLANNED}"
-    tables = f"runs JOIN runs AS roots ON roots.id = runs.root {planned}"
-    question = select_from(("runs.id",), tables, only, _PLAN)
-    return array("q", (row for (row,) in connection.execute(question, (sweep, *wanted))))
+        condition = f"({condition} OR runs.state = 'running' AND NOT EXISTS ({_FINISHED}))"
+    plan_join = _PLAN_JOIN if sweep is not None else f"LEFT {_PLAN_JOIN}"
+    tables = f"runs JOIN runs AS roots ON roots.id = runs.root {plan_join}"
+    question = select_from(("runs.id",), tables, condition, _PLAN)
+    return array("q", (row for (row,) in connection.execute(question, (sweep, *state_list))))
 
 
-_PLANNED: Final = """
+_PLAN_JOIN: Final = """
     JOIN (
         SELECT cell, max(sweep) AS sweep, min(place) AS place FROM cells
         WHERE sweep = coalesce(?, (SELECT max(sweep) FROM cells AS others WHERE others.cell = cells.cell))
@@ -96,7 +96,7 @@ _FINISHED: Final = """
 """
 
 
-def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Mapping[str, Any]]:
+def read_settings(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Mapping[str, Any]]:
     """The settings of the runs in these rows, each combination once; a `StoreError` if they are damaged."""
     question = select_from(("DISTINCT settings",), "runs", _is_one_of(rows))
     texts = [text for (text,) in connection.execute(question)]
@@ -106,37 +106,37 @@ def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Map
         raise StoreError(f"it is damaged: the settings of a run cannot be read ({error})") from error
 
 
-def parents_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[tuple[str, str | None]]:
+def read_parents(connection: sqlite3.Connection, rows: Sequence[int]) -> list[tuple[str, str | None]]:
     """The ids of the runs in these rows, each with its parent's if it has one; a `StoreError` if they are damaged."""
     question = select_from(("run_id", "parent_run_id"), "runs", _is_one_of(rows))
     try:
-        found = [restored(row, ("run_id", "parent_run_id")) for row in connection.execute(question)]
+        ids = [restore_row(row, ("run_id", "parent_run_id")) for row in connection.execute(question)]
     except ValueError as error:
         raise StoreError(f"it is damaged: the id of a run cannot be read ({error})") from error
-    return [(str(run_id), None if parent is None else str(parent)) for run_id, parent in found]
+    return [(str(run_id), None if parent is None else str(parent)) for run_id, parent in ids]
 
 
-def any_label_at(connection: sqlite3.Connection, rows: Sequence[int]) -> bool:
+def has_label(connection: sqlite3.Connection, rows: Sequence[int]) -> bool:
     """Whether any run in these rows has a label."""
     question = select_from(("1",), "runs", f"success NOT NULL AND {_is_one_of(rows)} LIMIT 1")
     return connection.execute(question).fetchone() is not None
 
 
-def runs_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
+def read_runs(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
     """The runs in these rows, in this order, from one snapshot; a `StoreError` if one was removed or is damaged."""
     connection.execute("BEGIN")
     try:
-        found = _rows_at(connection, rows)
+        table_rows = _read_rows(connection, rows)
     except ValueError as error:
         raise StoreError(f"it is damaged: a run in it cannot be read ({error})") from error
     finally:
         connection.execute("COMMIT")
-    missing = sum(row not in found.heads for row in rows)
+    missing = sum(row not in table_rows.heads for row in rows)
     if missing:
         msg = f"{missing} of these runs were removed from it after they were looked up: call stored_runs again"
         raise StoreError(msg)
     try:
-        return _made(rows, found)
+        return _build_runs(rows, table_rows)
     except Exception as error:  # a damaged file may hold anything anywhere
         msg = f"it is damaged: a run in it cannot be read ({type(error).__name__}: {error})"
         raise StoreError(msg) from error
@@ -151,38 +151,38 @@ class _Head(NamedTuple):
     columns: Row
 
 
-class _Found(NamedTuple):
+class _TableRows(NamedTuple):
     """What was read. `own` are the rows that have steps; the tables are by name and by row."""
 
     heads: dict[int, _Head]
-    own: set[int]
+    step_rows: set[int]
     tables: Mapping[str, Mapping[int, Sequence[Row]]]
 
 
-def _rows_at(connection: sqlite3.Connection, rows: Sequence[int]) -> _Found:
+def _read_rows(connection: sqlite3.Connection, rows: Sequence[int]) -> _TableRows:
     """What the tables hold of these rows; a `ValueError` if that is damaged."""
     heads = _heads(connection, rows)
-    own = {row if head.base is None else head.base for row, head in heads.items()}
-    heads |= _heads(connection, [row for row in own if row not in heads])
-    if not own <= heads.keys():
+    step_rows = {row if head.base is None else head.base for row, head in heads.items()}
+    heads |= _heads(connection, [row for row in step_rows if row not in heads])
+    if not step_rows <= heads.keys():
         msg = "its steps are those of a run that is not there"
         raise ValueError(msg)
-    tables = {name: _rows_of(connection, name, own, heads) for name in ("steps", "calls")}
-    grown = [row for row in own if heads[row].texts is None]
-    tables |= {name: _rows_of(connection, name, grown, heads) for name in ("messages", "parts")}
-    return _Found(heads, own, tables)
+    tables = {name: _rows_of(connection, name, step_rows, heads) for name in ("steps", "calls")}
+    growing_rows = [row for row in step_rows if heads[row].texts is None]
+    tables |= {name: _rows_of(connection, name, growing_rows, heads) for name in ("messages", "parts")}
+    return _TableRows(heads, step_rows, tables)
 
 
 def _heads(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, _Head]:
     question = select_from(("id", "base", "texts", "odd", "state", "root", *HEAD), "runs", _is_one_of(rows))
-    found = {}
+    heads = {}
     for row, base, texts, odd, state, root, *head in connection.execute(question):
         if state == "running" and row == root:
             head[_ERROR] = INTERRUPTED
         if base is not None and type(base) is not int:  # it becomes part of a statement
             raise ValueError(f"{base!r:.80} is no row of another run")
-        found[row] = _Head(base, texts, bool(odd), restored(head, HEAD) if odd else tuple(head))
-    return found
+        heads[row] = _Head(base, texts, bool(odd), restore_row(head, HEAD) if odd else tuple(head))
+    return heads
 
 
 def _rows_of(
@@ -190,15 +190,15 @@ def _rows_of(
 ) -> dict[int, list[Row]]:
     columns = TABLES[table]
     question = select_from(("run", *columns), table, _is_one_of(rows, "run"), _ORDERS[table])
-    found: dict[int, list[Row]] = {}
+    rows_by_run: dict[int, list[Row]] = {}
     for run, *values in connection.execute(question):
         if run not in heads:  # a damaged index leads to other rows
             raise ValueError(f"a row of {table} is of run {run!r:.80}, which was not requested")
-        found.setdefault(run, []).append(values)
-    for run, some in found.items():
+        rows_by_run.setdefault(run, []).append(values)
+    for run, run_rows in rows_by_run.items():
         if heads[run].odd:
-            found[run] = [restored(row, columns) for row in some]
-    return found
+            rows_by_run[run] = [restore_row(row, columns) for row in run_rows]
+    return rows_by_run
 
 
 def _is_one_of(rows: Iterable[int], column: str = "id") -> str:
@@ -213,9 +213,9 @@ class _Content(NamedTuple):
     inputs: tuple[Input, ...]
 
 
-def _content(row: int, found: _Found) -> _Content:
-    steps, calls, messages, parts = (found.tables[name].get(row, ()) for name in TABLES)
-    head = found.heads[row]
+def _content(row: int, table_rows: _TableRows) -> _Content:
+    steps, calls, messages, parts = (table_rows.tables[name].get(row, ()) for name in TABLES)
+    head = table_rows.heads[row]
     if head.texts is None:
         prompt, inputs, texts = texts_of_rows(messages, parts, head.columns[_N_STEPS])
         return _Content(steps_of(steps, calls, texts), prompt, inputs)
@@ -223,10 +223,10 @@ def _content(row: int, found: _Found) -> _Content:
     return _Content(steps_of(steps, calls, words), own_prompt or (), inputs)
 
 
-def _made(rows: Sequence[int], found: _Found) -> list[Run]:
+def _build_runs(rows: Sequence[int], table_rows: _TableRows) -> list[Run]:
     with without_collection():
-        contents = {row: _content(row, found) for row in found.own}
-        return [_run(head := found.heads[row], contents[row if head.base is None else head.base]) for row in rows]
+        contents = {row: _content(row, table_rows) for row in table_rows.step_rows}
+        return [_run(head := table_rows.heads[row], contents[row if head.base is None else head.base]) for row in rows]
 
 
 def _run(head: _Head, content: _Content) -> Run:

@@ -13,17 +13,17 @@ from boolab.core.run_tree import homes_of
 from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.errors import SettingError
-from boolab.store.connection import is_locked, path_of, reading
-from boolab.store.rows import restored
+from boolab.store.connection import is_locked, open_reader, path_of
+from boolab.store.rows import restore_row
 from boolab.store.schema import version_of
 from boolab.store.select import (
-    any_label_at,
     families_of_attempts,
     family_of_finished,
-    parents_at,
-    rows_in_order,
-    runs_at,
-    settings_at,
+    find_rows,
+    has_label,
+    read_parents,
+    read_runs,
+    read_settings,
 )
 
 State: TypeAlias = Literal["finished", "interrupted", "running", "replaced"]
@@ -58,33 +58,33 @@ class StoredRuns(Sequence[Run]):
         self.path = path
         self.sweep = sweep
         self.states = tuple(states)
-        self._found: array[int] | None = None
+        self._row_numbers: array[int] | None = None
 
     @property
     def _rows(self) -> array[int]:
-        if self._found is None:
+        if self._row_numbers is None:
             # Before the file is opened: a writer that opens it in between marks interrupted runs.
             deserted = not is_locked(self.path)
-            with reading(self.path) as connection:
-                self._found = rows_in_order(connection, self.states, self.sweep, deserted=deserted)
-        return self._found
+            with open_reader(self.path) as connection:
+                self._row_numbers = find_rows(connection, self.states, self.sweep, deserted=deserted)
+        return self._row_numbers
 
     def __len__(self) -> int:
         return len(self._rows)
 
     @overload
-    def __getitem__(self, place: int) -> Run: ...
+    def __getitem__(self, index: int) -> Run: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Run]: ...
-    def __getitem__(self, place: int | slice) -> Run | list[Run]:
-        rows = self._rows[place]
+    def __getitem__(self, index: slice) -> list[Run]: ...
+    def __getitem__(self, index: int | slice) -> Run | list[Run]:
+        rows = self._rows[index]
         if isinstance(rows, int):
             return self._read([rows])[0]
-        return list(chain.from_iterable(map(self._read, _parts(rows))))
+        return list(chain.from_iterable(map(self._read, _split_rows(rows))))
 
     def __iter__(self) -> Iterator[Run]:
-        for some in self.batches():
-            yield from some
+        for batch in self.batches():
+            yield from batch
 
     def batches(self, size: int = _AT_ONCE) -> Iterator[list[Run]]:
         """The runs in order, in batches.
@@ -98,8 +98,8 @@ class StoredRuns(Sequence[Run]):
         Raises:
             StoreError: if the store cannot be read.
         """
-        for some in _parts(self._rows, size):
-            yield self._read(some)
+        for rows in _split_rows(self._rows, size):
+            yield self._read(rows)
 
     def families(self, size: int = _AT_ONCE) -> Iterator[list[Run]]:
         """The runs in batches, each family in one batch.
@@ -113,39 +113,39 @@ class StoredRuns(Sequence[Run]):
         Raises:
             StoreError: if the store cannot be read.
         """
-        with reading(self.path) as connection:
-            batches = _parts(self._rows, _KEYS_AT_ONCE)
-            links = list(chain.from_iterable(parents_at(connection, rows) for rows in batches))
+        with open_reader(self.path) as connection:
+            batches = _split_rows(self._rows, _KEYS_AT_ONCE)
+            links = list(chain.from_iterable(read_parents(connection, rows) for rows in batches))
         homes = homes_of(links, {run_id for run_id, _ in links})
         waiting: dict[str, list[Run]] = {}
         for batch in self.batches(size):
-            whole: list[Run] = []
+            complete_families: list[Run] = []
             for run in batch:
                 home, members = homes.get(run.run_id, (run.run_id, 1))
                 waiting.setdefault(home, []).append(run)
                 if len(waiting[home]) == members:
-                    whole += waiting.pop(home)
-            if whole:
-                yield whole
+                    complete_families += waiting.pop(home)
+            if complete_families:
+                yield complete_families
         if waiting:  # several attempts at a run have one id
             yield list(chain.from_iterable(waiting.values()))
 
     def settings(self) -> list[Mapping[str, Any]]:
         """The settings that the runs have, each combination once."""
-        found: dict[str, Mapping[str, Any]] = {}
-        with reading(self.path) as connection:
-            for some in _parts(self._rows, _KEYS_AT_ONCE):
-                found |= {repr(settings): settings for settings in settings_at(connection, some)}
-        return list(found.values())
+        settings_by_text: dict[str, Mapping[str, Any]] = {}
+        with open_reader(self.path) as connection:
+            for rows in _split_rows(self._rows, _KEYS_AT_ONCE):
+                settings_by_text |= {repr(settings): settings for settings in read_settings(connection, rows)}
+        return list(settings_by_text.values())
 
     def labelled(self) -> bool:
         """Whether any of the runs has a label."""
-        with reading(self.path) as connection:
-            return any(any_label_at(connection, some) for some in _parts(self._rows, _KEYS_AT_ONCE))
+        with open_reader(self.path) as connection:
+            return any(has_label(connection, rows) for rows in _split_rows(self._rows, _KEYS_AT_ONCE))
 
     def _read(self, rows: Sequence[int]) -> list[Run]:
-        with reading(self.path) as connection:
-            return runs_at(connection, rows)
+        with open_reader(self.path) as connection:
+            return read_runs(connection, rows)
 
     def __add__(self, other: Iterable[Run]) -> list[Run]:
         return [*self, *other]
@@ -157,7 +157,7 @@ class StoredRuns(Sequence[Run]):
         """Whether the other one, a list too, has the same runs in the same order."""
         if not isinstance(other, StoredRuns | list | tuple):
             return NotImplemented
-        return len(self) == len(other) and all(run == its for run, its in zip(self, other, strict=True))
+        return len(self) == len(other) and all(run == other_run for run, other_run in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
         return len(self)
@@ -167,8 +167,8 @@ class StoredRuns(Sequence[Run]):
         return StoredRuns, (self.path, self.sweep, self.states)
 
     def __repr__(self) -> str:
-        which = "" if self.sweep is None else f" of sweep {self.sweep}"
-        return f"<StoredRuns {self.path.name}: {count(len(self), 'run')}{which}>"
+        sweep_text = "" if self.sweep is None else f" of sweep {self.sweep}"
+        return f"<StoredRuns {self.path.name}: {count(len(self), 'run')}{sweep_text}>"
 
 
 def stored_runs(
@@ -202,15 +202,15 @@ def stored_runs(
         ...     bl.stored_runs(f"{folder}/runs.db")
         <StoredRuns runs.db: 1 run>
     """
-    wanted = (states,) if isinstance(states, str) else tuple(states)
-    for state in wanted:
+    state_list = (states,) if isinstance(states, str) else tuple(states)
+    for state in state_list:
         if state not in STATES:
             msg = f"states: {state!r} is not one of {', '.join(STATES)}"
             raise SettingError(msg)
-    place = path_of(path).absolute()
-    found = StoredRuns(place, sweep, wanted)
-    with reading(place):  # so that its errors are raised now, not on access
-        return found
+    absolute_path = path_of(path).absolute()
+    runs = StoredRuns(absolute_path, sweep, state_list)
+    with open_reader(absolute_path):  # so that its errors are raised now, not on access
+        return runs
 
 
 def finished_run(path: str | Path, run_id: str) -> list[Run]:
@@ -218,8 +218,8 @@ def finished_run(path: str | Path, run_id: str) -> list[Run]:
 
     Returns the runs; none if the store has no finished run of this id.
     """
-    with reading(path_of(path).absolute()) as connection:
-        return runs_at(connection, family_of_finished(connection, run_id))
+    with open_reader(path_of(path).absolute()) as connection:
+        return read_runs(connection, family_of_finished(connection, run_id))
 
 
 def attempts(path: str | Path, run_ids: Iterable[str]) -> Iterator[tuple[State, list[Run]]]:
@@ -228,15 +228,15 @@ def attempts(path: str | Path, run_ids: Iterable[str]) -> Iterator[tuple[State, 
     Yields:
         The state of an attempt; and its run, then those of its subagents.
     """
-    wanted = iter(run_ids)
-    while some := list(islice(wanted, _AT_ONCE)):
-        with reading(path_of(path).absolute()) as connection:
-            families = families_of_attempts(connection, some)
-            found = [(state, runs_at(connection, rows)) for state, rows in families]
-        yield from found
+    ids_left = iter(run_ids)
+    while batch := list(islice(ids_left, _AT_ONCE)):
+        with open_reader(path_of(path).absolute()) as connection:
+            families = families_of_attempts(connection, batch)
+            attempts_read = [(state, read_runs(connection, rows)) for state, rows in families]
+        yield from attempts_read
 
 
-def _parts(rows: array[int], size: int = _AT_ONCE) -> Iterator[array[int]]:
+def _split_rows(rows: array[int], size: int = _AT_ONCE) -> Iterator[array[int]]:
     return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
@@ -264,33 +264,35 @@ class Overview(NamedTuple):
 
 def overview(path: str | Path) -> Overview:
     """What is in a store; a `StoreError` if it cannot be read."""
-    place = path_of(path)
-    written = is_locked(place)
-    with reading(place) as connection:
-        sweeps = tuple(SweepRow._make((*row, json.loads(about))) for *row, about in connection.execute(_SWEEPS))
+    store_path = path_of(path)
+    has_writer = is_locked(store_path)
+    with open_reader(store_path) as connection:
+        sweeps = tuple(
+            SweepRow._make((*row, json.loads(plan_facts))) for *row, plan_facts in connection.execute(_SWEEPS)
+        )
         states = dict(connection.execute("SELECT state, count(*) FROM runs GROUP BY state").fetchall())
-        if not written and "running" in states:
+        if not has_writer and "running" in states:
             states["interrupted"] = states.get("interrupted", 0) + states.pop("running")
         (loose,) = connection.execute(_LOOSE).fetchone()
-        return Overview(version_of(connection), place.stat().st_size, written, sweeps, states, loose)
+        return Overview(version_of(connection), store_path.stat().st_size, has_writer, sweeps, states, loose)
 
 
 def stop_reasons(path: str | Path, sweep: int) -> dict[str, int]:
     """How many finished runs of a sweep's cells have each stop reason, the most frequent first."""
-    with reading(path_of(path)) as connection:
+    with open_reader(path_of(path)) as connection:
         return dict(connection.execute(_REASONS, (sweep,)).fetchall())
 
 
-def runs_like(path: str | Path, beginning: str, most: int = 10) -> list[str]:
+def runs_like(path: str | Path, beginning: str, limit: int = 10) -> list[str]:
     """The ids, at most so many, that begin like this, of runs that were not replaced."""
     question = """
         SELECT DISTINCT run_id FROM runs
         WHERE substr(CAST(run_id AS BLOB), 1, ?) = ? AND state <> 'replaced' LIMIT ?
     """
     begins = beginning.encode("utf-8", "surrogatepass")
-    with reading(path_of(path)) as connection:
-        found = connection.execute(question, (len(begins), begins, most))
-        return [restored(row, ("run_id",))[0] for row in found]
+    with open_reader(path_of(path)) as connection:
+        rows = connection.execute(question, (len(begins), begins, limit))
+        return [restore_row(row, ("run_id",))[0] for row in rows]
 
 
 _SWEEPS: Final = """

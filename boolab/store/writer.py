@@ -18,16 +18,16 @@ from boolab.core.types import Run, Step
 from boolab.errors import SettingError, StoreError
 from boolab.io.checks import is_amount, repr_of
 from boolab.store.changes import (
-    Changes,
     End,
     Placed,
     Prunable,
+    RunChanges,
     Storable,
     Unwanted,
     begin_plan,
     end_plan,
-    finished_after,
     first_row,
+    list_finished,
     prunable,
     prune,
     put_changes,
@@ -35,10 +35,10 @@ from boolab.store.changes import (
     put_finished,
     settle,
 )
-from boolab.store.connection import WAIT_S, check_place, explained, lock, open_to_write, path_of
+from boolab.store.connection import WAIT_S, check_location, explain_errors, lock, open_to_write, path_of
 from boolab.store.message_rows import MessageRows
-from boolab.store.rows import CALL, Record, as_json, head_of, holdable, records_of, step_rows
-from boolab.store.select import INTERRUPTED, row_of_finished, runs_at
+from boolab.store.rows import CALL, RunRecord, as_json, head_of, make_storable, records_of, step_rows
+from boolab.store.select import INTERRUPTED, read_runs, row_of_finished
 
 _BATCH_RUNS: Final = 500
 _BATCH_STEPS: Final = 20_000
@@ -52,14 +52,14 @@ class _UnderWay(NamedTuple):
 
     root: int
     messages: MessageRows
-    begun: bool = False
+    has_row: bool = False
     steps: tuple[Step, ...] = ()
     members: Mapping[str, int] = MappingProxyType({})
 
     def is_part_of(self, run: Run) -> bool:
         """Whether the run continues what is in the store."""
-        before = run.steps[: len(self.steps)]
-        return len(before) == len(self.steps) and all(a is b for a, b in zip(self.steps, before, strict=True))
+        first_steps = run.steps[: len(self.steps)]
+        return len(first_steps) == len(self.steps) and all(a is b for a, b in zip(self.steps, first_steps, strict=True))
 
 
 class Store:
@@ -97,7 +97,7 @@ class Store:
         self._durable = ""
         self._under_way: dict[str, _UnderWay] = {}
         self._new_batch()
-        check_place(self.path)
+        check_location(self.path)
         self._lock = lock(self.path, wait_s)
         try:
             self._opened = open_to_write(self.path)
@@ -105,10 +105,10 @@ class Store:
             self._lock.release()
             raise
         try:
-            self._place = self.path.absolute()  # also after the process has changed its folder
-            self._file = _file_at(self._place)
+            self._absolute_path = self.path.absolute()  # also after the process has changed its folder
+            self._file = _file_at(self._absolute_path)
             self._mark_interrupted()
-            with explained(self.path):
+            with explain_errors(self.path):
                 self._next_row = first_row(self._connection)
         except BaseException:
             self._release()
@@ -171,12 +171,12 @@ class Store:
         self.flush()
         last = -1
         while True:
-            with explained(self.path):
-                found = finished_after(self._connection, sweep, last, again)
-            if not found:
+            with explain_errors(self.path):
+                finished_cells = list_finished(self._connection, sweep, last, again)
+            if not finished_cells:
                 return
-            yield from found
-            last = found[-1][0]
+            yield from finished_cells
+            last = finished_cells[-1][0]
 
     def run(self, run_id: str) -> Run:
         """A finished run.
@@ -191,11 +191,11 @@ class Store:
             StoreError: if it is not there, or cannot be read.
         """
         self.flush()
-        with explained(self.path):
+        with explain_errors(self.path):
             row = row_of_finished(self._connection, run_id)
             if row is None:
                 raise StoreError(f"there is no finished run {run_id} in it")
-            return runs_at(self._connection, [row])[0]
+            return read_runs(self._connection, [row])[0]
 
     def end_sweep(self, sweep: int) -> None:
         """Record that all cells of a sweep have their runs.
@@ -212,7 +212,7 @@ class Store:
 
     # --- Finished runs, in batches ------------------------------------------------------------------------------------
 
-    def put(self, records: Sequence[Record], cell: str | None = None) -> None:
+    def put(self, records: Sequence[RunRecord], cell: str | None = None) -> None:
         """Add a finished run, and its subagents' runs, to the current batch.
 
         A batch is committed when it has 500 runs, 20,000 steps or 32 MiB of texts, when a run is added a second after
@@ -271,9 +271,9 @@ class Store:
         try:
             self._commit(lambda storable: put_finished(self._connection, self._waiting, storable), "NORMAL")
         except StoreError as error:
-            lost = len(self._waiting)
+            n_lost = len(self._waiting)
             self._new_batch()
-            msg = f"{error.message}. {count(lost, 'run')} that waited {'was' if lost == 1 else 'were'} not written"
+            msg = f"{error.message}. {count(n_lost, 'run')} that waited {'was' if n_lost == 1 else 'were'} not written"
             raise StoreError(msg, path=self.path) from error
         except Exception:  # not a keyboard interrupt: then the runs stay in the batch
             self._new_batch()
@@ -317,34 +317,34 @@ class Store:
 
     def _advance(self, run: Run, cell: str | None, end: End | None) -> None:
         self.flush()
-        seen = self._under_way.pop(run.run_id, None)  # put back once it is committed
-        if seen is None or not seen.is_part_of(run):
-            seen = _UnderWay(self._take_rows(1), MessageRows())
-        root = seen.root
-        texts = seen.messages.new(run, last=end is not None)
-        changes = Changes(head_of(run), *step_rows(run.steps[len(seen.steps) :]), *texts)
+        under_way = self._under_way.pop(run.run_id, None)  # put back once it is committed
+        if under_way is None or not under_way.is_part_of(run):
+            under_way = _UnderWay(self._take_rows(1), MessageRows())
+        root = under_way.root
+        texts = under_way.messages.new(run, last=end is not None)
+        changes = RunChanges(head_of(run), *step_rows(run.steps[len(under_way.steps) :]), *texts)
         children = [*descendants(run)]
-        fresh = [one for one in enumerate(children, 1) if one[1].run_id not in seen.members]
+        fresh = [placed_run for placed_run in enumerate(children, 1) if placed_run[1].run_id not in under_way.members]
         first = self._take_rows(len(fresh))
-        placed = [
+        new_children = [
             Placed(row, root, member, records_of(replace(child, subagents=()))[0])
             for row, (member, child) in enumerate(fresh, first)
         ]
-        members = {**seen.members, **{one.record.run_id: one.row for one in placed}}
+        members = {**under_way.members, **{placed_run.record.run_id: placed_run.row for placed_run in new_children}}
 
         def write(storable: Storable) -> None:
-            put_changes(self._connection, root, cell, changes, storable, new=not seen.begun)
-            for one in placed:
-                put_child(self._connection, one, storable)
+            put_changes(self._connection, root, cell, changes, storable, new=not under_way.has_row)
+            for placed_child in new_children:
+                put_child(self._connection, placed_child, storable)
             if end is not None:
-                places = [(member, members[child.run_id]) for member, child in enumerate(children, 1)]
-                self._connection.executemany("UPDATE runs SET member = ? WHERE id = ?", places)
+                member_rows = [(member, members[child.run_id]) for member, child in enumerate(children, 1)]
+                self._connection.executemany("UPDATE runs SET member = ? WHERE id = ?", member_rows)
                 run_ids = storable((run.run_id, *(child.run_id for child in children)))
                 settle(self._connection, root, run_ids, storable((cell,))[0], end)
 
         self._commit(write, "FULL")
         if end is None:
-            self._under_way[run.run_id] = seen._replace(begun=True, steps=run.steps, members=members)
+            self._under_way[run.run_id] = under_way._replace(has_row=True, steps=run.steps, members=members)
 
     def _mark_interrupted(self) -> None:
         """Mark the runs under way, whose process has ended or ends, as interrupted."""
@@ -371,7 +371,7 @@ class Store:
             StoreError: if the store cannot be read.
         """
         self.flush()
-        with explained(self.path):
+        with explain_errors(self.path):
             return prunable(self._connection, unwanted)
 
     def prune(self, unwanted: Unwanted) -> None:
@@ -386,7 +386,7 @@ class Store:
         self.flush()
         with self._transaction("FULL"):
             prune(self._connection, unwanted)
-        with explained(self.path):
+        with explain_errors(self.path):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -399,13 +399,13 @@ class Store:
                 write(tuple)
         except (UnicodeEncodeError, OverflowError):
             with self._transaction(durable):
-                write(holdable)
+                write(make_storable)
 
     @contextmanager
     def _transaction(self, durable: Literal["NORMAL", "FULL"]) -> Iterator[None]:
         """A transaction. FULL: on the disk when it ends; NORMAL: a loss of power may undo the latest ones."""
         execute = self._connection.execute
-        with explained(self.path):
+        with explain_errors(self.path):
             self._check_file()
             if durable != self._durable:
                 execute(f"PRAGMA synchronous = {durable}")
@@ -422,7 +422,7 @@ class Store:
 
     def _check_file(self) -> None:
         """Raise `StoreError` if the file was moved: SQLite would write to the moved one."""
-        if _file_at(self._place) != self._file:
+        if _file_at(self._absolute_path) != self._file:
             with suppress(sqlite3.Error):  # moves the log into the file, wherever it is now
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             msg = (
@@ -461,7 +461,7 @@ class Store:
 
 def _file_at(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

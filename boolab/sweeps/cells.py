@@ -85,10 +85,10 @@ class Cell:
         return f"agent {self.agent.name!r} under {self.policy}{model}{f' with {settings}' if settings else ''}"
 
 
-class Planned(NamedTuple):
+class PlannedCell(NamedTuple):
     """A cell with its place in the plan and the id of its run."""
 
-    place: int
+    position: int
     cell: Cell
     run_id: str
 
@@ -96,7 +96,7 @@ class Planned(NamedTuple):
 class Task(NamedTuple):
     """The first cell is run, unless `base` is its run already; the others follow from it, if they can."""
 
-    cells: tuple[Planned, ...]
+    cells: tuple[PlannedCell, ...]
     base: Run | None = None
 
 
@@ -171,7 +171,7 @@ class Identities:
 
     def __init__(self, rest: object, model: Models | None) -> None:
         self._rest = fingerprint(rest)
-        self._made = is_made(model)
+        self._made = is_model_function(model)
         self._known: dict[int, tuple[object, str]] = {}
 
     def run_id(self, cell: Cell, key: str, model: Model | None) -> str:
@@ -180,21 +180,25 @@ class Identities:
         return digest(key, self._rest, self._of(cell.agent), self._of(cell.policy), answers)
 
     def _of(self, value: object) -> str:
-        known = self._known.get(id(value))
-        if known is None or known[0] is not value:
-            known = self._known[id(value)] = (value, fingerprint(value))
-        return known[1]
+        entry = self._known.get(id(value))
+        if entry is None or entry[0] is not value:
+            entry = self._known[id(value)] = (value, fingerprint(value))
+        return entry[1]
 
 
 def _tool_names(agent: Agent) -> list[str]:
     return [str(getattr(tool, "name", tool)) for tool in agent.tools]
 
 
-def _agents(given: Agents) -> list[Agent]:
-    each: Any = given.values() if isinstance(given, Mapping) else given
-    listed: list[Any] = list(each) if isinstance(each, Iterable) and not isinstance(each, str) else [each]
+def _agents(agents: Agents) -> list[Agent]:
+    agent_values: Any = agents.values() if isinstance(agents, Mapping) else agents
+    agent_list: list[Any] = (
+        list(agent_values)
+        if isinstance(agent_values, Iterable) and not isinstance(agent_values, str)
+        else [agent_values]
+    )
     names = set()
-    for agent in listed:
+    for agent in agent_list:
         if not isinstance(agent, Agent):
             msg = (
                 f"agents: {agent!r} is not an agent; expected a bl.Agent, a list of them, or the result of load_agents"
@@ -204,11 +208,11 @@ def _agents(given: Agents) -> list[Agent]:
             msg = f"agents: two have the name {agent.name!r}, so tables cannot separate their runs: rename one"
             raise SettingError(msg)
         names.add(agent.name)
-    return listed
+    return agent_list
 
 
-def _tasks(given: str | Sequence[str]) -> list[str]:
-    texts: list[Any] = [given] if isinstance(given, str) else list(given)
+def _tasks(tasks: str | Sequence[str]) -> list[str]:
+    texts: list[Any] = [tasks] if isinstance(tasks, str) else list(tasks)
     for text in texts:
         if not isinstance(text, str):
             msg = f"tasks: {text!r} is not accepted; expected a text, or texts"
@@ -228,14 +232,14 @@ def _check_model(model: object) -> None:
 
 def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> list[tuple[Agent, list[Variant]]]:
     """The variants of each agent; those that the agent's policy makes equal are one."""
-    named: dict[str, Policy] = {}
-    found = []
+    policies: dict[str, Policy] = {}
+    variants_by_agent = []
     for agent in agents:
         variants: dict[tuple[str, ...], Variant] = {}
         for values in itertools.product(*axes.values()):
-            given = dict(zip(axes, values, strict=True))
-            policy = get_policy(given.get("policy", agent.policy))
-            if named.setdefault(policy.name, policy) != policy:
+            axis_values = dict(zip(axes, values, strict=True))
+            policy = get_policy(axis_values.get("policy", agent.policy))
+            if policies.setdefault(policy.name, policy) != policy:
                 msg = (
                     f"policy: two different ones have the name {policy.name!r}, so tables cannot separate runs: "
                     "rename one with policy.vary(name=...)"
@@ -247,16 +251,16 @@ def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> lis
                 else None
                 if axis in AGENT_LIMITS and axis not in policy.order
                 else value
-                for axis, value in given.items()
+                for axis, value in axis_values.items()
             }
             variant = (policy.name, *map(repr, settings.values()))
             if variant not in variants:
-                variants[variant] = Variant(policy, settings, _under(agent, policy, settings))
-        found.append((agent, list(variants.values())))
-    return found
+                variants[variant] = Variant(policy, settings, _apply_settings(agent, policy, settings))
+        variants_by_agent.append((agent, list(variants.values())))
+    return variants_by_agent
 
 
-def _under(agent: Agent, policy: Policy, settings: Mapping[str, Any]) -> Agent:
+def _apply_settings(agent: Agent, policy: Policy, settings: Mapping[str, Any]) -> Agent:
     """An agent with a policy and settings; `SettingError` if they are not accepted."""
     values: dict[str, Any] = {
         name: value
@@ -267,24 +271,24 @@ def _under(agent: Agent, policy: Policy, settings: Mapping[str, Any]) -> Agent:
     try:
         return replace(agent, policy=policy, **absent | values)
     except SettingError as error:
-        given = ", ".join(f"{name}={repr_of(value)}" for name, value in settings.items())
-        msg = f"agent {agent.name!r} under {policy}{f' with {given}' if given else ''}: {error}"
+        listed_settings = ", ".join(f"{name}={repr_of(value)}" for name, value in settings.items())
+        msg = f"agent {agent.name!r} under {policy}{f' with {listed_settings}' if listed_settings else ''}: {error}"
         raise SettingError(msg) from error
 
 
 def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
     """The values of a grid, checked."""
     axes: dict[str, list[Any]] = {}
-    for name, given in grid.items():
+    for name, values in grid.items():
         if name not in AXES:
             msg = f"grid: there is no axis {name!r}{near(name, AXES, 'axes')}"
             raise SettingError(msg)
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            msg = f"grid: {name}={given!r} is not a list of values"
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            msg = f"grid: {name}={values!r} is not a list of values"
             raise SettingError(msg)
         axes[name] = [
             _temperature(value) if name == "temperature" else int(value) if is_whole(value) else value
-            for value in given
+            for value in values
         ]
         if not axes[name]:
             msg = f"grid: {name} has no values; leave the axis out to keep the agents' own settings"
@@ -305,7 +309,7 @@ def _temperature(value: object) -> float | None:
     return float(value)
 
 
-def is_made(model: Models | None) -> bool:
+def is_model_function(model: Models | None) -> bool:
     """Whether a function makes the model of each cell."""
     return model is not None and not isinstance(model, Mapping) and not hasattr(model, "respond")
 

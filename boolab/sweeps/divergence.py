@@ -43,8 +43,8 @@ DivergenceKind: TypeAlias = Literal[
 policy that is not run), how the runs end, or what follows."""
 
 _Tools: TypeAlias = Sequence[ToolSpec | Callable[..., Any]] | None
-_MAX_SHOWN: Final = 90  # characters of a message that are shown
-_SHOWN: Final = 2  # messages that are shown one by one
+_MAX_CHARS: Final = 90  # characters of a message that are shown
+_MAX_MESSAGES: Final = 2  # messages that are shown one by one
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -136,9 +136,11 @@ def both_runs(
     task: str = "go",
 ) -> tuple[Run, Run, Divergence | None]:
     """The runs of the same script under two policies, and where they diverge; arguments as for `first_divergence`."""
-    model, seen = _model_of(script), _Lexicon()
-    one, other = (_observe(model, presets.get_policy(policy), seen, agent, tools, task) for policy in (a, b))
-    return one.run, other.run, _compare(one, other)
+    model, lexicon = _model_of(script), _Lexicon()
+    first_observed, second_observed = (
+        _observe(model, presets.get_policy(policy), lexicon, agent, tools, task) for policy in (a, b)
+    )
+    return first_observed.run, second_observed.run, _compare(first_observed, second_observed)
 
 
 def run_script(
@@ -178,23 +180,25 @@ def divergences(
         >>> bl.divergences(stuck, ["boocode", "crush", "naive"]).loc["crush"].tolist()
         [4, <NA>, 11]
     """
-    model, seen = _model_of(script), _Lexicon()
-    chosen = [presets.get_policy(policy) for policy in (presets.policies.values() if policies is None else policies)]
-    observed = [_observe(model, policy, seen, agent, tools, task) for policy in chosen]
+    model, lexicon = _model_of(script), _Lexicon()
+    policy_list = [
+        presets.get_policy(policy) for policy in (presets.policies.values() if policies is None else policies)
+    ]
+    observed = [_observe(model, policy, lexicon, agent, tools, task) for policy in policy_list]
     table: list[list[int | None]] = [[None] * len(observed) for _ in observed]
-    for i, one in enumerate(observed):
-        for j, other in enumerate(observed[:i]):
-            place = _place(one, other)
-            table[i][j] = table[j][i] = None if place is None else place.step
-    names = [*distinct_names(policy.name for policy in chosen)]
+    for i, observed_a in enumerate(observed):
+        for j, observed_b in enumerate(observed[:i]):
+            point = _find_divergence(observed_a, observed_b)
+            table[i][j] = table[j][i] = None if point is None else point.step
+    names = [*distinct_names(policy.name for policy in policy_list)]
     return pd.DataFrame(table, index=pd.Index(names, name="policy"), columns=names, dtype="Int64")
 
 
 def _model_of(script: Script) -> Model:
     if isinstance(script, str | Path):
         return ScriptedModel.load(script)
-    given: object = script
-    if not isinstance(given, Model | Iterable) and not callable(given):
+    script_value: object = script
+    if not isinstance(script_value, Model | Iterable) and not callable(script_value):
         msg = f"script={script!r} is no script: expected a list of items, the path of a script, or a model"
         raise ScriptError(msg)
     return script if isinstance(script, Model) else ScriptedModel(script)
@@ -216,10 +220,10 @@ class _Lexicon:
         self.messages: list[Message] = []
 
     def number(self, key: tuple[Any, ...], message: Message) -> int:
-        found = self._numbers.setdefault(key, len(self._numbers))
-        if found == len(self.messages):
+        message_number = self._numbers.setdefault(key, len(self._numbers))
+        if message_number == len(self.messages):
             self.messages.append(message)
-        return found
+        return message_number
 
 
 class _Observer:
@@ -241,7 +245,7 @@ class _Observer:
         return getattr(self._model, name)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        if request.purpose == "step" and self._is_of_the_run(request.messages):
+        if request.purpose == "step" and self._belongs_to_run(request.messages):
             tools = tuple(tool.name for tool in request.tools)
             self.steps.append(_SentRequest(self._numbers(request.messages), tools, request.tool_choice))
         return await self._model.respond(request, emit)
@@ -254,12 +258,12 @@ class _Observer:
             self.executed.add((context.step, context.call))
         return None if self._reply is None else self._reply(call, context)
 
-    def _is_of_the_run(self, messages: Sequence[Message]) -> bool:
+    def _belongs_to_run(self, messages: Sequence[Message]) -> bool:
         """Whether the request is from the run itself, which sends the first one, and not from one of its subagents."""
-        whole = messages.whole if isinstance(messages, Context) else messages
+        conversation = messages.whole if isinstance(messages, Context) else messages
         if self._conversation is None:
-            self._conversation = whole
-        return whole is self._conversation
+            self._conversation = conversation
+        return conversation is self._conversation
 
     def _numbers(self, messages: Sequence[Message]) -> array[int]:
         if isinstance(messages, History):  # it only ever grows
@@ -277,9 +281,9 @@ class _Observer:
             self._latest = step
 
     def _keys(self, message: Message, step: int) -> Iterator[object]:
-        for place, part in enumerate(message.parts, 1):
+        for index, part in enumerate(message.parts, 1):
             if isinstance(part, ToolResult):
-                yield ("result", part.call_id, None if (step, place) in self.executed else part.content)
+                yield ("result", part.call_id, None if (step, index) in self.executed else part.content)
             elif not isinstance(part, StepStart):
                 yield (type(part).__name__, part)
 
@@ -300,33 +304,35 @@ def _observe(
     run = run_sync(agent, task, model=observer, tools=tools, policy=policy)
     fates = [
         tuple(
-            "dropped" if result is None else "executed" if (step.index, place) in observer.executed else "refused"
-            for place, result in enumerate(step.results, 1)
+            "dropped" if result is None else "executed" if (step.index, index) in observer.executed else "refused"
+            for index, result in enumerate(step.results, 1)
         )
         for step in run.steps
     ]
     return _Observed(run, observer.steps, fates, lexicon)
 
 
-class _Place(NamedTuple):
+class _DivergencePoint(NamedTuple):
     step: int
     kind: DivergenceKind
 
 
-def _place(a: _Observed, b: _Observed) -> _Place | None:
+def _find_divergence(a: _Observed, b: _Observed) -> _DivergencePoint | None:
     """Where two runs diverge, and in what."""
-    for step, (one, other) in enumerate(zip(a.requests, b.requests, strict=False), 1):
-        if one != other:
+    for step, (request_a, request_b) in enumerate(zip(a.requests, b.requests, strict=False), 1):
+        if request_a != request_b:
             kinds: tuple[DivergenceKind, ...] = ("tools", "tool_choice", "messages")
-            return _Place(step, next(kind for kind in kinds if getattr(one, kind) != getattr(other, kind)))
+            return _DivergencePoint(
+                step, next(kind for kind in kinds if getattr(request_a, kind) != getattr(request_b, kind))
+            )
         if _response(a, step) != _response(b, step):
-            return _Place(step, "response")
+            return _DivergencePoint(step, "response")
         if a.fates[step - 1] != b.fates[step - 1]:
-            return _Place(step, "calls")
+            return _DivergencePoint(step, "calls")
     if len(a.requests) != len(b.requests):
-        return _Place(min(len(a.requests), len(b.requests)) + 1, "made")
+        return _DivergencePoint(min(len(a.requests), len(b.requests)) + 1, "made")
     if _end(a) != _end(b):
-        return _Place(len(a.requests) + 1, "end" if a.run.stop.reason != b.run.stop.reason else "after")
+        return _DivergencePoint(len(a.requests) + 1, "end" if a.run.stop.reason != b.run.stop.reason else "after")
     return None
 
 
@@ -348,11 +354,11 @@ def _end(observed: _Observed) -> tuple[object, ...]:
 
 
 def _compare(a: _Observed, b: _Observed) -> Divergence | None:
-    if (place := _place(a, b)) is None:
+    if (point := _find_divergence(a, b)) is None:
         return None
-    step, kind = place
+    step, kind = point
     later = distinct_names([a.run.policy, b.run.policy])[len(b.requests) > len(a.requests)]
-    what = {
+    sentence = {
         "messages": "the model is sent other messages.",
         "tools": "other tools are offered.",
         "tool_choice": "the model may call tools under one of them only.",
@@ -362,22 +368,22 @@ def _compare(a: _Observed, b: _Observed) -> Divergence | None:
         "end": "both end before it, for other reasons.",
         "after": "both end before it, and something else follows.",
     }[kind]
-    return Divergence(step, what, _did(a, b, place), _did(b, a, place), a.run, b.run, kind)
+    return Divergence(step, sentence, _describe_step(a, b, point), _describe_step(b, a, point), a.run, b.run, kind)
 
 
-def _did(mine: _Observed, other: _Observed, place: _Place) -> str:
+def _describe_step(observed: _Observed, other: _Observed, point: _DivergencePoint) -> str:
     """What happened at that place under one of the two policies."""
-    step, kind = place
-    if step > len(mine.requests) or kind in ("end", "after"):
-        return _ended(mine)
+    step, kind = point
+    if step > len(observed.requests) or kind in ("end", "after"):
+        return _describe_end(observed)
     if kind == "made":
-        return f"makes step {step}: {_calls(mine, step)}"
+        return f"makes step {step}: {_describe_calls(observed, step)}"
     if kind in ("messages", "tools", "tool_choice"):
-        return _request(mine, other, step)
-    return _calls(mine, step)
+        return _describe_request(observed, other, step)
+    return _describe_calls(observed, step)
 
 
-def _ended(observed: _Observed) -> str:
+def _describe_end(observed: _Observed) -> str:
     stop, run = observed.run.stop, observed.run
     rule = f", by {stop.rule}" if stop.rule else ""
     after = ", and requests a summary" if (run.wrap_up is not None and run.wrap_up.asked) else ""
@@ -385,39 +391,47 @@ def _ended(observed: _Observed) -> str:
     return f"ends after step {len(run.steps)}: {stop.reason}{rule}{after}"
 
 
-def _request(mine: _Observed, other: _Observed, step: int) -> str:
+def _describe_request(observed: _Observed, other: _Observed, step: int) -> str:
     """What one request has that the other has not."""
-    sent, others = mine.requests[step - 1], other.requests[step - 1]
-    own = [mine.lexicon.messages[number] for number in sent.messages if number not in set(others.messages)]
-    texts = [f"{len(own)} messages of its own"] if len(own) > _SHOWN else map(_short, own)
+    request, other_request = observed.requests[step - 1], other.requests[step - 1]
+    own_messages = [
+        observed.lexicon.messages[number] for number in request.messages if number not in set(other_request.messages)
+    ]
+    texts = (
+        [f"{len(own_messages)} messages of its own"]
+        if len(own_messages) > _MAX_MESSAGES
+        else map(_quote_message, own_messages)
+    )
     parts = []
-    if sent.messages != others.messages:
-        parts.append(f"is sent {' and '.join(texts)}" if own else "is sent no such message")
-    if sent.tools != others.tools:
-        parts.append(f"is offered {', '.join(sent.tools) or 'no tools'}")
-    if sent.tool_choice != others.tool_choice and sent.tools:
-        parts.append("may call no tool" if sent.tool_choice == "none" else "may call tools")
+    if request.messages != other_request.messages:
+        parts.append(f"is sent {' and '.join(texts)}" if own_messages else "is sent no such message")
+    if request.tools != other_request.tools:
+        parts.append(f"is offered {', '.join(request.tools) or 'no tools'}")
+    if request.tool_choice != other_request.tool_choice and request.tools:
+        parts.append("may call no tool" if request.tool_choice == "none" else "may call tools")
     return f"the model {', '.join(parts) or 'has no tools'}"
 
 
-def _short(message: Message) -> str:
+def _quote_message(message: Message) -> str:
     parts = [p.text if isinstance(p, Text) else p.content if isinstance(p, ToolResult) else "" for p in message.parts]
     text = " ".join(" ".join(parts).split())
-    return f'"{text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"}"'
+    return f'"{text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"}"'
 
 
-def _calls(observed: _Observed, step: int) -> str:
+def _describe_calls(observed: _Observed, step: int) -> str:
     """The calls of a step's response, and their fates."""
-    made, fates = observed.run.steps[step - 1], observed.fates[step - 1]
-    if made.error:
-        return f"the step breaks: {made.error}"
+    step_record, fates = observed.run.steps[step - 1], observed.fates[step - 1]
+    if step_record.error:
+        return f"the step breaks: {step_record.error}"
     if not fates:
         return "a text without calls"
-    names = ", ".join(dict.fromkeys(call.name for call in made.response.tool_calls))
-    what = f"calls {names}" if len(fates) == 1 else f"calls {names} ({len(fates)} calls)"
-    it = "it" if len(fates) == 1 else "them"
+    names = ", ".join(dict.fromkeys(call.name for call in step_record.response.tool_calls))
+    call_text = f"calls {names}" if len(fates) == 1 else f"calls {names} ({len(fates)} calls)"
+    pronoun = "it" if len(fates) == 1 else "them"
     verbs = {"executed": "executes", "refused": "refuses", "dropped": "drops"}
     counts = {fate: fates.count(fate) for fate in verbs if fate in fates}
-    done = " and ".join(f"{verbs[fate]} {it if n == len(fates) else n}" for fate, n in counts.items())
-    refusal = next((r.content for r, fate in zip(made.results, fates, strict=True) if r and fate == "refused"), "")
-    return f"{what}, and {done}" + (f' ("{refusal[:_MAX_SHOWN]}")' if refusal else "")
+    fate_text = " and ".join(f"{verbs[fate]} {pronoun if n == len(fates) else n}" for fate, n in counts.items())
+    refusal = next(
+        (r.content for r, fate in zip(step_record.results, fates, strict=True) if r and fate == "refused"), ""
+    )
+    return f"{call_text}, and {fate_text}" + (f' ("{refusal[:_MAX_CHARS]}")' if refusal else "")

@@ -20,22 +20,32 @@ from boolab.runtime.engine.loop import YIELD_EVERY_S
 from boolab.runtime.engine.plan import Score
 from boolab.runtime.engine.runner import check_event_loop, turn_of
 from boolab.runtime.tools.tool import ToolSpec, as_tools
-from boolab.sweeps.cells import Agents, Cell, Identities, Models, Plan, Planned, Task, is_made, model_of_cell
+from boolab.sweeps.cells import (
+    Agents,
+    Cell,
+    Identities,
+    Models,
+    Plan,
+    PlannedCell,
+    Task,
+    is_model_function,
+    model_of_cell,
+)
 from boolab.sweeps.fingerprints import fingerprint
-from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, kept_in, result_of
-from boolab.sweeps.reuse import groups
-from boolab.sweeps.sinks import EarlierResults, KeptRuns, Names, Sink, WrittenRuns
+from boolab.sweeps.progress import Begun, CellResult, SweepProgress, Watcher, check_watcher, describe_kept, result_of
+from boolab.sweeps.reuse import group_cells
+from boolab.sweeps.sinks import CellNames, EarlierResults, KeptRuns, Sink, WrittenRuns
 from boolab.sweeps.task import Dispatcher, Job, run_task
 
 if TYPE_CHECKING:
-    from boolab.store.rows import Record
+    from boolab.store.rows import RunRecord
     from boolab.store.stored_runs import StoredRuns
     from boolab.store.writer import Store
 
-AT_ONCE: Final = 16
+DEFAULT_CONCURRENCY: Final = 16
 """How many runs are active at once in one event loop, by default."""
 _CHUNK: Final = 32
-_AHEAD: Final = 2
+_CHUNKS_PER_WORKER: Final = 2
 
 
 @overload
@@ -156,12 +166,12 @@ async def sweep(
             msg = f"again: {reason!r} is not a stop reason; expected some of {', '.join(get_args(StopReason))}"
             raise SettingError(msg)
     check_concurrency(concurrency)
-    shown = check_watcher(progress)
-    names = _Names.of(plan, job)
-    left = partial(_unfinished, plan, names, job, reuse_prefixes=reuse_prefixes)
+    watcher = check_watcher(progress)
+    names = _PackedNames.of(plan, job)
+    tasks_left = partial(_unfinished, plan, names, job, reuse_prefixes=reuse_prefixes)
     return await run_work(
-        Work(job, names, plan.about, left), store=store, executor=executor, concurrency=concurrency, again=again,
-        shown=shown,
+        Work(job, names, plan.about, tasks_left), store=store, executor=executor, concurrency=concurrency, again=again,
+        watcher=watcher,
     )  # fmt: skip
 
 
@@ -185,7 +195,7 @@ class Work(NamedTuple):
     """
 
     job: Job
-    names: Names
+    names: CellNames
     about: Mapping[str, Any]
     unfinished: Callable[[Sequence[int] | None, Store | None], Iterator[Task | None]]
 
@@ -197,44 +207,44 @@ async def run_work(
     executor: Executor | None,
     concurrency: int | None,
     again: Collection[str],
-    shown: bool | Watcher,
+    watcher: bool | Watcher,
 ) -> list[Run] | StoredRuns:
     """Run all unfinished cells, and return the runs of all; the options are those of `sweep`."""
     check_event_loop()
-    job, names, about, unfinished = work
+    job, names, plan_facts, unfinished = work
     if store is None:
-        kept = KeptRuns(len(names))
-        with Progress(Begun(len(names), about, find=kept.find), shown) as bar:
+        memory_sink = KeptRuns(len(names))
+        with SweepProgress(Begun(len(names), plan_facts, find=memory_sink.find), watcher) as bar:
             try:
-                with _with_advice(lambda: _in_memory(len(kept.runs))):
-                    await _work_through(unfinished(None, None), job, kept, bar, executor, concurrency)
+                with _with_advice(lambda: _describe_runs_in_memory(len(memory_sink.runs))):
+                    await _work_through(unfinished(None, None), job, memory_sink, bar, executor, concurrency)
             except BaseException as interruption:  # for the code that catches it
-                interruption.runs = kept.runs  # type: ignore[attr-defined]
-                interruption.interrupted = kept.unfinished  # type: ignore[attr-defined]
+                interruption.runs = memory_sink.runs  # type: ignore[attr-defined]
+                interruption.interrupted = memory_sink.unfinished  # type: ignore[attr-defined]
                 raise
-        _warn_of(bar)
-        return kept.runs
+        _warn_of_notes(bar)
+        return memory_sink.runs
     from boolab.store.stored_runs import finished_run, stored_runs
 
-    with await _open_to_write(store) as opened:
-        number = opened.begin_sweep(names, about)
-        before = bytearray(len(names))
+    with await _open_to_write(store) as store_writer:
+        number = store_writer.begin_sweep(names, plan_facts)
+        finished_cells = bytearray(len(names))
         reasons: Counter[str] = Counter()
-        for place, reason in opened.finished(number, again):
-            before[place] = 1
+        for index, reason in store_writer.finished(number, again):
+            finished_cells[index] = 1
             reasons[reason] += 1
-        written = WrittenRuns(opened, names, job)
-        earlier = EarlierResults(store, number, names, before)
-        begun = Begun(len(names), about, reasons, earlier, Path(store), partial(finished_run, store))
-        with Progress(begun, shown) as bar:
-            with _with_advice(lambda: f"{kept_in(bar.done, begun)}, once there is a scheduler"):
-                await _work_through(unfinished(before, opened), job, written, bar, executor, concurrency)
-            opened.end_sweep(number)  # before the bar ends: all runs can be read then
-    _warn_of(bar)
+        sink = WrittenRuns(store_writer, names, job)
+        earlier = EarlierResults(store, number, names, finished_cells)
+        beginning = Begun(len(names), plan_facts, reasons, earlier, Path(store), partial(finished_run, store))
+        with SweepProgress(beginning, watcher) as bar:
+            with _with_advice(lambda: f"{describe_kept(bar.done, beginning)}, once there is a scheduler"):
+                await _work_through(unfinished(finished_cells, store_writer), job, sink, bar, executor, concurrency)
+            store_writer.end_sweep(number)  # before the bar ends: all runs can be read then
+    _warn_of_notes(bar)
     return stored_runs(store, sweep=number)
 
 
-def _warn_of(bar: Progress) -> None:
+def _warn_of_notes(bar: SweepProgress) -> None:
     for sentence in bar.notes.sentences():
         warn(sentence, SweepWarning)
 
@@ -248,49 +258,53 @@ def _with_advice(advice: Callable[[], str]) -> Iterator[None]:
         raise SchedulerLost(f"{error}. {advice()}") from error.__cause__
 
 
-def _in_memory(done: int) -> str:
-    kept = f"The attribute `runs` of this error has the {done:,} that were finished" if done else "No run was finished"
-    return f"{kept}: with store=... the same call would resume"
+def _describe_runs_in_memory(n_finished: int) -> str:
+    sentence = (
+        f"The attribute `runs` of this error has the {n_finished:,} that were finished"
+        if n_finished
+        else "No run was finished"
+    )
+    return f"{sentence}: with store=... the same call would resume"
 
 
 async def _open_to_write(path: str | Path) -> Store:
     """Open a store without blocking the event loop while another writer has it."""
-    from boolab.store.connection import POLL_S, WAIT_S, check_place, is_locked, path_of
+    from boolab.store.connection import POLL_S, WAIT_S, check_location, is_locked, path_of
     from boolab.store.writer import Store
 
-    place = path_of(path)
-    check_place(place)
-    until = time.monotonic() + WAIT_S
-    while is_locked(place):
-        if time.monotonic() >= until:
+    store_path = path_of(path)
+    check_location(store_path)
+    deadline = time.monotonic() + WAIT_S
+    while is_locked(store_path):
+        if time.monotonic() >= deadline:
             return Store(path, wait_s=0)
         await asyncio.sleep(POLL_S)
     return Store(path)
 
 
-class _Names:
+class _PackedNames:
     """The keys of all cells and the ids of their runs, packed: 32 bytes for each cell."""
 
     def __init__(self) -> None:
         self._packed = bytearray()
 
     @classmethod
-    def of(cls, plan: Plan, job: Job) -> _Names:
+    def of(cls, plan: Plan, job: Job) -> _PackedNames:
         """Check all cells, and name them; `SettingError` if one is not accepted."""
         names = cls()
         identities = Identities((job.tools, job.score, str(job.root)), job.model)
-        made = is_made(job.model)
+        has_function = is_model_function(job.model)
         checked: set[object] = set()
         for cell in plan:
             model = model_of_cell(cell, job.model)
-            together = (cell.agent.name, cell.model_name, cell.policy.name)
+            group = (cell.agent.name, cell.model_name, cell.policy.name)
             try:
-                if made or together not in checked:
+                if has_function or group not in checked:
                     turn_of(job.options_of(cell, model=model), cell.task)
             except SettingError as error:
                 msg = f"{cell}: {error}"
                 raise SettingError(msg) from error
-            checked.add(together)
+            checked.add(group)
             key = cell.key(model)
             names._packed += bytes.fromhex(key + identities.run_id(cell, key, model))
         return names
@@ -298,10 +312,10 @@ class _Names:
     def __len__(self) -> int:
         return len(self._packed) // 32
 
-    def __getitem__(self, place: int) -> tuple[str, str]:
+    def __getitem__(self, index: int) -> tuple[str, str]:
         """A cell's key, and the id of its run."""
-        key = self._packed[32 * place : 32 * place + 16].hex()
-        return key, self._packed[32 * place + 16 : 32 * place + 32].hex()
+        key = self._packed[32 * index : 32 * index + 16].hex()
+        return key, self._packed[32 * index + 16 : 32 * index + 32].hex()
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return map(self.__getitem__, range(len(self)))
@@ -309,23 +323,29 @@ class _Names:
 
 def _unfinished(
     plan: Plan,
-    names: _Names,
+    names: _PackedNames,
     job: Job,
-    before: Sequence[int] | None,
+    finished_cells: Sequence[int] | None,
     store: Store | None,
     *,
     reuse_prefixes: bool,
 ) -> Iterator[Task]:
     """The unfinished tasks of a plan."""
-    left = before is None or not all(before)
-    place = 0
-    for block in plan.blocks() if left else ():
-        cells = [Planned(place + n, cell, names[place + n][1]) for n, cell in enumerate(block)]
-        place += len(cells)
-        for group in groups(cells, _models_by_cell(job)) if reuse_prefixes else ([planned] for planned in cells):
-            first, *others = group
-            todo = [planned for planned in others if before is None or not before[planned.place]]
-            if before is None or not before[first.place]:
+    is_incomplete = finished_cells is None or not all(finished_cells)
+    index = 0
+    for block in plan.blocks() if is_incomplete else ():
+        cells = [PlannedCell(index + n, cell, names[index + n][1]) for n, cell in enumerate(block)]
+        index += len(cells)
+        for group in (
+            group_cells(cells, _models_by_cell(job)) if reuse_prefixes else ([planned_cell] for planned_cell in cells)
+        ):
+            first, *other_cells = group
+            todo = [
+                planned_cell
+                for planned_cell in other_cells
+                if finished_cells is None or not finished_cells[planned_cell.position]
+            ]
+            if finished_cells is None or not finished_cells[first.position]:
                 yield Task((first, *todo))
             elif todo and store is not None:
                 yield Task((first, *todo), store.run(first.run_id))
@@ -333,7 +353,7 @@ def _unfinished(
 
 def _models_by_cell(job: Job) -> Callable[[Cell], object]:
     """What distinguishes the models of cells: a function of the cell may make another one for each setting."""
-    if not is_made(job.model):
+    if not is_model_function(job.model):
         return lambda _cell: None
     return lambda cell: fingerprint(model_of_cell(cell, job.model))
 
@@ -342,28 +362,28 @@ async def _work_through(
     tasks: Iterator[Task | None],
     job: Job,
     sink: Sink,
-    bar: Progress,
+    bar: SweepProgress,
     executor: Executor | None,
     concurrency: int | None,
 ) -> None:
     """Run all tasks, and pass their runs to the sink."""
     if executor is None:
-        await _here(tasks, job, sink, bar, concurrency or (1 if job.never_waits else AT_ONCE))
+        await _run_here(tasks, job, sink, bar, concurrency or (1 if job.never_waits else DEFAULT_CONCURRENCY))
         return
 
-    def received(place: int, what: Run | Sequence[Record], result: CellResult) -> None:
-        sink.received(place, what)
+    def received(index: int, run: Run | Sequence[RunRecord], result: CellResult) -> None:
+        sink.received(index, run)
         bar.add(result)
 
     with open_pool(executor) as pool:
-        ahead = concurrency or _AHEAD * pool.size
+        n_chunks = concurrency or _CHUNKS_PER_WORKER * pool.size
         chunk = (
             1
             if job.records_start and not job.never_waits
-            else max(1, min(_CHUNK, (bar.total - bar.done) // (2 * ahead)))
+            else max(1, min(_CHUNK, (bar.total - bar.done) // (2 * n_chunks)))
         )
         dispatcher = Dispatcher(
-            job, pool, received, sending=sink.sending, rows=sink.rows, chunk=chunk, ahead=ahead
+            job, pool, received, sending=sink.sending, rows=sink.rows, chunk=chunk, n_chunks=n_chunks
         )  # fmt: skip
         await dispatcher.run_all(tasks)
 
@@ -381,25 +401,25 @@ def _flush_on_interrupt(sink: Sink) -> Iterator[None]:
         raise
 
 
-async def _here(tasks: Iterator[Task | None], job: Job, sink: Sink, bar: Progress, concurrency: int) -> None:
+async def _run_here(tasks: Iterator[Task | None], job: Job, sink: Sink, bar: SweepProgress, concurrency: int) -> None:
     """Run the tasks in this event loop."""
     yielded_at = time.perf_counter()
-    one_ended = asyncio.Event()
+    run_ended = asyncio.Event()
 
     async def do_some() -> None:
         nonlocal yielded_at
         with _flush_on_interrupt(sink):
             for task in tasks:
                 if task is None:
-                    one_ended.clear()
-                    await one_ended.wait()
+                    run_ended.clear()
+                    await run_ended.wait()
                     continue
                 try:
-                    async with aclosing(run_task(job, task, sink.step)) as made:
-                        async for one in made:
-                            sink.done(one)
-                            bar.add(result_of(one.run))
-                            one_ended.set()
+                    async with aclosing(run_task(job, task, sink.step)) as done_runs:
+                        async for done_run in done_runs:
+                            sink.done(done_run)
+                            bar.add(result_of(done_run.run))
+                            run_ended.set()
                             # Runs in virtual time may be too short to yield themselves, however many there are.
                             if time.perf_counter() - yielded_at > YIELD_EVERY_S:
                                 await asyncio.sleep(0)
@@ -407,12 +427,14 @@ async def _here(tasks: Iterator[Task | None], job: Job, sink: Sink, bar: Progres
                 except asyncio.CancelledError as interruption:
                     run = getattr(interruption, "run", None)
                     if isinstance(run, Run):
-                        sink.interrupted(next(planned for planned in task.cells if planned.run_id == run.run_id), run)
+                        sink.interrupted(
+                            next(planned_cell for planned_cell in task.cells if planned_cell.run_id == run.run_id), run
+                        )
                     raise
 
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(concurrency, bar.total - bar.done)):
                 group.create_task(do_some())
-    except ExceptionGroup as several:
-        raise several.exceptions[0] from None
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None

@@ -38,7 +38,7 @@ _TEXTUAL: Final = (
 )
 """Types whose text holds their whole value."""
 _LOGS: Final = (list, set, deque, Counter, defaultdict)
-_OWN: Final = __name__.partition(".")[0]
+_PACKAGE: Final = __name__.partition(".")[0]
 _REBINDS: Final = frozenset({"STORE_DEREF", "DELETE_DEREF", "STORE_GLOBAL"})
 _READS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _SETS: Final = frozenset({"STORE_ATTR"})
@@ -57,7 +57,7 @@ def fingerprint(value: object) -> str:
         (True, False)
     """
     try:
-        return digest(*_Reader().parts(value))
+        return digest(*_PartReader().parts(value))
     except RecursionError:
         msg = (
             f"{_name(type(value))}: it is nested too deeply to notice changes: give the objects "
@@ -71,7 +71,7 @@ def digest(*parts: object) -> str:
     return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=_SIZE).hexdigest()
 
 
-class _Reader:
+class _PartReader:
     """Splits a value into parts.
 
     A value that contains itself is named by its distance from the top, and a function, a class or an object that occurs
@@ -80,7 +80,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._above: list[int] = []
-        self._met: dict[int, tuple[int, object]] = {}  # with the thing itself, or its id might become another's
+        self._numbered: dict[int, tuple[int, object]] = {}  # with the thing itself, or its id might become another's
 
     def parts(self, value: object) -> Iterator[str]:
         """The parts, as texts."""
@@ -95,8 +95,8 @@ class _Reader:
             yield f"named {_name(value)} {value.__name__ if isinstance(value, ModuleType) else value.name}"
         elif id(value) in self._above:
             yield f"above {self._above.index(id(value))}"
-        elif id(value) in self._met:
-            yield f"met {self._met[id(value)][0]}"
+        elif id(value) in self._numbered:
+            yield f"met {self._numbered[id(value)][0]}"
         else:
             self._above.append(id(value))
             yield from self._compound(value)
@@ -104,10 +104,10 @@ class _Reader:
             self._above.pop()
 
     def _compound(self, value: object) -> Iterator[str]:
-        own = None if isinstance(value, type) else getattr(value, "fingerprint", None)
-        if own is not None and not callable(own):
+        own_fingerprint = None if isinstance(value, type) else getattr(value, "fingerprint", None)
+        if own_fingerprint is not None and not callable(own_fingerprint):
             yield f"{_name(type(value))} is"
-            yield from self.parts(own)
+            yield from self.parts(own_fingerprint)
         elif isinstance(value, tuple | list | set | frozenset | Mapping):
             yield from self._container(value)
         elif isinstance(value, MethodType):
@@ -118,16 +118,16 @@ class _Reader:
         elif isinstance(value, functools.partial):
             yield from self.parts((value.func, value.args, value.keywords))
         elif isinstance(value, FunctionType):
-            self._meet(value)
+            self._number(value)
             yield from self._function(value)
         elif isinstance(value, type):
-            self._meet(value)
+            self._number(value)
             yield from self._class(value)
         else:
             yield from self._object(value)
 
-    def _meet(self, value: object) -> None:
-        self._met[id(value)] = (len(self._met), value)
+    def _number(self, value: object) -> None:
+        self._numbered[id(value)] = (len(self._numbered), value)
 
     def _container(self, value: Collection[object]) -> Iterator[str]:
         yield f"{type(value).__name__} of {len(value)}"
@@ -137,16 +137,16 @@ class _Reader:
             for item in value:
                 yield from self.parts(item)
             return
-        for key in sorted(value, key=lambda key: digest(*_Reader().parts(key))):
+        for key in sorted(value, key=lambda key: digest(*_PartReader().parts(key))):
             yield from self.parts(key)
             if isinstance(value, Mapping):
                 yield from self.parts(value[key])
 
     def _function(self, function: FunctionType) -> Iterator[str]:
         code, rebound = function.__code__, _names_in(function.__code__, _REBINDS)
-        own = not _is_foreign(function)
-        yield f"function {function.__name__ if own else _name(function)}"
-        if own:
+        is_own = not _is_foreign(function)
+        yield f"function {function.__name__ if is_own else _name(function)}"
+        if is_own:
             yield from self._code(code)
         yield from self.parts((function.__defaults__, function.__kwdefaults__))
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -154,7 +154,7 @@ class _Reader:
                 yield name
                 yield from self._setting(_content(cell))
         for name in sorted(_names_in(code, _READS) - rebound):
-            if own and name in function.__globals__:
+            if is_own and name in function.__globals__:
                 yield from self._used(name, function.__globals__[name], function.__module__)
 
     def _used(self, name: str, value: object, module: str) -> Iterator[str]:
@@ -172,7 +172,7 @@ class _Reader:
         elif (
             isinstance(value, FunctionType | type)
             or not _is_foreign(kind)
-            or kind.__module__.partition(".")[0] in (_OWN, "builtins")
+            or kind.__module__.partition(".")[0] in (_PACKAGE, "builtins")
             or isinstance(value, (*_SCALARS, *_TEXTUAL, enum.Enum, tuple, Mapping, functools.partial))
             or hasattr(value, "__wrapped__")
             or _value(value)
@@ -206,7 +206,7 @@ class _Reader:
         if issubclass(kind, enum.Enum):
             yield from self.parts({name: member.value for name, member in kind.__members__.items()})
         if fields := vars(kind).get("__pydantic_fields__"):
-            yield from self.parts({name: (one.default, one.default_factory) for name, one in fields.items()})
+            yield from self.parts({name: (field.default, field.default_factory) for name, field in fields.items()})
 
     def _object(self, value: object) -> Iterator[str]:
         kind: Any = type(value)
@@ -215,12 +215,14 @@ class _Reader:
             yield from self.parts(inner)
             return
         if kind.__eq__ is object.__eq__:  # two equal dates may be one object or two
-            self._meet(value)
-        own = {name: held for name, held in _attributes(value).items() if not name.startswith("_")}
-        for name in sorted(own.keys() - _changed_by_methods(kind)):
+            self._number(value)
+        public_attributes = {
+            name: attribute for name, attribute in _attributes(value).items() if not name.startswith("_")
+        }
+        for name in sorted(public_attributes.keys() - _changed_by_methods(kind)):
             yield name
-            yield from self._setting(own[name])
-        if not own:
+            yield from self._setting(public_attributes[name])
+        if not public_attributes:
             yield _value(value)
 
     def _setting(self, value: object) -> Iterator[str]:
@@ -247,12 +249,12 @@ def _value(value: object) -> str:
     if kind.__eq__ is object.__eq__:
         return ""
     if kind.__hash__ is None:
-        return _buffered(value)
-    shown = "" if kind.__hash__ is object.__hash__ or kind.__repr__ is object.__repr__ else repr(value)
-    return "" if " at 0x" in shown else shown
+        return _digest_buffer(value)
+    text = "" if kind.__hash__ is object.__hash__ or kind.__repr__ is object.__repr__ else repr(value)
+    return "" if " at 0x" in text else text
 
 
-def _buffered(value: object) -> str:
+def _digest_buffer(value: object) -> str:
     try:
         view = memoryview(value)  # type: ignore[arg-type] # a TypeError is caught
     except (TypeError, ValueError, BufferError):
@@ -266,7 +268,7 @@ def _is_foreign(value: object) -> bool:
     """Whether it belongs to Python, to boolab, or to an installed package: then its name is enough."""
     module = str(value.__module__)
     top = module.partition(".")[0]
-    if top == _OWN:
+    if top == _PACKAGE:
         return True
     if isinstance(value, FunctionType):
         return _is_installed(value.__code__.co_filename)
@@ -284,7 +286,7 @@ def _is_installed(file: str) -> bool:
 def _names_in(code: CodeType, operations: frozenset[str]) -> frozenset[str]:
     """The names that some operations use in a function and in the functions inside it."""
     inner = (_names_in(constant, operations) for constant in code.co_consts if isinstance(constant, CodeType))
-    names = {one.argval for one in dis.get_instructions(code) if one.opname in operations}
+    names = {instruction.argval for instruction in dis.get_instructions(code) if instruction.opname in operations}
     return frozenset(names.union(*inner))
 
 
@@ -300,7 +302,7 @@ def _attributes(value: object) -> dict[str, Any]:
     """The attributes of an object, without cached ones."""
     kinds = type(value).__mro__
     slots = (vars(kind).get("__slots__", ()) for kind in kinds)
-    names = chain.from_iterable((listed,) if isinstance(listed, str) else listed for listed in slots)
+    names = chain.from_iterable((slot_names,) if isinstance(slot_names, str) else slot_names for slot_names in slots)
     attributes = {name: getattr(value, name) for name in names if hasattr(value, name)}
     attributes |= getattr(value, "__dict__", {})
     members = chain.from_iterable(vars(kind).items() for kind in kinds)

@@ -50,8 +50,8 @@ class CellResult(NamedTuple):
 def result_of(run: Run) -> CellResult:
     """The result of a cell, from its run: the values of `runs_df`."""
     names = (run.run_id, run.agent, run.model, run.policy, run.task)
-    cost, own = _COST(run), own_cost(run)
-    own_usd = None if own is None else own / MICRO
+    cost, own_micro = _COST(run), own_cost(run)
+    own_usd = None if own_micro is None else own_micro / MICRO
     tools = dict.fromkeys(call.name for call in tool_calls(run))
     measured = (len(run.steps), cost, run.success, run.error, own_usd)
     return CellResult(*names, run.settings, run.stop.reason, *measured, run.stop.rule, tuple(tools))
@@ -79,7 +79,7 @@ class Watcher(Protocol):
     An exception in one of them ends the sweep, as an interrupt would.
     """
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, beginning: Begun) -> None:
         """The plan is checked, and the first cell is about to run."""
 
     def add(self, result: CellResult) -> None:
@@ -89,27 +89,31 @@ class Watcher(Protocol):
         """The sweep is over; `error` is what ended it early, such as an interrupt, or None."""
 
 
-class Progress:
+class SweepProgress:
     """Counts the finished cells of a sweep, and informs its watcher: a bar, or the user's own."""
 
-    def __init__(self, begun: Begun, shown: bool | Watcher) -> None:
-        self.total = begun.total
-        self.done = sum(begun.reasons.values())
-        self.notes = Notes(begun.about)
-        self._begun = begun
-        self._watcher: Watcher | None = (Bar() if shown else None) if isinstance(shown, bool) else shown
+    def __init__(self, beginning: Begun, watcher: bool | Watcher) -> None:
+        self.total = beginning.total
+        self.done = sum(beginning.reasons.values())
+        self.notes = Notes(beginning.about)
+        self._beginning = beginning
+        self._watcher: Watcher | None = (Bar() if watcher else None) if isinstance(watcher, bool) else watcher
 
     def __enter__(self) -> Self:
         if self._watcher is not None:
-            self._watcher.begin(self._begun)
+            self._watcher.begin(self._beginning)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # The error of a failing store reports what it has lost, and that of a lost scheduler what is kept.
-        if error is not None and self._begun.store is not None and not isinstance(error, StoreError | SchedulerLost):
-            error.add_note(kept_in(self.done, self._begun))
+        if (
+            error is not None
+            and self._beginning.store is not None
+            and not isinstance(error, StoreError | SchedulerLost)
+        ):
+            error.add_note(describe_kept(self.done, self._beginning))
         if self._watcher is not None:
             self._watcher.end(error)
 
@@ -121,9 +125,9 @@ class Progress:
             self._watcher.add(result)
 
 
-def kept_in(done: int, begun: Begun) -> str:
+def describe_kept(n_finished: int, beginning: Begun) -> str:
     """What remains of a sweep with a store that ended early, after so many cells."""
-    return f"{done:,} of {begun.total:,} runs are kept in {begun.store}; the same call resumes"
+    return f"{n_finished:,} of {beginning.total:,} runs are kept in {beginning.store}; the same call resumes"
 
 
 def check_watcher(progress: object) -> bool | Watcher:
@@ -143,12 +147,14 @@ def check_watcher(progress: object) -> bool | Watcher:
 class Bar:
     """A progress bar, in a notebook or in a terminal: finished cells, the rate, the time left, and why runs stopped."""
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, beginning: Begun) -> None:
         from tqdm.auto import tqdm
 
-        self._begun = begun
-        self._reasons = Counter(begun.reasons)
-        self._bar: Any = tqdm(total=begun.total, initial=self._reasons.total(), unit="run", desc="sweep", smoothing=0.1)
+        self._beginning = beginning
+        self._reasons = Counter(beginning.reasons)
+        self._bar: Any = tqdm(
+            total=beginning.total, initial=self._reasons.total(), unit="run", desc="sweep", smoothing=0.1
+        )
         self._show()
 
     def add(self, result: CellResult) -> None:
@@ -159,14 +165,14 @@ class Bar:
     def end(self, error: BaseException | None) -> None:
         self._show(refresh=True)
         self._bar.close()
-        if error is not None and self._begun.store is not None and not isinstance(error, StoreError):
-            self._bar.write(f"sweep: {kept_in(self._reasons.total(), self._begun)}", file=sys.stderr)
+        if error is not None and self._beginning.store is not None and not isinstance(error, StoreError):
+            self._bar.write(f"sweep: {describe_kept(self._reasons.total(), self._beginning)}", file=sys.stderr)
 
     def _show(self, *, refresh: bool = False) -> None:
         common = self._reasons.most_common()
-        shown = [f"{number:,} {reason}" for reason, number in common[:_MAX_REASONS]]
+        texts = [f"{number:,} {reason}" for reason, number in common[:_MAX_REASONS]]
         rest = sum(number for _, number in common[_MAX_REASONS:])
-        self._bar.set_postfix_str(", ".join([*shown, *([f"{rest:,} others"] if rest else [])]), refresh=refresh)
+        self._bar.set_postfix_str(", ".join([*texts, *([f"{rest:,} others"] if rest else [])]), refresh=refresh)
 
 
 _NUMBER: Final = re.compile(r"\D*(\d+)\D*")
@@ -191,19 +197,19 @@ class Notes:
         No tool of agent a (search) was called in its 1 run, only others: ls.
     """
 
-    def __init__(self, about: Mapping[str, Any]) -> None:
-        grid = about.get("grid", {})
+    def __init__(self, plan_facts: Mapping[str, Any]) -> None:
+        grid = plan_facts.get("grid", {})
         self._axes = {*grid} if {*grid} & {*AGENT_LIMITS, "temperature"} else None
-        self._tools: Mapping[str, list[str]] = about.get("tools", {})
+        self._tools: Mapping[str, list[str]] = plan_facts.get("tools", {})
         self._stops: Counter[tuple[str, str, str]] = Counter()
         self._runs: Counter[str] = Counter()
-        self._called: dict[str, dict[str, None]] = {}
+        self._called_tools: dict[str, dict[str, None]] = {}
 
     def add(self, result: CellResult) -> None:
         """Count a run."""
         self._runs[result.agent] += 1
         if result.agent in self._tools:
-            self._called.setdefault(result.agent, {}).update(dict.fromkeys(result.tools))
+            self._called_tools.setdefault(result.agent, {}).update(dict.fromkeys(result.tools))
         axis = LIMIT_OF_REASON.get(result.reason)
         if axis is None or self._axes is None or not result.rule:
             return
@@ -219,12 +225,14 @@ class Notes:
         for (limit, advice), n in limits.most_common():
             yield f"{n:,} of {count(total, 'run')} {'was' if n == 1 else 'were'} stopped by {limit}: {advice}."
         for agent, names in self._tools.items():
-            called = self._called.get(agent, {})
-            if self._runs[agent] and not called.keys() & {*names}:
-                listed = first_of([*map(clean, names)], _MAX_NAMES)
-                others = f", only others: {first_of([*map(clean, called)], _MAX_NAMES)}" if called else ""
+            called_tools = self._called_tools.get(agent, {})
+            if self._runs[agent] and not called_tools.keys() & {*names}:
+                tool_list = first_of([*map(clean, names)], _MAX_NAMES)
+                other_tools = (
+                    f", only others: {first_of([*map(clean, called_tools)], _MAX_NAMES)}" if called_tools else ""
+                )
                 runs = f"its {count(self._runs[agent], 'run')}"
-                yield f"No tool of agent {clean(agent)} ({listed}) was called in {runs}{others}."
+                yield f"No tool of agent {clean(agent)} ({tool_list}) was called in {runs}{other_tools}."
 
 
 def _limit(axis: str, rule: str, policy: str) -> tuple[str, str]:

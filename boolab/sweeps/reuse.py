@@ -28,7 +28,7 @@ from boolab.runtime.engine.loop import as_success
 from boolab.runtime.engine.plan import TurnOptions, TurnPlan, plan_of
 from boolab.runtime.engine.resume import cut_short
 from boolab.runtime.engine.turn import Turn
-from boolab.sweeps.cells import Cell, Planned
+from boolab.sweeps.cells import Cell, PlannedCell
 
 _RUN_EVENTS: Final = frozenset({"retry", "throttled"})
 _END_EVENTS: Final = frozenset({"sentinel"})
@@ -54,36 +54,38 @@ def is_plain(policy: Policy) -> bool:
     )
 
 
-def groups(cells: Iterable[Planned], answers: Callable[[Cell], object]) -> Iterator[list[Planned]]:
+def group_cells(cells: Iterable[PlannedCell], answers: Callable[[Cell], object]) -> Iterator[list[PlannedCell]]:
     """Groups of cells that may follow from their first, the loosest; all others alone."""
-    found: dict[object, list[Planned]] = {}
-    for planned in cells:
-        group = _group(planned.cell)
-        found.setdefault(planned.place if group is None else (group, answers(planned.cell)), []).append(planned)
-    for group in found.values():
-        loosest = max(group, key=lambda planned: _looseness(planned.cell))
-        if all(_is_within(planned.cell, loosest.cell) for planned in group):
-            yield [loosest, *(planned for planned in group if planned is not loosest)]
+    groups: dict[object, list[PlannedCell]] = {}
+    for planned_cell in cells:
+        group = _group_key(planned_cell.cell)
+        groups.setdefault(planned_cell.position if group is None else (group, answers(planned_cell.cell)), []).append(
+            planned_cell
+        )
+    for group in groups.values():
+        loosest = max(group, key=lambda planned_cell: _looseness(planned_cell.cell))
+        if all(_is_within(planned_cell.cell, loosest.cell) for planned_cell in group):
+            yield [loosest, *(planned_cell for planned_cell in group if planned_cell is not loosest)]
         else:
-            yield from ([planned] for planned in group)
+            yield from ([planned_cell] for planned_cell in group)
 
 
-async def derived(
-    turn: Turn, base: Run, cells: Sequence[Planned], options_of: Callable[[Cell, str], TurnOptions]
-) -> AsyncGenerator[tuple[Planned, Run | None], None]:
+async def derive_runs(
+    turn: Turn, base: Run, cells: Sequence[PlannedCell], options_of: Callable[[Cell, str], TurnOptions]
+) -> AsyncGenerator[tuple[PlannedCell, Run | None], None]:
     """Each cell with its run, cut from `base`, the run of a looser cell; None if it does not follow."""
     if not cells:
         return
     model = turn.plan.model
-    plans = [plan_of({**options_of(planned.cell, planned.run_id), "model": model}) for planned in cells]
+    plans = [plan_of({**options_of(planned_cell.cell, planned_cell.run_id), "model": model}) for planned_cell in cells]
     path = _Path(turn.plan, base, plans) if _is_plain_run(base) else None
-    for number, (planned, plan) in enumerate(zip(cells, plans, strict=True), 1):
-        yield planned, None if path is None else await path.run_under(plan)
+    for number, (planned_cell, plan) in enumerate(zip(cells, plans, strict=True), 1):
+        yield planned_cell, None if path is None else await path.run_under(plan)
         if number % _YIELD_EVERY == 0:
             await asyncio.sleep(0)
 
 
-def _group(cell: Cell) -> object:
+def _group_key(cell: Cell) -> object:
     """The key that cells share if they may follow from each other; None for a cell that follows from none."""
     if not is_plain(cell.policy) or cell.settings.get("max_steps") == 0:
         return None
@@ -100,16 +102,16 @@ def _looseness(cell: Cell) -> tuple[float, ...]:
 
 def _is_within(cell: Cell, other: Cell) -> bool:
     """Whether no limit of a cell is looser than the other's."""
-    return all(mine <= its for mine, its in zip(_looseness(cell), _looseness(other), strict=True))
+    return all(limit <= other_limit for limit, other_limit in zip(_looseness(cell), _looseness(other), strict=True))
 
 
 def _is_plain_run(run: Run) -> bool:
     """Whether nothing in a run may depend on its limits, except its end."""
-    known = {event.kind for event in run.events} <= _RUN_EVENTS | _END_EVENTS
+    has_plain_events = {event.kind for event in run.events} <= _RUN_EVENTS | _END_EVENTS
     kept_apart = not (run.subagents or run.inputs or run.compactions or run.earlier_wrap_ups)
     timed = all(step.start_ms is not None and step.duration_ms is not None for step in run.steps)
-    whole = not any(step.error for step in run.steps[: run.stop.step]) and len(run.steps) >= run.stop.step
-    return known and kept_apart and timed and whole and run.stop.reason not in ("aborted", "paused")
+    is_complete = not any(step.error for step in run.steps[: run.stop.step]) and len(run.steps) >= run.stop.step
+    return has_plain_events and kept_apart and timed and is_complete and run.stop.reason not in ("aborted", "paused")
 
 
 class _Path:
@@ -119,7 +121,7 @@ class _Path:
         self._run = run
         detectors = dict.fromkeys(chain.from_iterable(plan.detectors for plan in plans))
         self._counters = list(_counters(run, tuple(detectors)))
-        self._follows = _was_evaluated(base, run, self._counters[-1])
+        self._follows = _rules_were_evaluated(base, run, self._counters[-1])
         if not self._follows and run.stop.reason in ("finished", "synthesis"):
             self._counters.pop()
             self._follows = True
@@ -131,16 +133,18 @@ class _Path:
         if (
             not self._follows
             or plan.text_only
-            or not all(isinstance(one, Threshold) for one in (() if rule is None else rule.alternatives))
+            or not all(
+                isinstance(alternative, Threshold) for alternative in (() if rule is None else rule.alternatives)
+            )
         ):
             return None
         leaves = [] if rule is None else list(rule.leaves())
-        place = min(map(self._first, leaves), default=len(self._counters))
+        index = min(map(self._first, leaves), default=len(self._counters))
         try:
-            if place == len(self._counters):
+            if index == len(self._counters):
                 return self._whole(plan)
-            stop = plan.verdict(plan.limits, self._counters[place])
-            return None if stop is None else await cut_short(plan, self._run, place, stop)
+            stop = plan.verdict(plan.limits, self._counters[index])
+            return None if stop is None else await cut_short(plan, self._run, index, stop)
         except BoolabError:
             return None
 
@@ -177,7 +181,7 @@ class _Path:
             return None
 
 
-def _was_evaluated(plan: TurnPlan, run: Run, last: Progress) -> bool:
+def _rules_were_evaluated(plan: TurnPlan, run: Run, last: Progress) -> bool:
     """Whether the rules were evaluated at the last boundary of a run: not where a step ended it from within."""
     if len(run.steps) > run.stop.step:
         return True

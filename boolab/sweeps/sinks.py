@@ -11,21 +11,21 @@ from boolab.core.types import Run
 from boolab.frames.runs import with_subagents
 from boolab.runtime.engine.loop import run_of
 from boolab.runtime.engine.turn import Turn
-from boolab.sweeps.cells import Planned, Task
+from boolab.sweeps.cells import PlannedCell, Task
 from boolab.sweeps.progress import CellResult, result_of
-from boolab.sweeps.task import NOT_RETURNED, SENT, Done, Job
+from boolab.sweeps.task import NOT_RETURNED, SENT_FAULT, Done, Job
 
 if TYPE_CHECKING:
-    from boolab.store.rows import Record
+    from boolab.store.rows import RunRecord
     from boolab.store.stored_runs import State
     from boolab.store.writer import Store
 
 
-class Names(Protocol):
+class CellNames(Protocol):
     """The key of each cell in order, and the id of its run."""
 
     def __len__(self) -> int: ...
-    def __getitem__(self, place: int, /) -> tuple[str, str]: ...
+    def __getitem__(self, index: int, /) -> tuple[str, str]: ...
     def __iter__(self) -> Iterator[tuple[str, str]]: ...
 
 
@@ -38,18 +38,18 @@ class Sink:
     def sending(self, tasks: Sequence[Task]) -> None:
         """Tasks are about to be sent to another process."""
 
-    def step(self, planned: Planned, turn: Turn) -> None:
+    def step(self, planned_cell: PlannedCell, turn: Turn) -> None:
         """A run in real time has made a step."""
 
-    def done(self, one: Done) -> None:
+    def done(self, done_run: Done) -> None:
         """A run is finished."""
         raise NotImplementedError
 
-    def received(self, place: int, what: Run | Sequence[Record]) -> None:
+    def received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
         """A run from another process is finished."""
         raise NotImplementedError
 
-    def interrupted(self, planned: Planned, run: Run) -> None:
+    def interrupted(self, planned_cell: PlannedCell, run: Run) -> None:
         """A run was interrupted."""
 
     def flush(self) -> None:
@@ -61,7 +61,7 @@ class KeptRuns(Sink):
 
     def __init__(self, total: int) -> None:
         self._runs: list[Run | None] = [None] * total
-        self._places: dict[str, int] = {}
+        self._indexes: dict[str, int] = {}
         self.unfinished: list[Run] = []
 
     @property
@@ -71,27 +71,27 @@ class KeptRuns(Sink):
 
     def find(self, run_id: str) -> list[Run]:
         """The finished run of this id, if there is one; it holds its subagents' runs."""
-        place = self._places.get(run_id)
-        return [] if place is None else [cast("Run", self._runs[place])]
+        index = self._indexes.get(run_id)
+        return [] if index is None else [cast("Run", self._runs[index])]
 
-    def done(self, one: Done) -> None:
-        self._keep(one.planned.place, one.run)
+    def done(self, done_run: Done) -> None:
+        self._keep(done_run.planned_cell.position, done_run.run)
 
-    def received(self, place: int, what: Run | Sequence[Record]) -> None:
-        self._keep(place, cast("Run", what))
+    def received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
+        self._keep(index, cast("Run", run))
 
-    def interrupted(self, planned: Planned, run: Run) -> None:  # noqa: ARG002 - a store has the cell too
+    def interrupted(self, planned_cell: PlannedCell, run: Run) -> None:  # noqa: ARG002 - a store has the cell too
         self.unfinished.append(run)
 
-    def _keep(self, place: int, run: Run) -> None:
-        self._runs[place] = run
-        self._places[run.run_id] = place
+    def _keep(self, index: int, run: Run) -> None:
+        self._runs[index] = run
+        self._indexes[run.run_id] = index
 
 
 class WrittenRuns(Sink):
     """Writes the runs into a store."""
 
-    def __init__(self, store: Store, names: Names, job: Job) -> None:
+    def __init__(self, store: Store, names: CellNames, job: Job) -> None:
         from boolab.store.rows import records_of
 
         self._store = store
@@ -100,35 +100,35 @@ class WrittenRuns(Sink):
         self._records_start = job.records_start and not job.never_waits
         self.rows = not self._records_start
         self._records_of = records_of
-        self._begun: set[str] = set()  # the runs that are written step by step
+        self._started_ids: set[str] = set()  # the runs that are written step by step
 
     def sending(self, tasks: Sequence[Task]) -> None:
-        for planned in chain.from_iterable(task.cells for task in tasks) if self._records_start else ():
-            turn = self._job.turn(planned.cell, planned.run_id)
-            turn.record.fault(NOT_RETURNED, SENT)
-            self.step(planned, turn)
+        for planned_cell in chain.from_iterable(task.cells for task in tasks) if self._records_start else ():
+            turn = self._job.turn(planned_cell.cell, planned_cell.run_id)
+            turn.record.fault(NOT_RETURNED, SENT_FAULT)
+            self.step(planned_cell, turn)
 
-    def step(self, planned: Planned, turn: Turn) -> None:
-        self._begun.add(planned.run_id)
-        self._store.step(run_of(turn, turn.end("aborted")), self._names[planned.place][0])
+    def step(self, planned_cell: PlannedCell, turn: Turn) -> None:
+        self._started_ids.add(planned_cell.run_id)
+        self._store.step(run_of(turn, turn.end("aborted")), self._names[planned_cell.position][0])
 
-    def done(self, one: Done) -> None:
-        key = self._names[one.planned.place][0]
-        if one.base is None and (one.run.started_at is not None or one.run.run_id in self._begun):
-            self._store.finish(one.run, key)
+    def done(self, done_run: Done) -> None:
+        key = self._names[done_run.planned_cell.position][0]
+        if done_run.base is None and (done_run.run.started_at is not None or done_run.run.run_id in self._started_ids):
+            self._store.finish(done_run.run, key)
         else:
-            self._store.put(self._records_of(one.run, one.base), key)
+            self._store.put(self._records_of(done_run.run, done_run.base), key)
 
-    def received(self, place: int, what: Run | Sequence[Record]) -> None:
-        if isinstance(what, Run) and what.run_id in self._begun:
-            self._store.finish(what, self._names[place][0])
+    def received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
+        if isinstance(run, Run) and run.run_id in self._started_ids:
+            self._store.finish(run, self._names[index][0])
             return
-        records = self._records_of(what) if isinstance(what, Run) else what
-        self._store.put(records, self._names[place][0])
+        records = self._records_of(run) if isinstance(run, Run) else run
+        self._store.put(records, self._names[index][0])
 
-    def interrupted(self, planned: Planned, run: Run) -> None:
-        if run.started_at is not None or run.run_id in self._begun:
-            self._store.finish(run, self._names[planned.place][0], state="interrupted")
+    def interrupted(self, planned_cell: PlannedCell, run: Run) -> None:
+        if run.started_at is not None or run.run_id in self._started_ids:
+            self._store.finish(run, self._names[planned_cell.position][0], state="interrupted")
 
     def flush(self) -> None:
         self._store.flush()
@@ -137,19 +137,19 @@ class WrittenRuns(Sink):
 class EarlierResults:
     """The results of the cells that were finished before, read from the store when they are iterated."""
 
-    def __init__(self, store: str | Path, sweep: int, names: Names, before: Sequence[int]) -> None:
+    def __init__(self, store: str | Path, sweep: int, names: CellNames, finished_cells: Sequence[int]) -> None:
         self._store = store
         self._sweep = sweep
         self._names = names
-        self._before = before
+        self._finished_cells = finished_cells
 
     def __iter__(self) -> Iterator[CellResult]:
         from boolab.store.stored_runs import stored_runs
 
         # A changed cell's old run is in the store as well, under another id.
-        wanted = {self._names[place][1] for place, done in enumerate(self._before) if done}
-        if not wanted:
+        run_ids = {self._names[index][1] for index, is_finished in enumerate(self._finished_cells) if is_finished}
+        if not run_ids:
             return iter(())
         finished: tuple[State, ...] = ("finished",)
         runs = stored_runs(self._store, sweep=self._sweep, states=finished)
-        return (result_of(run) for run in runs if run.run_id in wanted)
+        return (result_of(run) for run in runs if run.run_id in run_ids)

@@ -27,26 +27,26 @@ from boolab.runtime.engine.runner import drive, turn_of
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model, traits_of
 from boolab.runtime.tools.tool import ToolSpec
-from boolab.sweeps.cells import Cell, Models, Planned, Task, model_of_cell
+from boolab.sweeps.cells import Cell, Models, PlannedCell, Task, model_of_cell
 from boolab.sweeps.progress import CellResult, result_of
-from boolab.sweeps.reuse import derived
+from boolab.sweeps.reuse import derive_runs
 
 if TYPE_CHECKING:
-    from boolab.store.rows import Record
+    from boolab.store.rows import RunRecord
 
-AfterStep: TypeAlias = Callable[[Planned, Turn], object]
+AfterStep: TypeAlias = Callable[[PlannedCell, Turn], object]
 
 
 NOT_RETURNED: Final[FaultKind] = "not_returned"
 """The code of the fault of a run that another process did not return."""
-SENT: Final = "it was sent to another process, which did not return it: its steps are not known"
+SENT_FAULT: Final = "it was sent to another process, which did not return it: its steps are not known"
 """The fault on record of a run that was begun in another process; the whole run replaces that record."""
 
 
 class Done(NamedTuple):
     """The run of a cell, and the run that it was cut from, if any."""
 
-    planned: Planned
+    planned_cell: PlannedCell
     run: Run
     base: Run | None = None
 
@@ -69,8 +69,8 @@ class Job:
         Such runs gain nothing by running concurrently, and cost a fifth more, because more of them are in memory.
         """
         models = self.model.values() if isinstance(self.model, Mapping) else [self.model]
-        every = [traits_of(model) for model in models]
-        return all(traits.virtual and traits.own_tools is not None for traits in every)
+        model_traits = [traits_of(model) for model in models]
+        return all(traits.virtual and traits.own_tools is not None for traits in model_traits)
 
     @property
     def parts(self) -> list[tuple[str, object]]:
@@ -113,14 +113,14 @@ async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) ->
     `after_step` is called with the cell and its turn after each step of those that run in real time,
     and before the first one if the job records that.
     """
-    first, *others = task.cells
+    first, *other_cells = task.cells
 
-    async def run(planned: Planned, turn: Turn) -> Run:
+    async def run(planned_cell: PlannedCell, turn: Turn) -> Run:
         if after_step is None or turn.clock.virtual:
             return await drive(turn)
         if job.records_start:
-            after_step(planned, turn)
-        return await drive(turn, functools.partial(after_step, planned))
+            after_step(planned_cell, turn)
+        return await drive(turn, functools.partial(after_step, planned_cell))
 
     base = task.base
     if base is not None:
@@ -130,35 +130,35 @@ async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) ->
             async with job.opened(first.cell, first.run_id) as turn:
                 base = await run(first, turn)
         except WorldError as error:  # of this cell alone: the others may have their files
-            turn, base = job.turn(first.cell, first.run_id), lost(job, first, BoolabError(str(error)))
+            turn, base = job.turn(first.cell, first.run_id), make_lost_run(job, first, BoolabError(str(error)))
         yield Done(first, base)
-    async with aclosing(derived(turn, base, others, job.options_of)) as cuts:
-        async for planned, cut in cuts:
-            if cut is None:
-                yield Done(planned, await run(planned, job.turn(planned.cell, planned.run_id)))
+    async with aclosing(derive_runs(turn, base, other_cells, job.options_of)) as cuts:
+        async for planned_cell, cut_run in cuts:
+            if cut_run is None:
+                yield Done(planned_cell, await run(planned_cell, job.turn(planned_cell.cell, planned_cell.run_id)))
             else:
-                yield Done(planned, cut, base)
+                yield Done(planned_cell, cut_run, base)
 
 
-def packed(job: Job, tasks: Sequence[Task] | None = None) -> bytes:
+def pack(job: Job, tasks: Sequence[Task] | None = None) -> bytes:
     """A job, or tasks of it, for another process, with definitions that cannot be imported there."""
     try:
         return bytes(cloudpickle.dumps(job if tasks is None else tuple(tasks)))
     except BoolabError:
         raise
     except Exception as error:
-        what = _unsendable(job, tasks or ())
+        part = _find_unsendable(job, tasks or ())
         msg = (
-            f"{what} cannot be sent to a worker ({describe(error)}): leave out executor=, or create "
+            f"{part} cannot be sent to a worker ({describe(error)}): leave out executor=, or create "
             "it there: a model by model= as a function, the resources of a tool or a score inside it"
         )
         raise SettingError(msg) from error
 
 
-def _unsendable(job: Job, tasks: Sequence[Task]) -> str:
+def _find_unsendable(job: Job, tasks: Sequence[Task]) -> str:
     """The part of a job that cannot be pickled."""
     cells = itertools.chain.from_iterable(task.cells for task in tasks)
-    agents = {planned.cell.agent.name: planned.cell.agent for planned in cells}
+    agents = {planned_cell.cell.agent.name: planned_cell.cell.agent for planned_cell in cells}
     parts = [*job.parts, *((f"the agent {name!r}", agent) for name, agent in agents.items())]
     for name, part in parts:
         try:
@@ -168,41 +168,44 @@ def _unsendable(job: Job, tasks: Sequence[Task]) -> str:
     return "a part of it"
 
 
-def work(job_load: bytes, load: bytes, rows: bool) -> Results:
+def run_packed_tasks(job_load: bytes, load: bytes, rows: bool) -> Results:
     """Make the runs of packed tasks: for each cell its place, its run or its rows for a store, and its result."""
-    job, tasks = _unpacked(job_load, threading.get_ident()), cloudpickle.loads(load)
-    return asyncio.run(_run_all(job, tasks, _rows if rows else lambda one: one.run))
+    job, tasks = _unpack_job(job_load, threading.get_ident()), cloudpickle.loads(load)
+    return asyncio.run(_run_all(job, tasks, _rows if rows else lambda done_run: done_run.run))
 
 
 @functools.lru_cache(maxsize=8)
-def _unpacked(job_load: bytes, _thread: int) -> Job:
+def _unpack_job(job_load: bytes, _thread: int) -> Job:
     """The job, unpacked once by each thread of a worker: preparing a model may take as long as some of its runs."""
     job: Job = cloudpickle.loads(job_load)
     return job
 
 
-async def _run_all(job: Job, tasks: Sequence[Task], taken: Callable[[Done], Run | Sequence[Record]]) -> Results:
+async def _run_all(job: Job, tasks: Sequence[Task], convert: Callable[[Done], Run | Sequence[RunRecord]]) -> Results:
     async def run(task: Task) -> Results:
-        return [(done.planned.place, taken(done), result_of(done.run)) async for done in run_task(job, task)]
+        return [
+            (done_run.planned_cell.position, convert(done_run), result_of(done_run.run))
+            async for done_run in run_task(job, task)
+        ]
 
     results = [await run(task) for task in tasks] if job.never_waits else await asyncio.gather(*map(run, tasks))
     return list(itertools.chain.from_iterable(results))
 
 
-def _rows(one: Done) -> Sequence[Record]:
+def _rows(done_run: Done) -> Sequence[RunRecord]:
     from boolab.store.rows import records_of
 
-    return records_of(one.run, one.base)
+    return records_of(done_run.run, done_run.base)
 
 
-def lost(job: Job, planned: Planned, error: Exception, *, sent: bool = False) -> Run:
+def make_lost_run(job: Job, planned_cell: PlannedCell, error: Exception, *, dispatched: bool = False) -> Run:
     """The record of a cell that could not be run: it ends with that error before its first step, and has no score.
 
-    If it was `sent` to another process, it may have made steps there.
+    If it was `dispatched` to another process, it may have made steps there.
     """
-    turn = replace(job, score=_no_score).turn(planned.cell, planned.run_id)
-    if sent and job.records_start:
-        turn.record.fault(NOT_RETURNED, SENT)
+    turn = replace(job, score=_no_score).turn(planned_cell.cell, planned_cell.run_id)
+    if dispatched and job.records_start:
+        turn.record.fault(NOT_RETURNED, SENT_FAULT)
     run = close(turn, turn.fail(error))
     return replace(run, duration_ms=None, success=None)
 
@@ -211,10 +214,10 @@ def _no_score(_run: Run) -> None:
     return None
 
 
-Received: TypeAlias = "Callable[[int, Run | Sequence[Record], CellResult], None]"
+Received: TypeAlias = "Callable[[int, Run | Sequence[RunRecord], CellResult], None]"
 """Called with the cell's place, its run or its rows, and its result."""
 
-Results: TypeAlias = "list[tuple[int, Run | Sequence[Record], CellResult]]"
+Results: TypeAlias = "list[tuple[int, Run | Sequence[RunRecord], CellResult]]"
 
 _MAX_CELLS: Final = 500
 """About the largest number of cells in a chunk."""
@@ -240,16 +243,16 @@ class Dispatcher:
         sending: Callable[[Sequence[Task]], object],
         rows: bool,
         chunk: int,
-        ahead: int,
+        n_chunks: int,
     ) -> None:
         self._job = job
-        self._load = packed(job)
+        self._load = pack(job)
         self._pool = pool
         self._received = received
         self._sending = sending
         self._rows = rows
         self._chunk = chunk
-        self._ahead = ahead
+        self._n_chunks = n_chunks
 
     async def run_all(self, tasks: Iterator[Task | None]) -> None:
         """Run all tasks; where None comes, the next one may not start before another has ended."""
@@ -257,15 +260,15 @@ class Dispatcher:
         suspects: list[Task] = []
         try:
             while True:
-                while len(running) < self._ahead and not suspects:
-                    chunk = list(self._some(tasks))
+                while len(running) < self._n_chunks and not suspects:
+                    chunk = list(self._next_tasks(tasks))
                     if not chunk:
                         break
                     running[self._submit(chunk)] = chunk
                 if not running:
                     break
-                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for future in done:
+                done_futures, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for future in done_futures:
                     chunk = list(running.pop(future))
                     try:
                         self._take(future.result())
@@ -273,13 +276,13 @@ class Dispatcher:
                         suspects += chunk
                 if not running:
                     for task in suspects:
-                        await self._alone(task)
+                        await self._run_alone(task)
                     suspects = []
         finally:
             for future in running:
                 future.cancel()
 
-    def _some(self, tasks: Iterator[Task | None]) -> Iterator[Task]:
+    def _next_tasks(self, tasks: Iterator[Task | None]) -> Iterator[Task]:
         """The next tasks, few enough that results lost by an interrupt are soon made again."""
         cells = 0
         for task in itertools.islice(tasks, self._chunk):
@@ -291,23 +294,23 @@ class Dispatcher:
                 return
 
     def _submit(self, chunk: Sequence[Task]) -> asyncio.Future[Results]:
-        load = packed(self._job, chunk)
+        load = pack(self._job, chunk)
         self._sending(chunk)
-        return asyncio.wrap_future(self._pool.submit(work, self._load, load, self._rows))
+        return asyncio.wrap_future(self._pool.submit(run_packed_tasks, self._load, load, self._rows))
 
     def _take(self, results: Results) -> None:
-        for place, what, result in results:
-            self._received(place, what, result)
+        for index, run, result in results:
+            self._received(index, run, result)
 
-    async def _alone(self, task: Task) -> None:
+    async def _run_alone(self, task: Task) -> None:
         for _ in range(_MAX_DEATHS):
-            sent = self._submit([task])
+            future = self._submit([task])
             try:
-                self._take(await sent)
+                self._take(await future)
             except WorkerDied as error:
-                why = error
+                last_error = error
             else:
                 return
-        for planned in task.cells if task.base is None else task.cells[1:]:
-            run = lost(self._job, planned, why, sent=True)
-            self._received(planned.place, run, result_of(run))
+        for planned_cell in task.cells if task.base is None else task.cells[1:]:
+            run = make_lost_run(self._job, planned_cell, last_error, dispatched=True)
+            self._received(planned_cell.position, run, result_of(run))

@@ -22,20 +22,20 @@ from boolab.runtime.engine.keep import kept_after
 from boolab.runtime.engine.loop import SCORE_FAILED, as_success
 from boolab.runtime.engine.turn import Turn
 from boolab.store.connection import path_of
-from boolab.sweeps.cells import Planned, Task
+from boolab.sweeps.cells import PlannedCell, Task
 from boolab.sweeps.driver import Work, run_work
 from boolab.sweeps.fingerprints import fingerprint
 from boolab.sweeps.progress import Begun, CellResult, Watcher
-from boolab.trials.estimates import BROKEN
+from boolab.trials.estimates import BROKEN_REASONS
 from boolab.trials.job import MARK, BranchCell, BranchJob
 from boolab.trials.spending import Spending
 
 if TYPE_CHECKING:
     from boolab.store.writer import Store
 
-AGAIN: Final = ("error", "aborted")
+REPEATED_REASONS: Final = ("error", "aborted")
 """How a branch ends that shows nothing about the change: it is run again."""
-_SHOWN: Final = 5
+_MAX_TOOLS: Final = 5
 """How many names of tools an error has."""
 
 
@@ -59,59 +59,67 @@ async def run_branches(
     """
     if job.score is not None:
         job = replace(job, score_digest=fingerprint(job.score))
-    again = () if job.replay_tools else AGAIN  # the record will not have the missing result another time either
+    repeated_reasons = (
+        () if job.replay_tools else REPEATED_REASONS
+    )  # the record will not have the missing result another time either
     records = {run_id: cell.run.run_id for cell, run_id in zip(cells, ids, strict=True)}
-    known = () if store is not None else {run.run_id for run in finished.values() if run.stop.reason not in again}
-    wanted = list(zip(cells, ids, strict=True))[:n]
+    finished_ids = (
+        ()
+        if store is not None
+        else {run.run_id for run in finished.values() if run.stop.reason not in repeated_reasons}
+    )
+    chosen_cells = list(zip(cells, ids, strict=True))[:n]
 
     labels = labelled and job.score is not None
     if store is not None and path_of(store).exists():
-        stored = _in_store(store, ids, spending)
+        stored = _read_finished(store, ids, spending)
         finished.update((records[run.run_id], run) for run in stored if run.run_id in records)
     if labels:
-        finished.update(zip(finished, _with_labels(job, [*finished.values()]), strict=True))
+        finished.update(zip(finished, _label_earlier(job, [*finished.values()]), strict=True))
     earlier = {run.run_id: run.success for run in finished.values()} if labels else {}
     settled = any(label is not None for label in earlier.values())
     first = FirstLabel(spending, labels=labels, settled=settled)
 
-    def unfinished(before: Sequence[int] | None, _store: Store | None) -> Iterator[Task | None]:
+    def unfinished(finished_cells: Sequence[int] | None, _store: Store | None) -> Iterator[Task | None]:
         todo = (
-            Task((Planned(place, cast("Any", cell), run_id),))
-            for place, (cell, run_id) in enumerate(wanted)
-            if run_id not in known and not (before is not None and before[place])
+            Task((PlannedCell(index, cast("Any", cell), run_id),))
+            for index, (cell, run_id) in enumerate(chosen_cells)
+            if run_id not in finished_ids and not (finished_cells is not None and finished_cells[index])
         )
-        return _as_allowed(todo, first, spending)
+        return _allowed_tasks(todo, first, spending)
 
-    _check(wanted, job, labelled=labelled)
+    _check(chosen_cells, job, labelled=labelled)
     if job.world is not None:
         remove_leftovers(set(ids))
-    names = [(run_id, run_id) for _, run_id in wanted]  # so that no branch replaces that of another trial
-    about = {
+    names = [(run_id, run_id) for _, run_id in chosen_cells]  # so that no branch replaces that of another trial
+    plan_facts = {
         "trial": True,
-        "agents": sorted({cell.agent.name for cell, _ in wanted}),
+        "agents": sorted({cell.agent.name for cell, _ in chosen_cells}),
         "tasks": [],
         "models": [],
         "grid": {},
         "repeats": 1,
     }
-    work = Work(job, names, about, unfinished)
-    found: Iterable[Run] = ()
+    work = Work(job, names, plan_facts, unfinished)
+    runs: Iterable[Run] = ()
     try:
-        found = await run_work(
-            work, store=store, executor=executor, concurrency=concurrency, again=again, shown=first
+        runs = await run_work(
+            work, store=store, executor=executor, concurrency=concurrency, again=repeated_reasons, watcher=first
         )  # fmt: skip
-        found = found if store is None else _in_store(store, ids, spending)
+        runs = runs if store is None else _read_finished(store, ids, spending)
     except BaseException as interruption:
-        found = _kept(interruption, store, ids, spending)
+        runs = _find_finished(interruption, store, ids, spending)
         raise
     finally:
-        whole = [replace(run, success=earlier.get(run.run_id, run.success)) for run in found if run.run_id in records]
-        finished.update((records[run.run_id], run) for run in whole)
+        finished_runs = [
+            replace(run, success=earlier.get(run.run_id, run.success)) for run in runs if run.run_id in records
+        ]
+        finished.update((records[run.run_id], run) for run in finished_runs)
     if labels:
         check_labels(finished.values())
 
 
-def _as_allowed(todo: Iterable[Task], first: FirstLabel, spending: Spending) -> Iterator[Task | None]:
+def _allowed_tasks(todo: Iterable[Task], first: FirstLabel, spending: Spending) -> Iterator[Task | None]:
     """The branches to run, as far as the maximum goes and the score labels them; None while others are waited for."""
     for task in todo:
         while not first.settled and spending.under_way:
@@ -125,16 +133,16 @@ def _as_allowed(todo: Iterable[Task], first: FirstLabel, spending: Spending) -> 
         yield task
 
 
-def _check(wanted: Iterable[tuple[BranchCell, str]], job: BranchJob, *, labelled: bool) -> None:
+def _check(chosen_cells: Iterable[tuple[BranchCell, str]], job: BranchJob, *, labelled: bool) -> None:
     """Raise `SettingError` for the first branch that is not accepted, before anything is spent."""
-    for cell, run_id in wanted:
+    for cell, run_id in chosen_cells:
         try:
             turn = job.turn(cell, run_id)
             _check_tools(turn, cell.run)
             if labelled:
                 _check_score(turn)
             if job.world is not None:
-                kept_after(cell.run, cell.at)
+                kept_after(cell.run, cell.n_kept)
         except SettingError as error:
             msg = f"{cell}: {error}"
             raise SettingError(msg) from error
@@ -142,13 +150,13 @@ def _check(wanted: Iterable[tuple[BranchCell, str]], job: BranchJob, *, labelled
 
 def _check_tools(turn: Turn, run: Run) -> None:
     """Raise `SettingError` if a run called tools and its branch has none at all: the model could only write text."""
-    called = list(dict.fromkeys(call.name for call in tool_calls(run)))
+    called_tools = list(dict.fromkeys(call.name for call in tool_calls(run)))
     replies = turn.plan.traits.replies_to
-    if not called or turn.plan.tools or turn.plan.text_only or any(map(replies, called)):
+    if not called_tools or turn.plan.tools or turn.plan.text_only or any(map(replies, called_tools)):
         return
     msg = (
-        f"the run called {first_of(called, _SHOWN)}, and the branch has no tools: pass tools=, an agent= that has "
-        "them, or replay_tools=True"
+        f"the run called {first_of(called_tools, _MAX_TOOLS)}, and the branch has no tools: pass tools=, an agent= "
+        "that has them, or replay_tools=True"
     )
     raise SettingError(msg)
 
@@ -158,60 +166,62 @@ def _check_score(turn: Turn) -> None:
     profile = turn.plan.traits.profile
     undecided = profile is not None and profile.success is None
     if turn.plan.options.get("score") is None and (undecided or turn.plan.traits.score is None):
-        why = " (the profile of the simulated model has no success)" if undecided else ""
+        explanation = " (the profile of the simulated model has no success)" if undecided else ""
         msg = (
-            f"runs on record have labels, and the branch would have none{why}, so that its outcome would be unknown: "
-            "pass score=, a function from a branch to whether it is a success"
+            f"runs on record have labels, and the branch would have none{explanation}, so that its outcome would be "
+            "unknown: pass score=, a function from a branch to whether it is a success"
         )
         raise SettingError(msg)
 
 
-def _kept(
+def _find_finished(
     interruption: BaseException, store: str | Path | None, ids: Sequence[str], spending: Spending
 ) -> Iterable[Run]:
     """The finished branches after an interrupt or an error."""
     if store is not None:
         with suppress(StoreError):  # the first error is the one to report
-            return _in_store(store, ids, spending)
+            return _read_finished(store, ids, spending)
     for run in getattr(interruption, "interrupted", ()):
         spending.count([run])
     runs: Iterable[Run] = getattr(interruption, "runs", ())
     return runs
 
 
-def _in_store(store: str | Path, ids: Sequence[str], spending: Spending) -> list[Run]:
+def _read_finished(store: str | Path, ids: Sequence[str], spending: Spending) -> list[Run]:
     """The finished branches in a store, and their subagents; all attempts there are counted as spent."""
     from boolab.store.stored_runs import attempts
 
     spending.count_store(store)
-    return [_whole(runs) for state, runs in attempts(store, ids) if state == "finished"]
+    return [_nest_subagents(runs) for state, runs in attempts(store, ids) if state == "finished"]
 
 
-def _with_labels(job: BranchJob, branches: list[Run]) -> list[Run]:
+def _label_earlier(job: BranchJob, branches: list[Run]) -> list[Run]:
     """Branches of an earlier run as this score labels them; with a world, as it did, because its files are gone."""
     if job.world is None and job.score is not None:
-        return scored(branches, job.score, job.score_digest)
+        return score_branches(branches, job.score, job.score_digest)
     check_labels(branches)
     return branches
 
 
-def _whole(family: Sequence[Run]) -> Run:
+def _nest_subagents(family: Sequence[Run]) -> Run:
     """A run with those of its subagents inside, each with its own."""
 
-    def with_own(run: Run) -> Run:
-        own = [with_own(one) for one in family[1:] if one.parent_run_id == run.run_id]
-        return replace(run, subagents=tuple(own)) if own else run
+    def nest(run: Run) -> Run:
+        subagents = [nest(child) for child in family[1:] if child.parent_run_id == run.run_id]
+        return replace(run, subagents=tuple(subagents)) if subagents else run
 
-    return with_own(family[0])
+    return nest(family[0])
 
 
 _NO_LABEL: Final = "it returned None"
 
 
-def scored(branches: Sequence[Run], score: Callable[[Run], Any], digest: str) -> list[Run]:
+def score_branches(branches: Sequence[Run], score: Callable[[Run], Any], digest: str) -> list[Run]:
     """Branches with labels: those that the score of this digest has labelled as they are, the others scored again."""
     return [
-        run if run.stop.reason in BROKEN or (run.success is not None and _marked(run) == digest) else _anew(run, score)
+        run
+        if run.stop.reason in BROKEN_REASONS or (run.success is not None and _recorded_digest(run) == digest)
+        else _score_again(run, score)
         for run in branches
     ]
 
@@ -219,32 +229,32 @@ def scored(branches: Sequence[Run], score: Callable[[Run], Any], digest: str) ->
 def check_labels(branches: Iterable[Run]) -> None:
     """Raise `SettingError` if the score gave one of these branches no label, with what it did."""
     for run in branches:
-        if run.success is None and run.stop.reason not in BROKEN:
+        if run.success is None and run.stop.reason not in BROKEN_REASONS:
             faults = [event.payload for event in run.events if event.payload.get("code") == "score"]
-            why = str(faults[-1]["what"]).removeprefix(SCORE_FAILED) if faults else ""
-            raise _failed(run, why or _NO_LABEL)
+            explanation = str(faults[-1]["what"]).removeprefix(SCORE_FAILED) if faults else ""
+            raise _score_error(run, explanation or _NO_LABEL)
 
 
-def _failed(run: Run, why: str) -> SettingError:
+def _score_error(run: Run, explanation: str) -> SettingError:
     return SettingError(
-        f"score= failed on branch {run.run_id}: {why}; expected True or False. No further branch was run, and this one "
-        "is kept: correct the function and run the trial again; without a world= it is scored from its record"
+        f"score= failed on branch {run.run_id}: {explanation}; expected True or False. No further branch was run, and "
+        "this one is kept: correct the function and run the trial again; without a world= it is scored from its record"
     )
 
 
-def _marked(run: Run) -> object:
+def _recorded_digest(run: Run) -> object:
     """The digest of the score that labelled a branch."""
     return next((event.payload.get(MARK) for event in reversed(run.events) if event.kind == "branch"), None)
 
 
-def _anew(run: Run, score: Callable[[Run], Any]) -> Run:
+def _score_again(run: Run, score: Callable[[Run], Any]) -> Run:
     """A branch with the label that a score gives it."""
     try:
         success = as_success(score(run))
     except Exception as error:
-        raise _failed(run, describe(error)) from error
+        raise _score_error(run, describe(error)) from error
     if success is None:
-        raise _failed(run, _NO_LABEL)
+        raise _score_error(run, _NO_LABEL)
     return replace(run, success=success)
 
 
@@ -258,16 +268,16 @@ class FirstLabel:
         self.failed = False
         """Whether a branch that did not break off has no label."""
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, beginning: Begun) -> None:
         """Pass the begin on."""
-        self._watcher.begin(begun)
+        self._watcher.begin(beginning)
 
     def add(self, result: CellResult) -> None:
         """Look at the label of a branch."""
         self._watcher.add(result)
         if result.success is not None:
             self.settled = True
-        elif result.reason not in BROKEN:
+        elif result.reason not in BROKEN_REASONS:
             self.failed = self.failed or self._labels
 
     def end(self, error: BaseException | None) -> None:

@@ -15,15 +15,15 @@ from boolab.limits.stop import StopRule
 from boolab.limits.table import AGENT_LIMITS, BUDGETS, LIMIT_OF_REASON, LIMITS
 from boolab.runtime.agents.agent import Agent
 
-Given: TypeAlias = Mapping[str, Any] | Policy | str | StopRule
+ChangeInput: TypeAlias = Mapping[str, Any] | Policy | str | StopRule
 
 REASONS: Final[Mapping[str, str]] = {**LIMIT_OF_REASON, "stuck": "guards"}
 """The limit that is behind each stop reason that is one."""
-_TRIED: Final = (*AGENT_LIMITS, *BUDGETS)
+_SETTINGS: Final = (*AGENT_LIMITS, *BUDGETS)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TrialChange:
     """What a trial changes: exactly one of the three.
 
     Attributes:
@@ -37,11 +37,11 @@ class Change:
     rule: StopRule | None = None
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """What is tried, in words.
 
         Example:
-            >>> change_of({"max_steps": 100}).words, change_of({"max_steps": None}).words
+            >>> change_of({"max_steps": 100}).label, change_of({"max_steps": None}).label
             ('a step cap of 100', 'the removal of the step cap')
         """
         if self.policy is not None:
@@ -69,19 +69,19 @@ class Change:
             SettingError: if the agent's policy does not accept a value.
         """
         if self.policy is not None:
-            own_limits: dict[str, Any] = dict.fromkeys(AGENT_LIMITS, DEFAULT)
-            return replace(agent, policy=self.policy, **own_limits)
-        own = {name: value for name, value in self.settings.items() if name in AGENT_LIMITS}
+            default_limits: dict[str, Any] = dict.fromkeys(AGENT_LIMITS, DEFAULT)
+            return replace(agent, policy=self.policy, **default_limits)
+        agent_limits = {name: value for name, value in self.settings.items() if name in AGENT_LIMITS}
         budgets = {BUDGETS[name]: value for name, value in self.settings.items() if name in BUDGETS}
         policy = get_policy(agent.policy)
-        for name in own:
+        for name in agent_limits:
             if name not in policy.order:
                 msg = f"change: the policy {policy.name} of agent {agent.name!r} has no {LIMITS[name].label}"
                 raise SettingError(msg)
-        return replace(agent, policy=policy.vary(budgets=budgets) if budgets else agent.policy, **own)
+        return replace(agent, policy=policy.vary(budgets=budgets) if budgets else agent.policy, **agent_limits)
 
 
-def change_of(given: Given) -> Change:
+def change_of(change: ChangeInput) -> TrialChange:
     """The change, checked.
 
     Example:
@@ -89,24 +89,24 @@ def change_of(given: Given) -> Change:
         Traceback (most recent call last):
         boolab.errors.SettingError: change: there is no setting 'max_step'; did you mean 'max_steps'?
     """
-    if isinstance(given, StopRule):
-        return Change(rule=given)
-    if isinstance(given, Policy | str):
-        return Change(policy=get_policy(given))
-    if not isinstance(given, Mapping) or not given:
-        msg = f"change={given!r}: expected settings such as {{'max_steps': 100}}, a policy, or a stop rule"
+    if isinstance(change, StopRule):
+        return TrialChange(rule=change)
+    if isinstance(change, Policy | str):
+        return TrialChange(policy=get_policy(change))
+    if not isinstance(change, Mapping) or not change:
+        msg = f"change={change!r}: expected settings such as {{'max_steps': 100}}, a policy, or a stop rule"
         raise SettingError(msg)
-    for name, value in given.items():
-        if name not in _TRIED:
-            msg = f"change: there is no setting {name!r}{near(str(name), _TRIED, 'settings')}"
+    for name, value in change.items():
+        if name not in _SETTINGS:
+            msg = f"change: there is no setting {name!r}{near(str(name), _SETTINGS, 'settings')}"
             raise SettingError(msg)
-        least = max(1, LIMITS[name].min_value)
-        fits = value is None or (is_whole(value) and value >= least) or (LIMITS[name].fractions and _is_amount(value))
+        minimum = max(1, LIMITS[name].min_value)
+        fits = value is None or (is_whole(value) and value >= minimum) or (LIMITS[name].fractions and _is_amount(value))
         if not fits:
-            kind = "a number above 0" if LIMITS[name].fractions else f"an integer >= {least}"
+            kind = "a number above 0" if LIMITS[name].fractions else f"an integer >= {minimum}"
             msg = f"change: {name}={repr_of(value)} is not accepted; expected {kind}, or None for no limit"
             raise SettingError(msg)
-    return Change(settings=dict(given))
+    return TrialChange(settings=dict(change))
 
 
 def _is_amount(value: object) -> bool:
@@ -117,21 +117,21 @@ UNNAMED_POLICY: Final = "boocode"
 """The policy of branches where the record names none."""
 
 
-def agents_by_name(given: Agent | Mapping[str, Agent] | None, runs: Iterable[Run]) -> dict[str, Agent]:
+def agents_by_name(agents: Agent | Mapping[str, Agent] | None, runs: Iterable[Run]) -> dict[str, Agent]:
     """The caller's agents by the names on record."""
-    if given is None:
+    if agents is None:
         return {}
     names = list(dict.fromkeys(run.agent for run in runs))
-    if isinstance(given, Agent):
-        return dict.fromkeys(names, given)
-    if not isinstance(given, Mapping) or not all(isinstance(one, Agent) for one in given.values()):
-        msg = f"agent={given!r}: expected a bl.Agent, agents by their name on record, or None"
+    if isinstance(agents, Agent):
+        return dict.fromkeys(names, agents)
+    if not isinstance(agents, Mapping) or not all(isinstance(agent, Agent) for agent in agents.values()):
+        msg = f"agent={agents!r}: expected a bl.Agent, agents by their name on record, or None"
         raise SettingError(msg)
     for name in names:
-        if name not in given:
-            msg = f"agent: the record names an agent {name!r}{near(name, [*given], 'given')}"
+        if name not in agents:
+            msg = f"agent: the record names an agent {name!r}{near(name, [*agents], 'given')}"
             raise SettingError(msg)
-    return dict(given)
+    return dict(agents)
 
 
 def agent_on_record(run: Run) -> Agent:
@@ -143,8 +143,8 @@ def agent_on_record(run: Run) -> Agent:
         >>> agent_on_record(run).max_steps
         5
     """
-    known = policies.get(run.policy)
-    policy = known or get_policy(UNNAMED_POLICY)
+    named_policy = policies.get(run.policy)
+    policy = named_policy or get_policy(UNNAMED_POLICY)
     complete = run.source == "boolab"  # a record of the engine has all limits that were in force
     plain = policy.cap.kind == "hard" and policy.cap.counts == "steps"
     fields: dict[str, Any] = {}
@@ -157,7 +157,7 @@ def agent_on_record(run: Run) -> Agent:
         elif counter in run.limits and (plain or name != "max_steps"):
             fields[name] = run.limits[counter]
         else:
-            fields[name] = DEFAULT if known and not complete else None
+            fields[name] = DEFAULT if named_policy and not complete else None
     if fields.get("max_steps") == policy.cap.ceiling:
         fields["max_steps"] = None if policy.cap.max_steps is None else DEFAULT
     budgets = {
@@ -169,13 +169,13 @@ def agent_on_record(run: Run) -> Agent:
     return replace(agent, policy=policy.vary(budgets=budgets)) if budgets else agent
 
 
-def is_as_before(run: Run, change: Change, agents: Mapping[str, Agent]) -> bool:
+def leaves_unchanged(run: Run, change: TrialChange, agents: Mapping[str, Agent]) -> bool:
     """Whether a run was made under just what the change sets, so that the change leaves it as it was."""
-    given = agents.get(run.agent)
-    if change.rule is not None or (given is None and run.source != "boolab" and not change.settings):
+    current_agent = agents.get(run.agent)
+    if change.rule is not None or (current_agent is None and run.source != "boolab" and not change.settings):
         return False
-    agent = agent_on_record(run) if given is None else given
-    if not all(_agrees(run, axis, value, agent) for axis, value in change.settings.items()):
+    agent = agent_on_record(run) if current_agent is None else current_agent
+    if not all(_has_recorded_limit(run, axis, value, agent) for axis, value in change.settings.items()):
         return False
     try:
         return _conditions(change.agent(agent)) == _conditions(agent)
@@ -183,7 +183,7 @@ def is_as_before(run: Run, change: Change, agents: Mapping[str, Agent]) -> bool:
         return False
 
 
-def _agrees(run: Run, axis: str, value: float | None, agent: Agent) -> bool:
+def _has_recorded_limit(run: Run, axis: str, value: float | None, agent: Agent) -> bool:
     """Whether the record of a run has this limit, as far as the policy lets a record have it."""
     cap = get_policy(agent.policy).cap
     if axis == "max_steps" and (cap.kind != "hard" or cap.counts != "steps"):

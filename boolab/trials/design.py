@@ -14,9 +14,9 @@ from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.branch import TurnEndedError, branch_turn
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.stats.intervals import Interval
-from boolab.trials.change import Change, agent_on_record
-from boolab.trials.estimates import Limits, OpenTask, openings_in, tasks_in_order
-from boolab.trials.hazards import Hazards, hazards_of
+from boolab.trials.change import TrialChange, agent_on_record
+from boolab.trials.estimates import BranchLimits, OpenTask, openings_in, tasks_in_order
+from boolab.trials.hazards import HazardEstimate, hazards_of
 from boolab.trials.job import BranchCell, BranchJob, most_steps
 from boolab.trials.openings import Opening, openings_of
 
@@ -37,12 +37,12 @@ class Design:
         n_left_out: How many runs of subagents were left out.
     """
 
-    change: Change
+    change: TrialChange
     agents: Mapping[str, Agent]
     job: BranchJob
     openings: Sequence[Opening]
     tasks: Sequence[OpenTask]
-    hazards: Hazards
+    hazards: HazardEstimate
     labelled: bool
     confidence: float
     n_left_out: int
@@ -55,30 +55,30 @@ class Design:
     @cached_property
     def cells(self) -> list[BranchCell]:
         """Their branches, in the same order."""
-        return [_cell(one, self.change, self.agents) for one in self.order]
+        return [_cell(opening, self.change, self.agents) for opening in self.order]
 
     @cached_property
-    def limits(self) -> Limits:
+    def limits(self) -> BranchLimits:
         """The most steps and dollars that a branch may have."""
         caps = [most_steps(cell) for cell in self.cells]
-        return Limits(None if None in caps else max(filter(None, caps), default=None), self.job.cost_limit)
+        return BranchLimits(None if None in caps else max(filter(None, caps), default=None), self.job.cost_limit)
 
     @cached_property
     def others(self) -> Interval:
         """The bounds of the gain of runs that no branch is about."""
-        others = [one for one in self.openings if one.outcome != "open"]
-        return Interval(sum(one.low for one in others), sum(one.high for one in others))
+        closed_runs = [opening for opening in self.openings if opening.outcome != "open"]
+        return Interval(sum(opening.low for opening in closed_runs), sum(opening.high for opening in closed_runs))
 
     @cached_property
     def bounds(self) -> Interval:
         """The bounds of the gain of all runs, by the record alone."""
-        return Interval(*(sum(getattr(one, end) for one in self.openings) for end in ("low", "high")))
+        return Interval(*(sum(getattr(opening, end) for opening in self.openings) for end in ("low", "high")))
 
-    def prefix(self, wanted: int) -> int:
+    def prefix(self, n_wanted: int) -> int:
         """How many branches the first tasks have that together have at least so many."""
         size = 0
         for task in self.tasks:
-            if size >= wanted:
+            if size >= n_wanted:
                 break
             size += len(task.openings)
         return size
@@ -86,11 +86,11 @@ class Design:
 
 def design_of(
     runs: Sequence[Run],
-    change: Change,
+    change: TrialChange,
     *,
     agents: Mapping[str, Agent],
     job: BranchJob,
-    below: Sequence[Run],
+    subagent_runs: Sequence[Run],
     seed: int,
     pool: str | None,
     confidence: float,
@@ -101,7 +101,9 @@ def design_of(
     """
     _check_ids(runs)
     groups = _groups(runs, pool)
-    openings = [_with_user(one, change, agents, job) for one in openings_of(runs, change, agents, below)]
+    openings = [
+        _exclude_waiting(opening, change, agents, job) for opening in openings_of(runs, change, agents, subagent_runs)
+    ]
     return Design(
         change=change,
         agents=agents,
@@ -111,7 +113,7 @@ def design_of(
         hazards=hazards_of(openings, change.settings, groups, confidence),
         labelled=any(run.success is not None for run in runs),
         confidence=confidence,
-        n_left_out=len(below),
+        n_left_out=len(subagent_runs),
     )
 
 
@@ -141,19 +143,19 @@ def _groups(runs: Sequence[Run], pool: str | None) -> Sequence[object]:
     return groups
 
 
-def _cell(one: Opening, change: Change, agents: Mapping[str, Agent]) -> BranchCell:
-    agent = agents.get(one.run.agent) or agent_on_record(one.run)
-    return BranchCell(one.run, one.at, change.agent(agent), change.rule, dict(change.settings))
+def _cell(opening: Opening, change: TrialChange, agents: Mapping[str, Agent]) -> BranchCell:
+    agent = agents.get(opening.run.agent) or agent_on_record(opening.run)
+    return BranchCell(opening.run, opening.n_kept, change.agent(agent), change.rule, dict(change.settings))
 
 
-def _with_user(one: Opening, change: Change, agents: Mapping[str, Agent], job: BranchJob) -> Opening:
+def _exclude_waiting(opening: Opening, change: TrialChange, agents: Mapping[str, Agent], job: BranchJob) -> Opening:
     """What is known of a run; its outcome is unknown if it waits for a user, whom a branch does not have."""
-    if one.outcome != "open" or not one.at or one.run.steps[one.at - 1].response.tool_calls:
-        return one
-    options = job.branch_options(_cell(one, change, agents))
+    if opening.outcome != "open" or not opening.n_kept or opening.run.steps[opening.n_kept - 1].response.tool_calls:
+        return opening
+    options = job.branch_options(_cell(opening, change, agents))
     options |= {"model": ScriptedModel([]), "world": None}
     try:
-        branch_turn(one.run, one.at, options)
+        branch_turn(opening.run, opening.n_kept, options)
     except TurnEndedError:
-        return one._replace(outcome="unknown", why="user")
-    return one
+        return opening._replace(outcome="unknown", why="user")
+    return opening

@@ -34,7 +34,7 @@ from boolab.trials.openings import Opening, success_of
 _COST: Final = "extra_cost_usd"
 _ROUNDING: Final = 1e-9
 MEASURES: Final = ("gain", "extra_steps", _COST)
-BROKEN: Final = frozenset({"error", "aborted", "paused"})
+BROKEN_REASONS: Final = frozenset({"error", "aborted", "paused"})
 """How a branch ends that broke off."""
 
 
@@ -57,7 +57,7 @@ class Spread(NamedTuple):
     high: float
 
 
-class Limits(NamedTuple):
+class BranchLimits(NamedTuple):
     """The most that one branch may add to its run; None where no maximum is known.
 
     Attributes:
@@ -87,8 +87,8 @@ class Looks(NamedTuple):
     frame: pd.DataFrame
     unknown: Counter[str]
     error: str
-    beyond: int
-    done: int
+    n_beyond: int
+    n_done: int
     gains: tuple[Spread, ...]
 
 
@@ -98,11 +98,12 @@ def tasks_in_order(openings: Sequence[Opening], seed: int) -> list[OpenTask]:
     `seed`: the seed of the order; neither the order of the runs nor anything else changes it.
     """
     groups: dict[str, list[Opening]] = {}
-    for one in openings:
-        if one.outcome == "open":
-            groups.setdefault(one.cluster, []).append(one)
+    for opening in openings:
+        if opening.outcome == "open":
+            groups.setdefault(opening.cluster, []).append(opening)
     tasks = [
-        OpenTask(name, tuple(sorted(group, key=lambda one: one.run.run_id))) for name, group in sorted(groups.items())
+        OpenTask(name, tuple(sorted(group, key=lambda opening: opening.run.run_id)))
+        for name, group in sorted(groups.items())
     ]
     random.Random(f"boolab trial {seed}").shuffle(tasks)  # noqa: S311 - a draw, not a secret
     return tasks
@@ -111,112 +112,121 @@ def tasks_in_order(openings: Sequence[Opening], seed: int) -> list[OpenTask]:
 def looks_of(
     tasks: Sequence[OpenTask],
     branches: Mapping[str, Run],
-    limits: Limits,
+    limits: BranchLimits,
     *,
     labelled: bool,
     confidence: float,
 ) -> Looks:
     """What the finished branches show at each look."""
-    done = 0
-    while done < len(tasks) and all(one.run.run_id in branches for one in tasks[done].openings):
-        done += 1
-    complete = tasks[:done]
+    n_done = 0
+    while n_done < len(tasks) and all(opening.run.run_id in branches for opening in tasks[n_done].openings):
+        n_done += 1
+    complete = tasks[:n_done]
     counts = np.cumsum([0, *(len(task.openings) for task in complete)])
-    columns: dict[str, object] = {"tasks": range(done + 1), "branches": counts}
-    counted = [(opening, branches[opening.run.run_id]) for opening in openings_in(complete)]
-    unknown = Counter(unknown_because(one, branch, limits, labelled=labelled) for one, branch in counted)
+    columns: dict[str, object] = {"tasks": range(n_done + 1), "branches": counts}
+    branched = [(opening, branches[opening.run.run_id]) for opening in openings_in(complete)]
+    unknown = Counter(unknown_because(opening, branch, limits, labelled=labelled) for opening, branch in branched)
     del unknown[""]
-    error = next((str(branch.error) for _, branch in counted if branch.stop.reason in BROKEN and branch.error), "")
-    beyond = 0
+    error = next(
+        (str(branch.error) for _, branch in branched if branch.stop.reason in BROKEN_REASONS and branch.error), ""
+    )
+    n_beyond = 0
     gains: list[Spread] = []
     record = [opening.run for opening in openings_in(tasks)]
-    limits = limits._replace(room=_room([*record, *(branch for _, branch in counted)]))
+    limits = limits._replace(room=_room([*record, *(branch for _, branch in branched)]))
     for name in MEASURES:
-        bounds = [_sum(_range(name, one, limits) for one in task.openings) for task in tasks]
-        if any(bound is None for bound in bounds):
+        bounds = [_sum_spreads(_range(name, opening, limits) for opening in task.openings) for task in tasks]
+        if any(task_bounds is None for task_bounds in bounds):
             continue
-        found: list[Spread] = []
+        spreads: list[Spread] = []
         excess = [0.0]
         for task in complete:
-            parts = [_value(name, one, branches[one.run.run_id], limits, labelled=labelled) for one in task.openings]
-            beyond += sum(over > _ROUNDING for _, over in parts)
-            excess.append(excess[-1] + sum(over for _, over in parts))
-            found.append(Spread(sum(part.low for part, _ in parts), sum(part.high for part, _ in parts)))
-        gains = found if name == "gain" else gains
-        least, most = (np.array([getattr(bound, end) for bound in bounds], float) for end in ("low", "high"))
-        low, high = (np.array([getattr(one, end) for one in found], float) for end in ("low", "high"))
-        sequence = total_sequence(low, high, least=least, most=most, confidence=confidence, whole=name != _COST)
-        middle = _projected(low, high, sequence, len(tasks))
-        over = np.array(excess)
+            parts = [
+                _value(name, opening, branches[opening.run.run_id], limits, labelled=labelled)
+                for opening in task.openings
+            ]
+            n_beyond += sum(excess_values > _ROUNDING for _, excess_values in parts)
+            excess.append(excess[-1] + sum(excess_values for _, excess_values in parts))
+            spreads.append(Spread(sum(part.low for part, _ in parts), sum(part.high for part, _ in parts)))
+        gains = spreads if name == "gain" else gains
+        minima, maxima = (
+            np.array([getattr(task_bounds, end) for task_bounds in bounds], float) for end in ("low", "high")
+        )
+        low, high = (np.array([getattr(spread, end) for spread in spreads], float) for end in ("low", "high"))
+        sequence = total_sequence(low, high, least=minima, most=maxima, confidence=confidence, whole=name != _COST)
+        middle = _project_total(low, high, sequence, len(tasks))
+        excess_values = np.array(excess)
         columns[name] = [
-            None if value is None else value + more / max(place, 1) * len(tasks)
-            for place, (value, more) in enumerate(zip(middle, excess, strict=True))
+            None if value is None else value + excess_value / max(index, 1) * len(tasks)
+            for index, (value, excess_value) in enumerate(zip(middle, excess, strict=True))
         ]
-        no_end = np.full(len(over), name == _COST) & ((over > _ROUNDING) | (limits.room is None))
+        no_end = np.full(len(excess_values), name == _COST) & ((excess_values > _ROUNDING) | (limits.room is None))
         no_end[len(tasks) :] = False
-        columns[f"{name}_low"] = sequence.low + over
-        columns[f"{name}_high"] = np.where(no_end, np.inf, sequence.high + over)
+        columns[f"{name}_low"] = sequence.low + excess_values
+        columns[f"{name}_high"] = np.where(no_end, np.inf, sequence.high + excess_values)
     frame = pd.DataFrame(columns).astype({name: "Float64" for name in columns if name not in ("tasks", "branches")})
-    return Looks(frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown, error, beyond, done, tuple(gains))
+    return Looks(frame.astype({"tasks": "Int64", "branches": "Int64"}), unknown, error, n_beyond, n_done, tuple(gains))
 
 
-def unknown_because(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> str:
+def unknown_because(opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool) -> str:
     """Why it is not known what a branch made of a success.
 
     Returns `broke off`, `no label` (of the branch), `cost_limit` (reached without a success), or `no label on record`;
     "" where it is known.
     """
     success = success_of(branch, labelled=labelled)
-    if branch.stop.reason in BROKEN:
+    if branch.stop.reason in BROKEN_REASONS:
         return "broke off"
     if success is None:
         return "no label"
     if _is_cut_short(branch, limits) and not success:
         return "cost_limit"
-    return "no label on record" if one.success is None else ""
+    return "no label on record" if opening.success is None else ""
 
 
-def _is_cut_short(branch: Run, limits: Limits) -> bool:
+def _is_cut_short(branch: Run, limits: BranchLimits) -> bool:
     """Whether a branch would have continued under the change: it broke off, or the trial's own limit stopped it."""
-    return branch.stop.reason in BROKEN or (branch.stop.reason == "cost_budget" and limits.cost is not None)
+    return branch.stop.reason in BROKEN_REASONS or (branch.stop.reason == "cost_budget" and limits.cost is not None)
 
 
-def known_success(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> bool | None:
+def known_success(opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool) -> bool | None:
     """Whether a branch is a success; None where it is not known what it made of one. Arguments as for the reason."""
-    unknown = unknown_because(one, branch, limits, labelled=labelled)
+    unknown = unknown_because(opening, branch, limits, labelled=labelled)
     return None if unknown else success_of(branch, labelled=labelled)
 
 
-def _projected(low: Array, high: Array, sequence: TotalSequence, size: int) -> list[float | None]:
+def _project_total(low: Array, high: Array, sequence: TotalSequence, size: int) -> list[float | None]:
     """The total of all tasks, if the others are on average like those so far, within its interval.
 
     None before the first task. Tasks may have more open runs than others, so that the mean of a few of them may be more
     than all of them together can have.
     """
     middle = (np.cumsum(low) + np.cumsum(high)) / 2
-    seen = np.arange(1, len(middle) + 1)
-    return [None, *np.clip(middle / seen * size, sequence.low[1:], sequence.high[1:]).tolist()]
+    n_seen = np.arange(1, len(middle) + 1)
+    return [None, *np.clip(middle / n_seen * size, sequence.low[1:], sequence.high[1:]).tolist()]
 
 
-def _sum(parts: object) -> Spread | None:
-    listed = list(parts)  # type: ignore[call-overload] # an iterator of spreads
-    if None in listed:
+def _sum_spreads(parts: object) -> Spread | None:
+    spreads = list(parts)  # type: ignore[call-overload] # an iterator of spreads
+    if None in spreads:
         return None
-    return Spread(sum(part.low for part in listed), sum(part.high for part in listed))
+    return Spread(sum(part.low for part in spreads), sum(part.high for part in spreads))
 
 
-def _range(measure: str, one: Opening, limits: Limits) -> Spread | None:
+def _range(measure: str, opening: Opening, limits: BranchLimits) -> Spread | None:
     """What a branch can add at least and at most."""
-    run = one.run
+    run = opening.run
     if measure == "gain":
-        return Spread(one.low, one.high)
+        return Spread(opening.low, opening.high)
     if measure == "extra_steps":
         return (
             None
             if limits.steps is None
-            else Spread(one.at - run.n_steps, max(0, limits.steps - one.at) + one.at - run.n_steps)
+            else Spread(
+                opening.n_kept - run.n_steps, max(0, limits.steps - opening.n_kept) + opening.n_kept - run.n_steps
+            )
         )
-    dropped = _dropped_cost(one)
+    dropped = _dropped_cost(opening)
     if limits.cost is None or dropped is None:
         return None
     return Spread(-dropped, limits.cost + (limits.room or 0.0) - dropped)
@@ -229,51 +239,53 @@ def _room(runs: Sequence[Run]) -> float | None:
         costs[0] += [step.response.usage.cost or 0 for step in run.steps]
         costs[1] += [usage.cost or 0 for usage in run.outside]
         costs[2] += [micro_cost(child) or 0 for child in run.subagents]
-    step, summary, child = (max(listed, default=0) for listed in costs)
+    step, summary, child = (max(values, default=0) for values in costs)
     return 2 * (step + max(step, summary) + child) / MICRO if step else None
 
 
-def _dropped_cost(one: Opening) -> float | None:
+def _dropped_cost(opening: Opening) -> float | None:
     """The dollars of what a run has after the steps that its branch keeps; none where it keeps all."""
-    run = one.run
-    if one.at == run.n_steps and not any(run.outside) and not run.subagents:
+    run = opening.run
+    if opening.n_kept == run.n_steps and not any(run.outside) and not run.subagents:
         return 0.0
-    whole, kept = micro_cost(run), micro_cost(run, one.at)
-    return None if whole is None or kept is None else (whole - kept) / MICRO
+    run_cost, kept_cost = micro_cost(run), micro_cost(run, opening.n_kept)
+    return None if run_cost is None or kept_cost is None else (run_cost - kept_cost) / MICRO
 
 
-def _added_cost(one: Opening, branch: Run) -> float | None:
+def _added_cost(opening: Opening, branch: Run) -> float | None:
     """The dollars that a branch adds to its run; the record may not have the costs of the steps that both have."""
-    whole, before = micro_cost(branch), micro_cost(one.run)
-    if whole is not None and before is not None:
-        return (whole - before) / MICRO
-    own, dropped = own_cost(branch), _dropped_cost(one)
-    return None if own is None or dropped is None else own / MICRO - dropped
+    branch_cost, recorded_cost = micro_cost(branch), micro_cost(opening.run)
+    if branch_cost is not None and recorded_cost is not None:
+        return (branch_cost - recorded_cost) / MICRO
+    own_micro, dropped = own_cost(branch), _dropped_cost(opening)
+    return None if own_micro is None or dropped is None else own_micro / MICRO - dropped
 
 
-def _value(measure: str, one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> tuple[Spread, float]:
+def _value(
+    measure: str, opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool
+) -> tuple[Spread, float]:
     """What a branch added, within its bounds, and by how much it went beyond them."""
-    bounds = _range(measure, one, limits)
+    bounds = _range(measure, opening, limits)
     assert bounds is not None  # noqa: S101 - asked by the caller
     if measure == "gain":
-        return _gain(one, branch, limits, labelled=labelled), 0.0
+        return _gain(opening, branch, limits, labelled=labelled), 0.0
     if measure == "extra_steps":
-        added: float = branch.n_steps - one.run.n_steps
+        added: float = branch.n_steps - opening.run.n_steps
     else:
-        cost = _added_cost(one, branch)
+        cost = _added_cost(opening, branch)
         if cost is None:
             return bounds, 0.0
         added = cost
     value = min(max(added, bounds.low), bounds.high)
-    goes_on = branch.stop.reason in BROKEN or (measure == "extra_steps" and _is_cut_short(branch, limits))
+    goes_on = branch.stop.reason in BROKEN_REASONS or (measure == "extra_steps" and _is_cut_short(branch, limits))
     return Spread(value, bounds.high if goes_on else value), max(0.0, added - bounds.high)
 
 
-def _gain(one: Opening, branch: Run, limits: Limits, *, labelled: bool) -> Spread:
-    success = known_success(one, branch, limits, labelled=labelled)
-    if one.success is None or success is None:
-        return Spread(one.low, one.high)
-    gain = int(success) - int(one.success)
+def _gain(opening: Opening, branch: Run, limits: BranchLimits, *, labelled: bool) -> Spread:
+    success = known_success(opening, branch, limits, labelled=labelled)
+    if opening.success is None or success is None:
+        return Spread(opening.low, opening.high)
+    gain = int(success) - int(opening.success)
     return Spread(gain, gain)
 
 
@@ -327,25 +339,25 @@ def forecast(
 
     `share`: the share of the open runs of other tasks whose outcome differs from the record.
     """
-    least = np.array([sum(one.low for one in task.openings) for task in tasks], float)
-    most = np.array([sum(one.high for one in task.openings) for task in tasks], float)
+    minima = np.array([sum(opening.low for opening in task.openings) for task in tasks], float)
+    maxima = np.array([sum(opening.high for opening in task.openings) for task in tasks], float)
     sizes = np.array([len(task.openings) for task in tasks])
-    seen = len(low)
+    n_seen = len(low)
     rng = np.random.default_rng(_SEED)
-    needed = []
+    tasks_needed = []
     for _ in range(_DRAWS):
-        drawn = _drawn(tasks[seen:], share, rng)
-        lows, highs = (np.concatenate((np.asarray(part, float), drawn)) for part in (low, high))
-        found = total_sequence(lows, highs, least=least, most=most, confidence=confidence)
-        narrow = np.flatnonzero(found.high - found.low + other <= width + 1e-9)
-        needed.append(int(narrow[0]) if len(narrow) else len(tasks) + 1)
-    middle = int(np.median(needed))
+        drawn_gains = _draw_gains(tasks[n_seen:], share, rng)
+        lows, highs = (np.concatenate((np.asarray(part, float), drawn_gains)) for part in (low, high))
+        sequence = total_sequence(lows, highs, least=minima, most=maxima, confidence=confidence)
+        narrow = np.flatnonzero(sequence.high - sequence.low + other <= width + 1e-9)
+        tasks_needed.append(int(narrow[0]) if len(narrow) else len(tasks) + 1)
+    middle = int(np.median(tasks_needed))
     if middle > len(tasks):
         return Forecast(width, None, None)
     return Forecast(width, int(sizes[:middle].sum()), middle)
 
 
-def _drawn(tasks: Sequence[OpenTask], share: float, rng: np.random.Generator) -> Array:
+def _draw_gains(tasks: Sequence[OpenTask], share: float, rng: np.random.Generator) -> Array:
     """Gains of tasks: in each open run the success differs from the record with that probability."""
     sizes = np.array([len(task.openings) for task in tasks], int)
     if not len(sizes):

@@ -44,7 +44,7 @@ _AMOUNT: Final = {
 """What a run may lack; a record always has its steps and calls."""
 
 
-class Hazards(NamedTuple):
+class HazardEstimate(NamedTuple):
     """What longer runs suggest.
 
     Attributes:
@@ -68,7 +68,7 @@ class Hazards(NamedTuple):
 
 def hazards_of(
     openings: Sequence[Opening], settings: Mapping[str, Any], groups: Sequence[object], confidence: float
-) -> Hazards:
+) -> HazardEstimate:
     """What the longer runs on record suggest for the open ones.
 
     Runs of which the record does not have the amount or the label are left out, and named.
@@ -77,28 +77,32 @@ def hazards_of(
     """
     axis = next(iter(settings), "") if len(settings) == 1 else ""
     if axis not in AMOUNTS:
-        return _nothing(
+        return _no_estimate(
             "Longer runs are evidence for a change of one limit alone: on steps, calls, tokens, cost or time."
         )
-    amounts = [AMOUNTS[axis](one.run) for one in openings]
-    left_out = _left_out(axis, [amount is None for amount in amounts], [one.success is None for one in openings])
-    known = [
-        (one, amount, group)
-        for one, amount, group in zip(openings, amounts, groups, strict=True)
-        if amount is not None and one.success is not None
+    amounts = [AMOUNTS[axis](opening.run) for opening in openings]
+    left_out = _describe_left_out(
+        axis, [amount is None for amount in amounts], [opening.success is None for opening in openings]
+    )
+    usable = [
+        (opening, amount, group)
+        for opening, amount, group in zip(openings, amounts, groups, strict=True)
+        if amount is not None and opening.success is not None
     ]
-    if not known:
-        return _nothing(f"No run on record can be used: {left_out}.")
-    some, used, kinds = zip(*known, strict=True)
+    if not usable:
+        return _no_estimate(f"No run on record can be used: {left_out}.")
+    used_openings, used_amounts, kinds = zip(*usable, strict=True)
     new = settings[axis]
     limit = np.iinfo(np.int64).max if new is None else round(new * LIMITS[axis].per_unit)
-    bootstrap = ClusterBootstrap([one.cluster for one in some], repetitions=_REPETITIONS)
-    pool = _Pool(some, np.array(used, dtype=np.int64), kinds, bootstrap)
-    found = pool.estimate([place for place, one in enumerate(some) if one.outcome == "open"], limit, axis, confidence)
-    return found._replace(left_out=left_out)
+    bootstrap = ClusterBootstrap([opening.cluster for opening in used_openings], repetitions=_REPETITIONS)
+    pool = _Pool(used_openings, np.array(used_amounts, dtype=np.int64), kinds, bootstrap)
+    estimate = pool.estimate(
+        [index for index, opening in enumerate(used_openings) if opening.outcome == "open"], limit, axis, confidence
+    )
+    return estimate._replace(left_out=left_out)
 
 
-def _left_out(axis: str, without_amount: Sequence[bool], without_label: Sequence[bool]) -> str:
+def _describe_left_out(axis: str, without_amount: Sequence[bool], without_label: Sequence[bool]) -> str:
     """How many runs lack what, and what to do; "" if none does."""
     n, m = sum(without_amount), sum(without_label)
     parts = [
@@ -114,67 +118,71 @@ class _Pool:
     def __init__(
         self,
         openings: Sequence[Opening],
-        used: npt.NDArray[np.int64],
+        used_amounts: npt.NDArray[np.int64],
         groups: Sequence[object],
         draws: ClusterBootstrap,
     ) -> None:
-        self.used = used
-        self.succeeded = np.array([bool(one.success) and terminated(one.run) for one in openings])
-        self.ended = np.array([terminated(one.run) for one in openings])
-        self.recorded = np.array([bool(one.success) for one in openings])
+        self.used_amounts = used_amounts
+        self.succeeded = np.array([bool(opening.success) and terminated(opening.run) for opening in openings])
+        self.ended = np.array([terminated(opening.run) for opening in openings])
+        self.recorded = np.array([bool(opening.success) for opening in openings])
         codes = {group: code for code, group in enumerate(dict.fromkeys(map(str, groups)))}
         self.group = np.array([codes[str(group)] for group in groups])
         self.clusters = draws.codes
         self.weights = np.concatenate(list(draws.weights())).astype(float)
 
-    def estimate(self, places: Sequence[int], limit: int, axis: str, confidence: float) -> Hazards:
+    def estimate(self, indexes: Sequence[int], limit: int, axis: str, confidence: float) -> HazardEstimate:
         gain = 0.0
         samples = np.zeros(len(self.weights))
         covered, longer, tasks, reach = 0, 0, 0, None
         lowest, highest = 0.0, 0.0
-        for group, start in sorted({(int(self.group[place]), int(self.used[place])) for place in places}):
-            mine = [place for place in places if self.group[place] == group and self.used[place] == start]
-            later = (self.group == group) & (self.used > start)
+        for group, start in sorted({(int(self.group[index]), int(self.used_amounts[index])) for index in indexes}):
+            members = [index for index in indexes if self.group[index] == group and self.used_amounts[index] == start]
+            later = (self.group == group) & (self.used_amounts > start)
             if not later.any():
                 continue
-            chance, drawn, end = self._incidence(later, limit)
-            before = int(self.recorded[mine].sum())
-            gain += len(mine) * chance - before
-            samples += len(mine) * drawn - before
-            covered += len(mine)
+            chance, sample_chances, end = self._incidence(later, limit)
+            recorded_successes = int(self.recorded[members].sum())
+            gain += len(members) * chance - recorded_successes
+            samples += len(members) * sample_chances - recorded_successes
+            covered += len(members)
             longer = max(longer, int(later.sum()))
             tasks = len(np.unique(self.clusters[later]))
             exact = clopper_pearson(chance * tasks, tasks, confidence)
-            lowest += len(mine) * exact.low - before
-            highest += len(mine) * exact.high - before
+            lowest += len(members) * exact.low - recorded_successes
+            highest += len(members) * exact.high - recorded_successes
             if end < limit:
                 reach = end if reach is None else min(reach, end)
         if not covered:
-            return _nothing(f"No run on record used more {LIMITS[axis].unit} than those that were stopped.")
+            return _no_estimate(f"No run on record used more {LIMITS[axis].unit} than those that were stopped.")
         tail = (1 - confidence) / 2
         low, high = percentiles(samples[:, None], [tail, 1 - tail])[:, 0].tolist()
-        shown = None if reach is None else reach / LIMITS[axis].per_unit
-        return Hazards(gain, Interval(min(low, lowest), max(high, highest)), covered, longer, shown, "")
+        reach_in_units = None if reach is None else reach / LIMITS[axis].per_unit
+        return HazardEstimate(gain, Interval(min(low, lowest), max(high, highest)), covered, longer, reach_in_units, "")
 
     def _incidence(self, later: npt.NDArray[np.bool_], limit: int) -> tuple[float, Array, int]:
         """The incidence of success up to a limit: as recorded, in each sample, and how far it is known."""
-        times, place = np.unique(self.used[later], return_inverse=True)
+        times, time_index = np.unique(self.used_amounts[later], return_inverse=True)
         ended, succeeded = self.ended[later], self.succeeded[later]
-        weights = np.vstack([np.ones(len(self.used)), self.weights[:, self.clusters]])[:, later]
+        weights = np.vstack([np.ones(len(self.used_amounts)), self.weights[:, self.clusters]])[:, later]
         shape = (len(weights), len(times))
-        at, over, well = (np.zeros(shape) for _ in range(3))
+        leaving, endings, successes = (np.zeros(shape) for _ in range(3))
         for n in range(len(times)):
-            here = place == n
-            at[:, n] = weights[:, here].sum(axis=1)
-            over[:, n] = weights[:, here & ended].sum(axis=1)
-            well[:, n] = weights[:, here & succeeded].sum(axis=1)
-        risk = np.maximum(at[:, ::-1].cumsum(axis=1)[:, ::-1], 1.0)  # weights are whole: 0 only where nothing is left
-        within = times <= limit
-        alive = np.cumprod(1 - over / risk, axis=1)
-        before = np.hstack([np.ones((len(alive), 1)), alive[:, :-1]])
-        found = np.minimum(np.where(within, before * well / risk, 0.0).sum(axis=1), 1.0)  # rounding may exceed 1
-        return float(found[0]), found[1:], int(times[-1])
+            at_time = time_index == n
+            leaving[:, n] = weights[:, at_time].sum(axis=1)
+            endings[:, n] = weights[:, at_time & ended].sum(axis=1)
+            successes[:, n] = weights[:, at_time & succeeded].sum(axis=1)
+        risk = np.maximum(
+            leaving[:, ::-1].cumsum(axis=1)[:, ::-1], 1.0
+        )  # weights are whole: 0 only where nothing is left
+        is_within = times <= limit
+        alive = np.cumprod(1 - endings / risk, axis=1)
+        alive_before = np.hstack([np.ones((len(alive), 1)), alive[:, :-1]])
+        incidence = np.minimum(
+            np.where(is_within, alive_before * successes / risk, 0.0).sum(axis=1), 1.0
+        )  # rounding may exceed 1
+        return float(incidence[0]), incidence[1:], int(times[-1])
 
 
-def _nothing(why: str) -> Hazards:
-    return Hazards(None, None, 0, 0, None, why)
+def _no_estimate(reason: str) -> HazardEstimate:
+    return HazardEstimate(None, None, 0, 0, None, reason)

@@ -44,7 +44,7 @@ class BranchCell:
     """
 
     run: Run
-    at: int
+    n_kept: int
     agent: Agent
     rule: StopRule | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -55,35 +55,39 @@ class BranchCell:
         return int(digest("branch", self.run.run_id)[:12], 16) if self.run.seed is None else self.run.seed
 
     def __str__(self) -> str:
-        return f"the branch of run {self.run.run_id} after step {self.at}"
+        return f"the branch of run {self.run.run_id} after step {self.n_kept}"
 
 
 def most_steps(cell: BranchCell) -> int | None:
     """The most steps that a branch can have under the change; None if it has no cap."""
     if cell.rule is not None:
         caps = [
-            one.threshold for one in cell.rule.alternatives if isinstance(one, Threshold) and one.counter == "steps"
+            alternative.threshold
+            for alternative in cell.rule.alternatives
+            if isinstance(alternative, Threshold) and alternative.counter == "steps"
         ]
         return min(caps) + 1 if caps else None
     policy = get_policy(cell.agent.policy)
     cap = policy.effective(cell.agent.settings).get("max_steps") if "max_steps" in policy.order else None
-    known = [one for one in (cap, policy.cap.ceiling) if one is not None]
-    if not known or policy.continues.by == "loop" or policy.cap.counts != "steps":
+    caps_known = [alternative for alternative in (cap, policy.cap.ceiling) if alternative is not None]
+    if not caps_known or policy.continues.by == "loop" or policy.cap.counts != "steps":
         return policy.cap.ceiling
-    return (policy.cap.ceiling or min(known)) if policy.cap.kind == "soft" else min(known) + 1  # one may come beyond it
+    return (
+        (policy.cap.ceiling or min(caps_known)) if policy.cap.kind == "soft" else min(caps_known) + 1
+    )  # one may come beyond it
 
 
-def cost_before(run: Run, at: int) -> int:
+def cost_before(run: Run, n_steps: int) -> int:
     """What the first steps of a run count as in limits on cost, in micro-dollars.
 
     Where the record does not have their costs, they count as 0, so that a limit is one on the cost of the branch. A
     whole run that a limit on cost stopped counts as that limit.
     """
-    known = micro_cost(run, at)
-    if known is not None:
-        return known
+    micro = micro_cost(run, n_steps)
+    if micro is not None:
+        return micro
     limit = run.limits.get("cost")
-    return limit if limit is not None and at == run.n_steps and run.stop.reason == "cost_budget" else 0
+    return limit if limit is not None and n_steps == run.n_steps and run.stop.reason == "cost_budget" else 0
 
 
 class Diverged(Exception):
@@ -120,8 +124,10 @@ class ReplayedTools(LocalModel):
     async def _reply(self, call: ToolCall, step: int, number: int) -> ToolResult:
         recorded = self._recorded(step, number)
         if recorded is not None and not self._diverged:
-            before, result = recorded
-            if before.name == call.name and arguments_hash(before.arguments) == arguments_hash(call.arguments):
+            recorded_call, result = recorded
+            if recorded_call.name == call.name and arguments_hash(recorded_call.arguments) == arguments_hash(
+                call.arguments
+            ):
                 return result._replace(call_id=call.id)
         self._diverged = self._diverged or (
             f"the record has no result of the call of {call.name} in step {step:,}: the branch cannot continue"
@@ -131,9 +137,9 @@ class ReplayedTools(LocalModel):
     def _recorded(self, step: int, number: int) -> tuple[ToolCall, ToolResult] | None:
         if not 0 < step <= len(self._run.steps):
             return None
-        found = self._run.steps[step - 1]
-        calls = found.response.tool_calls
-        result = found.results[number - 1] if 0 < number <= len(calls) else None
+        step_record = self._run.steps[step - 1]
+        calls = step_record.response.tool_calls
+        result = step_record.results[number - 1] if 0 < number <= len(calls) else None
         return None if result is None else (calls[number - 1], result)
 
 
@@ -154,8 +160,8 @@ class BranchJob(Job):
 
     def turn(self, cell: Any, run_id: str | None = None) -> Turn:  # noqa: ANN401 - a `Cell` in a sweep
         """The prepared turn of a branch."""
-        turn = mark(branch_turn(cell.run, cell.at, self.branch_options(cell, run_id)), self.score_digest)
-        return _counting_cost(turn, cell)
+        turn = mark_score(branch_turn(cell.run, cell.n_kept, self.branch_options(cell, run_id)), self.score_digest)
+        return _count_known_cost(turn, cell)
 
     @asynccontextmanager
     async def opened(self, cell: Any, run_id: str) -> AsyncIterator[Turn]:  # noqa: ANN401 - as above
@@ -164,18 +170,18 @@ class BranchJob(Job):
             yield turn
             return
         with scratch_folder(run_id) as folder:
-            own = await turn_in_folder(turn, cell.run, cell.at, self.world, folder=folder)
-            yield _counting_cost(mark(own, self.score_digest), cell)
+            turn_in_world = await turn_in_folder(turn, cell.run, cell.n_kept, self.world, folder=folder)
+            yield _count_known_cost(mark_score(turn_in_world, self.score_digest), cell)
 
     def branch_options(self, cell: BranchCell, run_id: str | None = None) -> TurnOptions:
         """The options of a branch."""
         agent, rule = cell.agent, cell.rule
         if self.cost_limit is not None:
-            most = cost_before(cell.run, cell.at) / MICRO + self.cost_limit
+            maximum = cost_before(cell.run, cell.n_kept) / MICRO + self.cost_limit
             if rule is not None:
-                rule |= max_cost(most, on_unknown="ignore")
+                rule |= max_cost(maximum, on_unknown="ignore")
             else:
-                agent = _capped(agent, most)
+                agent = _cap_cost(agent, maximum)
         model = _model_of(self.model, cell.run)
         if self.replay_tools:
             answering = agent.model if model is None else model
@@ -194,11 +200,13 @@ class BranchJob(Job):
         }
 
 
-def _capped(agent: Agent, most: float) -> Agent:
+def _cap_cost(agent: Agent, maximum: float) -> Agent:
     """The agent with a limit on cost, unless its own is lower."""
     policy = get_policy(agent.policy)
-    own = policy.budgets.cost
-    return replace(agent, policy=policy.vary(budgets={"cost": most if own is None else min(own, most)}))
+    own_maximum = policy.budgets.cost
+    return replace(
+        agent, policy=policy.vary(budgets={"cost": maximum if own_maximum is None else min(own_maximum, maximum)})
+    )
 
 
 def _model_of(model: object, run: Run) -> Model | None:
@@ -207,19 +215,19 @@ def _model_of(model: object, run: Run) -> Model | None:
     return cast("Model", cast("Callable[[Run], object]", model)(run))
 
 
-def _counting_cost(turn: Turn, cell: BranchCell) -> Turn:
+def _count_known_cost(turn: Turn, cell: BranchCell) -> Turn:
     """The turn, with a counter of cost that is known: no limit on an unknown one would stop it."""
     if turn.ladder.counters["cost"] is None:
-        turn.ladder.counters["cost"] = cost_before(cell.run, cell.at)
+        turn.ladder.counters["cost"] = cost_before(cell.run, cell.n_kept)
     return turn
 
 
-def mark(turn: Turn, digest: str) -> Turn:
+def mark_score(turn: Turn, digest: str) -> Turn:
     """The turn of a branch, with the digest of the score that labels it in its event `branch`; "" for none."""
     if digest:
         events = turn.record.events
-        place = max(number for number, event in enumerate(events) if event.kind == "branch")
-        events[place] = events[place]._replace(payload={**events[place].payload, MARK: digest})
+        index = max(number for number, event in enumerate(events) if event.kind == "branch")
+        events[index] = events[index]._replace(payload={**events[index].payload, MARK: digest})
     return turn
 
 
@@ -228,15 +236,17 @@ def branch_ids(cells: Sequence[BranchCell], job: BranchJob) -> list[str]:
     # Without a world a branch can be scored again from its record, so that another score pays for none anew.
     score = None if job.world is None else job.score
     shared = fingerprint((job.tools, score, str(job.root), job.cost_limit, job.replay_tools, job.world))
-    one = None if callable(job.model) and not hasattr(job.model, "respond") else fingerprint(job.model)
-    known: dict[int, str] = {}
+    shared_model = None if callable(job.model) and not hasattr(job.model, "respond") else fingerprint(job.model)
+    fingerprints: dict[int, str] = {}
     ids = []
     for cell in cells:
-        if id(cell.agent) not in known:
-            known[id(cell.agent)] = fingerprint(cell.agent)
-        model = fingerprint(_model_of(job.model, cell.run)) if one is None else one
+        if id(cell.agent) not in fingerprints:
+            fingerprints[id(cell.agent)] = fingerprint(cell.agent)
+        model = fingerprint(_model_of(job.model, cell.run)) if shared_model is None else shared_model
         rule = "" if cell.rule is None else str(cell.rule)
-        ids.append(digest("branch", cell.run.run_id, cell.at, cell.seed, known[id(cell.agent)], rule, shared, model))
+        ids.append(
+            digest("branch", cell.run.run_id, cell.n_kept, cell.seed, fingerprints[id(cell.agent)], rule, shared, model)
+        )
     return ids
 
 

@@ -20,7 +20,7 @@ from boolab.harnesses.policy import DEFAULT, Policy
 from boolab.harnesses.presets import get_policy, policies
 from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.branch import what_is_missing
-from boolab.trials.change import REASONS, Change, is_as_before
+from boolab.trials.change import REASONS, TrialChange, leaves_unchanged
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.policy_limits import check_identified
 
@@ -45,7 +45,7 @@ class Opening(NamedTuple):
 
     run: Run
     outcome: Outcome
-    at: int
+    n_kept: int
     success: bool | None
     low: int
     high: int
@@ -58,20 +58,20 @@ class Opening(NamedTuple):
 
 
 def openings_of(
-    runs: Sequence[Run], change: Change, agents: Mapping[str, Agent], below: Sequence[Run] = ()
+    runs: Sequence[Run], change: TrialChange, agents: Mapping[str, Agent], subagent_runs: Sequence[Run] = ()
 ) -> list[Opening]:
     """What the recording knows of each run, in their order.
 
-    `runs`: the runs; those of subagents are not tried by themselves. `below`: the runs of their subagents that they do
-    not hold themselves: what they used counts for their callers.
+    `runs`: the runs; those of subagents are not tried by themselves. `subagent_runs`: the runs of their subagents that
+    they do not hold themselves: what they used counts for their callers.
     """
-    rows: dict[str, _Row] = {}
-    for policy, group in _by_policy(runs, agents):
-        rows |= {run.run_id: row for run, row in _evaluated(policy, group, change, below)}
+    rows: dict[str, _EvaluatedRun] = {}
+    for policy, group in _group_by_policy(runs, agents):
+        rows |= {run.run_id: row for run, row in _evaluate(policy, group, change, subagent_runs)}
     labelled = any(run.success is not None for run in runs)
     return [
         Opening(run, "unchanged", run.n_steps, success_of(run, labelled=labelled), 0, 0)
-        if is_as_before(run, change, agents)
+        if leaves_unchanged(run, change, agents)
         else _opening(run, rows[run.run_id], change, harness_of(run, agents), labelled=labelled)
         for run in runs
     ]
@@ -82,7 +82,7 @@ def success_of(run: Run, *, labelled: bool) -> bool | None:
     return run.success if labelled else proxy_success(run)
 
 
-class Harness(NamedTuple):
+class RunHarness(NamedTuple):
     """What a run was made under, as far as it is known: its policy, and its cap on steps."""
 
     policy: Policy | None
@@ -107,7 +107,7 @@ class Harness(NamedTuple):
         return self.policy is not None and (self.policy.last_step.action == "grace" or not self.policy.last_step.in_cap)
 
 
-def harness_of(run: Run, agents: Mapping[str, Agent]) -> Harness:
+def harness_of(run: Run, agents: Mapping[str, Agent]) -> RunHarness:
     """What a run was made under: its agent, if the caller has it, else what is on record."""
     agent = agents.get(run.agent)
     policy = get_policy(agent.policy) if agent is not None else policies.get(run.policy)
@@ -115,12 +115,12 @@ def harness_of(run: Run, agents: Mapping[str, Agent]) -> Harness:
     if cap is None and agent is not None and policy is not None:
         cap = policy.effective(agent.settings).get("max_steps")
     if policy is not None and policy.cap.kind == "soft":  # the record has the ceiling alone
-        asked = agent.max_steps if agent is not None else run.settings.get("max_steps", DEFAULT)
-        cap = policy.effective({"max_steps": asked}).get("max_steps")
-    return Harness(policy, cap)
+        requested_cap = agent.max_steps if agent is not None else run.settings.get("max_steps", DEFAULT)
+        cap = policy.effective({"max_steps": requested_cap}).get("max_steps")
+    return RunHarness(policy, cap)
 
 
-def steps_before_cap(run: Run, harness: Harness) -> int:
+def steps_before_cap(run: Run, harness: RunHarness) -> int:
     """How many first steps of a run, at most, got the requests that they would have got under another limit.
 
     A policy may inform the model of its cap: in each request, or in the last one under the cap. A response may have
@@ -137,14 +137,14 @@ def steps_before_cap(run: Run, harness: Harness) -> int:
         [5, 4, 5]
     """
     policy, cap = harness
-    kept = run.n_steps
+    n_kept = run.n_steps
     if policy is not None and policy.last_step.reminder != "none":
         return 0
     if policy is not None and cap is not None and harness.informs:
-        kept = min(kept, cap if harness.informs_after_cap else cap - 1)
-    while kept and kept == run.n_steps and _cannot_continue(run):
-        kept -= 1
-    return kept
+        n_kept = min(n_kept, cap if harness.informs_after_cap else cap - 1)
+    while n_kept and n_kept == run.n_steps and _cannot_continue(run):
+        n_kept -= 1
+    return n_kept
 
 
 def _cannot_continue(run: Run) -> bool:
@@ -154,7 +154,7 @@ def _cannot_continue(run: Run) -> bool:
     return dropped or bool(what_is_missing(run, last))
 
 
-def _by_policy(runs: Iterable[Run], agents: Mapping[str, Agent]) -> list[tuple[Policy | None, list[Run]]]:
+def _group_by_policy(runs: Iterable[Run], agents: Mapping[str, Agent]) -> list[tuple[Policy | None, list[Run]]]:
     groups: list[tuple[Policy | None, list[Run]]] = []
     for run in runs:
         policy = harness_of(run, agents).policy
@@ -167,35 +167,35 @@ def _by_policy(runs: Iterable[Run], agents: Mapping[str, Agent]) -> list[tuple[P
     return groups
 
 
-class _Row(NamedTuple):
+class _EvaluatedRun(NamedTuple):
     """One run under the change, while its own limits are kept, and while they are lifted."""
 
-    kept: Mapping[str, Any]
-    lifted: Mapping[str, Any]
+    under_own_limits: Mapping[str, Any]
+    without_limits: Mapping[str, Any]
 
 
-def _evaluated(
-    policy: Policy | None, runs: list[Run], change: Change, below: Sequence[Run]
-) -> Iterable[tuple[Run, _Row]]:
-    question: dict[str, Any] = {"policy": _usable(policy, [*change.settings])}
+def _evaluate(
+    policy: Policy | None, runs: list[Run], change: TrialChange, subagent_runs: Sequence[Run]
+) -> Iterable[tuple[Run, _EvaluatedRun]]:
+    question: dict[str, Any] = {"policy": _usable_policy(policy, [*change.settings])}
     if change.settings:
         question["grid"] = {name: [value] for name, value in change.settings.items()}
     elif change.rule is not None:
         question = {"rules": [change.rule]}
-    elif _usable(change.policy, ["max_steps"]) is None:  # each request differs
-        nothing: dict[str, Any] = {"outcome": "not_identified", "stop_step": 0}
-        return [(run, _Row(nothing, nothing)) for run in runs]
+    elif _usable_policy(change.policy, ["max_steps"]) is None:  # each request differs
+        no_answer: dict[str, Any] = {"outcome": "not_identified", "stop_step": 0}
+        return [(run, _EvaluatedRun(no_answer, no_answer)) for run in runs]
     else:
         question = {"policy": change.policy}
-    families = with_subagents([*runs, *below])
+    families = with_subagents([*runs, *subagent_runs])
     tables = [
-        {str(row["run_id"]): row for row in _rows(counterfactual(families, own_limits=own, **question))}
-        for own in ("kept", "lifted")
+        {str(row["run_id"]): row for row in _rows(counterfactual(families, own_limits=own_limits, **question))}
+        for own_limits in ("kept", "lifted")
     ]
-    return [(run, _Row(*(table[run.run_id] for table in tables))) for run in runs]
+    return [(run, _EvaluatedRun(*(table[run.run_id] for table in tables))) for run in runs]
 
 
-def _usable(policy: Policy | None, axes: Sequence[str]) -> Policy | None:
+def _usable_policy(policy: Policy | None, axes: Sequence[str]) -> Policy | None:
     """The policy, if recordings can be evaluated under it."""
     if policy is None:
         return None
@@ -210,18 +210,18 @@ def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(table.columns, row, strict=True)) for row in table.itertuples(index=False, name=None)]
 
 
-def _opening(run: Run, row: _Row, change: Change, harness: Harness, *, labelled: bool) -> Opening:
+def _opening(run: Run, row: _EvaluatedRun, change: TrialChange, harness: RunHarness, *, labelled: bool) -> Opening:
     success = success_of(run, labelled=labelled)
-    found = row.kept if change.settings else row.lifted
-    outcome, at = _outcome(run, row, found, change, harness)
+    evaluated = row.under_own_limits if change.settings else row.without_limits
+    outcome, n_kept = _outcome(run, row, evaluated, change, harness)
     if outcome == "unchanged":
         return Opening(run, outcome, run.n_steps, success, 0, 0)
     if outcome == "truncated":
-        table = row.kept if row.kept["outcome"] == "truncated" else row.lifted
+        table = row.under_own_limits if row.under_own_limits["outcome"] == "truncated" else row.without_limits
         return Opening(run, outcome, int(table["stop_step"]), success, *_bounds(table, success))
-    least, most = (-1, 1) if success is None else (-int(success), int(not success))
-    why = "counter" if found["outcome"] == "unknown" else "turn"
-    return Opening(run, outcome, at, success, least, most, why if outcome == "unknown" else "")
+    low, high = (-1, 1) if success is None else (-int(success), int(not success))
+    reason = "counter" if evaluated["outcome"] == "unknown" else "turn"
+    return Opening(run, outcome, n_kept, success, low, high, reason if outcome == "unknown" else "")
 
 
 def _bounds(row: Mapping[str, Any], success: bool | None) -> tuple[int, int]:
@@ -232,34 +232,36 @@ def _bounds(row: Mapping[str, Any], success: bool | None) -> tuple[int, int]:
     return (-1 if is_missing(lower) else int(lower) - 1, 0 if is_missing(upper) else int(upper) - 1)
 
 
-def _outcome(run: Run, row: _Row, found: Mapping[str, Any], change: Change, harness: Harness) -> tuple[Outcome, int]:
+def _outcome(
+    run: Run, row: _EvaluatedRun, evaluated: Mapping[str, Any], change: TrialChange, harness: RunHarness
+) -> tuple[Outcome, int]:
     replaced = not change.settings
-    before = steps_before_cap(run, harness)
-    informed = harness.informs and before < run.n_steps and (replaced or "max_steps" in change.settings)
-    if found["outcome"] == "unknown":
+    n_before = steps_before_cap(run, harness)
+    informed = harness.informs and n_before < run.n_steps and (replaced or "max_steps" in change.settings)
+    if evaluated["outcome"] == "unknown":
         return "unknown", 0
-    if found["outcome"] == "not_identified":
-        step = found["stop_step"]
+    if evaluated["outcome"] == "not_identified":
+        step = evaluated["stop_step"]
         single = run.steps[-1].turn == 1 if run.steps else True
-        return ("open", min(int(step), before)) if single and not is_missing(step) else ("unknown", 0)
-    if found["outcome"] == "truncated":
-        stop = int(found["stop_step"])
+        return ("open", min(int(step), n_before)) if single and not is_missing(step) else ("unknown", 0)
+    if evaluated["outcome"] == "truncated":
+        stop = int(evaluated["stop_step"])
         if harness.is_soft and [*change.settings] == ["max_steps"]:  # such a cap stops no run: it informs the model
-            return "open", min(before, stop if harness.informs_after_cap else stop - 1)
-        return ("open", before) if informed and before < stop else ("truncated", 0)
+            return "open", min(n_before, stop if harness.informs_after_cap else stop - 1)
+        return ("open", n_before) if informed and n_before < stop else ("truncated", 0)
     if informed:
-        return "open", before
+        return "open", n_before
     reason = _reason(run, harness)
-    if row.lifted["outcome"] == "truncated":
+    if row.without_limits["outcome"] == "truncated":
         return ("truncated", 0) if change.lifts(reason) else ("unchanged", 0)
-    others = {REASONS.get(reason) for reason in run.stop.also_fired}
-    held = not replaced and any(axis is not None and axis not in change.settings for axis in others)
-    if row.lifted["outcome"] == "censored" and change.lifts(reason) and not held:
-        return "open", before
+    other_axes = {REASONS.get(reason) for reason in run.stop.also_fired}
+    is_held = not replaced and any(axis is not None and axis not in change.settings for axis in other_axes)
+    if row.without_limits["outcome"] == "censored" and change.lifts(reason) and not is_held:
+        return "open", n_before
     return "unchanged", 0
 
 
-def _reason(run: Run, harness: Harness) -> StopReason:
+def _reason(run: Run, harness: RunHarness) -> StopReason:
     """Why a run ended: a log may lack the limit that stopped it, but not that it broke off where its cap is."""
     last = sum(step.turn == run.steps[-1].turn for step in run.steps) if run.steps else 0
     return "step_cap" if run.stop.reason == "aborted" and harness.cap == last > 0 else run.stop.reason

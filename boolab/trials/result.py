@@ -17,7 +17,7 @@ from boolab.display.numbers import money, percent
 from boolab.errors import SettingError
 from boolab.stats.intervals import Interval
 from boolab.trials.estimates import Forecast
-from boolab.trials.hazards import Hazards
+from boolab.trials.hazards import HazardEstimate
 
 WIDTH: Final = 0.05
 """How wide the interval of the gain may be, as a share of all runs, by default."""
@@ -31,7 +31,7 @@ def check_width(width: object) -> float:
     return float(width)
 
 
-class Estimate(NamedTuple):
+class TrialEstimate(NamedTuple):
     """An estimate with its interval; `value` is None before the first branch."""
 
     value: float | None
@@ -120,11 +120,11 @@ class TrialResult(Displayable):
     outcomes: dict[str, int]
     bounds: Interval
     other: Interval
-    hazards: Hazards
-    gain: Estimate
-    extra_steps: Estimate | None
-    extra_cost: Estimate | None
-    per_success: Estimate | None
+    hazards: HazardEstimate
+    gain: TrialEstimate
+    extra_steps: TrialEstimate | None
+    extra_cost: TrialEstimate | None
+    per_success: TrialEstimate | None
     recorded_per_success: float | None
     n_branches: int
     n_open: int
@@ -183,15 +183,15 @@ class TrialResult(Displayable):
             low, high = h.interval.low + self.other.low, h.interval.high + self.other.high
             middle = h.gain + (self.other.low + self.other.high) / 2
             longer = "run" if h.longer == 1 else f"{h.longer:,}"
-            what = (
+            basis = (
                 f"{h.covered:,} of {count(self.n_open, 'open run')} would continue like the {longer} that went further"
             )
-            rows.append(("hazards", middle, low, high, what))
+            rows.append(("hazards", middle, low, high, basis))
         else:
             rows.append(("hazards", None, None, None, h.why))
         if self.n_branches:
-            what = f"{self.n_branches:,} of {count(self.n_open, 'open run')} continued"
-            rows.append(("branches", *self.gain, what))
+            basis = f"{self.n_branches:,} of {count(self.n_open, 'open run')} continued"
+            rows.append(("branches", *self.gain, basis))
         else:
             rows.append(("branches", None, None, None, "none has been run"))
         return pd.DataFrame(rows, columns=["evidence", "gain", "low", "high", "rests_on"]).astype(
@@ -206,32 +206,31 @@ class TrialResult(Displayable):
     @property
     def claim(self) -> str:
         """The answer without what it rests on."""
-        change, what = self.change, self.success
+        change, successes = self.change, self.success
         _, low, high = self.gain
         if not self.n_open:
             if self.bounds.low == self.bounds.high == 0:
                 return f"The record answers this: {change} changes no outcome"
             if self.bounds.high > 0:
-                by = _signed_span(*self.bounds)
-                return (
-                    f"The record does not answer this, and no branch can: {change} changes the number of {what} by {by}"
-                )
-            lost = self.counted(-self.bounds.high, -self.bounds.low)
-            return f"The record answers this, and no branch can add to it: {change} loses {lost}"
+                span = _signed_span(*self.bounds)
+                effect = f"{change} changes the number of {successes} by {span}"
+                return f"The record does not answer this, and no branch can: {effect}"
+            losses = self.counted(-self.bounds.high, -self.bounds.low)
+            return f"The record answers this, and no branch can add to it: {change} loses {losses}"
         if not self.n_branches:
             return (
                 f"The record does not answer this: under {change} the outcome of {count(self.n_open, 'run')} is open, "
-                f"and the number of {what} changes by {_signed_span(*self.bounds)}"
+                f"and the number of {successes} changes by {_signed_span(*self.bounds)}"
             )
         if low > 0:
             return f"{_capital(change)} adds {self.counted(low, high)}"
         if high < 0:
             return f"{_capital(change)} loses {self.counted(-high, -low)}"
         if low == 0 == high:
-            return f"{_capital(change)} leaves the number of {what} as it is"
+            return f"{_capital(change)} leaves the number of {successes} as it is"
         if high == 0:
-            return f"{_capital(change)} adds no {what}, and may lose up to {-low:,.0f}"
-        return f"Not yet decided: {change} changes the number of {what} by {_signed_span(low, high)}"
+            return f"{_capital(change)} adds no {successes}, and may lose up to {-low:,.0f}"
+        return f"Not yet decided: {change} changes the number of {successes} by {_signed_span(low, high)}"
 
     def _verdict(self) -> str:
         base = f"(on record: {self.successes:,} of {count(self.n_runs, 'run')})"
@@ -249,19 +248,19 @@ class TrialResult(Displayable):
             low: The number.
             high: The other, or the same.
         """
-        span, one = _span(low, high), "success" if self.success == "successes" else "run that ends by itself"
-        return f"{span} {one if span == '1' else self.success}"
+        span, singular = _span(low, high), "success" if self.success == "successes" else "run that ends by itself"
+        return f"{span} {singular if span == '1' else self.success}"
 
     def _price(self) -> str:
         span = self.price
         if not span:
             return ""
-        if span == _NOTHING:
+        if span == _FREE:
             return f"Additional successes cost nothing: the change also saves {self.unit}."
-        own = self.recorded_per_success
-        recorded = "" if own is None else f"; on record a success costs {self._amount(own)}"
-        where = " in the open runs" if self.other != (0, 0) else ""
-        return f"An additional success{where} costs {span}{recorded}."
+        recorded_price = self.recorded_per_success
+        recorded = "" if recorded_price is None else f"; on record a success costs {self._amount(recorded_price)}"
+        scope = " in the open runs" if self.other != (0, 0) else ""
+        return f"An additional success{scope} costs {span}{recorded}."
 
     def _amount(self, amount: float) -> str:
         return money(amount) if self.unit == "dollars" else count(round(amount), "step")
@@ -269,71 +268,71 @@ class TrialResult(Displayable):
     @property
     def price(self) -> str:
         """What an additional success costs, in words; "" if it is not known."""
-        found = self.per_success
-        if not self.n_branches or found is None or math.isnan(found.low):
+        per_success = self.per_success
+        if not self.n_branches or per_success is None or math.isnan(per_success.low):
             return ""
         say = self._amount
-        low, high = max(0.0, found.low), found.high
+        low, high = max(0.0, per_success.low), per_success.high
         if high <= 0:
-            return _NOTHING
+            return _FREE
         if math.isinf(high):
-            why = "because the gain may be 0"
+            reason = "because the gain may be 0"
             if self.extra_cost is not None and math.isinf(self.extra_cost.high):
-                why = "because branches cost more than cost_limit with a step and a summary"
+                reason = "because branches cost more than cost_limit with a step and a summary"
             if low <= 0:
-                return f"between nothing and any amount, {why}"
-            return f"at least {say(low)}, without an upper bound, {why}"
-        if found.value is not None and found.value <= 0:
+                return f"between nothing and any amount, {reason}"
+            return f"at least {say(low)}, without an upper bound, {reason}"
+        if per_success.value is not None and per_success.value <= 0:
             return f"at most {say(high)}, and may cost nothing"
         if say(low) == say(high):
             return say(low)
         ends = f"{say(low).removesuffix(' steps').removesuffix(' step')} to {say(high)}"
-        return ends if found.value is None else f"about {say(found.value)} ({ends})"
+        return ends if per_success.value is None else f"about {say(per_success.value)} ({ends})"
 
     def _next(self) -> str:
         if not self.n_open:
             return ""
         if self.n_branches >= self.n_open:
             return "All open runs have been continued."
-        more = self.to_half if self.n_branches else self.to_width
-        if more is None:
+        forecast = self.to_half if self.n_branches else self.to_width
+        if forecast is None:
             return ""
         stop = " max_cost does not cover one more branch." if self.budget_stopped else ""
-        whole = math.floor(more.width + 1e-9)  # an interval ends at whole numbers
-        share = "" if self.n_branches else f" ({100 * whole / self.n_runs:.3g}% of the runs)"
-        width = f"{self.counted(whole, whole)}{share}"
-        if more.branches == 0:
+        width_in_successes = math.floor(forecast.width + 1e-9)  # an interval ends at whole numbers
+        share = "" if self.n_branches else f" ({100 * width_in_successes / self.n_runs:.3g}% of the runs)"
+        width = f"{self.counted(width_in_successes, width_in_successes)}{share}"
+        if forecast.branches == 0:
             return f"The interval is at most {width} wide before any branch.{stop}"
         narrow = f"likely to narrow the interval to a width of {width}"
-        if more.branches is None:
-            every = "the only branch is" if self.n_open == 1 else f"all {self.n_open:,} branches are"
-            return f"Even {every} not {narrow}.{stop}"
-        left = more.branches - self.n_branches
-        each = self.spent / self.n_branches if self.n_branches and self.spent else None
-        price = "" if each is None else f", for about {money(each * left)},"
-        what = count(
-            left, "more branch" if self.n_branches else "branch", "more branches" if self.n_branches else "branches"
+        if forecast.branches is None:
+            all_branches = "the only branch is" if self.n_open == 1 else f"all {self.n_open:,} branches are"
+            return f"Even {all_branches} not {narrow}.{stop}"
+        n_more = forecast.branches - self.n_branches
+        price_per_branch = self.spent / self.n_branches if self.n_branches and self.spent else None
+        price = "" if price_per_branch is None else f", for about {money(price_per_branch * n_more)},"
+        branches = count(
+            n_more, "more branch" if self.n_branches else "branch", "more branches" if self.n_branches else "branches"
         )
-        return f"About {what}{price} {'is' if left == 1 else 'are'} {narrow}.{stop}"
+        return f"About {branches}{price} {'is' if n_more == 1 else 'are'} {narrow}.{stop}"
 
     def _rule(self) -> str:
-        found = self.effects
-        threshold = found.threshold
-        if threshold is None or not found.successes:
+        effects = self.effects
+        threshold = effects.threshold
+        if threshold is None or not effects.successes:
             return ""
-        failing = found.failures / (found.failures + found.successes)
-        r, d = found.recovered / found.failures, found.lost / found.successes
-        failures, successes = count(found.failures, "failure"), count(found.successes, "success", "successes")
-        became = {0: "none", 1: "1"}.get(found.recovered, f"{found.recovered:,}")
-        became += " became a success" if found.recovered <= 1 else " became successes"
-        lost = {0: "none was", 1: "1 was"}.get(found.lost, f"{found.lost:,} were")
+        failing = effects.failures / (effects.failures + effects.successes)
+        r, d = effects.recovered / effects.failures, effects.lost / effects.successes
+        failures, successes = count(effects.failures, "failure"), count(effects.successes, "success", "successes")
+        became = {0: "none", 1: "1"}.get(effects.recovered, f"{effects.recovered:,}")
+        became += " became a success" if effects.recovered <= 1 else " became successes"
+        losses = {0: "none was", 1: "1 was"}.get(effects.lost, f"{effects.lost:,} were")
         branches = (
-            f"Of {failures} that {'was' if found.failures == 1 else 'were'} continued, {became} (r = {r:.2f}); "
-            f"of {successes}, {lost} lost (d = {d:.2f})."
+            f"Of {failures} that {'was' if effects.failures == 1 else 'were'} continued, {became} (r = {r:.2f}); "
+            f"of {successes}, {losses} lost (d = {d:.2f})."
         )
-        if not found.lost:
+        if not effects.lost:
             return f"{branches} So the change lost nothing here, however many of the runs that it reaches fail."
-        if not found.recovered:
+        if not effects.recovered:
             return f"{branches} So the change gained nothing here, however many of the runs that it reaches fail."
         return (
             f"{branches} So the change gains more than it loses if more than {percent(threshold)} of the runs that it "
@@ -370,7 +369,7 @@ class TrialResult(Displayable):
         )
 
 
-_NOTHING: Final = "nothing"
+_FREE: Final = "nothing"
 _COLUMNS: Final = ["evidence", "gain", "at least", "at most", "rests on"]
 
 

@@ -44,20 +44,20 @@ def charge_of(attempt: Sequence[Run], limit: float) -> Charge:
         >>> charge_of([bl.run_sync(None, "Look", model=bl.ScriptedModel([look, look, "Done."]))], limit=2.0)
         Charge(dollars=2.0, is_known=False)
     """
-    branch, *others = attempt
-    own = own_part(branch)
-    costs = [_cost_of(step) for step in own.steps]
+    branch, *subagent_runs = attempt
+    own_run = own_part(branch)
+    costs = [_cost_of(step) for step in own_run.steps]
     expensive = max((step.response.usage.cost or 0 for step in branch.steps), default=0) or None
     if branch.error and any(event.payload.get("code") == NOT_RETURNED for event in branch.events):
         costs.append(None)
     elif branch.error == INTERRUPTED:  # the process ended: a request may have come after the last step on record
         costs.append(expensive)
-    elif branch.stop.reason == "aborted" and own.steps and own.steps[-1].response.usage.cost is None:
+    elif branch.stop.reason == "aborted" and own_run.steps and own_run.steps[-1].response.usage.cost is None:
         costs[-1] = expensive
-    costs += [usage.cost for usage in own.outside]
-    costs += [used_by(child, "cost") for child in (*others, *descendants(branch))]
-    known = sum(cost for cost in costs if cost is not None) / MICRO
-    return Charge(max(known, limit), is_known=False) if None in costs else Charge(known)
+    costs += [usage.cost for usage in own_run.outside]
+    costs += [used_by(child, "cost") for child in (*subagent_runs, *descendants(branch))]
+    known_dollars = sum(cost for cost in costs if cost is not None) / MICRO
+    return Charge(max(known_dollars, limit), is_known=False) if None in costs else Charge(known_dollars)
 
 
 def _cost_of(step: Step) -> int | None:
@@ -82,11 +82,11 @@ class Spending:
         ids: Sequence[str],
         maximum: float | None,
         cost_limit: float | None,
-        shown: bool | Watcher,
-        before: Spending | None = None,
+        watcher: bool | Watcher,
+        earlier: Spending | None = None,
     ) -> None:
-        self.spent: float = 0.0 if before is None else before.spent
-        self.unknown: set[str] = set() if before is None else set(before.unknown)
+        self.spent: float = 0.0 if earlier is None else earlier.spent
+        self.unknown: set[str] = set() if earlier is None else set(earlier.unknown)
         """The ids of the branches that report no cost."""
         self.stopped = False
         """Whether not even one more branch fits."""
@@ -96,32 +96,32 @@ class Spending:
         self.under_way = 0
         """How many branches have started, and not ended."""
         self._find: Callable[[str], Sequence[Run]] = lambda _run_id: ()
-        self._watcher: Watcher | None = (_CostBar(self) if shown else None) if isinstance(shown, bool) else shown
+        self._watcher: Watcher | None = (_CostBar(self) if watcher else None) if isinstance(watcher, bool) else watcher
 
     def may_start(self) -> bool:
         """Whether one more branch fits; it counts as started then."""
         if self._maximum is not None:
-            most = self.spent + (self.under_way + 1) * self._limit
-            if most > self._maximum * (1 + _ROUNDING):
+            maximum = self.spent + (self.under_way + 1) * self._limit
+            if maximum > self._maximum * (1 + _ROUNDING):
                 self.stopped = not self.under_way
                 return False
         self.under_way += 1
         return True
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, beginning: Begun) -> None:
         """Count what the store has already."""
-        self._find = begun.find
-        if begun.store is not None:
-            self.count_store(begun.store)
+        self._find = beginning.find
+        if beginning.store is not None:
+            self.count_store(beginning.store)
         if self._watcher is not None:
-            self._watcher.begin(begun)
+            self._watcher.begin(beginning)
 
     def add(self, result: CellResult) -> None:
         """Count one more branch."""
         self.under_way -= 1
-        found = self._find(result.run_id)
-        if found:
-            self.count(found)
+        attempt = self._find(result.run_id)
+        if attempt:
+            self.count(attempt)
         else:  # it is not written yet
             self._add(result.run_id, self._charge_of_result(result))
         if self._watcher is not None:
@@ -150,8 +150,8 @@ class Spending:
             self.unknown.add(run_id)
 
     def _charge_of_result(self, result: CellResult) -> Charge:
-        own = result.own_cost_usd
-        return Charge(self._limit, is_known=False) if own is None else Charge(own)
+        own_dollars = result.own_cost_usd
+        return Charge(self._limit, is_known=False) if own_dollars is None else Charge(own_dollars)
 
 
 class _CostBar(Bar):
@@ -160,8 +160,8 @@ class _CostBar(Bar):
     def __init__(self, spending: Spending) -> None:
         self._spending = spending
 
-    def begin(self, begun: Begun) -> None:
-        super().begin(begun)
+    def begin(self, beginning: Begun) -> None:
+        super().begin(beginning)
         self._bar.set_description("trial")
         self._bar.unit = "branch"
 

@@ -28,7 +28,7 @@ from boolab.store.connection import path_of
 from boolab.sweeps.driver import check_concurrency
 from boolab.sweeps.progress import Watcher, check_watcher
 from boolab.trials.branches import run_branches
-from boolab.trials.change import Change, Given, agents_by_name, change_of
+from boolab.trials.change import ChangeInput, TrialChange, agents_by_name, change_of
 from boolab.trials.design import Design, design_of
 from boolab.trials.estimates import Forecast
 from boolab.trials.job import BranchJob, BranchModel, branch_ids, check_model, is_simulated
@@ -39,7 +39,7 @@ from boolab.trials.summary import summary_of
 
 def trial(
     runs: Runs,
-    change: Given,
+    change: ChangeInput,
     *,
     n: int | None = None,
     model: BranchModel | None = None,
@@ -105,13 +105,13 @@ def trial(
         >>> found.n_branches, bool(found.gain.low <= found.gain.value <= found.gain.high)
         (12, True)
     """
-    tried = change_of(change)
-    listed = as_runs(runs)
-    own = [run for run in listed if run.parent_run_id is None]
-    if not own:
-        msg = "there are no runs to try a change on" if not listed else "all runs are those of subagents"
+    trial_change = change_of(change)
+    all_runs = as_runs(runs)
+    own_runs = [run for run in all_runs if run.parent_run_id is None]
+    if not own_runs:
+        msg = "there are no runs to try a change on" if not all_runs else "all runs are those of subagents"
         raise SettingError(msg)
-    _check_branches(runs, own, store)
+    _check_branches(runs, own_runs, store)
     _check_size(n)
     _check_costs(cost_limit, max_cost)
     if not is_whole(seed):
@@ -123,7 +123,7 @@ def trial(
     if getattr(world, "into", None) is not None:
         msg = "world: into= names one folder, and each branch gets one of its own: leave it out"
         raise SettingError(msg)
-    agents = agents_by_name(agent, own)
+    agents = agents_by_name(agent, own_runs)
     job = BranchJob(
         model=model,  # type: ignore[arg-type] # a branch has another kind of cell
         tools=tuple(as_tools(tools or ())),
@@ -134,11 +134,11 @@ def trial(
         world=world,
     )
     design = design_of(
-        own,
-        tried,
+        own_runs,
+        trial_change,
         agents=agents,
         job=job,
-        below=[run for run in listed if run.parent_run_id is not None],
+        subagent_runs=[run for run in all_runs if run.parent_run_id is not None],
         seed=seed,
         pool=pool,
         confidence=check_confidence(confidence),
@@ -146,9 +146,9 @@ def trial(
     return Trial(design, n=n, store=store, max_cost=max_cost)
 
 
-def _check_branches(given: Runs, runs: Sequence[Run], store: str | Path | None) -> None:
+def _check_branches(runs_given: Runs, runs: Sequence[Run], store: str | Path | None) -> None:
     """Raise `SettingError` if branches are among the runs on record, or would come among them."""
-    origin = given if isinstance(given, str | Path) else getattr(given, "path", None)
+    origin = runs_given if isinstance(runs_given, str | Path) else getattr(runs_given, "path", None)
     if store is not None and origin is not None and path_of(store).absolute() == path_of(origin).absolute():
         msg = f"store={str(store)!r} holds the runs on record, and branches would be among them: name another file"
         raise SettingError(msg)
@@ -157,10 +157,10 @@ def _check_branches(given: Runs, runs: Sequence[Run], store: str | Path | None) 
         run for run in runs if any(kind == "branch" and facts["run_id"] in ids for _, kind, facts in run.events)
     ]
     if branches:
-        one = f"1 of {len(runs):,} runs is a branch" if len(branches) == 1 else (
+        subject = f"1 of {len(runs):,} runs is a branch" if len(branches) == 1 else (
             f"{len(branches):,} of {len(runs):,} runs are branches"
         )  # fmt: skip
-        msg = f"{one} of others among them, such as {branches[0].run_id}: pass the runs on record alone"
+        msg = f"{subject} of others among them, such as {branches[0].run_id}: pass the runs on record alone"
         raise SettingError(msg)
 
 
@@ -216,7 +216,7 @@ class Trial(Displayable):
         self.result = self._summary()
 
     def __repr__(self) -> str:
-        return f"<Trial of {self.change.words}: {count(self.outcomes['open'], 'open run')}>"
+        return f"<Trial of {self.change.label}: {count(self.outcomes['open'], 'open run')}>"
 
     def __str__(self) -> str:
         return str(self.result)
@@ -225,7 +225,7 @@ class Trial(Displayable):
         return self.result._document_()
 
     @property
-    def change(self) -> Change:
+    def change(self) -> TrialChange:
         """What is tried."""
         return self.design.change
 
@@ -237,8 +237,8 @@ class Trial(Displayable):
     @property
     def branches(self) -> list[Run]:
         """The branches that were run, in the order of the trial."""
-        ids = [one.run.run_id for one in self.design.order]
-        return [self._branches[one] for one in ids if one in self._branches]
+        ids = [run_id.run.run_id for run_id in self.design.order]
+        return [self._branches[run_id] for run_id in ids if run_id in self._branches]
 
     async def run(
         self,
@@ -276,26 +276,26 @@ class Trial(Displayable):
             asyncio.CancelledError: if the task is cancelled, or interrupted from the keyboard.
         """
         design = self.design
-        wanted = n if n is not None else self._n
-        most = max_cost if max_cost is not None else self._max_cost
-        _check_size(wanted)
-        _check_costs(design.job.cost_limit, most)
+        n_wanted = n if n is not None else self._n
+        maximum = max_cost if max_cost is not None else self._max_cost
+        _check_size(n_wanted)
+        _check_costs(design.job.cost_limit, maximum)
         check_concurrency(concurrency)
-        shown = check_watcher(progress)
-        self._max_cost = most
+        watcher = check_watcher(progress)
+        self._max_cost = maximum
         if not design.cells:
             return self.result
         check_model(design.job.model, design.cells)
         ids = branch_ids(design.cells, design.job)
-        before = None if self._store is not None else self._spending
-        self._spending = Spending(ids, most, design.job.cost_limit, shown, before)
+        earlier_spending = None if self._store is not None else self._spending
+        self._spending = Spending(ids, maximum, design.job.cost_limit, watcher, earlier_spending)
         self._simulated = is_simulated(design.job, design.cells[0])
         try:
             await run_branches(
                 design.cells,
                 design.job,
                 ids=ids,
-                n=len(design.cells) if wanted is None else design.prefix(wanted),
+                n=len(design.cells) if n_wanted is None else design.prefix(n_wanted),
                 store=self._store,
                 executor=executor,
                 concurrency=concurrency,

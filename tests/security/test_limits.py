@@ -369,7 +369,7 @@ def test_a_response_that_is_packed_twice_is_not_unpacked(packing: str) -> None:
     body = gzip.compress(gzip.compress(b"data: x\n\n" * 1000))
     with ModelServer(whole(body, headers={"Content-Type": "text/event-stream", "Content-Encoding": packing})) as server:
         answer = asyncio.run(Endpoint(server.url, {}, {}, 5).post(b"{}", lambda _event, _data: None))
-    assert answer.broken == f"the response is packed as {packing!r}, which was not requested"
+    assert answer.fault == f"the response is packed as {packing!r}, which was not requested"
     assert not answer.retryable
 
 

@@ -17,7 +17,7 @@ from boolab.limits.catalog import max_steps
 from boolab.plots import plot_fit
 from boolab.runtime.engine.runner import run_sync
 from boolab.runtime.models.profile import Profile, shipped_profiles
-from boolab.runtime.models.profile_parts import Distribution, normalised
+from boolab.runtime.models.profile_parts import Distribution, normalise
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.runtime.models.simulated import SimulatedModel
 from boolab.stats.intervals import Estimated, mean, share, spread
@@ -72,9 +72,9 @@ def truth(profile: Profile, parameter: str) -> float | None:
     if part == "success" and len(rest) == 1:
         return profile.success_at(1, finished=rest[0] == "finished")
     if part == "loop" and rest[0] == "period":
-        return normalised(profile.loop.period).get(int(rest[1]), 0.0)
+        return normalise(profile.loop.period).get(int(rest[1]), 0.0)
     if part == "after_error" and rest[0] != "fails_again":
-        return normalised(profile.after_error.shares)[rest[0]]
+        return normalise(profile.after_error.shares)[rest[0]]
     if part == "calls" or "argument_chars" in rest:  # several tools at once; arguments are as long as makes them unique
         return None
     value: Any = profile

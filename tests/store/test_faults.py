@@ -21,7 +21,7 @@ import pandas as pd
 import pytest
 
 import boolab as bl
-from boolab.store.connection import explained
+from boolab.store.connection import explain_errors
 from boolab.store.rows import records_of
 from boolab.store.select import _rows_of
 from tests.support.cases import first
@@ -131,7 +131,7 @@ def test_a_newer_schema_and_one_below_the_first_are_refused(
 def test_memory_that_sqlite_does_not_get_is_told_with_the_path(tmp_path: Path) -> None:
     with (
         pytest.raises(bl.errors.StoreError, match=r"runs\.db: it needs more memory than there is"),
-        explained(tmp_path / "runs.db"),
+        explain_errors(tmp_path / "runs.db"),
     ):
         raise MemoryError
 

@@ -490,7 +490,7 @@ def test_an_older_file_is_brought_to_the_newest_version_and_keeps_its_runs(
 
     newer = [*schema.MIGRATIONS, "ALTER TABLE runs ADD COLUMN mood TEXT; -- a note;\n", fill]
     monkeypatch.setattr("boolab.store.connection.VERSION", 3)
-    monkeypatch.setattr("boolab.store.connection._made", connection_module._made.__wrapped__)
+    monkeypatch.setattr("boolab.store.connection._new_statements", connection_module._new_statements.__wrapped__)
     monkeypatch.setattr("boolab.store.connection.migrate", lambda connection: schema.migrate(connection, newer))
     with pytest.raises(StoreError, match=r"its schema is version 1, older than 3: open it to write once"):
         stored_runs(path)

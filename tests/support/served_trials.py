@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import boolab as bl
 from boolab.core.types import MICRO
-from boolab.runtime.models.mock import ChatStream
+from boolab.runtime.models.mock import ChatWriter
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from tests.support.helpers import QUIET, call, look
@@ -70,7 +70,7 @@ class Billing:
         more = given < self.n_steps
         response = bl.models.Response("" if more else "Done.", (note,) * more, "tool_calls" if more else "stop", usage)
         pieces: list[bytes] = []
-        sent = ChatStream(pieces.append)
+        sent = ChatWriter(pieces.append)
         if response.text:
             sent.text(response.text)
         sent.end(response)

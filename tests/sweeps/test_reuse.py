@@ -12,10 +12,10 @@ import pytest
 import boolab as bl
 from boolab.limits.detectors.streaks import RepeatStreak
 from boolab.limits.guard import Guard
-from boolab.sweeps.cells import Plan, Planned, Task
+from boolab.sweeps.cells import Plan, PlannedCell, Task
 from boolab.sweeps.driver import sweep
-from boolab.sweeps.reuse import groups, is_plain
-from boolab.sweeps.task import Job, lost, run_task
+from boolab.sweeps.reuse import group_cells, is_plain
+from boolab.sweeps.task import Job, make_lost_run, run_task
 from tests.support.cases import first
 from tests.support.helpers import TOOLS, grouped
 
@@ -131,8 +131,8 @@ def test_what_a_policy_tells_its_model_is_never_cut() -> None:
     assert len(spoken) > 3
     assert not any(is_plain(bl.policies[name]) for name in spoken)
     plan = Plan(AGENT, "go", None, {"max_steps": [3, 5], "policy": spoken})
-    cells = [Planned(place, cell, str(place)) for place, cell in enumerate(plan)]
-    assert [len(group) for group in groups(cells, lambda _: None)] == [1] * len(cells)
+    cells = [PlannedCell(place, cell, str(place)) for place, cell in enumerate(plan)]
+    assert [len(group) for group in group_cells(cells, lambda _: None)] == [1] * len(cells)
 
 
 def test_a_function_of_the_cell_that_makes_other_models_for_other_settings_is_run_for_each() -> None:
@@ -241,8 +241,8 @@ def test_cancelling_during_the_summary_of_a_cut_run_ends_the_sweep_and_that_run_
 def test_what_was_lost_with_a_worker_says_nothing_about_other_settings() -> None:
     plan = Plan(AGENT, "go", None, {"max_steps": [2, None]})
     job = Job(bl.ScriptedModel([{"tool_calls": [{"name": "look"}]}, "Done."]), (), None, None)
-    two, loose = (Planned(place, cell, str(place)) for place, cell in enumerate(plan))
-    gone = lost(job, loose, RuntimeError("it died"))
+    two, loose = (PlannedCell(place, cell, str(place)) for place, cell in enumerate(plan))
+    gone = make_lost_run(job, loose, RuntimeError("it died"))
 
     async def rest() -> list[bl.Run]:
         return [one.run async for one in run_task(job, Task((loose, two), gone))]

@@ -13,7 +13,7 @@ from boolab.core.types import UNKNOWN_USAGE
 from boolab.stats.finite_totals import total_sequence
 from boolab.stats.intervals import Interval
 from boolab.trials.change import change_of
-from boolab.trials.estimates import Limits, Looks, OpenTask, forecast, looks_of, ratio_of, tasks_in_order
+from boolab.trials.estimates import BranchLimits, Looks, OpenTask, forecast, looks_of, ratio_of, tasks_in_order
 from boolab.trials.openings import openings_of
 from tests.support.trial_cases import LOOSE, agent, profile, recorded, undisturbed
 
@@ -24,7 +24,7 @@ TASKS = tasks_in_order(OPENINGS, 0)
 WHOLE = {
     run.run_id: whole for run, whole in zip(RUNS, undisturbed(RUNS, MODEL, agent(LOOSE)), strict=True)
 }  # fmt: skip
-LIMITS = Limits(steps=LOOSE + 1, cost=1.0)
+LIMITS = BranchLimits(steps=LOOSE + 1, cost=1.0)
 
 
 def looks(branches: dict[str, bl.Run], tasks: list[OpenTask] = TASKS, confidence: float = 0.95) -> Looks:
@@ -88,7 +88,7 @@ def test_a_task_counts_only_when_it_and_all_before_it_are_complete() -> None:
     missing = TASKS[4].openings[-1].run.run_id
     del branches[missing]
     found = looks(branches)
-    assert found.done == 4
+    assert found.n_done == 4
     assert found.frame.equals(looks(of_first(4)).frame)
 
 
@@ -119,7 +119,7 @@ def test_without_a_known_cost_there_is_no_upper_end_of_the_cost() -> None:
 
 
 def test_without_a_stated_maximum_there_is_no_interval_of_the_cost() -> None:
-    found = looks_of(TASKS, of_first(9), Limits(steps=None, cost=None), labelled=True, confidence=0.95)
+    found = looks_of(TASKS, of_first(9), BranchLimits(steps=None, cost=None), labelled=True, confidence=0.95)
     assert [name for name in map(str, found.frame) if name.startswith("extra")] == []
 
 

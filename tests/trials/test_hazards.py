@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.trials.change import change_of
-from boolab.trials.hazards import Hazards, hazards_of
+from boolab.trials.hazards import HazardEstimate, hazards_of
 from boolab.trials.openings import openings_of
 from tests.support.cases import cases
 from tests.support.helpers import distinct, play
@@ -22,7 +22,7 @@ def made(length: int, success: bool, cap: int | None, name: str) -> bl.Run:
     return replace(run, run_id=name, task=name, success=success)
 
 
-def found(runs: list[bl.Run], cap: int | None, groups: list[str] | None = None) -> Hazards:
+def found(runs: list[bl.Run], cap: int | None, groups: list[str] | None = None) -> HazardEstimate:
     openings = openings_of(runs, change_of({"max_steps": cap}), {})
     return hazards_of(openings, {"max_steps": cap}, groups or [""] * len(runs), 0.95)
 

@@ -28,7 +28,7 @@ def continued(one: Opening, change: Any, who: bl.Agent, model: Any) -> bl.Run:
     tried = change_of(change)
     if one.outcome != "open":
         return one.run
-    work = bl.branch(one.run, one.at, model=model, agent=tried.agent(who), stop=tried.rule, seed=one.run.seed)
+    work = bl.branch(one.run, one.n_kept, model=model, agent=tried.agent(who), stop=tried.rule, seed=one.run.seed)
     return asyncio.run(work)
 
 
@@ -68,7 +68,7 @@ def test_a_branch_is_the_undisturbed_run_under_any_setting_or_the_record_bounds_
     whole = undisturbed(runs, model, change_of(change).agent(who))
     for one, run in zip(opened(runs, change, {"a": who}), whole, strict=True):
         if one.outcome == "truncated":
-            assert run.n_steps == one.at
+            assert run.n_steps == one.n_kept
             assert one.low <= int(bool(run.success)) - int(bool(one.success)) <= max(one.high, 0)
         else:
             assert content(continued(one, change, who, model)) == content(run)
@@ -104,7 +104,7 @@ def test_a_tighter_cap_that_only_informs_the_model_truncates_no_run() -> None:
         whole = bl.run_sync(tighter, "t", model=CODER, seed=seed)
         for agents in ({"a": who}, {}):
             (one,) = opened([run], {"max_steps": 5}, agents)
-            assert (one.outcome, one.at) == ("open", 4)
+            assert (one.outcome, one.n_kept) == ("open", 4)
             assert content(continued(one, {"max_steps": 5}, who, CODER)) == content(whole)
 
 
@@ -123,7 +123,7 @@ def test_a_policy_is_a_change_too() -> None:
     runs = recorded(12, MODEL)
     found = opened(runs, bl.fixed_turns(LOOSE))
     assert {one.outcome for one in found} == {"open"}  # each request tells the model how many turns are left
-    assert {one.at for one in found} == {0}
+    assert {one.n_kept for one in found} == {0}
     plain = opened(runs, "naive")
     assert [one.outcome for one in plain] == ["open" if run.stop.reason == "step_cap" else "unchanged" for run in runs]
 
@@ -211,9 +211,9 @@ def test_a_cap_that_grows_is_bounded_by_the_record_without_a_reminder_and_tried_
     new = bl.Agent("a", policy=policy)
     for one, run in zip(found, undisturbed(runs, model, new), strict=True):
         if informs:
-            assert (one.outcome, one.at) == ("open", 0)
+            assert (one.outcome, one.n_kept) == ("open", 0)
         if one.outcome == "truncated":
-            assert run.n_steps == one.at
+            assert run.n_steps == one.n_kept
         else:
             assert content(continued(one, policy, plain, model)) == content(run)
     assert {one.outcome for one in found} >= ({"open"} if informs else {"unchanged", "open"})

@@ -7,7 +7,7 @@ import pytest
 
 from boolab.stats.intervals import Interval
 from boolab.trials.estimates import Forecast
-from boolab.trials.result import Effects, Estimate, TrialResult
+from boolab.trials.result import Effects, TrialEstimate, TrialResult
 from tests.trials.test_trial import plan
 
 BEFORE = plan().result
@@ -23,7 +23,7 @@ def after(**fields: Any) -> TrialResult:
         "spent": 2.0,
         "simulated": False,
         "forecast": lambda width: Forecast(width, 17, 12),
-        "gain": Estimate(6.0, 2.0, 9.0),
+        "gain": TrialEstimate(6.0, 2.0, 9.0),
         "per_success": None,
         "effects": Effects(0, 0, 0, 0),
         "bounds": Interval(-3.0, 30.0),
@@ -50,32 +50,35 @@ def after(**fields: Any) -> TrialResult:
     ],
 )
 def test_the_verdict_is_one_plain_sentence_for_each_place_of_the_interval(low: int, high: int, words: str) -> None:
-    assert after(gain=Estimate((low + high) / 2, low, high)).sentences[0].startswith(words)
+    assert after(gain=TrialEstimate((low + high) / 2, low, high)).sentences[0].startswith(words)
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (Estimate(3.0, 1.0, 8.0), "An additional success costs about 3 steps (1 to 8 steps)"),
-        (Estimate(3.0, 3.0, 3.0), "An additional success costs 3 steps"),
-        (Estimate(None, 1.0, 8.0), "An additional success costs 1 to 8 steps"),
-        (Estimate(-2.0, -4.0, 5.0), "An additional success costs at most 5 steps, and may cost nothing"),
+        (TrialEstimate(3.0, 1.0, 8.0), "An additional success costs about 3 steps (1 to 8 steps)"),
+        (TrialEstimate(3.0, 3.0, 3.0), "An additional success costs 3 steps"),
+        (TrialEstimate(None, 1.0, 8.0), "An additional success costs 1 to 8 steps"),
+        (TrialEstimate(-2.0, -4.0, 5.0), "An additional success costs at most 5 steps, and may cost nothing"),
         (
-            Estimate(-2.0, float("-inf"), float("inf")),
+            TrialEstimate(-2.0, float("-inf"), float("inf")),
             "costs between nothing and any amount, because the gain may be 0",
         ),
-        (Estimate(3.0, 0.0, float("inf")), "costs between nothing and any amount, because the gain may be 0"),
-        (Estimate(3.0, 2.0, float("inf")), "costs at least 2 steps, without an upper bound, because the gain may be 0"),
+        (TrialEstimate(3.0, 0.0, float("inf")), "costs between nothing and any amount, because the gain may be 0"),
+        (
+            TrialEstimate(3.0, 2.0, float("inf")),
+            "costs at least 2 steps, without an upper bound, because the gain may be 0",
+        ),
     ],
 )
-def test_the_price_of_a_success_has_its_interval(found: Estimate, words: str) -> None:
+def test_the_price_of_a_success_has_its_interval(found: TrialEstimate, words: str) -> None:
     shown = after(per_success=found, extra_cost=None, recorded_per_success=7.0).sentences[1]
     assert words in shown
     assert shown.endswith("; on record a success costs 7 steps.")
 
 
 def test_a_change_that_adds_successes_and_saves_steps_has_no_price() -> None:
-    shown = after(per_success=Estimate(-2.0, -4.0, -1.0), extra_cost=None).sentences[1]
+    shown = after(per_success=TrialEstimate(-2.0, -4.0, -1.0), extra_cost=None).sentences[1]
     assert shown == "Additional successes cost nothing: the change also saves steps."
 
 
@@ -94,7 +97,7 @@ def test_what_no_branch_can_find_is_not_called_an_answer() -> None:
 
 
 def test_the_price_is_one_of_the_open_runs_where_others_change_too() -> None:
-    found = after(per_success=Estimate(3.0, 1.0, 8.0), extra_cost=None, other=Interval(-2.0, -1.0)).sentences[1]
+    found = after(per_success=TrialEstimate(3.0, 1.0, 8.0), extra_cost=None, other=Interval(-2.0, -1.0)).sentences[1]
     assert found.startswith("An additional success in the open runs costs about 3 steps")
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import boolab as bl
 from boolab.errors import WorkerDied
-from boolab.sweeps.cells import Planned
-from boolab.sweeps.task import lost
+from boolab.sweeps.cells import PlannedCell
+from boolab.sweeps.task import make_lost_run
 from boolab.trials.result import TrialResult
 from boolab.trials.spending import Charge, charge_of
 from boolab.trials.trial import Trial
@@ -77,10 +77,10 @@ def test_what_a_killed_process_had_spent_counts_towards_the_maximum(
 def test_a_branch_whose_worker_died_counts_as_its_limit(book: Path, billing: Billing) -> None:
     plan = plan_of(recorded(book, 1), model(billing), cost_limit=LIMIT)
     (cell,) = plan.design.cells
-    planned = Planned(0, cell, "a1")  # type: ignore[arg-type] # a branch in place of a cell
-    died = lost(plan.design.job, planned, WorkerDied("it died"), sent=True)
+    planned = PlannedCell(0, cell, "a1")  # type: ignore[arg-type] # a branch in place of a cell
+    died = make_lost_run(plan.design.job, planned, WorkerDied("it died"), dispatched=True)
     assert charge_of([died], LIMIT) == Charge(LIMIT, is_known=False)
-    assert charge_of([lost(plan.design.job, planned, WorkerDied("it died"))], LIMIT) == Charge(0.0)
+    assert charge_of([make_lost_run(plan.design.job, planned, WorkerDied("it died"))], LIMIT) == Charge(0.0)
 
 
 def on_workers(runs: Sequence[bl.Run], model: ByTask, store: Path) -> None:

@@ -396,7 +396,7 @@ def test_a_run_that_waits_for_its_user_has_no_branch_and_is_counted() -> None:
     trial = plan(runs, {"max_steps": 60}, cost_limit=None)
     waiting = [one for one in trial.design.openings if one.why == "user"]
     assert waiting
-    assert all(not one.run.steps[one.at - 1].response.tool_calls for one in waiting)
+    assert all(not one.run.steps[one.n_kept - 1].response.tool_calls for one in waiting)
     assert len(waiting) == 1
     assert "; 1 waits for a message of its user, which a branch does not have." in trial.result.notes[0]
     found = go(trial)

@@ -10,8 +10,8 @@ import pytest
 import boolab as bl
 from boolab.errors import SettingError
 from boolab.stats.intervals import Interval
-from boolab.trials.hazards import Hazards
-from boolab.trials.result import Estimate
+from boolab.trials.hazards import HazardEstimate
+from boolab.trials.result import TrialEstimate
 from boolab.trials.trial import Trial
 from tests.support import trial_cases
 from tests.support.packed import unpacked
@@ -67,7 +67,9 @@ def test_what_is_beside_the_pointer_is_what_the_result_says() -> None:
 
 def test_hazards_are_a_mark_of_their_own_where_there_are_any() -> None:
     assert shown(bl.CapLab(runs(), trial=plan()))["trial"]["mark"]["hazards"] is None
-    some = replace(plan().result, hazards=Hazards(3.0, Interval(1.0, 5.0), 10, 20, None, ""), other=Interval(0.0, 0.0))
+    some = replace(
+        plan().result, hazards=HazardEstimate(3.0, Interval(1.0, 5.0), 10, 20, None, ""), other=Interval(0.0, 0.0)
+    )
     mark = shown(bl.CapLab(runs(), trial=some))["trial"]["mark"]
     of = some.successes
     assert mark["hazards"] == {name: pytest.approx((of + n) / of, abs=1e-4) for name, n in
@@ -103,7 +105,7 @@ def test_a_trial_of_other_runs_is_refused() -> None:
     with pytest.raises(SettingError, match="it has 10 of the 30 runs of this lab"):
         bl.CapLab(runs(), trial=some)
     with pytest.raises(SettingError, match=r"expected the plan that bl\.trial returns"):
-        bl.CapLab(runs(), trial=Estimate(1.0, 0.0, 2.0))  # type: ignore[arg-type]
+        bl.CapLab(runs(), trial=TrialEstimate(1.0, 0.0, 2.0))  # type: ignore[arg-type]
 
 
 def test_it_is_shown_with_the_agent_whose_runs_it_is_of() -> None:

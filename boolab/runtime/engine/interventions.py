@@ -12,7 +12,7 @@ from boolab.harnesses.policy import Policy
 from boolab.limits.counters import Progress
 from boolab.limits.stop import StopRule
 from boolab.runtime.engine.record import from_user
-from boolab.runtime.models.base import Note
+from boolab.runtime.models.base import NoteEvent
 
 REMINDER: Final = (
     "<system-reminder>\nMeanwhile the user wrote:\n{}\nTake it into account, and continue.\n</system-reminder>"
@@ -38,7 +38,7 @@ class ShadowWatch:
         self._state: list[int] = []
         self.noted: set[str] = set()
 
-    def evaluate(self, counters: Progress, note: Note) -> None:
+    def evaluate(self, counters: Progress, note: NoteEvent) -> None:
         """Evaluate the rules at a boundary. The first time that one is true is noted."""
         # A rule depends on nothing but which of its thresholds are reached or unknown (~): mostly the same as before.
         state = [

@@ -26,7 +26,7 @@ RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 """The HTTP statuses after which the same request may succeed; 529 is Anthropic's status for an overload."""
 
 
-class Note(Protocol):
+class NoteEvent(Protocol):
     """Adds an event to a run's record: its kind, and facts."""
 
     def __call__(self, kind: str, **facts: object) -> None: ...
@@ -71,7 +71,7 @@ class Request(NamedTuple):
     temperature: float | None = None
     seed: int | None = None
     tool_choice: Literal["auto", "none"] = "auto"
-    note: Note | None = None
+    note: NoteEvent | None = None
     run_id: str = ""
     run_seed: int | None = None
 
@@ -144,8 +144,6 @@ class ModelTraits(NamedTuple):
 def traits_of(model: object) -> ModelTraits:
     """The traits of a model; those that it does not have are the defaults.
 
-    `model`: the model; what is none has no traits.
-
     Example:
         >>> import boolab as bl
         >>> traits_of(bl.ScriptedModel(["Done."])).virtual
@@ -183,18 +181,20 @@ class LocalModel:
         """
         raise NotImplementedError
 
+    def has_result_of(self, tool: str) -> bool:
+        """Whether the model has at least one result of a tool; if not, the tool is unknown.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if so.
+        """
+        return self.replies_to(tool)
+
 
 def accept_response(response: object) -> Response:
-    r"""Check what a model returned, and remove lone surrogates from it.
-
-    Args:
-        response: What it returned.
-
-    Returns:
-        The response.
-
-    Raises:
-        ValueError: if it is malformed, with why.
+    r"""Check what a model returned, and remove lone surrogates from it; a `ValueError` with why if it is malformed.
 
     Example:
         >>> import boolab as bl

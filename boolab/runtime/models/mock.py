@@ -19,7 +19,7 @@ from boolab.core.clock import WallClock
 from boolab.core.types import MICRO, Response, ToolCall
 from boolab.errors import ModelError, ScriptExhausted, SettingError
 from boolab.runtime.models.base import Request
-from boolab.runtime.models.remote.protocol import parsed_object
+from boolab.runtime.models.remote.protocol import parse_object
 from boolab.runtime.models.scripted import ScriptedModel
 
 Write: TypeAlias = Callable[[bytes], None]
@@ -33,7 +33,7 @@ _STOP_REASONS: Final[Mapping[str, str]] = {
 """Anthropic's stop reasons, by boolab's finish reasons."""
 
 
-class Stream(Protocol):
+class ResponseWriter(Protocol):
     """A response on its way to the client, in one protocol."""
 
     def text(self, piece: str) -> None:
@@ -45,7 +45,7 @@ class Stream(Protocol):
         ...
 
 
-class ChatStream:
+class ChatWriter:
     """A stream of chat completions."""
 
     def __init__(self, write: Write) -> None:
@@ -64,8 +64,8 @@ class ChatStream:
     def _choice(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> None:
         self._chunk([{"index": 0, "delta": delta, "finish_reason": finish_reason}])
 
-    def _chunk(self, choices: list[Any], **more: object) -> None:
-        chunk = {"id": "mock", "object": "chat.completion.chunk", "model": "mock", "choices": choices, **more}
+    def _chunk(self, choices: list[Any], **fields: object) -> None:
+        chunk = {"id": "mock", "object": "chat.completion.chunk", "model": "mock", "choices": choices, **fields}
         self._write(f"data: {json.dumps(chunk)}\n\n".encode())
 
 
@@ -75,8 +75,8 @@ def chat_completion(response: Response) -> dict[str, Any]:
     if response.tool_calls:
         message["tool_calls"] = [_chat_call(call) for call in response.tool_calls]
     choice = {"index": 0, "message": message, "finish_reason": response.finish_reason}
-    about = {"id": "mock", "object": "chat.completion", "model": "mock"}
-    return {**about, "choices": [choice], "usage": _chat_usage(response)}
+    head = {"id": "mock", "object": "chat.completion", "model": "mock"}
+    return {**head, "choices": [choice], "usage": _chat_usage(response)}
 
 
 def _chat_call(call: ToolCall) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _chat_usage(response: Response) -> dict[str, Any] | None:
     return {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens, **cost}
 
 
-class MessagesStream:
+class MessagesWriter:
     """A stream of Anthropic's messages."""
 
     def __init__(self, write: Write) -> None:
@@ -134,19 +134,19 @@ class MessagesStream:
         self._event("content_block_stop", index=self._blocks)
         self._blocks += 1
 
-    def _event(self, kind: str, **more: object) -> None:
-        self._write(f"event: {kind}\ndata: {json.dumps({'type': kind, **more})}\n\n".encode())
+    def _event(self, kind: str, **fields: object) -> None:
+        self._write(f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode())
 
 
 def message(response: Response) -> dict[str, Any]:
     """A response as one of Anthropic's messages."""
     texts = [{"type": "text", "text": response.text}] if response.text else []
     calls = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": parsed_object(call.arguments) or {}}
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": parse_object(call.arguments) or {}}
         for call in response.tool_calls
     ]
-    about = {"id": "mock", "type": "message", "role": "assistant", "model": "mock", "content": [*texts, *calls]}
-    return {**about, "stop_reason": _stop_reason(response), "usage": _messages_usage(response)}
+    head = {"id": "mock", "type": "message", "role": "assistant", "model": "mock", "content": [*texts, *calls]}
+    return {**head, "stop_reason": _stop_reason(response), "usage": _messages_usage(response)}
 
 
 def _stop_reason(response: Response) -> str:
@@ -155,8 +155,8 @@ def _stop_reason(response: Response) -> str:
 
 
 def _messages_usage(response: Response) -> dict[str, int]:
-    known = zip(("input_tokens", "output_tokens"), response.usage[:2], strict=True)
-    return {name: tokens for name, tokens in known if tokens is not None}
+    counts = zip(("input_tokens", "output_tokens"), response.usage[:2], strict=True)
+    return {name: tokens for name, tokens in counts if tokens is not None}
 
 
 MAX_BODY: Final = 64 * 2**20
@@ -165,13 +165,13 @@ _POLL_S: Final = 0.05  # how long `close` waits at most
 
 
 class _Protocol(NamedTuple):
-    stream: Callable[[Write], Stream]
-    whole: Callable[[Response], dict[str, Any]]
+    stream: Callable[[Write], ResponseWriter]
+    complete: Callable[[Response], dict[str, Any]]
 
 
 _PROTOCOLS: Final[Mapping[str, _Protocol]] = {
-    "/v1/chat/completions": _Protocol(ChatStream, chat_completion),
-    "/v1/messages": _Protocol(MessagesStream, message),
+    "/v1/chat/completions": _Protocol(ChatWriter, chat_completion),
+    "/v1/messages": _Protocol(MessagesWriter, message),
 }
 
 
@@ -244,7 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One request, and its answer from the server's script."""
 
     server: _Server
-    _begun = False
+    _head_was_sent = False
 
     def do_POST(self) -> None:
         with contextlib.suppress(ConnectionError):  # the client is gone
@@ -266,15 +266,15 @@ class _Handler(BaseHTTPRequestHandler):
             if body.get("stream"):
                 self._stream(protocol.stream(self._write), _request(body))
             else:
-                self._reply(200, protocol.whole(asyncio.run(self.server.model.respond(_request(body)))))
+                self._reply(200, protocol.complete(asyncio.run(self.server.model.respond(_request(body)))))
         except ScriptExhausted as error:
             self._refuse(400, str(error))
         except ModelError as error:
-            if error.status is not None and not self._begun:
+            if error.status is not None and not self._head_was_sent:
                 self._refuse(error.status, str(error))
             # Otherwise the connection ends here, without the end of the response.
 
-    def _stream(self, stream: Stream, request: Request) -> None:
+    def _stream(self, stream: ResponseWriter, request: Request) -> None:
         def emit(kind: str, piece: str) -> None:
             if kind == "text":
                 stream.text(piece)
@@ -282,8 +282,8 @@ class _Handler(BaseHTTPRequestHandler):
         stream.end(asyncio.run(self.server.model.respond(request, emit)))
 
     def _write(self, event: bytes) -> None:
-        if not self._begun:
-            self._begun = True
+        if not self._head_was_sent:
+            self._head_was_sent = True
             self._head(200, "text/event-stream")
         self.wfile.write(event)
 
@@ -314,5 +314,5 @@ def _body_of(handler: BaseHTTPRequestHandler) -> dict[str, Any] | None:
 
 def _request(body: Mapping[str, Any]) -> Request:
     """The request to the script: as many responses are given as messages are of the model."""
-    given = sum(isinstance(one, dict) and one.get("role") == "assistant" for one in body["messages"])
-    return Request(index=given, messages=(), tools=(), clock=WallClock())
+    n_responses = sum(isinstance(message, dict) and message.get("role") == "assistant" for message in body["messages"])
+    return Request(index=n_responses, messages=(), tools=(), clock=WallClock())

@@ -36,9 +36,9 @@ from boolab.runtime.models.profile_parts import (
     Amount,
     Counts,
     Difficulty,
-    Finish,
+    FinishProfile,
     Latency,
-    Loop,
+    LoopProfile,
     Price,
     Reminder,
     Revisit,
@@ -48,19 +48,19 @@ from boolab.runtime.models.profile_parts import (
     ToolProfile,
     at_step,
     constant,
-    normalised,
+    normalise,
 )
 
-_ABOUT: Final = frozenset({"name", "description", "sources", "assumptions"})
+_DESCRIPTIVE_FIELDS: Final = frozenset({"name", "description", "sources", "assumptions"})
 """The fields that describe a profile and change no run."""
 
 
 class _Misplaced(ValueError):
     """A fault of a profile as a whole, and its place."""
 
-    def __init__(self, place: tuple[str | int, ...], message: str) -> None:
+    def __init__(self, location: tuple[str | int, ...], message: str) -> None:
         super().__init__(message)
-        self.place = place
+        self.location = location
 
 
 class Profile(BaseModel):
@@ -107,8 +107,8 @@ class Profile(BaseModel):
     start: Shares | None = None
     tools: Annotated[dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")], ToolProfile], Field(min_length=1)]
     calls: Counts = {1: 1.0}
-    finish: Finish = Finish()
-    loop: Loop = Loop()
+    finish: FinishProfile = FinishProfile()
+    loop: LoopProfile = LoopProfile()
     after_error: AfterError = AfterError()
     revisit: Revisit = Revisit()
     tokens: Tokens | None = None
@@ -132,24 +132,24 @@ class Profile(BaseModel):
     def _faults(self) -> Iterator[_Misplaced]:
         yield from self._wrong_tools()
         yield from self._wrong_difficulties()
-        left = [reminder.turns_left for reminder in self.reminders]
-        if len(set(left)) < len(left):
-            yield _Misplaced(("reminders",), f"expected each number of turns left once, found {left}")
-        places = set(_places(self.model_dump(mode="json", exclude=set(_ABOUT))))
-        for about in ("sources", "assumptions"):
-            for place in getattr(self, about):
-                if place not in places:
-                    there = "expected a place such as 'tools' or 'finish.hazard'"
-                    yield _Misplaced((about, place), f"there is no field {place!r}; {there}")
+        turns_left = [reminder.turns_left for reminder in self.reminders]
+        if len(set(turns_left)) < len(turns_left):
+            yield _Misplaced(("reminders",), f"expected each number of turns left once, found {turns_left}")
+        paths = set(_field_paths(self.model_dump(mode="json", exclude=set(_DESCRIPTIVE_FIELDS))))
+        for field in ("sources", "assumptions"):
+            for path in getattr(self, field):
+                if path not in paths:
+                    expected = "expected a place such as 'tools' or 'finish.hazard'"
+                    yield _Misplaced((field, path), f"there is no field {path!r}; {expected}")
 
     def _wrong_tools(self) -> Iterator[_Misplaced]:
         rows: list[tuple[tuple[str | int, ...], Mapping[str, float] | None]] = [(("start",), self.start)]
         rows += [(("tools", name, "next"), tool.next) for name, tool in self.tools.items()]
-        known = ", ".join(self.tools)
-        for place, row in rows:
+        tools = ", ".join(self.tools)
+        for location, row in rows:
             for name in row or ():
                 if name not in self.tools:
-                    yield _Misplaced((*place, name), f"there is no tool {name!r} in this profile; tools: {known}")
+                    yield _Misplaced((*location, name), f"there is no tool {name!r} in this profile; tools: {tools}")
         if self.finish.tool in self.tools:
             msg = f"{self.finish.tool!r} is one of `tools`; expected another name: only a finish may call it"
             yield _Misplaced(("finish", "tool"), msg)
@@ -157,10 +157,10 @@ class Profile(BaseModel):
     def _wrong_difficulties(self) -> Iterator[_Misplaced]:
         if self.difficulties and not sum(difficulty.share for difficulty in self.difficulties.values()) > 0:
             yield _Misplaced(("difficulties",), "expected at least one share above 0")
-        there = ", ".join(self.difficulties) or "none"
+        names = ", ".join(self.difficulties) or "none"
         for task, name in self.tasks.items():
             if name not in self.difficulties:
-                yield _Misplaced(("tasks", task), f"there is no difficulty {name!r} in this profile; it has: {there}")
+                yield _Misplaced(("tasks", task), f"there is no difficulty {name!r} in this profile; it has: {names}")
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Profile:
@@ -175,7 +175,7 @@ class Profile(BaseModel):
         Raises:
             ProfileError: if a value or a name is not accepted.
         """
-        return _validated(data)
+        return _validate(data)
 
     @classmethod
     def load(cls, path: str | Path) -> Profile:
@@ -191,9 +191,9 @@ class Profile(BaseModel):
         Raises:
             ProfileError: if it cannot be read, with its path and line.
         """
-        file = _found(user_path(path))
+        file = _find_file(user_path(path))
         document = read_document(file, ProfileError)
-        return _validated(document.data, document, file)
+        return _validate(document.data, document, file)
 
     def vary(self, **fields: Any) -> Profile:  # noqa: ANN401 - any field
         """A changed copy. Of a field with parts, such as `success`, the parts that are not given stay as they are.
@@ -224,8 +224,10 @@ class Profile(BaseModel):
             else:
                 data[name] = value
                 changed.append(f"{name}.")
-        for about in {"sources", "assumptions"} & data.keys() - fields.keys():
-            data[about] = {at: why for at, why in data[about].items() if not f"{at}.".startswith(tuple(changed))}
+        for field in {"sources", "assumptions"} & data.keys() - fields.keys():
+            data[field] = {
+                path: text for path, text in data[field].items() if not f"{path}.".startswith(tuple(changed))
+            }
         return self.of(data)
 
     def save(self, path: str | Path) -> None:
@@ -241,7 +243,7 @@ class Profile(BaseModel):
     @cached_property
     def digest(self) -> str:
         """32 hex digits, the same for profiles with the same behaviour, whatever the order of their fields."""
-        figures = json.dumps(self.model_dump(mode="json", exclude=set(_ABOUT)), sort_keys=True)
+        figures = json.dumps(self.model_dump(mode="json", exclude=set(_DESCRIPTIVE_FIELDS)), sort_keys=True)
         return blake2b(figures.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
     def hazard_at(self, step: int) -> float:
@@ -302,10 +304,12 @@ class Profile(BaseModel):
         steps = {*changes, *(change - 1 for change in changes), *(change + 1 for change in changes)} - {0}
         later = math.inf
         for step in sorted(steps, reverse=True):
-            finished, cut = (self.success_at(step, finished=ended, difficulty=difficulty) for ended in (True, False))
-            if cut is not None and cut > later:
+            finished_chance, cut_chance = (
+                self.success_at(step, finished=ended, difficulty=difficulty) for ended in (True, False)
+            )
+            if cut_chance is not None and cut_chance > later:
                 return False
-            later = min([later, *(chance for chance in (finished, cut) if chance is not None)])
+            later = min([later, *(chance for chance in (finished_chance, cut_chance) if chance is not None)])
         return True
 
     def shares_after(self, tool: str | None) -> dict[str, float]:
@@ -318,7 +322,7 @@ class Profile(BaseModel):
             The shares by tool, which add up to 1.
         """
         row = None if tool is None else self.tools[tool].next
-        return normalised(row or self.start or dict.fromkeys(self.tools, 1.0))
+        return normalise(row or self.start or dict.fromkeys(self.tools, 1.0))
 
     def calls_of(self, tool: str) -> dict[int, float]:
         """The shares of the number of calls in a step that begins with a tool.
@@ -329,7 +333,7 @@ class Profile(BaseModel):
         Returns:
             The shares by number of calls, which add up to 1.
         """
-        return normalised(self.tools[tool].calls or self.calls)
+        return normalise(self.tools[tool].calls or self.calls)
 
     def difficulty_of(self, task: str) -> str | None:
         """The difficulty of a task: that in `tasks`, else one that depends on its text alone.
@@ -345,11 +349,11 @@ class Profile(BaseModel):
         if task in self.tasks:
             return self.tasks[task]
         digest = blake2b(task.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        left = int.from_bytes(digest, "big") / 2**64
-        shares = normalised({name: self.difficulties[name].share for name in sorted(self.difficulties)})
+        remainder = int.from_bytes(digest, "big") / 2**64
+        shares = normalise({name: self.difficulties[name].share for name in sorted(self.difficulties)})
         for name, share in shares.items():
-            left -= share
-            if left < 0:
+            remainder -= share
+            if remainder < 0:
                 return name
         return [name for name, share in shares.items() if share][-1]
 
@@ -365,7 +369,7 @@ def shipped_profiles() -> dict[str, Path]:
     return {file.stem: file for file in sorted((data_path("datasets") / "profiles").glob("*.yaml"))}
 
 
-def _found(path: Path) -> Path:
+def _find_file(path: Path) -> Path:
     if len(path.parts) > 1 or path.suffix or path.exists():
         return path
     shipped = shipped_profiles()
@@ -375,7 +379,7 @@ def _found(path: Path) -> Path:
     return shipped[path.name]
 
 
-def _validated(data: object, document: YamlDocument | None = None, path: Path | None = None) -> Profile:
+def _validate(data: object, document: YamlDocument | None = None, path: Path | None = None) -> Profile:
     if not isinstance(data, Mapping):
         msg = f"expected a mapping with 'tools', found {type(data).__name__}"
         raise ProfileError(msg, path=path, line=None if document is None else document.line())
@@ -385,23 +389,23 @@ def _validated(data: object, document: YamlDocument | None = None, path: Path | 
         faults = error.errors(include_url=False)
         fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
         cause = fault.get("ctx", {}).get("error")
-        place = cause.place if isinstance(cause, _Misplaced) else fault["loc"]
-        place = tuple(part for part in place if part != "[key]")
-        what = fault["msg"].removeprefix("Value error, ")
+        location = cause.location if isinstance(cause, _Misplaced) else fault["loc"]
+        location = tuple(part for part in location if part != "[key]")
+        message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
-            what = f"there is no such field; accepted here: {accepted_keys(Profile, fault['loc'])}"
-        where = ".".join(map(str, place)) or "the profile"
-        line = None if document is None else document.line(place)
-        raise ProfileError(f"{where}: {what}", path=path, line=line) from error
+            message = f"there is no such field; accepted here: {accepted_keys(Profile, fault['loc'])}"
+        field = ".".join(map(str, location)) or "the profile"
+        line = None if document is None else document.line(location)
+        raise ProfileError(f"{field}: {message}", path=path, line=line) from error
 
 
-def _places(value: object, prefix: str = "") -> Iterator[str]:
+def _field_paths(value: object, prefix: str = "") -> Iterator[str]:
     """The places of all fields."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield f"{prefix}{name}"
-            yield from _places(inner, f"{prefix}{name}.")
+            yield from _field_paths(inner, f"{prefix}{name}.")
     elif isinstance(value, list):
         for number, inner in enumerate(value):
             yield f"{prefix}{number}"
-            yield from _places(inner, f"{prefix}{number}.")
+            yield from _field_paths(inner, f"{prefix}{number}.")

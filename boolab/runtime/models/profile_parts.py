@@ -79,10 +79,10 @@ class Distribution(Strict):
             return 0.0
         p = (p - self.zeros) / (1 - self.zeros)
         if self.quantiles is not None:
-            place = p * (len(self.quantiles) - 1)
-            low = min(int(place), len(self.quantiles) - 2)
-            below, above = self.quantiles[low : low + 2]
-            value = below + (above - below) * (place - low)
+            position = p * (len(self.quantiles) - 1)
+            low = min(int(position), len(self.quantiles) - 2)
+            lower, upper = self.quantiles[low : low + 2]
+            value = lower + (upper - lower) * (position - low)
         elif self.sigma:
             value = (self.median or 0.0) * math.exp(self.sigma * NormalDist().inv_cdf(p))
         else:
@@ -177,7 +177,7 @@ class ToolProfile(Strict):
     error_chars: Amount = constant(60)
 
 
-class Finish(Strict):
+class FinishProfile(Strict):
     """When and how the agent finishes."""
 
     hazard: ByStep = [Piece(from_step=1, probability=0.1)]
@@ -185,7 +185,7 @@ class Finish(Strict):
     text_chars: Amount = constant(300)
 
 
-class Loop(Strict):
+class LoopProfile(Strict):
     """How often the agent enters a loop, of how many steps, and how long it stays in it."""
 
     rate: Probability = 0.0
@@ -255,7 +255,7 @@ class Reminder(Strict):
     least: Probability = 0.0
 
 
-def normalised(shares: Mapping[K, float]) -> dict[K, float]:
+def normalise(shares: Mapping[K, float]) -> dict[K, float]:
     """The shares, scaled so that they add up to 1."""
     total = sum(shares.values())
     return {name: share / total for name, share in shares.items()}

@@ -30,7 +30,7 @@ from boolab.runtime.models.recording import (
     Link,
     Offers,
     Recording,
-    linked,
+    link_message,
     read_recording,
 )
 from boolab.runtime.tools.execution import FailedReply
@@ -88,23 +88,23 @@ class RunReplay:
     async def _aside(self, request: Request) -> Response:
         """The response to a request outside the steps; raises its failure."""
         compacted, wrap_up = self._compactions.get(request.index), self._wrap_ups.get(request.index)
-        aside = compacted if request.purpose == "compaction" else wrap_up
-        if aside is None or not aside.asked:
+        exchange = compacted if request.purpose == "compaction" else wrap_up
+        if exchange is None or not exchange.asked:
             msg = f"the recording has no {request.purpose} after {count(request.index, 'response')}"
             raise ScriptExhausted(msg)
-        pause_ms = aside.duration_ms or 0 if isinstance(aside, Compacted) else self._pause_ms(request.index)
+        pause_ms = exchange.duration_ms or 0 if isinstance(exchange, Compacted) else self._pause_ms(request.index)
         await request.clock.sleep(pause_ms / 1000)
-        if aside.broken or aside.response is None:
-            raise ModelError(aside.fault, partial=aside.response, recorded=aside.fault)
-        return aside.response
+        if exchange.broken or exchange.response is None:
+            raise ModelError(exchange.fault, partial=exchange.response, recorded=exchange.fault)
+        return exchange.response
 
     def _pause_ms(self, after: int) -> int:
         """The recorded time between a step and the next step, or the end, without a compaction."""
         run, steps = self._run, self._run.steps
         end = (steps[after - 1].start_ms or 0) + (steps[after - 1].duration_ms or 0) if after else 0
-        then = run.duration_ms if after == len(steps) else steps[after].start_ms
+        next_start = run.duration_ms if after == len(steps) else steps[after].start_ms
         compacted = self._compactions.get(after)
-        return (end if then is None else then) - end - ((compacted and compacted.duration_ms) or 0)
+        return (end if next_start is None else next_start) - end - ((compacted and compacted.duration_ms) or 0)
 
     def has_result_of(self, tool: str) -> bool:
         """Whether a call of that tool has a result in the recording."""
@@ -121,12 +121,12 @@ class RunReplay:
         if step.error and result.is_error and step.error.endswith(result.content) and self._run.stop_reason == "error":
             raise FailedReply(result, step.error)
         # One call takes the time of all, whether they run in sequence or in parallel: the next boundary sees the sum.
-        if context.call == _longest(step.results):
+        if context.call == _longest_call(step.results):
             await context.sleep(((step.duration_ms or 0) - (step.model_ms or 0)) / 1000)
         return result
 
 
-def _longest(results: Sequence[ToolResult | None]) -> int:
+def _longest_call(results: Sequence[ToolResult | None]) -> int:
     """The number of the first call that took longest; unknown times count as the shortest."""
     times = [-2 if result is None else -1 if result.duration_ms is None else result.duration_ms for result in results]
     return times.index(max(times)) + 1
@@ -160,23 +160,23 @@ class _Replay:
         after, tools = self._chain(request.messages), self._offers(request.tools).id
         return after, tools, request.tool_choice, request.temperature, request.seed_of_run, request.purpose
 
-    def _exhausted(self, why: str) -> ScriptExhausted:
-        return ScriptExhausted(f"{self._recording.path}: {why}")
+    def _exhausted(self, reason: str) -> ScriptExhausted:
+        return ScriptExhausted(f"{self._recording.path}: {reason}")
 
     def _unknown_from(self, request: Request) -> str:
         """How many messages of a request the recording has, and what it expected next."""
         links = _links(request.messages)
-        known = next((n for n, link in enumerate(links) if link.id not in self._recording.messages), len(links))
-        last = links[known - 1].id if known else FIRST
+        n_known = next((n for n, link in enumerate(links) if link.id not in self._recording.messages), len(links))
+        last = links[n_known - 1].id if n_known else FIRST
         expected = next((link for link in self._recording.messages.values() if link.after == last), None)
         beginning = (
-            f"its first {known} messages are known"
-            if known > 1
-            else f"its first message is {'' if known else 'not '}known"
+            f"its first {n_known} messages are known"
+            if n_known > 1
+            else f"its first message is {'' if n_known else 'not '}known"
         )
-        if known == len(links):
-            return f"each of its {count(known, 'message')} is known, but the recording has no request after them"
-        difference = Difference.between(known + 1, expected and expected.message, links[known].message)
+        if n_known == len(links):
+            return f"each of its {count(n_known, 'message')} is known, but the recording has no request after them"
+        difference = Difference.between(n_known + 1, expected and expected.message, links[n_known].message)
         return f"{beginning}{'' if expected else ', and none follows them'}; {difference}"
 
 
@@ -185,12 +185,12 @@ class ReplayByOrder(_Replay):
 
     def __init__(self, recording: Recording) -> None:
         super().__init__(recording)
-        conversations: dict[int, _Conversation] = {}
+        conversations: dict[int, _RecordedConversation] = {}
         for exchange in recording.exchanges:
             number, beginning = exchange.conversation, exchange.after
-            conversation = conversations.setdefault(number, _Conversation(number, beginning, defaultdict(list)))
+            conversation = conversations.setdefault(number, _RecordedConversation(number, beginning, defaultdict(list)))
             conversation.exchanges[exchange.purpose].append(exchange)
-        self._by_beginning: defaultdict[str, list[_Conversation]] = defaultdict(list)
+        self._by_beginning: defaultdict[str, list[_RecordedConversation]] = defaultdict(list)
         for _, conversation in sorted(conversations.items()):
             self._by_beginning[conversation.beginning].append(conversation)
         self._runs: dict[str, _Position] = {}
@@ -202,28 +202,28 @@ class ReplayByOrder(_Replay):
         if request.run_id:
             self._runs[request.run_id] = position
         exchanges = position.conversation.exchanges.get(request.purpose, ())
-        place = position.requests[request.purpose]
+        index = position.requests[request.purpose]
         position.requests[request.purpose] += 1
-        if place >= len(exchanges):
+        if index >= len(exchanges):
             number = position.conversation.number
             count = f"{len(exchanges)} response{'' if len(exchanges) == 1 else 's'} of purpose {request.purpose}"
             raise self._exhausted(f"conversation {number} has {count}; one more was requested")
-        exchange = exchanges[place]
+        exchange = exchanges[index]
         if not position.departed and _key_of(exchange) != key:
             position.departed = True
             if request.note is not None:
                 request.note("departed", **self._departure(exchange, key, request))
         if exchange.cancelled:
             raise self._exhausted(f"request {exchange.index + 1} of conversation {exchange.conversation} was cancelled")
-        return await _give(exchange, request, emit)
+        return await _give_response(exchange, request, emit)
 
     def _begin(self, request: Request, beginning: str) -> _Position:
         """The next conversation with the same beginning, or with the only recorded beginning."""
-        known = list(self._by_beginning)
+        beginnings = list(self._by_beginning)
         if beginning not in self._by_beginning:
-            if len(known) != 1:
+            if len(beginnings) != 1:
                 raise self._exhausted(f"no conversation begins with this request: {self._unknown_from(request)}")
-            beginning = known[0]
+            beginning = beginnings[0]
         conversations = self._by_beginning[beginning]
         return _Position(conversations[next(self._given[beginning]) % len(conversations)])
 
@@ -231,13 +231,21 @@ class ReplayByOrder(_Replay):
         """The first difference between a request and the recorded one."""
         recorded = _key_of(exchange)
         if recorded[0] == key[0]:
-            names = [name for name, one, other in zip(_KEY_FIELDS, recorded, key, strict=True) if one != other]
+            names = [
+                name
+                for name, recorded_value, value in zip(_KEY_FIELDS, recorded, key, strict=True)
+                if recorded_value != value
+            ]
             return {"what": f"differs from the recording: {', '.join(names)}"}
-        before, came = self._recording.conversation(exchange.after), _links(request.messages)
-        same = next((n for n, (a, b) in enumerate(zip(before, came, strict=False)) if a.id != b.id), None)
-        place = min(len(before), len(came)) if same is None else same
-        first, second = (links[place].message if place < len(links) else None for links in (before, came))
-        return Difference.between(place + 1, first, second)._asdict()
+        recorded_links, sent_links = self._recording.conversation(exchange.after), _links(request.messages)
+        difference = next(
+            (n for n, (a, b) in enumerate(zip(recorded_links, sent_links, strict=False)) if a.id != b.id), None
+        )
+        index = min(len(recorded_links), len(sent_links)) if difference is None else difference
+        recorded_message, sent_message = (
+            links[index].message if index < len(links) else None for links in (recorded_links, sent_links)
+        )
+        return Difference.between(index + 1, recorded_message, sent_message)._asdict()
 
 
 class ReplayByRequest(_Replay):
@@ -256,22 +264,27 @@ class ReplayByRequest(_Replay):
         exchanges = self._exchanges.get(key)
         if exchanges is None:
             raise self._exhausted(f"this request is not in it: {self._why(request, key)}")
-        return await _give(exchanges[next(self._given[key]) % len(exchanges)], request, emit)
+        return await _give_response(exchanges[next(self._given[key]) % len(exchanges)], request, emit)
 
     def _why(self, request: Request, key: tuple[Any, ...]) -> str:
         """Why a request is not in the recording; compared with the first request after the same messages, if any."""
-        similar = next((one for one in self._recording.exchanges if one.after == key[0]), None)
+        similar = next(
+            (recorded_value for recorded_value in self._recording.exchanges if recorded_value.after == key[0]), None
+        )
         if similar is None:
             return self._unknown_from(request)
         if similar.cancelled:
             return "it was cancelled"
         pairs = zip(_KEY_FIELDS, _key_of(similar), key, strict=True)
-        changed = [(name, one, now) for name, one, now in pairs if one != now]
-        what = ", ".join("other tools" if name == "tools" else f"{name} {one}, not {now}" for name, one, now in changed)
-        return f"after the same messages the recorded request has {what}"
+        changed = [(name, recorded_value, value) for name, recorded_value, value in pairs if recorded_value != value]
+        differences = ", ".join(
+            "other tools" if name == "tools" else f"{name} {recorded_value}, not {value}"
+            for name, recorded_value, value in changed
+        )
+        return f"after the same messages the recorded request has {differences}"
 
 
-class _Conversation(NamedTuple):
+class _RecordedConversation(NamedTuple):
     """The requests of one run, by purpose and in order."""
 
     number: int
@@ -282,7 +295,7 @@ class _Conversation(NamedTuple):
 class _Position:
     """A run's position in its conversation."""
 
-    def __init__(self, conversation: _Conversation) -> None:
+    def __init__(self, conversation: _RecordedConversation) -> None:
         self.conversation = conversation
         self.requests: Counter[str] = Counter()
         self.departed = False
@@ -299,7 +312,7 @@ class Difference(NamedTuple):
     @classmethod
     def between(cls, number: int, recorded: Message | None, came: Message | None) -> Difference:
         """The difference of two messages, either of which may be missing."""
-        texts = [_plain(message) for message in (recorded, came)]
+        texts = [_message_text(message) for message in (recorded, came)]
         differs = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
         first, second = (_excerpt(text, max(differs - _BEFORE_CHARS, 0)) for text in texts)
         roles = list(dict.fromkeys(message.role for message in (recorded, came) if message is not None))
@@ -309,7 +322,7 @@ class Difference(NamedTuple):
         return f"message {self.message} ({self.role}): recorded {self.recorded!r}, came {self.came!r}"
 
 
-def _plain(message: Message | None) -> str:
+def _message_text(message: Message | None) -> str:
     """A message as text in one line."""
     texts = []
     for part in () if message is None else message.parts:
@@ -331,11 +344,11 @@ def _links(messages: Sequence[Message]) -> list[Link]:
     """The messages of a request with their ids."""
     links: list[Link] = []
     for message in messages:
-        links.append(linked(links[-1].id if links else FIRST, message))
+        links.append(link_message(links[-1].id if links else FIRST, message))
     return links
 
 
-async def _give(exchange: Exchange, request: Request, emit: Emit | None) -> Response:
+async def _give_response(exchange: Exchange, request: Request, emit: Emit | None) -> Response:
     """Let the recorded time pass; emit and return the response, or raise the failure."""
     await request.clock.sleep(exchange.ms / 1000)
     failure = exchange.failure
@@ -407,8 +420,10 @@ class RecordedModel(LocalModel):
     @property
     def fingerprint(self) -> tuple[object, ...]:
         """The content of the recording: models with equal fingerprints give equal responses."""
-        given = self._recording
-        data = dumps(run_fields(given)) if isinstance(given, Run) else read_file(user_path(given), MAX_BYTES)
+        recording = self._recording
+        data = (
+            dumps(run_fields(recording)) if isinstance(recording, Run) else read_file(user_path(recording), MAX_BYTES)
+        )
         return (type(self._replay).__name__, blake2b(data, digest_size=16).digest())
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
@@ -418,14 +433,6 @@ class RecordedModel(LocalModel):
         return self.reply is not None
 
     def has_result_of(self, tool: str) -> bool:
-        """Whether the model has at least one result of a tool; if not, the tool is unknown.
-
-        Args:
-            tool: The tool's name.
-
-        Returns:
-            True if so.
-        """
         return isinstance(self._replay, RunReplay) and self._replay.has_result_of(tool)
 
 

@@ -59,12 +59,12 @@ def record(model: Model, path: str | Path) -> Model:
         ...     bl.run_sync(None, "Hello", model=bl.RecordedModel(path)).text
         'Hi.'
     """
-    given: object = model
-    if isinstance(given, type) or not isinstance(given, Model) or not isinstance(given.name, str):
+    model_value: object = model
+    if isinstance(model_value, type) or not isinstance(model_value, Model) or not isinstance(model_value.name, str):
         msg = f"model={model!r} is no model: expected a `name` and `async def respond(request, emit=None)`"
         raise SettingError(msg)
-    where: object = path
-    if not isinstance(where, str | Path):
+    path_value: object = path
+    if not isinstance(path_value, str | Path):
         msg = f"path={path!r}: expected the path of the new file"
         raise SettingError(msg)
     return _Recorder(model, user_path(path))
@@ -116,8 +116,8 @@ class _Recorder:
             response = await self._model.respond(request, emit)
             fault = validate_response(response)
             if fault:
-                what = f"the response of the model {self.name} is malformed: {fault}"
-                exchange = exchange._replace(failure=Failure(what, f"ModelError: {what}"))
+                message = f"the response of the model {self.name} is malformed: {fault}"
+                exchange = exchange._replace(failure=Failure(message, f"ModelError: {message}"))
             else:
                 exchange = exchange._replace(response=response)
         except (asyncio.CancelledError, *INTERRUPTS, GeneratorExit) as error:

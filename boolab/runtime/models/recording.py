@@ -60,7 +60,7 @@ class Link(NamedTuple):
     after: str = FIRST
 
 
-class Tool(NamedTuple):
+class RecordedTool(NamedTuple):
     """A tool, as in a request."""
 
     name: str
@@ -72,7 +72,7 @@ class Offer(NamedTuple):
     """The tools of a request."""
 
     id: str
-    tools: tuple[Tool, ...]
+    tools: tuple[RecordedTool, ...]
 
 
 class Failure(NamedTuple):
@@ -132,29 +132,29 @@ class Chain:
         state[0] = self._follow(state[0], message)
 
     def _follow(self, after: str, message: Message) -> str:
-        link = linked(after, message)
+        link = link_message(after, message)
         if self._on_link is not None:
             self._on_link(link)
         return link.id
 
 
-def linked(after: str, message: Message) -> Link:
+def link_message(after: str, message: Message) -> Link:
     """A message as a model sees it, with its id and the id of the message before it."""
     parts = tuple(
         part._replace(duration_ms=None) if isinstance(part, ToolResult) else part
         for part in message.parts
         if not isinstance(part, StepStart)
     )
-    seen = Message(message.role, parts)
-    digest = blake2b(after.encode() + dumps(encode(seen, "a message")), digest_size=16)
-    return Link(digest.hexdigest(), seen, after)
+    message_as_sent = Message(message.role, parts)
+    digest = blake2b(after.encode() + dumps(encode(message_as_sent, "a message")), digest_size=16)
+    return Link(digest.hexdigest(), message_as_sent, after)
 
 
 def offer_of(tools: Sequence[ToolSpec]) -> Offer:
     """The tools of a request, and their id."""
-    offered = tuple(Tool(tool.name, tool.description, tool.parameters) for tool in tools)
-    digest = blake2b(dumps(encode(offered, "a tool")), digest_size=16)
-    return Offer(digest.hexdigest() if offered else "", offered)
+    recorded_tools = tuple(RecordedTool(tool.name, tool.description, tool.parameters) for tool in tools)
+    digest = blake2b(dumps(encode(recorded_tools, "a tool")), digest_size=16)
+    return Offer(digest.hexdigest() if recorded_tools else "", recorded_tools)
 
 
 class Offers:
@@ -182,11 +182,11 @@ class Recording(NamedTuple):
 
     def conversation(self, last: str) -> list[Link]:
         """All messages up to the one with that id."""
-        found = []
+        links = []
         while last != FIRST:
-            found.append(self.messages[last])
-            last = found[-1].after
-        return found[::-1]
+            links.append(self.messages[last])
+            last = links[-1].after
+        return links[::-1]
 
 
 def read_recording(path: str | Path) -> Recording:
@@ -229,9 +229,10 @@ def _header(path: Path, first: tuple[int, Any] | None) -> Header:
     if not isinstance(row, dict) or row.get("kind") != "recording":
         msg = "no recording: its first line is not the one that bl.record writes"
         raise RunFormatError(msg, path=path, line=1)
-    given = row.get("version")
-    if type(given) is not int or not 1 <= given <= VERSION:
-        msg = f"a recording of version {given!r}, by boolab {row.get('boolab')}; versions up to {VERSION} can be read"
+    file_version = row.get("version")
+    if type(file_version) is not int or not 1 <= file_version <= VERSION:
+        source = f"a recording of version {file_version!r}, by boolab {row.get('boolab')}"
+        msg = f"{source}; versions up to {VERSION} can be read"
         raise RunFormatError(msg, path=path, line=1)
     try:
         return decode(Header, {name: value for name, value in row.items() if name != "kind"})

@@ -72,7 +72,7 @@ class _Usage(_Strict):
     cost_usd: Annotated[float, Field(ge=0, le=MAX_AMOUNT / MICRO)] | None = None
 
 
-class _Call(_Strict):
+class _ItemCall(_Strict):
     id: str | None = None
     name: str
     arguments: dict[str, Any] | str = {}
@@ -117,7 +117,7 @@ class _When(_Strict):
 class _Item(_Strict):
     text: str = ""
     reasoning: str = ""
-    tool_calls: list[_Call] = []
+    tool_calls: list[_ItemCall] = []
     finish_reason: str | None = None
     usage: _Usage = _Usage()
     latency_ms: _Count = 0
@@ -149,7 +149,7 @@ def _as_item(value: object) -> object:
 
 def _as_results(value: object) -> object:
     values = value if isinstance(value, list) else [value]
-    return [{"text": one} if isinstance(one, str) else one for one in values]
+    return [{"text": result} if isinstance(result, str) else result for result in values]
 
 
 _AnyItem: TypeAlias = Annotated[_Item, BeforeValidator(_as_item)]
@@ -189,7 +189,7 @@ class Compiled(NamedTuple):
     latency_ms: int
     fault: ScriptFault | None
     repeat: int
-    when: Pattern | None
+    condition: Pattern | None
 
 
 def ready_item(response: Response) -> Compiled:
@@ -240,12 +240,12 @@ def validate_script(data: object, document: YamlDocument | None = None, path: Pa
         return Script.model_validate({"items": data} if bare else data)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        place = fault["loc"][1:] if bare and fault["loc"][:1] == ("items",) else fault["loc"]
-        where = ".".join(str(p) for p in place if not str(p).startswith(("function-", "dict[", "literal[")))
-        line = None if document is None else document.line(place)
+        location = fault["loc"][1:] if bare and fault["loc"][:1] == ("items",) else fault["loc"]
+        field = ".".join(str(p) for p in location if not str(p).startswith(("function-", "dict[", "literal[")))
+        line = None if document is None else document.line(location)
         extra = fault["type"] == "extra_forbidden"
-        accepted = f"; accepted here: {accepted_keys(Script, fault['loc'])}" if extra else ""
-        raise ScriptError(f"{where or 'the script'}: {fault['msg']}{accepted}", path=path, line=line) from error
+        hint = f"; accepted here: {accepted_keys(Script, fault['loc'])}" if extra else ""
+        raise ScriptError(f"{field or 'the script'}: {fault['msg']}{hint}", path=path, line=line) from error
     except RecursionError:
         msg = "the script is nested too deeply"
         raise ScriptError(msg, path=path) from None

@@ -79,9 +79,9 @@ class ScriptedModel(LocalModel):
         self.description = ""
         self.virtual = not realtime
         self.finish_tool = finish_tool
-        listed = [] if callable(items) else list(items)
+        item_list = [] if callable(items) else list(items)
         parts = {"summary": summary, "compaction": compaction, "context_window": context_window}
-        self._set(validate_script({"items": listed, **parts, "tools": dict(tools or {})}))
+        self._set(validate_script({"items": item_list, **parts, "tools": dict(tools or {})}))
 
     @classmethod
     def load(cls, path: str | Path, *, realtime: bool = False, finish_tool: str | None = None) -> ScriptedModel:
@@ -111,10 +111,10 @@ class ScriptedModel(LocalModel):
         self._ends = [0]
         for item in items:
             self._ends.append(min(self._ends[-1] + item.repeat, FOREVER))
-        self._conditional = any(item.when for item in items)
+        self._conditional = any(item.condition for item in items)
         self._single = not self._conditional and all(item.repeat == 1 for item in items)
         if self._single:
-            self._items = [item._replace(response=_numbered(item, i), ids=()) for i, item in enumerate(items)]
+            self._items = [item._replace(response=_number_calls(item, i), ids=()) for i, item in enumerate(items)]
         self._summary = None if script.summary is None else compile_item(script.summary)
         self._compaction = None if script.compaction is None else compile_item(script.compaction)
         self.context_window = script.context_window
@@ -124,8 +124,8 @@ class ScriptedModel(LocalModel):
     @property
     def fingerprint(self) -> tuple[object, ...]:
         """The script: models with equal fingerprints give equal responses."""
-        aside = (self._summary, self._compaction, self.context_window, self._results)
-        return (self.name, self._next, self._items, self.finish_tool, *aside)
+        parts = (self._summary, self._compaction, self.context_window, self._results)
+        return (self.name, self._next, self._items, self.finish_tool, *parts)
 
     def __len__(self) -> int:
         """The number of responses, including repetitions; `FOREVER` if the script never ends."""
@@ -148,19 +148,19 @@ class ScriptedModel(LocalModel):
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         item = self._find(request)
         if self.finish_tool is not None and _is_end(item, request):
-            item = _finishing(item, self.finish_tool)
+            item = _add_finish_call(item, self.finish_tool)
         if emit is None and item.fault is None and not item.latency_ms:
-            return _numbered(item, request.index)
+            return _number_calls(item, request.index)
         return await _play(item, request, emit)
 
     def _find(self, request: Request) -> Compiled:
         index = request.index
         if request.purpose != "step":
-            aside = self._summary if request.purpose == "summary" else self._compaction or self._summary
-            if aside is None:
+            summary = self._summary if request.purpose == "summary" else self._compaction or self._summary
+            if summary is None:
                 msg = f"the script {self.name} holds no {request.purpose}"
                 raise ScriptExhausted(msg)
-            return aside
+            return summary
         if self._next is not None:
             item = self._next(request.messages)
             if item is None:
@@ -180,21 +180,21 @@ class ScriptedModel(LocalModel):
 
     def _find_conditional(self, request: Request) -> Compiled:
         """The item for a request to a script with conditions: the results so far decide it, from the start."""
-        place, used = 0, 0
-        found: Compiled | None = None
+        index, repeats = 0, 0
+        latest_item: Compiled | None = None
         messages = request.messages.whole if isinstance(request.messages, Context) else request.messages
-        for latest in _latest_results(messages, request.index):
-            while place < len(self._items):
-                item = self._items[place]
-                if used < item.repeat and (item.when is None or item.when.is_in(latest)):
+        for latest_result in _latest_results(messages, request.index):
+            while index < len(self._items):
+                item = self._items[index]
+                if repeats < item.repeat and (item.condition is None or item.condition.is_in(latest_result)):
                     break
-                place, used = place + 1, 0
+                index, repeats = index + 1, 0
             else:
                 msg = f"no item of script {self.name} is left for response {request.index + 1}"
                 raise ScriptExhausted(msg)
-            found, used = item, used + 1
-        assert found is not None  # noqa: S101 - there is one response for each request
-        return found
+            latest_item, repeats = item, repeats + 1
+        assert latest_item is not None  # noqa: S101 - there is one response for each request
+        return latest_item
 
     def replies_to(self, tool: str) -> bool:
         return tool in self._results
@@ -204,10 +204,10 @@ class ScriptedModel(LocalModel):
         if results is None:
             return None
         nth = _count_calls(call.name, context) if len(results) > 1 else 0
-        return _give(call, results[min(nth, len(results) - 1)], context)
+        return _give_result(call, results[min(nth, len(results) - 1)], context)
 
 
-async def _give(call: ToolCall, result: ScriptResult, context: ToolContext) -> ToolResult:
+async def _give_result(call: ToolCall, result: ScriptResult, context: ToolContext) -> ToolResult:
     if result.latency_ms:
         await context.sleep(result.latency_ms / 1000)
     text = result.error if isinstance(result.error, str) else result.text
@@ -246,7 +246,7 @@ def _latest_results(messages: Sequence[Message], index: int) -> Iterator[str]:
 
 async def _play(item: Compiled, request: Request, emit: Emit | None) -> Response:
     """Stream a response: its latency passes, its deltas are emitted, and its fault is raised."""
-    response = _numbered(item, request.index)
+    response = _number_calls(item, request.index)
     text = response.text if item.fault is None else response.text[: item.fault.after]
     chunks = _WORDS.split(text) if emit is not None and text else []
     first = min(response.ttft_ms or 0, item.latency_ms)
@@ -263,7 +263,7 @@ async def _play(item: Compiled, request: Request, emit: Emit | None) -> Response
             await asyncio.sleep(0)
     await request.clock.sleep((item.latency_ms - passed) / 1000)
     if item.fault is not None:
-        raise _broken(item.fault, response._replace(text=text, tool_calls=(), finish_reason=None))
+        raise _make_error(item.fault, response._replace(text=text, tool_calls=(), finish_reason=None))
     if emit is not None:
         for call in response.tool_calls:
             emit("tool_call", f"{call.name} {call.arguments}")
@@ -271,28 +271,28 @@ async def _play(item: Compiled, request: Request, emit: Emit | None) -> Response
     return response
 
 
-def _broken(fault: ScriptFault, partial: Response) -> ModelError:
+def _make_error(fault: ScriptFault, partial: Response) -> ModelError:
     if fault.garbage:
         raw = fault.garbage if isinstance(fault.garbage, str) else "\x00\x00"
         return ModelError(f"the response cannot be parsed: {raw!r}", partial=partial)
-    where = f" after {len(partial.text)} characters" if partial.text else ""
+    position = f" after {len(partial.text)} characters" if partial.text else ""
     if not partial.text:
         partial = partial._replace(usage=Usage())
     if fault.reset:
-        return ModelError(f"the connection was reset{where}", retryable=True, partial=partial)
+        return ModelError(f"the connection was reset{position}", retryable=True, partial=partial)
     return ModelError(
-        f"HTTP {fault.status}{where}", status=fault.status, retryable=fault.status in RETRYABLE, partial=partial
+        f"HTTP {fault.status}{position}", status=fault.status, retryable=fault.status in RETRYABLE, partial=partial
     )
 
 
-def _numbered(item: Compiled, index: int) -> Response:
+def _number_calls(item: Compiled, index: int) -> Response:
     """The response, with call ids that are unique in the run."""
     if not item.ids:
         return item.response
     response = item.response
     numbered = [
-        ToolCall(given or f"call_{index + 1}_{n}", call.name, call.arguments)
-        for n, (given, call) in enumerate(zip(item.ids, response.tool_calls, strict=True), 1)
+        ToolCall(call_id or f"call_{index + 1}_{n}", call.name, call.arguments)
+        for n, (call_id, call) in enumerate(zip(item.ids, response.tool_calls, strict=True), 1)
     ]
     return response._replace(tool_calls=tuple(numbered))
 
@@ -302,7 +302,7 @@ def _is_end(item: Compiled, request: Request) -> bool:
     return request.purpose == "step" and item.fault is None and not item.response.tool_calls
 
 
-def _finishing(item: Compiled, tool: str) -> Compiled:
+def _add_finish_call(item: Compiled, tool: str) -> Compiled:
     """The item with a call of the tool that ends a turn."""
     response = item.response._replace(tool_calls=(ToolCall("", tool, "{}"),), finish_reason="tool_calls")
     return item._replace(response=response, ids=("",))

@@ -29,7 +29,7 @@ from boolab.core.types import History, Message, Response, Run, Step, StepStart, 
 from boolab.runtime.models.base import Emit, LocalModel, Request
 from boolab.runtime.models.profile import Profile
 from boolab.runtime.models.profile_parts import Reminder
-from boolab.runtime.models.trajectory import ALWAYS, SLOTS, Planned, Rules, SimulatedTrajectory, texts
+from boolab.runtime.models.trajectory import ALWAYS, SLOTS, PlannedStep, Rules, SimulatedTrajectory, make_texts
 from boolab.runtime.tools.tool import ToolContext
 
 VERSION: Final = 1
@@ -87,8 +87,8 @@ class SimulatedModel(LocalModel):
         """The names of its tools, in the profile's order."""
         self._submits = profile.finish.tool
         self._rules = Rules(profile)
-        self._finish_texts = texts(profile.finish.text_chars, "Done. ")
-        self._summary_texts = texts(profile.summary_chars, "Summary: ")
+        self._finish_texts = make_texts(profile.finish.text_chars, "Done. ")
+        self._summary_texts = make_texts(profile.summary_chars, "Summary: ")
         self._summary_tokens = None if profile.tokens is None else profile.tokens.summary.table(SLOTS)
         self._reminders = sorted(profile.reminders, key=lambda reminder: reminder.turns_left)
         self._boldest = Reminder(
@@ -96,7 +96,7 @@ class SimulatedModel(LocalModel):
             factor=max([1.0, *(reminder.factor for reminder in profile.reminders)]),
             least=max([0.0, *(reminder.least for reminder in profile.reminders)]),
         )
-        self._latest: Planned | None = None
+        self._latest: PlannedStep | None = None
         self._played: WeakKeyDictionary[Sequence[Message], _Played] = WeakKeyDictionary()
         self._trajectories: WeakValueDictionary[str, SimulatedTrajectory] = WeakValueDictionary()
         """By key, those of runs under way: a summary of a list that is not a run's own need not draw them again."""
@@ -133,20 +133,22 @@ class SimulatedModel(LocalModel):
         shortened = False
         if played is None or played.seed != seed:
             played, tail, shortened = self._find(request)
-        planned = self._latest = played.trajectory.at(index)
-        response, hazard = planned[0], planned[2]
+        planned_step = self._latest = played.trajectory.at(index)
+        response, hazard = planned_step[0], planned_step[2]
         if purpose != "step":
-            response = self._summary(planned)
+            response = self._summary(planned_step)
         elif not tools or choice == "none":
-            text = self._finish_texts[planned.aside]
+            text = self._finish_texts[planned_step.text_slot]
             response = response._replace(text=text, tool_calls=(), finish_reason="stop", native_finish_reason=NO_TOOLS)
         elif self._submits is not None and index and self._has_submitted(played, index, messages):
-            response = response._replace(text=self._finish_texts[planned.aside], tool_calls=(), finish_reason="stop")
-        elif hazard >= 0 and _finishes(planned, played.factor, self._reminder(tail)):
-            response = self._finish(planned)
+            response = response._replace(
+                text=self._finish_texts[planned_step.text_slot], tool_calls=(), finish_reason="stop"
+            )
+        elif hazard >= 0 and _finishes(planned_step, played.factor, self._reminder(tail)):
+            response = self._finish(planned_step)
         if shortened:
-            response = self._shortened(response, messages, index, played.trajectory)
-        duration_ms = planned[5]
+            response = self._shorten_usage(response, messages, index, played.trajectory)
+        duration_ms = planned_step[5]
         if emit is not None:
             await _stream(response, duration_ms, clock, emit)
         elif duration_ms:
@@ -174,12 +176,12 @@ class SimulatedModel(LocalModel):
             difficulty = self.profile.difficulty_of(task)
             factor = 1.0 if difficulty is None else self.profile.difficulties[difficulty].hazard_factor
             key = self._key(seed, task)
-            aside = request.purpose != "step"
-            trajectory = (self._trajectories.get(key) if aside else None) or SimulatedTrajectory(self._rules, key)
+            is_summary = request.purpose != "step"
+            trajectory = (self._trajectories.get(key) if is_summary else None) or SimulatedTrajectory(self._rules, key)
             played = _Played(trajectory, seed, factor)
             if lives:
                 self._played[messages] = played
-            if not aside:
+            if not is_summary:
                 self._trajectories[key] = trajectory
         return played, tail, shortened
 
@@ -192,31 +194,33 @@ class SimulatedModel(LocalModel):
         """The effect on the hazard of the messages at the end of a request."""
         if not tail or not self._reminders:
             return _NO_REMINDER
-        left = _turns_left(tail)
-        return next((reminder for reminder in self._reminders if reminder.turns_left >= left), _NO_REMINDER)
+        turns_left = _turns_left(tail)
+        return next((reminder for reminder in self._reminders if reminder.turns_left >= turns_left), _NO_REMINDER)
 
-    def _finish(self, planned: Planned) -> Response:
-        text, tool = self._finish_texts[planned.aside], self._submits
+    def _finish(self, planned_step: PlannedStep) -> Response:
+        text, tool = self._finish_texts[planned_step.text_slot], self._submits
         if tool is None:
-            return planned.response._replace(text=text, tool_calls=(), finish_reason="stop")
-        start = planned.response.tool_calls[0].id.removesuffix("1")
-        return planned.response._replace(text=text, tool_calls=(ToolCall(f"{start}0", tool, "{}"),))
+            return planned_step.response._replace(text=text, tool_calls=(), finish_reason="stop")
+        start = planned_step.response.tool_calls[0].id.removesuffix("1")
+        return planned_step.response._replace(text=text, tool_calls=(ToolCall(f"{start}0", tool, "{}"),))
 
     def _has_submitted(self, played: _Played, index: int, messages: Sequence[Message]) -> bool:
         """Whether the previous response called the finishing tool, but the run continued."""
         # Making the messages is slow, so first: could it have finished under any reminder?
-        before = played.trajectory.at(index - 1)
-        may = before.hazard >= 0 and _finishes(before, played.factor, self._boldest)
-        return may and self._submits in _called_last(messages)
+        previous_step = played.trajectory.at(index - 1)
+        may = previous_step.hazard >= 0 and _finishes(previous_step, played.factor, self._boldest)
+        return may and self._submits in _latest_tools(messages)
 
-    def _summary(self, planned: Planned) -> Response:
-        usage = planned.response.usage
+    def _summary(self, planned_step: PlannedStep) -> Response:
+        usage = planned_step.response.usage
         if self._summary_tokens is not None:
-            outputs = self._summary_tokens[planned.aside]
+            outputs = self._summary_tokens[planned_step.text_slot]
             usage = self._rules.usage(usage.input_tokens or 0, usage.cached_tokens or 0, outputs)
-        return Response(self._summary_texts[planned.aside], (), "stop", usage, "", planned.response.ttft_ms)
+        return Response(
+            self._summary_texts[planned_step.text_slot], (), "stop", usage, "", planned_step.response.ttft_ms
+        )
 
-    def _shortened(
+    def _shorten_usage(
         self, response: Response, messages: Sequence[Message], index: int, trajectory: SimulatedTrajectory
     ) -> Response:
         """The response with the tokens of a request in which a summary replaces the first messages."""
@@ -225,23 +229,17 @@ class SimulatedModel(LocalModel):
         inputs, outputs, cached = response.usage[:3]
         if first == 0 or inputs is None or outputs is None or cached is None:
             return response
-        start, here = (trajectory.at(place).response.usage.input_tokens or 0 for place in (0, first))
-        task = next((place for place, message in enumerate(head) if message.role == "user"), 0)
-        gone = here - start - estimated_tokens(head[task + 1 :])
-        return response._replace(usage=self._rules.usage(max(inputs - gone, 1), max(cached - gone, 0), outputs))
+        start_tokens, tokens = (trajectory.at(i).response.usage.input_tokens or 0 for i in (0, first))
+        task_index = next((i for i, message in enumerate(head) if message.role == "user"), 0)
+        removed_tokens = tokens - start_tokens - estimated_tokens(head[task_index + 1 :])
+        return response._replace(
+            usage=self._rules.usage(max(inputs - removed_tokens, 1), max(cached - removed_tokens, 0), outputs)
+        )
 
     def replies_to(self, tool: str) -> bool:
         return True
 
     def has_result_of(self, tool: str) -> bool:
-        """Whether the model has at least one result of a tool; if not, the tool is unknown.
-
-        Args:
-            tool: The tool's name.
-
-        Returns:
-            True if so.
-        """
         return tool in self.own_tools
 
     def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:
@@ -254,25 +252,25 @@ class SimulatedModel(LocalModel):
         Returns:
             The result, to be awaited: its time is that of the profile. None for a call that is not the model's own.
         """
-        planned, place = self._latest, context[2] - 1
+        planned_step, index = self._latest, context[2] - 1
         # Mostly the call is an object of the model's latest response.
-        if planned is not None and place < len(planned[1]) and planned[0][1][place] is call:
-            return _give(planned[1][place], context[3])
+        if planned_step is not None and index < len(planned_step[1]) and planned_step[0][1][index] is call:
+            return _give_result(planned_step[1][index], context[3])
         result = self._recall(call, context)
-        return None if result is None else _give(result, context.clock)
+        return None if result is None else _give_result(result, context.clock)
 
     def _recall(self, call: ToolCall, context: ToolContext) -> ToolResult | None:
         """The result of a call by its id, which holds the run's key, the step and the place."""
-        found = _ID.fullmatch(call.id)
-        if found is None or int(found[2]) > context.step:
+        match = _ID.fullmatch(call.id)
+        if match is None or int(match[2]) > context.step:
             return None
         if call.name == self._submits:
             return ToolResult(call.id, SUBMITTED, duration_ms=0)
         played = self._played.get(context.history) if type(context.history) is History else None
-        trajectory = SimulatedTrajectory(self._rules, found[1]) if played is None else played.trajectory
-        planned, place = trajectory.at(int(found[2]) - 1), int(found[3]) - 1
-        calls = planned.response.tool_calls
-        return planned.results[place] if 0 <= place < len(calls) and calls[place] == call else None
+        trajectory = SimulatedTrajectory(self._rules, match[1]) if played is None else played.trajectory
+        planned_step, index = trajectory.at(int(match[2]) - 1), int(match[3]) - 1
+        calls = planned_step.response.tool_calls
+        return planned_step.results[index] if 0 <= index < len(calls) and calls[index] == call else None
 
     def score(self, run: Run) -> bool | None:
         """Whether a run of this model was a success, by the profile's probabilities.
@@ -304,11 +302,11 @@ class SimulatedModel(LocalModel):
         return len(steps) - after_call
 
 
-def _finishes(planned: Planned, factor: float, reminder: Reminder) -> bool:
+def _finishes(planned_step: PlannedStep, factor: float, reminder: Reminder) -> bool:
     """Whether the agent finishes at a step that allows it."""
-    if planned.hazard == ALWAYS:
+    if planned_step.hazard == ALWAYS:
         return True
-    return planned.draw < max(planned.hazard * factor * reminder.factor, reminder.least)
+    return planned_step.draw < max(planned_step.hazard * factor * reminder.factor, reminder.least)
 
 
 def _task_of(messages: Iterable[Message]) -> str:
@@ -320,7 +318,7 @@ def _is_response(message: Message) -> bool:
     return message.role == "assistant" and bool(message.parts) and isinstance(message.parts[0], StepStart)
 
 
-def _called_last(messages: Sequence[Message]) -> list[str]:
+def _latest_tools(messages: Sequence[Message]) -> list[str]:
     """The tools of the latest response's calls."""
     latest = next((message for message in reversed(messages) if _is_response(message)), None)
     return [] if latest is None else [part.name for part in latest.parts if isinstance(part, ToolCall)]
@@ -337,8 +335,8 @@ async def _stream(response: Response, duration_ms: int, clock: Clock, emit: Emit
     first = min(response.ttft_ms or 0, duration_ms)
     await _pass(clock, first)
     text = [("text", response.text)] if response.text else []
-    for of, delta in (*text, *(("tool_call", f"{call.name} {call.arguments}") for call in response.tool_calls)):
-        emit(of, delta)
+    for kind, delta in (*text, *(("tool_call", f"{call.name} {call.arguments}") for call in response.tool_calls)):
+        emit(kind, delta)
         await asyncio.sleep(0)
     await _pass(clock, duration_ms - first)
 
@@ -351,7 +349,7 @@ async def _pass(clock: Clock, duration_ms: int) -> None:
         await clock.sleep(duration_ms / 1000)
 
 
-async def _give(result: ToolResult, clock: Clock) -> ToolResult:
+async def _give_result(result: ToolResult, clock: Clock) -> ToolResult:
     if duration_ms := result[4]:
         if type(clock) is VirtualClock:  # as above
             clock.advance(duration_ms)

@@ -12,7 +12,7 @@ from boolab.core.types import Run
 from boolab.display.numbers import percent
 from boolab.errors import SettingError
 from boolab.harnesses.setting import ALL
-from boolab.trials.result import Estimate, TrialResult
+from boolab.trials.result import TrialEstimate, TrialResult
 from boolab.trials.trial import Trial
 from boolab.widgets.caplab.controls import is_log
 from boolab.widgets.caplab.question import Group
@@ -149,6 +149,6 @@ def _span(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _steps(added: Estimate) -> str:
+def _steps(added: TrialEstimate) -> str:
     ends = f"{added.low:+,.0f} to {added.high:+,.0f}"
     return ends if added.value is None else f"{added.value:+,.0f} ({ends})"

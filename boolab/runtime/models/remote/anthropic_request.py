@@ -30,8 +30,8 @@ from boolab.core.context import Growing
 from boolab.core.types import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.runtime.models.base import Emit, Request
-from boolab.runtime.models.remote.anthropic_stream import MessageDecoder, error_words
-from boolab.runtime.models.remote.protocol import checked_parameters, dumped, parsed_object
+from boolab.runtime.models.remote.anthropic_stream import MessageDecoder, error_message
+from boolab.runtime.models.remote.protocol import check_parameters, dump_json, parse_object
 from boolab.runtime.tools.tool import ToolSpec
 
 MAX_TOKENS: Final = 8192
@@ -67,17 +67,17 @@ class Messages:
     parameters: Mapping[str, Any]
     _fixed: bytes = field(init=False, repr=False, compare=False)
     _choice: bytes = field(init=False, repr=False, compare=False)
-    _conversations: Growing[_Conversation] = field(init=False, repr=False, compare=False)
+    _conversations: Growing[_SentConversation] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        checked_parameters(self.parameters, _SET_HERE)
-        given = {"max_tokens": MAX_TOKENS, **self.parameters}
-        choice = _choice(given.pop("tool_choice", None))
-        fixed = {"model": self.model} | {name: value for name, value in given.items() if value is not None}
+        check_parameters(self.parameters, _SET_HERE)
+        parameters = {"max_tokens": MAX_TOKENS, **self.parameters}
+        choice = _choice(parameters.pop("tool_choice", None))
+        fixed = {"model": self.model} | {name: value for name, value in parameters.items() if value is not None}
         fixed.pop("temperature", None)
-        object.__setattr__(self, "_fixed", dumped(fixed)[:-1] + b',"stream":true')
-        object.__setattr__(self, "_choice", b"" if choice is None else b',"tool_choice":' + dumped(choice))
-        object.__setattr__(self, "_conversations", Growing(_Conversation, _Conversation.add))
+        object.__setattr__(self, "_fixed", dump_json(fixed)[:-1] + b',"stream":true')
+        object.__setattr__(self, "_choice", b"" if choice is None else b',"tool_choice":' + dump_json(choice))
+        object.__setattr__(self, "_conversations", Growing(_SentConversation, _SentConversation.add))
 
     def body(self, request: Request) -> bytes:
         conversation, tail = self._conversations(request.messages)
@@ -100,10 +100,10 @@ class Messages:
         return MessageDecoder(emit, prefix)
 
     def error_text(self, body: bytes) -> str:
-        return error_words(parsed_object(body) or {})
+        return error_message(parse_object(body) or {})
 
 
-class _Conversation:
+class _SentConversation:
     """A conversation in the API's form, built message by message.
 
     The last message is open, because the next one may have to be merged into it.
@@ -126,22 +126,22 @@ class _Conversation:
         self._waiting: dict[str, list[str]] = {}
         self._offered: tuple[tuple[ToolSpec, ...], bytes] = ((), b"[]")
 
-    def fork(self) -> _Conversation:
+    def fork(self) -> _SentConversation:
         """The same conversation for one request only, without its closed messages."""
-        fork = _Conversation()
+        fork = _SentConversation()
         fork.system = self.system.copy()
         fork._role = self._role
         fork._results = self._results.copy()
         fork._blocks = self._blocks.copy()
         fork._last_text = self._last_text
         fork._ids = ChainMap({}, self._ids)
-        fork._waiting = {given: sent.copy() for given, sent in self._waiting.items()}
+        fork._waiting = {call_id: sent_ids.copy() for call_id, sent_ids in self._waiting.items()}
         return fork
 
     def offer(self, tools: tuple[ToolSpec, ...]) -> bytes:
         """The tools of a request; those of the request before are not serialised again."""
         if self._offered[0] is not tools:
-            self._offered = (tools, dumped([_offered(spec) for spec in tools]))
+            self._offered = (tools, dump_json([_tool_definition(spec) for spec in tools]))
         return self._offered[1]
 
     def add(self, message: Message) -> None:
@@ -151,7 +151,7 @@ class _Conversation:
         elif message.role == "system" and not self._role:
             text = message.text
             if text.strip():
-                self.system += (b"\\n\\n" if self.system else b"") + dumped(text)[1:-1]
+                self.system += (b"\\n\\n" if self.system else b"") + dump_json(text)[1:-1]
         else:
             self._add_input(message)
 
@@ -216,25 +216,25 @@ class _Conversation:
         self._results.append(_result_block(waiting.pop(0), result.content, is_error=result.is_error))
 
     def _call_block(self, call: ToolCall) -> bytes:
-        sent = self._unused(_sendable_id(call.id))
-        self._waiting.setdefault(call.id, []).append(sent)
+        sent_id = self._unused_id(_sendable_id(call.id))
+        self._waiting.setdefault(call.id, []).append(sent_id)
         name = _NOT_IN_NAMES.sub("_", call.name)[:_MAX_NAME_CHARS] or "_"
         return b'{"type":"tool_use","id":"%s","name":"%s","input":%s}' % (
-            sent.encode(),
+            sent_id.encode(),
             name.encode(),
             _input(call.arguments),
         )
 
-    def _unused(self, wanted: str) -> str:
+    def _unused_id(self, call_id: str) -> str:
         """The id itself the first time, later with a number."""
-        number = self._ids.get(wanted, 0)
-        found = wanted
-        while found in self._ids:
+        number = self._ids.get(call_id, 0)
+        unique_id = call_id
+        while unique_id in self._ids:
             number += 1
-            found = f"{wanted}-{number}"
-        self._ids[wanted] = number
-        self._ids.setdefault(found, 0)
-        return found
+            unique_id = f"{call_id}-{number}"
+        self._ids[call_id] = number
+        self._ids.setdefault(unique_id, 0)
+        return unique_id
 
 
 def _choice(choice: object) -> Mapping[str, Any] | None:
@@ -249,7 +249,7 @@ def _choice(choice: object) -> Mapping[str, Any] | None:
     return {"type": "any"} if choice == "required" else {"type": "tool", "name": choice}
 
 
-def _offered(spec: ToolSpec) -> dict[str, Any]:
+def _tool_definition(spec: ToolSpec) -> dict[str, Any]:
     described = {"description": spec.description} if spec.description else {}
     return {"name": spec.name, **described, "input_schema": dict(spec.parameters)}
 
@@ -260,13 +260,13 @@ def _is_text(part: Part) -> bool:
 
 
 def _text_block(text: str) -> bytes:
-    return b'{"type":"text","text":%s}' % dumped(text)
+    return b'{"type":"text","text":%s}' % dump_json(text)
 
 
 def _result_block(call_id: str, content: str, *, is_error: bool | None) -> bytes:
     """A result. Blank content is left out; an error must have content."""
     blank = not content.strip()
-    inner = b"" if blank and not is_error else b',"content":%s' % dumped("The call failed." if blank else content)
+    inner = b"" if blank and not is_error else b',"content":%s' % dump_json("The call failed." if blank else content)
     return b'{"type":"tool_result","tool_use_id":"%s"%s%s}' % (
         call_id.encode(),
         inner,
@@ -276,10 +276,10 @@ def _result_block(call_id: str, content: str, *, is_error: bool | None) -> bytes
 
 def _thinking_blocks(opaque: str) -> list[bytes]:
     """The signed reasoning of this provider; opaque content of other providers is left out."""
-    blocks = (parsed_object(opaque) or {}).get("messages") if opaque else None
+    blocks = (parse_object(opaque) or {}).get("messages") if opaque else None
     if not isinstance(blocks, list):
         return []
-    return [dumped(block) for block in blocks if isinstance(block, dict) and block.get("type") in _THINKING]
+    return [dump_json(block) for block in blocks if isinstance(block, dict) and block.get("type") in _THINKING]
 
 
 def _input(arguments: str) -> bytes:
@@ -291,7 +291,7 @@ def _input(arguments: str) -> bytes:
             return arguments.encode()
     except (ValueError, TypeError):
         pass
-    return dumped({"INVALID_JSON": arguments})
+    return dump_json({"INVALID_JSON": arguments})
 
 
 def _sendable_id(call_id: str) -> str:

@@ -20,11 +20,11 @@ from boolab.runtime.models.remote.protocol import (
     Decoder,
     Fault,
     Pieces,
-    dumped,
-    figure,
+    assign_ids,
+    dump_json,
     micro_dollars,
-    parsed_object,
-    with_ids,
+    parse_object,
+    usage_number,
 )
 
 _HTTP_ERRORS: Final = range(400, 600)
@@ -55,7 +55,7 @@ _EXCERPT_CHARS: Final = 80
 class _Block:
     """One block of content: text, reasoning, a call, or something else."""
 
-    __slots__ = ("done", "given", "kind", "name", "pieces", "raw", "signature")
+    __slots__ = ("done", "input_text", "kind", "name", "pieces", "raw", "signature")
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.kind = _word(raw.get("type"))
@@ -64,12 +64,12 @@ class _Block:
         self.signature = _word(raw.get("signature"))
         is_call = self.kind == "tool_use"
         self.name = _word(raw.get("name")) if is_call else ""
-        self.given = _given(raw.get("input")) if is_call else ""
+        self.input_text = _input_text(raw.get("input")) if is_call else ""
         self.done = False
 
     def call(self) -> ToolCall:
         """The call; without arguments they are `{}`, once the block is done."""
-        arguments = self.pieces.text() or self.given or ("{}" if self.done else "")
+        arguments = self.pieces.text() or self.input_text or ("{}" if self.done else "")
         return ToolCall(_word(self.raw.get("id")), self.name, arguments)
 
     @property
@@ -110,7 +110,7 @@ class MessageDecoder(Decoder):
     def feed(self, event: str, data: str) -> None:
         if self.ended:
             return
-        payload = parsed_object(data)
+        payload = parse_object(data)
         if payload is not None:
             self._account(payload)
             self._take(_word(payload.get("type")) or event, payload)
@@ -118,15 +118,15 @@ class MessageDecoder(Decoder):
             self.ended = True
         elif data:
             self._arrived = True
-            self._fail(Fault(f"an event is no JSON object: {_quoted(data)}"))
+            self._fail(Fault(f"an event is no JSON object: {_quote(data)}"))
 
     def feed_whole(self, body: bytes) -> None:
-        payload = parsed_object(body)
+        payload = parse_object(body)
         content = None if payload is None else payload.get("content")
         if payload is None or (not isinstance(content, list) and "error" not in payload):
             self._arrived = self._arrived or bool(body.strip())
             if self._arrived:
-                self._fail(Fault(f"expected a stream or a message, got {_quoted(body.decode(errors='replace'))}"))
+                self._fail(Fault(f"expected a stream or a message, got {_quote(body.decode(errors='replace'))}"))
             return
         self._arrived = True
         self._account({"usage": payload.get("usage")})
@@ -161,13 +161,13 @@ class MessageDecoder(Decoder):
         opaque = [block.opaque for block in blocks if block.opaque is not None]
         return Response(
             "".join(block.pieces.text() for block in blocks if block.kind == "text"),
-            with_ids([block.call() for block in calls], self._prefix),
+            assign_ids([block.call() for block in calls], self._prefix),
             finish_reason(self._native),
             self._usage(),
             "".join(block.pieces.text() for block in blocks if block.kind == "thinking"),
             None,
             self._native,
-            dumped({"messages": opaque}).decode() if opaque else "",
+            dump_json({"messages": opaque}).decode() if opaque else "",
         )
 
     def _take(self, kind: str, payload: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ class MessageDecoder(Decoder):
         self._blocks.append((index, block))
         self._open[index] = block
         if block.name or block.kind == "redacted_thinking":
-            self.begun = True
+            self.has_output = True
         if block.kind in _KINDS:
             self._grow_block(block, raw.get(block.kind))
 
@@ -247,22 +247,22 @@ class MessageDecoder(Decoder):
             self._account_for_input(message["usage"])
         if isinstance(usage, dict):
             self._account_for_input(usage)
-            self._output = _latest(usage.get("output_tokens"), self._output)
+            self._output = _update_count(usage.get("output_tokens"), self._output)
             details = usage.get("output_tokens_details")
             if isinstance(details, dict):
-                self._reasoning = _latest(details.get("thinking_tokens"), self._reasoning)
+                self._reasoning = _update_count(details.get("thinking_tokens"), self._reasoning)
             cost = micro_dollars(usage.get("cost"))
             self._cost = self._cost if cost is None else cost
 
     def _account_for_input(self, usage: dict[str, Any]) -> None:
         for name in _INPUT:
             if usage.get(name) is not None:
-                self._input[name] = _latest(usage[name], self._input.get(name))
+                self._input[name] = _update_count(usage[name], self._input.get(name))
         self.cache_write_tokens = self._input.get("cache_creation_input_tokens", 0)
 
     def _usage(self) -> Usage:
-        known = [self._input.get("input_tokens"), *self._input.values()]
-        total = None if None in known else figure(sum(n for n in self._input.values() if n is not None))
+        counts = [self._input.get("input_tokens"), *self._input.values()]
+        total = None if None in counts else usage_number(sum(n for n in self._input.values() if n is not None))
         return Usage(total, self._output, self._input.get("cache_read_input_tokens"), self._reasoning, self._cost)
 
 
@@ -273,10 +273,10 @@ def fault_of(payload: Mapping[str, Any]) -> Fault:
     status, code = _STATUS.get(_word(facts.get("type"))), facts.get("code")
     if status is None and type(code) is int and code in _HTTP_ERRORS:
         status = code
-    return Fault(error_words(payload) or "an error without a message", status in RETRYABLE, status)
+    return Fault(error_message(payload) or "an error without a message", status in RETRYABLE, status)
 
 
-def error_words(payload: Mapping[str, Any]) -> str:
+def error_message(payload: Mapping[str, Any]) -> str:
     """The message of an error in any of the forms that servers use; "" if there is none."""
     error = payload.get("error")
     if not isinstance(error, dict):
@@ -288,21 +288,21 @@ def _word(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _latest(value: object, before: int | None) -> int | None:
+def _update_count(value: object, earlier: int | None) -> int | None:
     """The latest valid value of a cumulative count."""
-    number = figure(value)
-    return before if number is None else number
+    number = usage_number(value)
+    return earlier if number is None else number
 
 
-def _given(value: object) -> str:
+def _input_text(value: object) -> str:
     """The arguments in the start of a call, as text."""
     if isinstance(value, str) or not value:
         return _word(value)
     try:
-        return dumped(value).decode()
+        return dump_json(value).decode()
     except (ValueError, RecursionError):
         return ""
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text[:_EXCERPT_CHARS] + ("…" if len(text) > _EXCERPT_CHARS else ""))

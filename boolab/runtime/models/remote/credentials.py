@@ -61,12 +61,12 @@ def key_for(host: str, api_key: str | SecretStr | None, *, encrypted: bool = Tru
     return secret(value, f"the environment variable {variable}")
 
 
-def secret(value: str | SecretStr, where: str) -> SecretStr:
-    """A value for a header, hidden; a `SettingError` without the value, but with its source (`where`), if not valid."""
+def secret(value: str | SecretStr, source: str) -> SecretStr:
+    """A value for a header, hidden; a `SettingError` without the value, but with its `source`, if not valid."""
     plain: object = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(plain, str) or not _SENDABLE.fullmatch(plain.strip()):
-        what = "is empty" if plain == "" else "contains a space, or a character that no key has"
-        msg = f"{where}: expected a key; the given value {what if isinstance(plain, str) else 'is no text'}"
+        fault = "is empty" if plain == "" else "contains a space, or a character that no key has"
+        msg = f"{source}: expected a key; the given value {fault if isinstance(plain, str) else 'is no text'}"
         raise SettingError(msg)
     return SecretStr(plain.strip())
 
@@ -74,17 +74,22 @@ def secret(value: str | SecretStr, where: str) -> SecretStr:
 def split_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str, SecretStr]]:
     """The user's headers: plain ones, and those whose names indicate a secret."""
     plain: dict[str, str] = {}
-    hidden: dict[str, SecretStr] = {}
+    secrets: dict[str, SecretStr] = {}
     for name, value in headers.items():
-        given: object = value
-        if not (isinstance(name, str) and _NAME.fullmatch(name) and isinstance(given, str) and _LINE.fullmatch(given)):
+        header_value: object = value
+        if not (
+            isinstance(name, str)
+            and _NAME.fullmatch(name)
+            and isinstance(header_value, str)
+            and _LINE.fullmatch(header_value)
+        ):
             msg = f"headers: {name!r}: expected the name of a header, and one line of ASCII text"
             raise SettingError(msg)
         if _SECRET.search(name):
-            hidden[name] = SecretStr(value.strip())
+            secrets[name] = SecretStr(value.strip())
         else:
             plain[name] = value.strip()
-    return plain, hidden
+    return plain, secrets
 
 
 class Redactor:
@@ -105,22 +110,22 @@ class Redactor:
         # The longest first: a secret may begin with another one.
         self._secrets = tuple(SecretStr(form) for form in sorted(forms, key=len, reverse=True))
 
-    def __call__(self, given: _T) -> _T:
-        if isinstance(given, str):
-            for one in self._secrets:
-                given = given.replace(one.get_secret_value(), "<key>")
-            return given
-        if isinstance(given, bytes):
-            for one in self._secrets:
-                given = given.replace(one.get_secret_value().encode(), b"<key>")
-            return given
-        return given._replace(
-            text=self(given.text),
-            reasoning=self(given.reasoning),
-            opaque=self(given.opaque),
-            tool_calls=tuple(ToolCall(*map(self, call)) for call in given.tool_calls),
-            finish_reason=given.finish_reason and self(given.finish_reason),
-            native_finish_reason=given.native_finish_reason and self(given.native_finish_reason),
+    def __call__(self, content: _T) -> _T:
+        if isinstance(content, str):
+            for secret in self._secrets:
+                content = content.replace(secret.get_secret_value(), "<key>")
+            return content
+        if isinstance(content, bytes):
+            for secret in self._secrets:
+                content = content.replace(secret.get_secret_value().encode(), b"<key>")
+            return content
+        return content._replace(
+            text=self(content.text),
+            reasoning=self(content.reasoning),
+            opaque=self(content.opaque),
+            tool_calls=tuple(ToolCall(*map(self, call)) for call in content.tool_calls),
+            finish_reason=content.finish_reason and self(content.finish_reason),
+            native_finish_reason=content.native_finish_reason and self(content.native_finish_reason),
         )
 
 

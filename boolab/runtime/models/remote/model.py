@@ -29,7 +29,7 @@ from boolab.runtime.models.remote.credentials import VARIABLES, Redactor, key_fo
 from boolab.runtime.models.remote.openai_request import ChatCompletions
 from boolab.runtime.models.remote.options import Deadline, RateLimit, Retry, Timeouts, retry_after
 from boolab.runtime.models.remote.protocol import Decoder, Fault, Wire
-from boolab.runtime.models.remote.transport import Answer, Endpoint, checked_base_url
+from boolab.runtime.models.remote.transport import Answer, Endpoint, check_base_url
 
 _RETRY: Final = Retry()
 _TIMEOUTS: Final = Timeouts()
@@ -46,7 +46,7 @@ class _Outcome(NamedTuple):
 
     response: Response
     fault: Fault | None = None
-    begun: bool = False
+    has_output: bool = False
     retry_after: float | None = None
 
 
@@ -103,7 +103,7 @@ class RemoteModel:
         _check(model, retry, timeouts, rate_limit, context_window)
         if prices:
             price_table.require()
-        url = checked_base_url(self.protocol.home if base_url is None else base_url)
+        url = check_base_url(self.protocol.home if base_url is None else base_url)
         key = key_for(url.host, api_key, encrypted=url.scheme == "https")
         self.name = name or model
         self.model = model
@@ -118,8 +118,8 @@ class RemoteModel:
         self._timeouts = timeouts
         self._rate_limit = rate_limit or RateLimit()
         self._use_prices = prices is not False and price_table.installed()
-        plain, hidden = split_headers(headers or {})
-        self._given = ["api_key"] * (api_key is not None) + [f"the header {name}" for name in hidden]
+        plain, secret_headers = split_headers(headers or {})
+        self._given = ["api_key"] * (api_key is not None) + [f"the header {name}" for name in secret_headers]
         self._settings = {
             "base_url": base_url,
             "headers": plain,
@@ -131,11 +131,11 @@ class RemoteModel:
             "name": name,
             **parameters,
         }
-        self._erase = Redactor([key, *hidden.values()])
+        self._erase = Redactor([key, *secret_headers.values()])
         carried = {} if key is None else self.protocol.authorize(key.get_secret_value())
-        hidden = {**{header: SecretStr(value) for header, value in carried.items()}, **hidden}
-        where = f"{self.base_url}/{self._wire.path}"
-        self._endpoint = Endpoint(where, {**self.protocol.headers, **plain}, hidden, timeouts.connect)
+        secret_headers = {**{header: SecretStr(value) for header, value in carried.items()}, **secret_headers}
+        address = f"{self.base_url}/{self._wire.path}"
+        self._endpoint = Endpoint(address, {**self.protocol.headers, **plain}, secret_headers, timeouts.connect)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} at {self.base_url}>"
@@ -143,8 +143,8 @@ class RemoteModel:
     @property
     def fingerprint(self) -> tuple[object, ...]:
         """The model, its address and its settings, without keys and without options that change no response."""
-        without = ("retry", "timeouts", "rate_limit", "prices")
-        settings = {name: value for name, value in self._settings.items() if name not in without}
+        excluded = ("retry", "timeouts", "rate_limit", "prices")
+        settings = {name: value for name, value in self._settings.items() if name not in excluded}
         return (self.model, self.base_url, settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -167,20 +167,20 @@ class RemoteModel:
         body = self._wire.body(request)
         begin, attempt = request.clock.now(), 1
         while True:
-            response, fault, begun, requested = await self._attempt(body, request, emit)
+            response, fault, has_output, requested = await self._attempt(body, request, emit)
             if fault is None:
                 return response
             wait = None
-            if fault.retryable and not begun:
-                spent = (request.clock.now() - begin) / 1000
-                wait = self._retry.wait(attempt, spent=spent, requested=requested, chance=random.random())  # noqa: S311 - it spreads retries, no secret
+            if fault.retryable and not has_output:
+                elapsed = (request.clock.now() - begin) / 1000
+                wait = self._retry.wait(attempt, spent=elapsed, requested=requested, chance=random.random())  # noqa: S311 - it spreads retries, no secret
             if wait is None:
                 raise self._error(fault, attempt, requested, response)
             if request.note is not None:
                 facts = {"attempt": attempt, "status": fault.status, "wait_ms": round(wait * 1000)}
                 usage = {name: getattr(response.usage, name) for name in ("input_tokens", "output_tokens", "cost")}
-                known = {name: value for name, value in usage.items() if value is not None}
-                request.note("retry", what=fault.message, **facts, **known)
+                usage_facts = {name: value for name, value in usage.items() if value is not None}
+                request.note("retry", what=fault.message, **facts, **usage_facts)
             await request.clock.sleep(wait)
             attempt += 1
 
@@ -191,18 +191,18 @@ class RemoteModel:
         return ModelError(f"{fault.message}{tries}", status=fault.status, retryable=fault.retryable, partial=partial)
 
     async def _attempt(self, body: bytes, request: Request, emit: Emit | None) -> _Outcome:
-        decoder = self._wire.decoder(None if emit is None else self._erasing(emit), f"call_{request.index + 1}")
+        decoder = self._wire.decoder(None if emit is None else self._erase_from(emit), f"call_{request.index + 1}")
         try:
             async with self._rate_limit.request() as waited:
                 if waited >= _LOG_THRESHOLD_MS and request.note is not None:
                     request.note("throttled", wait_ms=waited)
                 return await self._send(body, request, decoder)
         except asyncio.CancelledError as interruption:
-            interruption.partial = self._priced(decoder.partial(), decoder)  # type: ignore[attr-defined] # for the record
+            interruption.partial = self._add_cost(decoder.partial(), decoder)  # type: ignore[attr-defined] # for the record
             raise
 
     async def _send(self, body: bytes, request: Request, decoder: Decoder) -> _Outcome:
-        sent, first = request.clock.now(), None
+        start, first = request.clock.now(), None
         answer = Answer()
         with Deadline(self._timeouts) as deadline:
 
@@ -211,9 +211,9 @@ class RemoteModel:
                 if decoder.ended:
                     return
                 decoder.feed(event, self._erase(data))
-                deadline.arrived(output=decoder.begun and event != "ping", ended=decoder.ended)
-                if first is None and decoder.begun:
-                    first = request.clock.now() - sent
+                deadline.arrived(output=decoder.has_output and event != "ping", ended=decoder.ended)
+                if first is None and decoder.has_output:
+                    first = request.clock.now() - start
 
             answer = await self._endpoint.post(body, receive, deadline.over)
             # Before any text is shortened, since a part of a key cannot be recognised.
@@ -224,10 +224,10 @@ class RemoteModel:
                 decoder.feed_whole(answer.body)
             closed = decoder.close()
             if isinstance(closed, Response):
-                return _Outcome(self._priced(closed, decoder)._replace(ttft_ms=first))
+                return _Outcome(self._add_cost(closed, decoder)._replace(ttft_ms=first))
             fault = closed
-        partial = self._priced(decoder.partial(), decoder)._replace(ttft_ms=first)
-        return _Outcome(partial, self._redacted(fault), decoder.begun, retry_after(answer.headers))
+        partial = self._add_cost(decoder.partial(), decoder)._replace(ttft_ms=first)
+        return _Outcome(partial, self._redact_fault(fault), decoder.has_output, retry_after(answer.headers))
 
     def _fault(self, answer: Answer, deadline: Deadline, decoder: Decoder) -> Fault | None:
         """Why the response is incomplete, as far as the decoder and HTTP show."""
@@ -235,25 +235,25 @@ class RemoteModel:
             return decoder.fault
         # With a finish reason a response is complete, whatever happens to the connection. [DONE] alone is not enough:
         # when llama.cpp is stopped, it sends [DONE] without a reason and breaks the connection.
-        if decoder.partial().native_finish_reason is not None or (decoder.ended and not answer.broken):
+        if decoder.partial().native_finish_reason is not None or (decoder.ended and not answer.fault):
             return None
         if deadline.ran_out:
             return Fault(deadline.ran_out, retryable=True)
-        if answer.broken:
-            return Fault(answer.broken, answer.retryable, answer.status if not answer.streamed else None)
+        if answer.fault:
+            return Fault(answer.fault, answer.retryable, answer.status if not answer.streamed else None)
         if answer.status is None or answer.status in _SUCCESSES:
             return None if answer.streamed else self._no_json(answer)
-        return self._refused(answer)
+        return self._refusal(answer)
 
     def _no_json(self, answer: Answer) -> Fault | None:
         """The fault of a body that is neither a stream nor JSON."""
         if answer.body.lstrip()[:1] in (b"{", b"["):
             return None
         kind = answer.headers.get("content-type", "no content type")
-        what = f"{self._endpoint.url} answered with {kind} instead of a stream of events"
-        return Fault(f"{what}: {_excerpt(answer.body)}; is base_url correct?", status=answer.status)
+        message = f"{self._endpoint.url} answered with {kind} instead of a stream of events"
+        return Fault(f"{message}: {_excerpt(answer.body)}; is base_url correct?", status=answer.status)
 
-    def _refused(self, answer: Answer) -> Fault:
+    def _refusal(self, answer: Answer) -> Fault:
         status = answer.status or 0
         if "location" in answer.headers:
             msg = f"HTTP {status}: redirected to {answer.headers['location']}; redirects are not followed: set base_url"
@@ -261,26 +261,26 @@ class RemoteModel:
         message = self._wire.error_text(answer.body) or _excerpt(answer.body)
         if status in (404, 405):
             message = f"{message or 'not found'} (at {self._endpoint.url}: is base_url correct?)"
-        spent = b"insufficient_quota" in answer.body  # a 429 for which waiting does not help
-        retryable = status in RETRYABLE and not spent and answer.headers.get("x-should-retry") != "false"
+        quota_exhausted = b"insufficient_quota" in answer.body  # a 429 for which waiting does not help
+        retryable = status in RETRYABLE and not quota_exhausted and answer.headers.get("x-should-retry") != "false"
         return Fault(f"HTTP {status}: {message}" if message else f"HTTP {status}", retryable, status)
 
-    def _priced(self, response: Response, decoder: Decoder) -> Response:
+    def _add_cost(self, response: Response, decoder: Decoder) -> Response:
         """The response without keys, with its cost if that is known."""
         usage = response.usage
         if usage.cost is None and self._use_prices:
-            written = decoder.cache_write_tokens
-            cost = price_table.cost_of(usage, self.model, self.base_url, cache_write_tokens=written)
+            cache_write_tokens = decoder.cache_write_tokens
+            cost = price_table.cost_of(usage, self.model, self.base_url, cache_write_tokens=cache_write_tokens)
             usage = usage._replace(cost=cost)
         return self._erase(response._replace(usage=usage))
 
-    def _redacted(self, fault: Fault) -> Fault:
+    def _redact_fault(self, fault: Fault) -> Fault:
         message = self._erase(fault.message)
         short = message if len(message) <= MAX_MESSAGE_CHARS else f"{message[:MAX_MESSAGE_CHARS]}…"
         return fault._replace(message=short)
 
-    def _erasing(self, emit: Emit) -> Emit:
-        return lambda of, delta: emit(of, self._erase(delta))
+    def _erase_from(self, emit: Emit) -> Emit:
+        return lambda kind, delta: emit(kind, self._erase(delta))
 
 
 def _excerpt(body: bytes) -> str:
@@ -290,11 +290,13 @@ def _excerpt(body: bytes) -> str:
 
 def _check_names(parameters: Mapping[str, Any]) -> None:
     """Refuse parameters that look like misspelt options of boolab: a server may ignore them silently."""
-    own = [name for name in inspect.signature(RemoteModel).parameters if name not in ("model", "name", "parameters")]
+    options = [
+        name for name in inspect.signature(RemoteModel).parameters if name not in ("model", "name", "parameters")
+    ]
     for name in parameters:
-        meant = "api_key" if name == "key" else nearest(name.replace("apikey", "api_key"), own, cutoff=0.65)
-        if meant:
-            msg = f"parameter {name!r}: did you mean {meant}=...?"
+        option = "api_key" if name == "key" else nearest(name.replace("apikey", "api_key"), options, cutoff=0.65)
+        if option:
+            msg = f"parameter {name!r}: did you mean {option}=...?"
             raise SettingError(msg)
 
 

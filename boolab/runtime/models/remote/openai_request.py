@@ -12,11 +12,11 @@ from typing import Any, Final
 from boolab.core.context import Growing
 from boolab.core.types import Message, Reasoning, Text, ToolCall, ToolResult
 from boolab.runtime.models.base import Emit, Request
-from boolab.runtime.models.remote.openai_stream import REASONING_FIELDS, ChatStream, error_text
-from boolab.runtime.models.remote.protocol import checked_parameters, dumped, parsed_object
+from boolab.runtime.models.remote.openai_stream import REASONING_FIELDS, ChatDecoder, error_text
+from boolab.runtime.models.remote.protocol import check_parameters, dump_json, parse_object
 from boolab.runtime.tools.tool import ToolSpec
 
-_OWN: Final = ("messages", "model", "stream", "tools")
+_SET_HERE: Final = ("messages", "model", "stream", "tools")
 _BY_REQUEST: Final = ("parallel_tool_calls", "seed", "temperature", "tool_choice")
 _DEFAULTS: Final = {"stream_options": {"include_usage": True}}
 _LARGEST_SEED: Final = 0x7FFFFFFF
@@ -42,27 +42,29 @@ class ChatCompletions:
     parameters: Mapping[str, Any]
     path: str = field(default="chat/completions", init=False)
     _fixed: bytes = field(init=False, repr=False, compare=False)
-    _sent: Growing[_Sent] = field(init=False, repr=False, compare=False)
+    _requests: Growing[_CommonPart] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        checked_parameters(self.parameters, _OWN)
+        check_parameters(self.parameters, _SET_HERE)
         fixed = {name: value for name, value in self.parameters.items() if name not in _BY_REQUEST}
         object.__setattr__(self, "_fixed", _members({"stream": True, **_DEFAULTS, **fixed}))
-        object.__setattr__(self, "_sent", Growing(_Sent, self._add))
+        object.__setattr__(self, "_requests", Growing(_CommonPart, self._add))
 
-    def _add(self, sent: _Sent, message: Message) -> None:
-        sent.add(message, self.model)
+    def _add(self, common_part: _CommonPart, message: Message) -> None:
+        common_part.add(message, self.model)
 
     def body(self, request: Request) -> bytes:
-        sent, tail = self._sent(request.messages)
-        last = _Sent()
+        common_part, tail = self._requests(request.messages)
+        last = _CommonPart()
         for message in tail:
             last.add(message, self.model)
-        both = b"," if sent.messages and last.messages else b""
-        opening = b'{"model":%b,"messages":[' % dumped(self.model)
-        tools = sent.tools_json(request.tools)
+        separator = b"," if common_part.messages and last.messages else b""
+        opening = b'{"model":%b,"messages":[' % dump_json(self.model)
+        tools = common_part.tools_json(request.tools)
         by_request = _members(self._by_request(request))
-        return b"".join((opening, sent.messages, both, last.messages, b"]", tools, self._fixed, by_request, b"}"))
+        return b"".join(
+            (opening, common_part.messages, separator, last.messages, b"]", tools, self._fixed, by_request, b"}")
+        )
 
     def _by_request(self, request: Request) -> dict[str, Any]:
         values = {name: self.parameters.get(name) for name in _BY_REQUEST}
@@ -76,14 +78,14 @@ class ChatCompletions:
             values["tool_choice"] = values["parallel_tool_calls"] = None
         return values
 
-    def decoder(self, emit: Emit | None = None, prefix: str = "call") -> ChatStream:
-        return ChatStream(self.model, emit, prefix)
+    def decoder(self, emit: Emit | None = None, prefix: str = "call") -> ChatDecoder:
+        return ChatDecoder(self.model, emit, prefix)
 
     def error_text(self, body: bytes) -> str:
         return error_text(body)
 
 
-class _Sent:
+class _CommonPart:
     """The common part of a run's requests, serialised."""
 
     __slots__ = ("_tools", "_tools_json", "messages")
@@ -97,7 +99,7 @@ class _Sent:
         for wire_message in wire_messages(message, model):
             if self.messages:
                 self.messages += b","
-            self.messages += dumped(wire_message)
+            self.messages += dump_json(wire_message)
 
     def tools_json(self, tools: tuple[ToolSpec, ...]) -> bytes:
         if tools is not self._tools:
@@ -108,8 +110,8 @@ class _Sent:
 
 def _members(values: Mapping[str, Any]) -> bytes:
     """Values as further members of a JSON object, without None."""
-    given = {name: value for name, value in values.items() if value is not None}
-    return b"," + dumped(given)[1:-1] if given else b""
+    present = {name: value for name, value in values.items() if value is not None}
+    return b"," + dump_json(present)[1:-1] if present else b""
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -143,32 +145,32 @@ def _assistant(message: Message, text: str, model: str) -> list[dict[str, Any]]:
     # (llama-cpp-python 0.3.36, lmstudio-ai/lmstudio-bug-tracker#261, mistralai/mistral-common#324), and a template of
     # llama-cpp-python fails without content. Known to refuse "": Bedrock behind some gateways
     # (anomalyco/opencode#17395).
-    sent: dict[str, Any] = {"role": "assistant", "content": text}
+    wire_message: dict[str, Any] = {"role": "assistant", "content": text}
     extras: Mapping[str, Any] = {}
     for part in message.parts:
         if isinstance(part, Reasoning):
-            own = _own(part.opaque, model)
-            extras = _object(own.get("calls"))
-            sent |= {name: own[name] for name in ("reasoning_details", "extra_content") if name in own}
-            if own.get("reasoning_field") in REASONING_FIELDS:
-                sent[own["reasoning_field"]] = part.text
+            opaque = _own_content(part.opaque, model)
+            extras = _object(opaque.get("calls"))
+            wire_message |= {name: opaque[name] for name in ("reasoning_details", "extra_content") if name in opaque}
+            if opaque.get("reasoning_field") in REASONING_FIELDS:
+                wire_message[opaque["reasoning_field"]] = part.text
     if calls:
-        sent["tool_calls"] = [_call(call, extras.get(call.id)) for call in calls]
-    return [sent]
+        wire_message["tool_calls"] = [_call(call, extras.get(call.id)) for call in calls]
+    return [wire_message]
 
 
 def _call(call: ToolCall, extra: object) -> dict[str, Any]:
     # Arguments that are no JSON, for example because a limit cut them off, are sent unchanged. OpenAI accepts them;
     # Ollama answers 400, and so did vLLM until 2026 (vllm-project/vllm#48922).
     function = {"name": call.name, "arguments": call.arguments or "{}"}
-    sent: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
-    return sent if extra is None else {**sent, "extra_content": extra}
+    wire_call: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
+    return wire_call if extra is None else {**wire_call, "extra_content": extra}
 
 
-def _own(opaque: str, model: str) -> Mapping[str, Any]:
+def _own_content(opaque: str, model: str) -> Mapping[str, Any]:
     """The opaque content of a response of this model; empty for other models."""
-    own = _object(_object(parsed_object(opaque) if opaque else None).get("chat_completions"))
-    return own if own.get("model") == model else {}
+    content = _object(_object(parse_object(opaque) if opaque else None).get("chat_completions"))
+    return content if content.get("model") == model else {}
 
 
 def _object(value: object) -> Mapping[str, Any]:

@@ -16,7 +16,15 @@ from boolab.core.surrogates import whole_text
 from boolab.core.types import JSON, UNKNOWN_USAGE, Response, ToolCall, Usage
 from boolab.runtime.models.base import RETRYABLE, Emit
 from boolab.runtime.models.remote.openai_tool_calls import CallBuilder, MalformedError, as_list, as_object
-from boolab.runtime.models.remote.protocol import Decoder, Fault, Pieces, dumped, figure, micro_dollars, parsed_object
+from boolab.runtime.models.remote.protocol import (
+    Decoder,
+    Fault,
+    Pieces,
+    dump_json,
+    micro_dollars,
+    parse_object,
+    usage_number,
+)
 
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 """The names of the text of reasoning: DeepSeek's and OpenRouter's; vLLM had both."""
@@ -33,7 +41,7 @@ _MAX_MESSAGE_CHARS: Final = 500
 _STATUSES: Final = range(400, 600)
 
 
-class ChatStream(Decoder):
+class ChatDecoder(Decoder):
     """Decodes a chat completion.
 
     A refusal (`delta.refusal`) is read as text, because it replaces the answer and belongs into the next request. Of
@@ -43,7 +51,7 @@ class ChatStream(Decoder):
     models cannot use it. `emit`: as in `Decoder`; calls are emitted when the response is complete.
 
     Example:
-        >>> stream = ChatStream("m")
+        >>> stream = ChatDecoder("m")
         >>> stream.feed("message", '{"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}')
         >>> stream.close()
         <Response 'Hello.'>
@@ -68,14 +76,14 @@ class ChatStream(Decoder):
         if data.lstrip().startswith("[DONE]"):
             self.ended = True
             return
-        chunk = parsed_object(data)
+        chunk = parse_object(data)
         if chunk is None:
             self._fail(Fault(f"an event of the stream cannot be parsed as a JSON object: {_excerpt(data)}"))
             return
         self._take(chunk, data, is_error=event == "error")
 
     def feed_whole(self, body: bytes) -> None:
-        chunk = _object_in(body)
+        chunk = _find_object(body)
         if chunk is None:
             self._fail(Fault(f"the response cannot be parsed as a JSON object: {_excerpt(body)}"))
             return
@@ -95,39 +103,39 @@ class ChatStream(Decoder):
 
     def partial(self) -> Response:
         reasoning = self._reasoning.text()
-        named = self._made.named()
+        named_calls = self._call_builder.named()
         return Response(
             self._text.text(),
-            tuple(call for call, _ in named),
+            tuple(call for call, _ in named_calls),
             finish_reason(self._finish),
             self._usage,
             reasoning,
             native_finish_reason=self._finish,
-            opaque=self._opaque(reasoning, named),
+            opaque=self._opaque(reasoning, named_calls),
         )
 
     @property
-    def _made(self) -> CallBuilder:
+    def _call_builder(self) -> CallBuilder:
         """The calls. `function_call`, the older form, repeats one of the `tool_calls` if there are any (llama.cpp)."""
-        return self._calls if self._calls.begun else self._legacy
+        return self._calls if self._calls.has_calls else self._legacy
 
     def _missing(self) -> Fault | None:
-        if not self.begun and self._finish is None:
+        if not self.has_output and self._finish is None:
             return Fault("the stream was empty: it held no output and no finish reason", retryable=True)
         if not self.ended and self._finish is None:
             return Fault("the stream was cut: it ended before a finish reason and before [DONE]", retryable=True)
-        nameless = self._made.nameless()
+        nameless = self._call_builder.nameless()
         return None if nameless is None else Fault(f"a tool call came without a name; its arguments: {nameless}")
 
     def _take(self, chunk: dict[str, Any], source: str | bytes, *, is_error: bool = False) -> None:
-        places = _places(chunk)
-        usage = _first_in(places, "usage")
+        objects = _fact_objects(chunk)
+        usage = _first_value(objects, "usage")
         if isinstance(usage, dict):
             # The latest values count, since vLLM and others send cumulative usage; missing ones keep the earlier value.
-            both = zip(usage_of(usage), self._usage, strict=True)
-            self._usage = Usage(*(old if new is None else new for new, old in both))
-            self.cache_write_tokens = written_in(usage) or self.cache_write_tokens
-        error = _error_in(places) or (is_error and chunk)
+            counts = zip(usage_of(usage), self._usage, strict=True)
+            self._usage = Usage(*(old if new is None else new for new, old in counts))
+            self.cache_write_tokens = cache_write_tokens(usage) or self.cache_write_tokens
+        error = _find_error(objects) or (is_error and chunk)
         if error:
             self._fail(_fault_of(error))
         try:
@@ -139,20 +147,22 @@ class ChatStream(Decoder):
 
     def _take_choice(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta")
-        if delta is None and not self.begun:  # a whole response; in a stream, Perplexity's `message` repeats the deltas
+        if (
+            delta is None and not self.has_output
+        ):  # a whole response; in a stream, Perplexity's `message` repeats the deltas
             delta = choice.get("message")
         delta = as_object(delta)
         self._take_reasoning(delta)
         self._take_content(delta.get("content"))
         self._take_content(delta.get("refusal"))
         for call in as_list(delta.get("tool_calls")):
-            self.begun = True
+            self.has_output = True
             self._calls.add(call)
         if delta.get("function_call") is not None:
-            self.begun = True
+            self.has_output = True
             self._legacy.add({"index": 0, "function": delta["function_call"]})
         extra = delta.get("extra_content")
-        if _signature_in(extra):
+        if _is_signed(extra):
             self._extra = extra
         finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish:
@@ -164,29 +174,29 @@ class ChatStream(Decoder):
         if content is None or isinstance(content, str):
             self._add("text", self._text, content or "")
             return
-        for part in as_list(content, of=(dict, str)):  # as Mistral's reasoning models send it
+        for part in as_list(content, types=(dict, str)):  # as Mistral's reasoning models send it
             if isinstance(part, str):
                 self._add("text", self._text, part)
             elif part.get("type") in ("thinking", "reasoning"):
-                self._add("reasoning", self._reasoning, _texts_in(part))
+                self._add("reasoning", self._reasoning, _join_texts(part))
             else:
-                self._add("text", self._text, _texts_in(part))
+                self._add("text", self._text, _join_texts(part))
 
     def _take_reasoning(self, delta: dict[str, Any]) -> None:
         # vLLM and OpenRouter may send the same text under several names.
-        thought = ""
+        reasoning = ""
         for field in REASONING_FIELDS:
             text = delta.get(field)
-            if isinstance(text, str) and not thought:
-                thought = text
+            if isinstance(text, str) and not reasoning:
+                reasoning = text
                 if text or self._reasoning_field is None:
                     self._reasoning_field = field
         details = delta.get("reasoning_details")
         if details:
             details = as_list(details)
             self._reasoning_details += details
-            thought = thought or "".join(_texts_in(detail) for detail in details)
-        self._add("reasoning", self._reasoning, thought)
+            reasoning = reasoning or "".join(_join_texts(detail) for detail in details)
+        self._add("reasoning", self._reasoning, reasoning)
 
     def _opaque(self, reasoning: str, calls: Sequence[tuple[ToolCall, Any]]) -> str:
         """Content for the next request, as JSON text; `openai_request` reads it.
@@ -196,52 +206,52 @@ class ChatStream(Decoder):
         (openrouter.ai/docs, "Reasoning tokens"), and Gemini the signatures of its calls
         (ai.google.dev/gemini-api/docs/thought-signatures).
         """
-        own: dict[str, Any] = {}
+        content: dict[str, Any] = {}
         if self._reasoning_details:
-            own["reasoning_details"] = _merged(self._reasoning_details)
+            content["reasoning_details"] = _merge_details(self._reasoning_details)
         elif self._reasoning_field is not None and (reasoning or calls):
-            own["reasoning_field"] = self._reasoning_field
+            content["reasoning_field"] = self._reasoning_field
         if self._extra is not None:
-            own["extra_content"] = self._extra
+            content["extra_content"] = self._extra
         extras = {call.id: extra for call, extra in calls if extra}
         if extras:
-            own["calls"] = extras
-        return dumped({"chat_completions": {"model": self._model, **own}}).decode() if own else ""
+            content["calls"] = extras
+        return dump_json({"chat_completions": {"model": self._model, **content}}).decode() if content else ""
 
 
 def error_text(body: bytes) -> str:
     """The provider's message in the body of an error; "" if there is none."""
-    chunk = _object_in(body)
-    return "" if chunk is None else _message_of(_error_in(_places(chunk)) or chunk)
+    chunk = _find_object(body)
+    return "" if chunk is None else _message_of(_find_error(_fact_objects(chunk)) or chunk)
 
 
-def _object_in(body: bytes) -> dict[str, Any] | None:
+def _find_object(body: bytes) -> dict[str, Any] | None:
     """The JSON object in a body; Gemini sends errors as a list of one."""
     if body.lstrip().startswith(b"["):
-        listed = parsed_object(b'{"all":%b}' % body)
-        items = [] if listed is None else listed["all"]
+        wrapper = parse_object(b'{"all":%b}' % body)
+        items = [] if wrapper is None else wrapper["all"]
         return items[0] if len(items) == 1 and isinstance(items[0], dict) else None
-    return parsed_object(body)
+    return parse_object(body)
 
 
-def _places(chunk: dict[str, Any]) -> list[dict[str, Any]]:
+def _fact_objects(chunk: dict[str, Any]) -> list[dict[str, Any]]:
     """The objects that may have usage and errors: the event itself, Groq's `x_groq`, with others the first choice."""
     choices = chunk.get("choices")
     inner = (chunk.get("x_groq"), choices[0] if isinstance(choices, list) and choices else None)
-    return [chunk, *[place for place in inner if isinstance(place, dict)]]
+    return [chunk, *[value for value in inner if isinstance(value, dict)]]
 
 
-def _first_in(places: list[dict[str, Any]], name: str) -> JSON:
+def _first_value(objects: list[dict[str, Any]], name: str) -> JSON:
     """The first non-empty value with that name."""
-    for place in places:  # not a generator: this runs twice for each event
-        if value := place.get(name):
+    for facts in objects:  # not a generator: this runs twice for each event
+        if value := facts.get(name):
             return value
     return None
 
 
-def _error_in(places: list[dict[str, Any]]) -> JSON:
+def _find_error(objects: list[dict[str, Any]]) -> JSON:
     """The error of an event; older versions of vLLM sent an `object` of that name."""
-    return places[0] if places[0].get("object") == "error" else _first_in(places, "error")
+    return objects[0] if objects[0].get("object") == "error" else _first_value(objects, "error")
 
 
 def _fault_of(error: object) -> Fault:
@@ -252,12 +262,12 @@ def _fault_of(error: object) -> Fault:
     names = " ".join(str(facts.get(name) or "") for name in ("type", "code", "status"))
     temporary = _TEMPORARY.search(f"{names} {message}") is not None if status is None else status in RETRYABLE
     retryable = temporary and "insufficient_quota" not in names
-    return Fault(message or f"the provider sent an error: {_excerpt(dumped(error))}", retryable, status)
+    return Fault(message or f"the provider sent an error: {_excerpt(dump_json(error))}", retryable, status)
 
 
 def _status(code: object) -> int | None:
     """A code that is an HTTP status, as OpenRouter and llama.cpp send it."""
-    number = int(code) if isinstance(code, str) and code.isdecimal() and len(code) == len("404") else figure(code)
+    number = int(code) if isinstance(code, str) and code.isdecimal() and len(code) == len("404") else usage_number(code)
     return number if number in _STATUSES else None
 
 
@@ -268,30 +278,30 @@ def _message_of(error: object) -> str:
     if not isinstance(error, dict):
         return ""
     message = next((error[key] for key in ("message", "detail", "msg", "error") if error.get(key)), "")
-    text = message if isinstance(message, str) else dumped(message).decode()
+    text = message if isinstance(message, str) else dump_json(message).decode()
     metadata = error.get("metadata")  # OpenRouter's place for the message of the provider behind it
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     return whole_text((f"{text}: {raw}" if isinstance(raw, str) and raw else text)[:_MAX_MESSAGE_CHARS])
 
 
-def _texts_in(part: Mapping[str, Any]) -> str:
+def _join_texts(part: Mapping[str, Any]) -> str:
     """The text of a part of a content, or of a piece of reasoning."""
     for name in ("text", "thinking", "summary", "refusal"):
         value = part.get(name)
         if isinstance(value, str):
             return value
         if isinstance(value, list):
-            return "".join(_texts_in(inner) for inner in value if isinstance(inner, dict))
+            return "".join(_join_texts(inner) for inner in value if isinstance(inner, dict))
     return ""
 
 
-def _signature_in(extra: object) -> bool:
+def _is_signed(extra: object) -> bool:
     """Whether Gemini signed a whole message; its other extra content is not needed again."""
     google = extra.get("google") if isinstance(extra, dict) else None
     return isinstance(google, dict) and "thought_signature" in google
 
 
-def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge_details(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Pieces of reasoning, with the consecutive texts of a block joined, as OpenRouter sends them without a stream."""
     out: list[dict[str, Any]] = []
     for (kind, _), group in groupby(details, key=lambda detail: (detail.get("type"), detail.get("index"))):
@@ -300,11 +310,11 @@ def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if field is None:
             out += pieces
             continue
-        whole: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for piece in pieces:
-            whole.update((key, value) for key, value in piece.items() if not whole.get(key))
-        whole[field] = "".join(_texts_in(piece) for piece in pieces)
-        out.append(whole)
+            merged.update((key, value) for key, value in piece.items() if not merged.get(key))
+        merged[field] = "".join(_join_texts(piece) for piece in pieces)
+        out.append(merged)
     return out
 
 
@@ -323,20 +333,27 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
         >>> usage_of({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135, "reasoning_tokens": 94})[:4]
         (32, 103, None, 94)
     """
-    prompt, made = figure(usage.get("prompt_tokens")), figure(usage.get("completion_tokens"))
-    read = _first(_details(usage, "prompt_tokens_details").get("cached_tokens"), usage.get("prompt_cache_hit_tokens"))
-    cached = _first(read, usage.get("cached_tokens"))  # the last one is Moonshot's
-    thought = _first(
+    prompt, completion = usage_number(usage.get("prompt_tokens")), usage_number(usage.get("completion_tokens"))
+    read = _first_number(
+        _details(usage, "prompt_tokens_details").get("cached_tokens"), usage.get("prompt_cache_hit_tokens")
+    )
+    cached = _first_number(read, usage.get("cached_tokens"))  # the last one is Moonshot's
+    reasoning = _first_number(
         _details(usage, "completion_tokens_details").get("reasoning_tokens"), usage.get("reasoning_tokens")
     )
-    if prompt is not None and made is not None and thought and usage.get("total_tokens") == prompt + made + thought:
-        made = figure(made + thought)
-    return Usage(prompt, made, cached, thought, _cost(usage))
+    if (
+        prompt is not None
+        and completion is not None
+        and reasoning
+        and usage.get("total_tokens") == prompt + completion + reasoning
+    ):
+        completion = usage_number(completion + reasoning)
+    return Usage(prompt, completion, cached, reasoning, _cost(usage))
 
 
-def written_in(usage: Mapping[str, Any]) -> int:
+def cache_write_tokens(usage: Mapping[str, Any]) -> int:
     """The tokens of the prompt that were written to the provider's cache, as OpenAI and OpenRouter report them."""
-    return figure(_details(usage, "prompt_tokens_details").get("cache_write_tokens")) or 0
+    return usage_number(_details(usage, "prompt_tokens_details").get("cache_write_tokens")) or 0
 
 
 def _cost(usage: Mapping[str, Any]) -> int | None:
@@ -348,9 +365,9 @@ def _cost(usage: Mapping[str, Any]) -> int | None:
     cost = usage.get("cost")
     if isinstance(cost, dict):
         cost = cost.get("total_cost")
-    ticks = figure(usage.get("cost_in_usd_ticks"))
+    ticks = usage_number(usage.get("cost_in_usd_ticks"))
     costs = (cost, usage.get("estimated_cost"), None if ticks is None else ticks / _TICKS_PER_DOLLAR)
-    return next((known for known in map(micro_dollars, costs) if known is not None), None)
+    return next((dollars for dollars in map(micro_dollars, costs) if dollars is not None), None)
 
 
 def _details(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -358,5 +375,5 @@ def _details(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return details if isinstance(details, dict) else {}
 
 
-def _first(*values: object) -> int | None:
-    return next((known for known in map(figure, values) if known is not None), None)
+def _first_number(*values: object) -> int | None:
+    return next((number for number in map(usage_number, values) if number is not None), None)

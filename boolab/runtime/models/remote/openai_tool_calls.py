@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from boolab.core.types import ToolCall
-from boolab.runtime.models.remote.protocol import Pieces, dumped, parsed_object, with_ids
+from boolab.runtime.models.remote.protocol import Pieces, assign_ids, dump_json, parse_object
 
 _EXCERPT_CHARS: Final = 80
 
@@ -34,17 +34,17 @@ def as_object(value: object) -> dict[str, Any]:
     return value
 
 
-def as_list(value: object, of: tuple[type, ...] = (dict,)) -> list[Any]:
+def as_list(value: object, types: tuple[type, ...] = (dict,)) -> list[Any]:
     """A list of values of these types; one value is a list of one, None an empty list, else a `MalformedError`."""
     if value is None:
         return []
     items = value if isinstance(value, list) else [value]
-    if not all(isinstance(item, of) for item in items):
+    if not all(isinstance(item, types) for item in items):
         raise MalformedError
     return items
 
 
-class _Call:
+class _OpenCall:
     """A call that is being built."""
 
     __slots__ = ("_pieces", "_whole", "extra", "id", "index", "name")
@@ -65,7 +65,7 @@ class _Call:
         if isinstance(arguments, str):
             self._pieces.add(arguments)
         elif isinstance(arguments, dict | list):
-            self._whole = dumped(arguments).decode()
+            self._whole = dump_json(arguments).decode()
         elif arguments is not None:
             raise MalformedError
 
@@ -85,11 +85,11 @@ class CallBuilder:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._calls: list[_Call] = []
-        self._at: dict[int, list[_Call]] = {}
+        self._calls: list[_OpenCall] = []
+        self._at: dict[int, list[_OpenCall]] = {}
 
     @property
-    def begun(self) -> bool:
+    def has_calls(self) -> bool:
         """Whether any call has arrived."""
         return bool(self._calls)
 
@@ -99,24 +99,24 @@ class CallBuilder:
         index = delta.get("index")
         if isinstance(index, bool) or not isinstance(index, int):
             index = None
-        given = _word(delta.get("id")) or _word(function.get("id"))
+        call_id = _word(delta.get("id")) or _word(function.get("id"))
         name, arguments = _word(function.get("name")), function.get("arguments")
-        call = self._call_at(index, given, name, arguments)
-        call.id = call.id or given
+        call = self._call_at(index, call_id, name, arguments)
+        call.id = call.id or call_id
         call.name = name or call.name
         call.extra = delta.get("extra_content") or call.extra
         call.add(arguments)
 
-    def _call_at(self, index: int | None, given: str, name: str, arguments: object) -> _Call:
+    def _call_at(self, index: int | None, call_id: str, name: str, arguments: object) -> _OpenCall:
         """The call of a delta: an earlier one, or a new one."""
         calls = self._calls if index is None else self._at.setdefault(index, [])
-        if given:
+        if call_id:
             for call in reversed(calls):
-                if call.id == given:
+                if call.id == call_id:
                     return call
-        if calls and not _begins_another(calls[-1], index, given, name, arguments):
+        if calls and not _begins_another(calls[-1], index, call_id, name, arguments):
             return calls[-1]
-        call = _Call(index)
+        call = _OpenCall(index)
         self._calls.append(call)
         if index is not None:
             calls.append(call)
@@ -130,25 +130,25 @@ class CallBuilder:
         calls = self._calls
         if all(call.index is not None for call in calls):
             calls = sorted(calls, key=lambda call: call.index or 0)
-        named = [call for call in calls if call.name]
-        made = with_ids([ToolCall(call.id, call.name, call.arguments) for call in named], self._prefix)
-        return [(call, built.extra) for call, built in zip(made, named, strict=True)]
+        named_calls = [call for call in calls if call.name]
+        unique_calls = assign_ids([ToolCall(call.id, call.name, call.arguments) for call in named_calls], self._prefix)
+        return [(call, open_call.extra) for call, open_call in zip(unique_calls, named_calls, strict=True)]
 
     def nameless(self) -> str | None:
         """An excerpt of the arguments of a call without a name; None if there is none."""
         return next((f"{call.arguments[:_EXCERPT_CHARS]!r}" for call in self._calls if not call.name), None)
 
 
-def _begins_another(last: _Call, index: int | None, given: str, name: str, arguments: object) -> bool:
+def _begins_another(last: _OpenCall, index: int | None, call_id: str, name: str, arguments: object) -> bool:
     """Whether a delta with an unknown id begins another call than the last one (at its index)."""
     if not name or not last.name:
         return False
-    if index is None or (given and last.id):
+    if index is None or (call_id and last.id):
         return True
     so_far = last.arguments
     if not so_far:
         return False
-    return name != last.name or (bool(arguments) and parsed_object(so_far) is not None)
+    return name != last.name or (bool(arguments) and parse_object(so_far) is not None)
 
 
 def _word(value: object) -> str:

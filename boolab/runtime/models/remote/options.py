@@ -79,19 +79,19 @@ class Deadline:
         self._enough_until = self._begin
         self.ran_out = ""
 
-    def _due(self, then: float) -> float:
-        return min(then, self._begin + self._timeouts.whole)
+    def _due(self, time: float) -> float:
+        return min(time, self._begin + self._timeouts.whole)
 
     def arrived(self, *, output: bool, ended: bool) -> None:
         """Report an event: whether output has begun, and whether only the end of the stream is missing."""
         if not (ended or output):
             return
-        now = self._loop.time()
-        if ended or now >= self._enough_until:
+        time = self._loop.time()
+        if ended or time >= self._enough_until:
             self._arrived = True
             self._allowed = self.SHUTDOWN_TIMEOUT_S if ended else self._timeouts.between
-            self._scope.deadline = self._due(now + self._allowed)
-            self._enough_until = now + self._allowed * self.TOLERANCE
+            self._scope.deadline = self._due(time + self._allowed)
+            self._enough_until = time + self._allowed * self.TOLERANCE
 
     def over(self) -> None:
         """Report the end of the stream."""
@@ -106,11 +106,11 @@ class Deadline:
     ) -> bool:
         swallowed = self._scope.__exit__(kind, error, trace)
         if self._scope.cancelled_caught:
-            whole = self._timeouts.whole
-            if self._arrived and self._loop.time() - self._begin >= whole:
-                self.ran_out = f"the response was not complete within {duration(round(whole * 1000))}"
+            limit = self._timeouts.whole
+            if self._arrived and self._loop.time() - self._begin >= limit:
+                self.ran_out = f"the response was not complete within {duration(round(limit * 1000))}"
             else:
-                longest = duration(round(min(self._allowed, whole) * 1000))
+                longest = duration(round(min(self._allowed, limit) * 1000))
                 self.ran_out = f"no {'further ' if self._arrived else ''}output within {longest}"
         return swallowed
 
@@ -166,8 +166,8 @@ class Retry:
         """
         if attempt >= self.attempts:
             return None
-        own = min(self.first * 2.0 ** min(attempt - 1, 60), self.most) * (1 - chance / 2)
-        wait = own if requested is None else max(requested, own)
+        backoff = min(self.first * 2.0 ** min(attempt - 1, 60), self.most) * (1 - chance / 2)
+        wait = backoff if requested is None else max(requested, backoff)
         return None if spent + wait > self.seconds else wait
 
 
@@ -188,11 +188,11 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    given = headers.get("retry-after", "")
-    seconds = _number(given)
+    header = headers.get("retry-after", "")
+    seconds = _number(header)
     if seconds is not None:
         return seconds
-    date = _date(given)
+    date = _date(header)
     if date is None:
         return None
     return max((date - (now or _date(headers.get("date", "")) or datetime.now(UTC))).total_seconds(), 0.0)
@@ -261,8 +261,8 @@ class RateLimit:
         self.requests_per_minute = requests_per_minute
         self._clock = clock or WallClock()
         self._id = uuid4().hex
-        self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-        self._begun: list[int] = []
+        self._semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._begin_times: list[int] = []
         """The begin times of the last minute's requests and of waiting ones, in order."""
         self._lock = threading.Lock()
 
@@ -282,43 +282,43 @@ class RateLimit:
         if self.concurrency is None and self.requests_per_minute is None:
             yield 0
             return
-        asked = self._clock.now()
-        async with self._place():
+        requested_at = self._clock.now()
+        async with self._semaphore():
             start = self._reserve()
             wait = start - self._clock.now()
             if wait > 0:
                 try:
                     await self._clock.sleep(wait / 1000)
                 except BaseException:
-                    self._give_back(start)
+                    self._cancel_reservation(start)
                     raise
-            yield self._clock.now() - asked
+            yield self._clock.now() - requested_at
 
-    def _place(self) -> AbstractAsyncContextManager[Any]:
+    def _semaphore(self) -> AbstractAsyncContextManager[Any]:
         if self.concurrency is None:
             return nullcontext()
         loop = asyncio.get_running_loop()
         with self._lock:
-            for closed in [one for one in self._places if one.is_closed()]:
-                del self._places[closed]  # a semaphore refers to its loop: neither would ever be freed
-            return self._places.setdefault(loop, asyncio.Semaphore(self.concurrency))
+            for closed_loop in [known_loop for known_loop in self._semaphores if known_loop.is_closed()]:
+                del self._semaphores[closed_loop]  # a semaphore refers to its loop: neither would ever be freed
+            return self._semaphores.setdefault(loop, asyncio.Semaphore(self.concurrency))
 
     def _reserve(self) -> int:
         """Reserve the next possible begin time, in ms of the clock."""
-        now, limit = self._clock.now(), self.requests_per_minute
+        time, limit = self._clock.now(), self.requests_per_minute
         if limit is None:
-            return now
+            return time
         with self._lock:
-            del self._begun[: bisect_right(self._begun, now - MINUTE_MS)]
-            start = now if len(self._begun) < limit else max(now, self._begun[-limit] + MINUTE_MS)
-            insort(self._begun, start)
+            del self._begin_times[: bisect_right(self._begin_times, time - MINUTE_MS)]
+            start = time if len(self._begin_times) < limit else max(time, self._begin_times[-limit] + MINUTE_MS)
+            insort(self._begin_times, start)
         return start
 
-    def _give_back(self, start: int) -> None:
+    def _cancel_reservation(self, start: int) -> None:
         """Cancel a reservation, since nothing was sent."""
         if self.requests_per_minute is not None:
             with self._lock:
-                self._begun.remove(start)
+                self._begin_times.remove(start)
 
 
 @functools.lru_cache(maxsize=256)

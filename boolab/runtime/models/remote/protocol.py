@@ -20,11 +20,11 @@ from boolab.io.checks import MAX_COUNT
 from boolab.runtime.models.base import Emit, Request
 
 
-def dumped(value: JSON) -> bytes:
+def dump_json(value: JSON) -> bytes:
     r"""The JSON of a value in UTF-8; a `ValueError` for what is no JSON value.
 
     Example:
-        >>> dumped({"text": "\u00e9\ud83d"}) == '{"text":"\u00e9\ufffd"}'.encode()
+        >>> dump_json({"text": "\u00e9\ud83d"}) == '{"text":"\u00e9\ufffd"}'.encode()
         True
     """
     try:
@@ -38,11 +38,11 @@ def _refuse(value: object) -> object:
     raise ValueError(msg)
 
 
-def parsed_object(text: str | bytes) -> dict[str, Any] | None:
+def parse_object(text: str | bytes) -> dict[str, Any] | None:
     r"""The JSON object in a text, or None; lone surrogates are kept.
 
     Example:
-        >>> parsed_object('{"a": 1}'), parsed_object("[1]"), parsed_object("{"), parsed_object('{"a": "\\ud83d"}')
+        >>> parse_object('{"a": 1}'), parse_object("[1]"), parse_object("{"), parse_object('{"a": "\\ud83d"}')
         ({'a': 1}, None, None, {'a': '\ud83d'})
     """
     try:
@@ -55,7 +55,7 @@ def parsed_object(text: str | bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def figure(value: object) -> int | None:
+def usage_number(value: object) -> int | None:
     """A number of usage: an integer >= 0 that a table can hold; None for anything else."""
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
@@ -67,7 +67,7 @@ def micro_dollars(value: object) -> int | None:
     return round(value * MICRO) if 0 <= value <= MAX_COUNT // MICRO else None
 
 
-def checked_parameters(parameters: Mapping[str, Any], refused: Collection[str]) -> None:
+def check_parameters(parameters: Mapping[str, Any], refused: Collection[str]) -> None:
     """Raise `SettingError` for a parameter that boolab sets itself (`refused`), or that is no JSON."""
     for name, value in parameters.items():
         if name in refused:
@@ -80,23 +80,23 @@ def checked_parameters(parameters: Mapping[str, Any], refused: Collection[str]) 
             raise SettingError(msg) from None
 
 
-def with_ids(calls: Sequence[ToolCall], prefix: str) -> tuple[ToolCall, ...]:
+def assign_ids(calls: Sequence[ToolCall], prefix: str) -> tuple[ToolCall, ...]:
     """The calls of one response with unique ids, which results need to name their call.
 
     Example:
         >>> import boolab as bl
-        >>> [call.id for call in with_ids([bl.models.ToolCall(id, "look", "{}") for id in ("a", "", "a")], "call_1")]
+        >>> [call.id for call in assign_ids([bl.models.ToolCall(id, "look", "{}") for id in ("a", "", "a")], "call_1")]
         ['a', 'call_1_2', 'a_3']
     """
-    seen: set[str] = set()
-    made = []
+    used_ids: set[str] = set()
+    calls_with_ids = []
     for number, call in enumerate(calls, 1):
         unique = call.id or f"{prefix}_{number}"
-        while unique in seen:
+        while unique in used_ids:
             unique += f"_{number}"
-        seen.add(unique)
-        made.append(call if unique == call.id else call._replace(id=unique))
-    return tuple(made)
+        used_ids.add(unique)
+        calls_with_ids.append(call if unique == call.id else call._replace(id=unique))
+    return tuple(calls_with_ids)
 
 
 class Pieces:
@@ -157,7 +157,7 @@ class Decoder(ABC):
 
     def __init__(self, emit: Emit | None, prefix: str) -> None:
         self.fault: Fault | None = None
-        self.begun = False
+        self.has_output = False
         self.ended = False
         self.cache_write_tokens: int | None = 0
         self._emit = emit
@@ -185,10 +185,10 @@ class Decoder(ABC):
     def _add(self, kind: str, pieces: Pieces, piece: str) -> None:
         """Add a piece of `text` or `reasoning`."""
         if piece:
-            self.begun = True
-            shown = pieces.add(piece)
-            if shown and self._emit is not None:
-                self._emit(kind, shown)
+            self.has_output = True
+            text = pieces.add(piece)
+            if text and self._emit is not None:
+                self._emit(kind, text)
 
     def _emit_call(self, call: ToolCall) -> None:
         if self._emit is not None:

@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
     body: bytes = b""
     streamed: bool = False
-    broken: str = ""
+    fault: str = ""
     retryable: bool = True
 
 
@@ -69,47 +69,47 @@ class Endpoint:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self.url = httpx.URL(url)
-        own = {
+        default_headers = {
             "user-agent": f"boolab/{version('boolab')}",
             "content-type": "application/json",
             "accept-encoding": "identity",  # compressed data arrives late, and may expand a thousand times
         }
-        self._headers = own | {name.lower(): value for name, value in headers.items()}
+        self._headers = default_headers | {name.lower(): value for name, value in headers.items()}
         self._auth = _Auth(self.url, secrets)
         self._timeout = httpx.Timeout(None, connect=None if math.isinf(connect) else connect)
         self._max_bytes = max_bytes
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = weakref.WeakKeyDictionary()
 
-    async def post(self, body: bytes, receive: Receive, over: Callable[[], None] = lambda: None) -> Answer:
+    async def post(self, body: bytes, receive: Receive, on_end: Callable[[], None] = lambda: None) -> Answer:
         """Post a JSON body, and read the answer to its end; a cancellation closes the connection.
 
-        `over`: called when the whole answer is read. The pool's work that follows closes other connections too, and
+        `on_end`: called when the whole answer is read. The pool's work that follows closes other connections too, and
         should not be interrupted.
         """
         status, headers, streamed = None, {}, False
         try:
-            clients = await self._clients_here()
+            clients = await self._clients_of_loop()
             async with (
                 clients.room() as client,
                 client.stream("POST", self.url, content=body, headers=self._headers, auth=self._auth) as answer,
             ):
-                answer.stream = _Watched(cast("httpx.AsyncByteStream", answer.stream), over)
+                answer.stream = _Watched(cast("httpx.AsyncByteStream", answer.stream), on_end)
                 status, headers = answer.status_code, {name.lower(): value for name, value in answer.headers.items()}
                 if not answer.is_success:
-                    error_body = await _beginning(_pieces(answer)) if _is_safe_to_unpack(headers) else b""
+                    error_body = await _read_beginning(_iterate_bytes(answer)) if _is_safe_to_unpack(headers) else b""
                     return Answer(status, headers, error_body)
                 if not _is_safe_to_unpack(headers):
                     packed = f"the response is packed as {headers['content-encoding']!r:.80}, which was not requested"
                     return Answer(status, headers, b"", streamed, packed, retryable=False)
-                async with aclosing(_counted(answer, self._max_bytes)) as pieces:
+                async with aclosing(_limit_bytes(answer, self._max_bytes)) as pieces:
                     first = await _first_text(pieces)
                     streamed = _is_stream(headers, first)
                     if not streamed:
                         return Answer(status, headers, first + b"".join([piece async for piece in pieces]))
                     await _read_events(first, pieces, receive)
         except _TooLongError:
-            broken = f"the response is longer than {self._max_bytes:,} bytes"
-            return Answer(status, headers, b"", streamed, broken, retryable=False)
+            fault = f"the response is longer than {self._max_bytes:,} bytes"
+            return Answer(status, headers, b"", streamed, fault, retryable=False)
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
             return Answer(status, headers, b"", streamed, self._describe(error), _is_temporary(error))
         except BaseException as error:  # noqa: BLE001 - a cancellation, or an unexpected error
@@ -118,40 +118,40 @@ class Endpoint:
 
     def _describe(self, error: Exception) -> str:
         """Why a connection broke."""
-        what = f"{type(error).__name__}: {error}".removesuffix(": ")
-        where = f"{self.url.scheme}://{self.url.netloc.decode('ascii')}"
-        if "WRONG_VERSION_NUMBER" in what:
-            return f"{where} is not an https server: is it http://...?"
+        message = f"{type(error).__name__}: {error}".removesuffix(": ")
+        origin = f"{self.url.scheme}://{self.url.netloc.decode('ascii')}"
+        if "WRONG_VERSION_NUMBER" in message:
+            return f"{origin} is not an https server: is it http://...?"
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            return f"cannot connect to {where}: is the server running there? ({what})"
-        return f"the connection to {where} broke ({what})"
+            return f"cannot connect to {origin}: is the server running there? ({message})"
+        return f"the connection to {origin} broke ({message})"
 
-    async def _clients_here(self) -> _Clients:
+    async def _clients_of_loop(self) -> _Clients:
         loop = asyncio.get_running_loop()
-        known = self._clients.get(loop)
-        if known is None:
+        opened = self._clients.get(loop)
+        if opened is None:
             self._forget_closed_loops()
             clients = _Clients(self._timeout)
             closing = _close_with_the_loop(clients)
             # If the model is collected in a reference cycle, its open connections would be lost without this reference.
-            held = weakref.finalize(self, _drop_later, loop, closing)
-            held.atexit = False
-            known = self._clients[loop] = _Opened(clients, closing, held)
+            finalizer = weakref.finalize(self, _drop_later, loop, closing)
+            finalizer.atexit = False
+            opened = self._clients[loop] = _Opened(clients, closing, finalizer)
             await anext(closing)
-        return known.clients
+        return opened.clients
 
     def _forget_closed_loops(self) -> None:
         """A client's generator refers to its loop: neither would ever be freed."""
-        for loop in (known() for known in self._clients.keyrefs()):
+        for loop in (reference() for reference in self._clients.keyrefs()):
             if loop is not None and loop.is_closed():
-                self._clients.pop(loop).held.detach()
+                self._clients.pop(loop).finalizer.detach()
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
-        known = self._clients.pop(asyncio.get_running_loop(), None)
-        if known is not None:
-            known.held.detach()
-            await known.closing.aclose()
+        opened = self._clients.pop(asyncio.get_running_loop(), None)
+        if opened is not None:
+            opened.finalizer.detach()
+            await opened.closing.aclose()
 
 
 @dataclass(eq=False)
@@ -181,8 +181,12 @@ class _Clients:
     @asynccontextmanager
     async def room(self) -> AsyncIterator[httpx.AsyncClient]:
         """A client for one request: the first that has room."""
-        free = (one for one in self._clients if one.active < MAX_REQUESTS_PER_CLIENT and not one.retired)
-        client = next(free, None) or self._another()
+        free = (
+            candidate
+            for candidate in self._clients
+            if candidate.active < MAX_REQUESTS_PER_CLIENT and not candidate.retired
+        )
+        client = next(free, None) or self._add_client()
         client.active += 1
         try:
             yield client.httpx
@@ -193,9 +197,9 @@ class _Clients:
             client.active -= 1
             if client.retired and not client.active and client in self._clients:
                 self._clients.remove(client)
-                await _shielded(client.httpx.aclose())
+                await _await_shielded(client.httpx.aclose())
 
-    def _another(self) -> _Client:
+    def _add_client(self) -> _Client:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEEP_ALIVE_S)
         client = _Client(httpx.AsyncClient(verify=_tls(), timeout=self._timeout, limits=limits))
         self._clients.append(client)
@@ -207,7 +211,7 @@ class _Clients:
             await self._clients.pop().httpx.aclose()
 
 
-async def _shielded(closing: Coroutine[Any, Any, None]) -> None:
+async def _await_shielded(closing: Coroutine[Any, Any, None]) -> None:
     """Await a short task that a cancellation must not interrupt; a cancellation meanwhile is raised at its end."""
     work, interruption = asyncio.ensure_future(closing), None
     with anyio.CancelScope(shield=True):
@@ -224,7 +228,7 @@ async def _shielded(closing: Coroutine[Any, Any, None]) -> None:
 class _Opened(NamedTuple):
     clients: _Clients
     closing: AsyncGenerator[None, None]
-    held: weakref.finalize[..., Any]
+    finalizer: weakref.finalize[..., Any]
 
 
 def _drop_later(loop: asyncio.AbstractEventLoop, closing: AsyncGenerator[None, None]) -> None:
@@ -272,14 +276,14 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 class _Watched(httpx.AsyncByteStream):
     """The stream of a response, with a callback at its end."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, over: Callable[[], None]) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, on_end: Callable[[], None]) -> None:
         self._stream = stream
-        self._over = over
+        self._on_end = on_end
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
             yield piece
-        self._over()
+        self._on_end()
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -289,13 +293,13 @@ class _TooLongError(Exception):
     """A response is too long."""
 
 
-async def _counted(answer: httpx.Response, max_bytes: int) -> AsyncGenerator[bytes, None]:
+async def _limit_bytes(answer: httpx.Response, max_bytes: int) -> AsyncGenerator[bytes, None]:
     """The unpacked bytes of a response, up to a length."""
-    left = max_bytes
-    async with aclosing(_pieces(answer)) as pieces:
+    bytes_left = max_bytes
+    async with aclosing(_iterate_bytes(answer)) as pieces:
         async for piece in pieces:
-            left -= len(piece)
-            if left < 0:
+            bytes_left -= len(piece)
+            if bytes_left < 0:
                 raise _TooLongError
             yield piece
 
@@ -348,7 +352,7 @@ async def _read_events(first: bytes, rest: AsyncGenerator[bytes, None], receive:
                 receive(event.event, event.data)
 
 
-async def _beginning(body: AsyncGenerator[bytes, None]) -> bytes:
+async def _read_beginning(body: AsyncGenerator[bytes, None]) -> bytes:
     """The beginning of an error's body."""
     read = b""
     async with aclosing(body) as pieces:
@@ -359,7 +363,7 @@ async def _beginning(body: AsyncGenerator[bytes, None]) -> bytes:
     return read[:MAX_ERROR_BYTES]
 
 
-def _pieces(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
+def _iterate_bytes(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
     pieces: Any = answer.aiter_bytes()  # a generator, although its type does not show it
     return pieces  # type: ignore[no-any-return]
 
@@ -372,7 +376,7 @@ def _is_temporary(error: Exception) -> bool:
     return isinstance(error, httpx.TransportError) and not any(word in str(error) for word in permanent)
 
 
-def checked_base_url(base_url: object) -> httpx.URL:
+def check_base_url(base_url: object) -> httpx.URL:
     """The base URL of an API; a `SettingError` if it is not valid, or has what belongs into `api_key` or `headers`."""
     expected = "expected the address of an API, such as http://127.0.0.1:8000/v1"
     if not isinstance(base_url, str):

@@ -114,7 +114,7 @@ def test_arguments_cut_by_max_tokens_are_kept_as_they_stand() -> None:
 def test_an_overload_after_output_is_a_fault_with_all_that_came() -> None:
     decoder = heard(MessageDecoder(), [body("anthropic_overloaded.txt")])
     assert decoder.close() == Fault("overloaded_error: Overloaded", retryable=True, status=529)
-    assert decoder.begun
+    assert decoder.has_output
     # What message_start says of the output is preliminary.
     assert decoder.partial() == Response("I was about", usage=Usage(input_tokens=20))
 
@@ -136,7 +136,7 @@ STREAMS = (
 
 
 def all_of(decoder: MessageDecoder) -> tuple[Any, ...]:
-    return decoder.close(), decoder.partial(), decoder.begun, decoder.ended, decoder.cache_write_tokens
+    return decoder.close(), decoder.partial(), decoder.has_output, decoder.ended, decoder.cache_write_tokens
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -430,7 +430,7 @@ def test_json_in_place_of_a_stream_is_a_response() -> None:
     assert closed.usage == Usage(12, 21, 3)
     assert closed.finish_reason == "tool_calls"
     assert json.loads(closed.opaque)["messages"][0]["signature"] == "c2ln"
-    assert decoder.begun
+    assert decoder.has_output
     assert decoder.ended
 
 

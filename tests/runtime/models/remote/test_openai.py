@@ -32,7 +32,7 @@ from boolab.errors import SettingError
 from boolab.runtime.engine.record import NOT_EXECUTED, TurnHistory, from_user
 from boolab.runtime.models.base import Request, validate_response
 from boolab.runtime.models.remote.openai_request import ChatCompletions
-from boolab.runtime.models.remote.openai_stream import ChatStream
+from boolab.runtime.models.remote.openai_stream import ChatDecoder
 from boolab.runtime.models.remote.protocol import Decoder, Fault, Wire
 from boolab.runtime.tools.tool import ToolSpec
 from tests.support.cases import cases, first
@@ -215,7 +215,7 @@ HI = chunk({"content": "Hi."})
 
 
 def decode(*data: str, emit: Any = None, prefix: str = "call") -> Response | Fault:
-    return fed([("message", datum) for datum in data], ChatStream("m", emit, prefix)).close()
+    return fed([("message", datum) for datum in data], ChatDecoder("m", emit, prefix)).close()
 
 
 def heard(*data: str, **options: Any) -> Response:
@@ -363,7 +363,7 @@ def test_half_surrogates_in_two_deltas_are_one_character_in_text_arguments_and_w
 
 def test_text_and_reasoning_are_emitted_as_they_come_and_a_call_when_it_is_complete() -> None:
     said: list[tuple[str, str]] = []
-    stream = ChatStream("m", lambda of, delta: said.append((of, delta)))
+    stream = ChatDecoder("m", lambda of, delta: said.append((of, delta)))
     for datum, of in [(chunk({"reasoning": "Hm."}), "reasoning"), (HI, "text")]:
         stream.feed("message", datum)
         assert said[-1][0] == of
@@ -637,7 +637,7 @@ def test_usage_counts_in_an_event_whose_output_cannot_be_understood() -> None:
 
 def test_10_mb_of_text_in_small_deltas_are_whole() -> None:
     piece = "0123456789abcdé" * 14
-    stream = ChatStream("m")
+    stream = ChatDecoder("m")
     datum = chunk({"content": piece})
     for _ in range(50_000):
         stream.feed("message", datum)
@@ -701,7 +701,7 @@ def test_whatever_a_server_sends_nothing_is_raised_and_what_is_made_of_it_is_pro
     events: list[tuple[str, str]], as_a_whole: bool
 ) -> None:
     said: list[tuple[str, str]] = []
-    decoder = ChatStream("m", lambda of, delta: said.append((of, delta)))
+    decoder = ChatDecoder("m", lambda of, delta: said.append((of, delta)))
     for event, data in events:
         if as_a_whole:
             decoder.feed_whole(data.encode("utf-8", "replace"))
@@ -1064,7 +1064,7 @@ def test_a_step_serialises_the_messages_that_are_new_in_it_and_no_others() -> No
 def test_the_bytes_of_the_tools_of_a_run_are_made_once_and_anew_for_other_tools() -> None:
     history, wire = Watched(), ChatCompletions("m", {})
     history.messages.append(USER)
-    state, _ = wire._sent(history)
+    state, _ = wire._requests(history)
     assert state.tools_json(TOOLS) is state.tools_json(TOOLS)
     bodies = [json.loads(wire.body(request(history, tools))) for tools in (TOOLS, TOOLS, TOOLS[:1], (), TOOLS)]
     assert [len(body.get("tools", ())) for body in bodies] == [4, 4, 1, 0, 4]

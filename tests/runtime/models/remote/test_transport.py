@@ -24,7 +24,7 @@ from boolab.runtime.engine.abort import Abort
 from boolab.runtime.models.base import Emit, Model, Request
 from boolab.runtime.models.remote import transport
 from boolab.runtime.models.remote.options import Deadline
-from boolab.runtime.models.remote.transport import Answer, Endpoint, checked_base_url
+from boolab.runtime.models.remote.transport import Answer, Endpoint, check_base_url
 from tests.support.cases import first
 from tests.support.helpers import look
 from tests.support.model_protocols import CHAT, MESSAGES, Said, Speaks, both, sse
@@ -83,7 +83,7 @@ def test_what_is_packed_is_measured_as_it_is_unpacked(kind: str) -> None:
     bomb = gzip.compress(b"data: " + b"x" * 10_000_000)
     assert len(bomb) < 100_000
     got, heard = post(whole(bomb, headers={"Content-Type": kind, "Content-Encoding": "gzip"}), 100_000)
-    assert "longer than 100,000 bytes" in got.broken
+    assert "longer than 100,000 bytes" in got.fault
     assert not got.retryable
     assert heard == 0
 
@@ -100,7 +100,7 @@ def test_the_longest_response_that_is_read_is_read_to_its_last_byte(length: int,
     event = sse("x" * length)  # with "data: " and its end
     assert len(event) == length + 8
     got, heard = post(whole(event, headers=EVENTS), 101)
-    assert (got.broken == "", heard == length) == (fits, fits)
+    assert (got.fault == "", heard == length) == (fits, fits)
 
 
 @both
@@ -240,12 +240,12 @@ def test_endless_headers_are_not_read_to_their_end() -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:99999/v1", "http://xn--/v1", "http://[::1/v1", "http:///v1", "a.b"])
 def test_an_address_that_cannot_be_one_is_refused_at_once(url: str) -> None:
     with pytest.raises(SettingError, match="expected the address of an API"):
-        checked_base_url(url)
+        check_base_url(url)
 
 
 @pytest.mark.parametrize("url", ["http://[::1]:8000/v1", "https://bücher.example/v1/", "http://127.0.0.1:65535"])
 def test_other_addresses_are_taken(url: str) -> None:
-    assert checked_base_url(url).host in ("::1", "bücher.example", "127.0.0.1")
+    assert check_base_url(url).host in ("::1", "bücher.example", "127.0.0.1")
 
 
 def test_a_header_of_the_user_takes_the_place_of_ours_however_it_is_written() -> None:
@@ -486,13 +486,13 @@ def test_the_beginning_of_an_error_is_enough() -> None:
     """A page of an error that never ends is not read for as long as one is patient."""
     endless: list[Act] = [head(500, {"Content-Type": "text/html"}), Forever(b"x" * 1000)]
     got, _ = post(endless, 100_000)
-    assert (got.status, len(got.body), got.broken) == (500, 2**16, "")
+    assert (got.status, len(got.body), got.fault) == (500, 2**16, "")
 
 
 @pytest.mark.parametrize("url", ["http://a@127.0.0.1/v1", "http://127.0.0.1/v1?key=k", "http://127.0.0.1/v1#k"])
 def test_an_address_holds_nothing_but_the_place(url: str) -> None:
     with pytest.raises(SettingError, match="has a user, a query or a fragment"):
-        checked_base_url(url)
+        check_base_url(url)
 
 
 @both
@@ -558,7 +558,7 @@ def test_a_refused_connection_is_no_answer() -> None:
         endpoint = Endpoint(f"http://127.0.0.1:{port}", {}, {}, 5)
         answer = asyncio.run(endpoint.post(b"{}", lambda *_: None))
     assert (answer.status, answer.streamed, answer.retryable) == (None, False, True)
-    assert "cannot connect" in answer.broken
+    assert "cannot connect" in answer.fault
 
 
 @pytest.mark.parametrize(
