@@ -64,7 +64,7 @@ def test_runs_may_share_the_steps_of_one_that_shares_anothers(path: Path, batche
         assert connection.execute("SELECT DISTINCT run FROM steps").fetchall() == [(1,)]
 
 
-def test_no_run_shares_the_steps_of_one_that_is_not_there_or_was_interrupted(path: Path) -> None:
+def test_store_refuses_a_base_that_is_not_finished(path: Path) -> None:
     whole = named("whole", 6)
     with Store(path) as store:
         store.finish(cut(whole, "whole", 2), state="interrupted")
@@ -79,7 +79,7 @@ def test_no_run_shares_the_steps_of_one_that_is_not_there_or_was_interrupted(pat
     assert [run.run_id for run in stored_runs(path)] == ["whole", "another"]
 
 
-def test_a_run_that_others_share_steps_with_stays_as_long_as_one_of_them(path: Path) -> None:
+def test_store_prune_keeps_a_run_with_shared_steps(path: Path) -> None:
     whole = named("whole", 6)
     with Store(path) as store:
         store.put(records_of(whole), "a")
@@ -96,7 +96,7 @@ def test_a_run_that_others_share_steps_with_stays_as_long_as_one_of_them(path: P
     assert [run.run_id for run in stored_runs(path)] == ["whole, changed", "some, changed"]
 
 
-def test_a_family_takes_the_place_of_the_whole_family_that_the_cell_had(path: Path) -> None:
+def test_store_replaces_a_whole_family_of_a_cell(path: Path) -> None:
     with Store(path) as store:
         for version in ("old", "new"):
             family = replace(named(version), subagents=(named(f"{version} child"),))
@@ -118,7 +118,7 @@ def test_a_child_that_another_family_has_too_is_replaced_alone(path: Path) -> No
     assert [run.run_id for run in stored_runs(path)] == ["a", "child of a", "b", "child", "child of b"]
 
 
-def test_a_changed_cell_that_was_interrupted_leaves_the_finished_run_of_it_in_place(path: Path) -> None:
+def test_store_keeps_a_finished_run_after_an_interrupt(path: Path) -> None:
     after = named("after", 3)
     with Store(path) as store:
         store.put(records_of(named("before")), "cell")
@@ -155,7 +155,7 @@ def test_a_batch_is_committed_when_it_is_full_in_any_way(
         assert len(stored_runs(path)) == 4
 
 
-def test_what_is_paid_for_is_on_the_disk_and_batches_need_not_wait_for_it(path: Path) -> None:
+def test_store_syncs_steps_to_disk_but_not_batches(path: Path) -> None:
     with Store(path) as store:
 
         def synchronous() -> str:
@@ -172,7 +172,7 @@ def test_what_is_paid_for_is_on_the_disk_and_batches_need_not_wait_for_it(path: 
         assert synchronous() == "full"
 
 
-def test_an_integer_that_sqlite_cannot_hold_comes_back_where_all_else_can_be_held(path: Path) -> None:
+def test_store_keeps_integers_beyond_64_bits(path: Path) -> None:
     run = replace(named("r"), seed=2**64)
     with Store(path) as store:
         store.add(run)
@@ -186,7 +186,7 @@ def states(path: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("end", ["closed", "killed"])
-def test_what_was_under_way_is_read_the_same_before_and_after_it_is_marked(path: Path, end: str) -> None:
+def test_store_reads_interrupted_runs_the_same_once_marked(path: Path, end: str) -> None:
     store = Store(path)
     store.put(records_of(named("cell's, before")), "cell")
     store.put(records_of(named("twice")))
@@ -267,9 +267,7 @@ def test_the_log_of_a_store_is_seen_through_a_link_too(monkeypatch: pytest.Monke
         assert committed(link) == ["first", "second"]
 
 
-def test_what_another_program_keeps_to_itself_is_not_read_past_its_lock(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_respects_a_lock_of_another_program(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "WAIT_S", 0.05)
     with Store(path) as store:
         store.add(named("r"))

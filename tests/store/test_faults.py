@@ -91,9 +91,7 @@ def test_a_file_that_is_no_store_is_refused_and_stays_as_it_is(
 
 
 @USES
-def test_the_database_of_another_application_is_refused_and_stays_as_it_is(
-    tmp_path: Path, use: Callable[[Path], object]
-) -> None:
+def test_store_refuses_the_database_of_another_program(tmp_path: Path, use: Callable[[Path], object]) -> None:
     """One that names itself, and one that has tables of the same names without doing so."""
     named = "PRAGMA application_id = 252006675; CREATE TABLE runs (run_id)"
     for n, statements in enumerate([named, "CREATE TABLE runs (run_id); CREATE TABLE steps (n)"]):
@@ -155,7 +153,7 @@ def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path: Path, use: C
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_file_is_no_store_to_a_reader_and_a_new_one_to_a_writer(tmp_path: Path) -> None:
+def test_store_accepts_an_empty_file_only_to_write(tmp_path: Path) -> None:
     """It is what is left of a writer that was killed at its very first breath."""
     path = tmp_path / "runs.db"
     path.touch()
@@ -177,9 +175,7 @@ def everything(path: Path) -> Frames:
 
 
 @pytest.mark.parametrize("number", first(1, [24, 60]))
-def test_random_damage_is_a_store_error_or_no_harm_but_never_another_error(
-    tmp_path: Path, sound: Path, number: int
-) -> None:
+def test_store_reports_random_damage_as_a_store_error(tmp_path: Path, sound: Path, number: int) -> None:
     """Bytes are flipped, pages overwritten, cut out, or swapped: reading, writing and resuming never fall over.
 
     A flipped byte in the middle of a text cannot be seen (SQLite keeps no checksums), so that some damage reads.
@@ -241,7 +237,7 @@ def test_what_is_json_in_a_store_is_refused_if_it_is_damaged(tmp_path: Path, sou
 
 
 @pytest.mark.parametrize("use", [read, write])
-def test_damage_that_sqlite_tells_of_in_words_that_are_no_text_is_a_store_error(
+def test_store_reports_damage_in_a_message_that_is_no_text(
     tmp_path: Path, sound: Path, use: Callable[[Path], object]
 ) -> None:
     """Found by fuzzing: SQLite quotes the schema, whatever bytes stand there."""
@@ -279,9 +275,7 @@ def test_a_row_that_is_damaged_is_a_store_error(tmp_path: Path, sound: Path, cha
 
 
 @pytest.mark.parametrize("latest", ["NULL", "'x'", "-1", "9223372036854775807", "x'00'"])
-def test_a_store_that_does_not_say_which_rows_were_taken_is_not_written(
-    tmp_path: Path, sound: Path, latest: str
-) -> None:
+def test_store_refuses_a_damaged_row_counter(tmp_path: Path, sound: Path, latest: str) -> None:
     """Found by fuzzing: the rows that were ever taken are numbered in a table of SQLite's own."""
     path = tmp_path / "runs.db"
     shutil.copy(sound, path)
@@ -320,7 +314,7 @@ def replaced(path: Path) -> None:
 
 @pytest.mark.parametrize("what", [moved, replaced, Path.unlink])
 @pytest.mark.parametrize("way", ["add", "put", "step"])
-def test_a_store_that_is_gone_while_it_is_written_is_noticed_at_the_next_commit(
+def test_store_notices_a_moved_file_at_the_next_commit(
     tmp_path: Path, what: Callable[[Path], object], way: str
 ) -> None:
     path = tmp_path / "runs.db"
@@ -419,7 +413,7 @@ def seen(runs: Any, real: bool) -> list[bl.Run]:
 
 
 @pytest.mark.parametrize("real", [False, True], ids=["batches", "steps"])
-def test_a_file_that_cannot_grow_ends_the_sweep_in_words_and_keeps_what_is_finished(tmp_path: Path, real: bool) -> None:
+def test_sweep_ends_with_a_message_if_the_file_cannot_grow(tmp_path: Path, real: bool) -> None:
     """EFBIG, as from a quota: wherever it strikes, a later sweep goes on from what was committed."""
     path, book = tmp_path / "runs.db", tmp_path / "book"
     expected = frames(seen(swept(**many(book, real)), real))
@@ -461,7 +455,7 @@ def sweep_on_a_full_disk(folder: Path, real: bool) -> Any:
 
 
 @pytest.mark.parametrize("real", [False, True], ids=["batches", "steps"])
-def test_a_full_disk_ends_the_sweep_in_words_and_keeps_what_is_finished(tmp_path: Path, real: bool) -> None:
+def test_sweep_ends_with_a_message_if_the_disk_is_full(tmp_path: Path, real: bool) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
     said, again, kept = in_child(sweep_on_a_full_disk, folder, real)
@@ -515,7 +509,7 @@ def use_without_rights(path: Path, expected: Frames) -> list[str]:
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])
-def test_a_read_only_folder_or_file_can_be_read_and_says_why_it_cannot_be_written(sound: Path, what: str) -> None:
+def test_store_reads_a_read_only_file_and_refuses_to_write(sound: Path, what: str) -> None:
     with public_folder() as folder:
         path = folder / "runs.db"
         shutil.copy(sound, path)
@@ -546,7 +540,7 @@ def test_no_store_is_begun_in_a_read_only_folder() -> None:
         assert list(folder.iterdir()) == []
 
 
-def test_rows_that_a_damaged_index_leads_to_are_told_and_not_taken() -> None:
+def test_store_refuses_rows_of_a_damaged_index() -> None:
     class Damaged:
         def execute(self, _question: str) -> list[tuple[None, int]]:
             return [(None, 1)]
@@ -570,7 +564,7 @@ def test_what_is_no_file_beside_a_store_is_refused(what: str, beside: str, sound
     assert other.read_text() == "mine"
 
 
-def test_a_lock_file_that_holds_something_else_is_not_overwritten(sound: Path, tmp_path: Path) -> None:
+def test_store_does_not_overwrite_another_lock_file(sound: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(sound, tmp_path / "runs.db"))
     notes = tmp_path / "runs.db.lock"
     notes.write_text("my notes")

@@ -81,7 +81,7 @@ def put_stepwise(store: Store, run: Run) -> None:
 
 @cases(50)
 @given(run=runs(), shared=st.integers(0, 3))
-def test_a_record_is_the_run_also_in_another_process_and_with_the_steps_of_another_run(run: Run, shared: int) -> None:
+def test_record_round_trips_with_shared_steps(run: Run, shared: int) -> None:
     (record,) = records_of(run)
     assert_same(run_of_record(pickle.loads(pickle.dumps(record))), run)  # noqa: S301 - its own
     cut = replace(run, run_id=f"{run.run_id} cut", steps=run.steps[:shared], success=None)
@@ -117,7 +117,7 @@ def test_runs_that_were_committed_step_by_step_come_back_exactly(some: list[Run]
         assert_same(read, run)
 
 
-def test_the_messages_of_a_run_that_was_committed_step_by_step_are_rows_and_hold_no_call_twice(path: Path) -> None:
+def test_store_steps_write_messages_without_repeated_calls(path: Path) -> None:
     inputs = tuple(types.Input(n, Message("user", (types.Text(f"before {n}"),))) for n in (1, 2, 2, 4))
     some = [*live(), replace(named("talk", 2), inputs=inputs, wrap_up=types.WrapUp("In short."), synthesis="All.")]
     with Store(path) as store:
@@ -183,7 +183,7 @@ def test_what_json_cannot_hold_is_refused_and_the_store_goes_on(path: Path) -> N
 # --- Who takes whose place --------------------------------------------------------------------------------------------
 
 
-def test_a_run_takes_the_place_of_earlier_attempts_and_of_the_cells_earlier_run(path: Path) -> None:
+def test_store_run_replaces_earlier_attempts(path: Path) -> None:
     with Store(path) as store:
         store.put(records_of(named("old")), "cell")
         store.put(records_of(named("again")))
@@ -199,7 +199,7 @@ def test_a_run_takes_the_place_of_earlier_attempts_and_of_the_cells_earlier_run(
 
 
 @pytest.mark.parametrize("cell", [None, "cell"])
-def test_what_is_finished_stays_until_another_attempt_is_finished_too(path: Path, cell: str | None) -> None:
+def test_store_keeps_a_finished_run_until_the_next_finishes(path: Path, cell: str | None) -> None:
     run = named("r", 1)
     with Store(path) as store:
         store.put(records_of(replace(run, success=False)), cell)
@@ -217,7 +217,7 @@ def test_what_is_finished_stays_until_another_attempt_is_finished_too(path: Path
     assert asked(path, "SELECT state FROM runs ORDER BY attempt") == [("replaced",)] * 3 + [("finished",)]
 
 
-def test_an_interrupted_run_is_read_as_far_as_it_came_and_is_replaced_when_it_begins_again(path: Path) -> None:
+def test_store_replaces_an_interrupted_run_that_restarts(path: Path) -> None:
     run = named("r", 3)
     with Store(path) as store:
         store.step(replace(run, steps=run.steps[:2]), "cell")
@@ -242,7 +242,7 @@ def test_an_interrupt_that_was_recorded_keeps_its_own_words(path: Path) -> None:
     assert asked(path, "SELECT state FROM runs") == [("interrupted",)]
 
 
-def test_a_run_that_is_not_the_one_that_was_seen_is_another_attempt(path: Path) -> None:
+def test_store_treats_a_different_run_as_a_new_attempt(path: Path) -> None:
     with Store(path) as store:
         store.step(named("r", 2))
         store.step(named("r", 3))
@@ -255,7 +255,7 @@ def with_children(name: str, *children: Run) -> Run:
     return named(name, 2, subagents=tuple(replace(child, parent_run_id=name) for child in children))
 
 
-def test_subagents_follow_their_callers_in_the_order_of_their_calls_however_they_were_committed(path: Path) -> None:
+def test_store_orders_subagents_by_their_calls(path: Path) -> None:
     grandchild = named("aa")
     a, b = with_children("a", grandchild), named("b")
     whole = with_children("root", a, b)
@@ -282,9 +282,7 @@ def test_families_that_are_added_flat_or_nested_are_the_same(tmp_path: Path) -> 
 
 @cases(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.permutations(range(6)), stepwise=st.integers(0, 63))
-def test_the_order_is_that_of_the_plans_whatever_the_order_of_the_runs(
-    order: list[int], stepwise: int, tmp_path: Path
-) -> None:
+def test_store_orders_runs_by_the_plan(order: list[int], stepwise: int, tmp_path: Path) -> None:
     path = tmp_path / f"{next(NUMBERS)}.db"
     with Store(path) as store:
         store.add(named("loose"))
@@ -303,7 +301,7 @@ def test_the_order_is_that_of_the_plans_whatever_the_order_of_the_runs(
     assert ids(path, sweep=second + 1) == []
 
 
-def test_the_same_cells_are_the_same_sweep_and_their_runs_may_have_other_ids(path: Path) -> None:
+def test_store_identifies_a_sweep_by_its_cells(path: Path) -> None:
     with Store(path) as store:
         first = store.begin_sweep([("a", "1"), ("b", "2")], {"note": "x"})
         other = store.begin_sweep([("b", "2"), ("a", "1")], {})
@@ -363,7 +361,7 @@ def killed(path: Path) -> None:
     assert Path(f"{path}-wal").stat().st_size > 0
 
 
-def test_a_reader_sees_what_was_committed_before_a_kill_and_a_writer_marks_it(path: Path) -> None:
+def test_store_keeps_committed_steps_after_a_kill(path: Path) -> None:
     killed(path)
     expected = [*(f"batch {n}" for n in range(5)), "waiting", "under way"]  # a step is committed after what waits
     assert ids(path) == expected
@@ -375,7 +373,7 @@ def test_a_reader_sees_what_was_committed_before_a_kill_and_a_writer_marks_it(pa
     assert ids(path) == expected
 
 
-def test_a_damaged_log_loses_what_was_committed_last_and_nothing_before(path: Path) -> None:
+def test_store_with_a_damaged_log_loses_the_last_commits(path: Path) -> None:
     """Each frame of the log has a checksum of all before it: SQLite takes what is whole."""
     killed(path)
     log = Path(f"{path}-wal")
@@ -455,7 +453,7 @@ def test_a_full_disk_is_told_and_what_was_committed_stays(path: Path) -> None:
     assert ids(path) == ["first", "s"]
 
 
-def test_what_must_be_one_of_a_kind_is_so_whoever_writes_the_file(path: Path) -> None:
+def test_store_schema_enforces_unique_runs(path: Path) -> None:
     with Store(path) as store:
         put_stepwise(store, named("r"))
         put_stepwise(store, named("s"))
@@ -479,9 +477,7 @@ def test_what_must_be_one_of_a_kind_is_so_whoever_writes_the_file(path: Path) ->
 # --- Versions ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_older_file_is_brought_to_the_newest_version_and_keeps_its_runs(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_migrates_an_older_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(path) as store:
         store.add(named("r"))
 
@@ -611,7 +607,7 @@ def test_a_run_that_was_removed_since_is_told(path: Path) -> None:
         list(found)
 
 
-def test_a_store_that_cannot_be_read_is_told_by_load_runs_as_any_log(path: Path) -> None:
+def test_load_runs_reports_an_unreadable_store(path: Path) -> None:
     with Store(path) as store:
         store.add(named("r"))
     with closing(sqlite3.connect(path)) as connection:

@@ -58,9 +58,7 @@ def check_store(path: Path) -> None:
 @pytest.mark.parametrize(
     ("virtual", "blow"), [(True, cancel_until_it_ends), (False, cancel)], ids=["virtual time", "real time"]
 )
-def test_a_sweep_that_is_cancelled_wherever_it_waits_leaves_a_whole_store_and_goes_on_from_there(
-    tmp_path: Path, virtual: bool, blow: Blow
-) -> None:
+def test_cancelled_sweep_resumes_from_its_store(tmp_path: Path, virtual: bool, blow: Blow) -> None:
     model = Waiting(distinct(2), virtual=virtual)
     swept = partial(bl.sweep, AGENT, ["go", "on"], model, grid=GRID, concurrency=2, progress=False)
     reference = facts(asyncio.run(swept()))
@@ -80,7 +78,7 @@ def test_a_sweep_that_is_cancelled_wherever_it_waits_leaves_a_whole_store_and_go
 
 
 @pytest.mark.parametrize("items", [distinct(2), [{"tool_calls": [call("ask")]}]], ids=["follow", "do not follow"])
-def test_a_sweep_in_memory_that_is_cancelled_wherever_it_waits_gives_the_runs_that_were_done(items: Any) -> None:
+def test_cancelled_sweep_in_memory_returns_finished_runs(items: Any) -> None:
     """Of the cells whose runs may follow from others', those of a run that paused do not, and are run."""
     model = Waiting(items)
     swept = partial(bl.sweep, AGENT, ["go", "on"], model, grid=GRID, concurrency=2, progress=False, reuse_prefixes=True)
@@ -94,7 +92,7 @@ def test_a_sweep_in_memory_that_is_cancelled_wherever_it_waits_gives_the_runs_th
             assert out.struck or facts(runs) == reference
 
 
-def test_a_run_whose_taker_fails_is_closed_at_once_with_its_record() -> None:
+def test_sweep_closes_a_run_whose_sink_fails() -> None:
     """Such as a store that finds no more room."""
     turns: list[Turn] = []
 
@@ -112,7 +110,7 @@ def test_a_run_whose_taker_fails_is_closed_at_once_with_its_record() -> None:
     assert turns[0].run.stop_reason == "aborted"
 
 
-def test_a_sweep_by_an_executor_that_is_cancelled_wherever_it_waits_ends_with_what_came_back() -> None:
+def test_cancelled_sweep_on_workers_keeps_returned_runs() -> None:
     model = bl.ScriptedModel(distinct(2))
     with ThreadPoolExecutor(2) as pool:
         swept = partial(bl.sweep, AGENT, ["go", "on"], model, grid=GRID, executor=pool, progress=False)

@@ -187,9 +187,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_a_sweep_killed_at_random_moments_ends_in_the_frames_of_an_undisturbed_one(
-    tmp_path: Path, mode: Mode, seed: int, kills: int
-) -> None:
+def test_killed_sweep_resumes_to_the_same_frames(tmp_path: Path, mode: Mode, seed: int, kills: int) -> None:
     crash(mode, tmp_path, seed, kills)
 
 
@@ -216,7 +214,7 @@ def states(store: Path) -> dict[str, int]:
         connection.close()
 
 
-def test_opening_a_store_whose_writer_was_killed_marks_its_runs_as_interrupted(tmp_path: Path) -> None:
+def test_store_marks_runs_of_a_killed_writer(tmp_path: Path) -> None:
     """A reader says so at once, the file from the next writer on; run again they are finished, and counted once."""
     book, store = tmp_path / "book", tmp_path / "runs.db"
     die_at(book, 40)
@@ -243,7 +241,7 @@ def test_opening_a_store_whose_writer_was_killed_marks_its_runs_as_interrupted(t
 
 
 @pytest.mark.slow
-def test_workers_of_a_killed_sweep_end_and_what_came_back_is_kept(tmp_path: Path) -> None:
+def test_workers_of_a_killed_sweep_end(tmp_path: Path) -> None:
     """The driver alone is killed: nobody is left behind who computes for nobody, or who holds the store."""
     book, store = tmp_path / "book", tmp_path / "runs.db"
     process = child("batches", book, store, executor="processes")

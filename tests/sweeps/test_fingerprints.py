@@ -44,7 +44,7 @@ def made(source: str) -> Any:
         BASE.replace("def f", "async def f"),
     ],
 )
-def test_a_change_of_a_function_or_of_what_it_uses_in_its_module_is_seen(changed: str) -> None:
+def test_fingerprint_changes_with_functions_of_the_module(changed: str) -> None:
     assert fingerprint(made(BASE)) != fingerprint(made(changed))
 
 
@@ -61,7 +61,7 @@ def test_comments_layout_and_what_is_not_used_are_no_change(same: str) -> None:
     assert fingerprint(made(BASE)) == fingerprint(made(same))
 
 
-def test_what_a_function_closes_over_is_seen_but_its_counters_and_logs_are_not() -> None:
+def test_fingerprint_has_closures_without_counters() -> None:
     def make(limit: int) -> tuple[Any, Any]:
         count, log = 0, []
 
@@ -97,7 +97,7 @@ class Model:
         return bl.models.Response("Done.")
 
 
-def test_an_objects_settings_are_seen_but_what_it_changes_as_it_goes_is_not() -> None:
+def test_fingerprint_has_settings_but_no_state() -> None:
     model = Model(0.5, {"top_k": 3})
     before = fingerprint(model)
     bl.run_sync(None, "Go", model=model)
@@ -139,7 +139,7 @@ def test_policies_and_agents_differ_in_all_that_they_are_made_of() -> None:
     assert len({fingerprint(agent), *(fingerprint(replace(agent, **change)) for change in changes)}) == 5
 
 
-def test_tools_that_look_like_their_neighbours_are_told_apart_by_what_they_hold() -> None:
+def test_fingerprint_separates_similar_tools() -> None:
     def scout(text: str) -> bl.Agent:
         return bl.Agent("scout", model=bl.ScriptedModel([text]))
 
@@ -208,7 +208,7 @@ def test_what_a_function_uses_is_seen_whatever_it_is(source: str, old: str, new:
     assert fingerprint(made(source.format(old))) != fingerprint(made(source.format(new)))
 
 
-def test_a_global_that_is_called_like_an_attribute_is_no_part_of_a_function() -> None:
+def test_fingerprint_ignores_a_global_named_like_an_attribute() -> None:
     source = "text = {}\ndef f(run):\n    return run.text"
     assert fingerprint(made(source.format(1))) == fingerprint(made(source.format(2)))
 
@@ -261,7 +261,7 @@ def test_use_is_no_change() -> None:
     assert [fingerprint(value) for value in (used, ids, doubled)] == before
 
 
-def test_functions_that_all_use_each_other_are_each_looked_at_once() -> None:
+def test_fingerprint_reads_recursive_functions_once() -> None:
     """By all ways that lead to it, each of 25 functions would be looked at 24! times."""
     names = [f"g{n}" for n in range(25)]
     source = "".join(f"def {name}():\n return {{}}, {', '.join(names)}\n" for name in names)
@@ -269,7 +269,7 @@ def test_functions_that_all_use_each_other_are_each_looked_at_once() -> None:
     assert fingerprint(made(one)) == fingerprint(made(one)) != fingerprint(made(other))
 
 
-def test_what_is_nested_too_deeply_to_be_looked_at_says_what_to_do() -> None:
+def test_fingerprint_of_deep_nesting_explains_what_to_do() -> None:
     chain = types.SimpleNamespace(next=None)
     for _ in range(5000):
         chain = types.SimpleNamespace(next=chain)

@@ -72,9 +72,7 @@ def test_the_sweep_holds_most_that_can_happen_to_a_run(one_by_one: Frames) -> No
 
 
 @pytest.mark.parametrize("how", first(1, ["threads", "two hundred at once", "random order"]))
-def test_runs_that_are_made_at_once_give_the_frames_of_one_after_the_other(
-    one_by_one: Frames, tmp_path: Path, how: str
-) -> None:
+def test_concurrent_runs_give_the_same_frames(one_by_one: Frames, tmp_path: Path, how: str) -> None:
     path = tmp_path / "runs.db"
     if how == "two hundred at once":
         swept(**EVERYTHING, concurrency=200, store=path)
@@ -100,7 +98,7 @@ def test_processes_give_the_frames_of_the_event_loop(one_by_one: Frames, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_store", [False, True])
-def test_a_dask_cluster_of_two_processes_gives_the_frames_of_the_event_loop(
+def test_dask_cluster_gives_the_same_frames(
     one_by_one: Frames, tmp_path: Path, dask_client: Any, with_store: bool
 ) -> None:
     store = tmp_path / "runs.db" if with_store else None
@@ -117,7 +115,7 @@ def sort(given: Frames) -> Frames:
     return Frames(by_id(runs[sorted(map(str, runs))]), by_id(steps), by_id(calls), by_id(events))
 
 
-def test_a_cell_gives_the_same_run_in_whatever_order_cells_and_axes_are_listed(one_by_one: Frames) -> None:
+def test_cell_gives_the_same_run_in_any_order(one_by_one: Frames) -> None:
     """Agents, tasks, models, axes and values are shuffled: the rows are the same, ids and seeds included."""
     other = frames(swept(**shuffled(EVERYTHING, 1)))
     assert list(other.runs["run_id"]) != list(one_by_one.runs["run_id"])

@@ -94,7 +94,7 @@ def test_finished_cells_are_not_run_again(lab: Lab) -> None:
     assert lab.states() == {"finished": 16}
 
 
-def test_another_process_with_other_hashes_finds_the_same_cells_finished(lab: Lab) -> None:
+def test_sweep_resumes_in_a_process_with_other_hashes(lab: Lab) -> None:
     """Fingerprints that hung on the order of a set, on addresses, or on where a file lies, would differ there."""
     runs, _ = lab.sweep()
     code = (
@@ -221,7 +221,7 @@ def test_a_profile_or_a_seed_that_was_changed_is_seen(lab: Lab) -> None:
         assert lab.states() == {"finished": 16, "replaced": 16 * n}
 
 
-def test_of_two_agents_only_the_one_that_was_changed_is_run_again(lab: Lab) -> None:
+def test_sweep_runs_only_a_changed_agent_again(lab: Lab) -> None:
     (a,) = lab.parts["agents"]
     b = replace(a, name="b")
     lab.sweep(agents=[a, b])
@@ -259,7 +259,7 @@ def test_a_grid_that_grew_runs_only_what_is_new(lab: Lab) -> None:
     assert_equal(frames(runs), frames(fresh))
 
 
-def test_a_grid_that_shrank_gives_its_own_cells_and_keeps_the_others(lab: Lab) -> None:
+def test_sweep_with_a_smaller_grid_keeps_other_cells(lab: Lab) -> None:
     once = frames(lab.sweep()[0])
     runs, made = lab.sweep(grid={"max_steps": [2], "doom_loop": [2]}, tasks="y")
     assert made == set()
@@ -272,7 +272,7 @@ def broken(run: bl.Run) -> bool:
     raise ValueError(run.run_id)
 
 
-def test_a_failing_run_is_a_row_that_stays_until_it_is_asked_for_again(lab: Lab) -> None:
+def test_sweep_keeps_a_failed_run_until_it_is_repeated(lab: Lab) -> None:
     models = {"bad": bl.ScriptedModel([{"error": {"status": 500}}], name="bad"), "good": lab.model("done")}
     runs, made = lab.sweep(model=models)
     frame = bl.runs_df(runs)
@@ -443,7 +443,7 @@ async def beside(held: bl.Store, work: asyncio.Task[Any]) -> None:
     held.close()
 
 
-def test_waiting_for_a_store_that_somebody_writes_does_not_block_the_event_loop(tmp_path: Path) -> None:
+def test_sweep_waits_for_a_store_without_blocking(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     held = bl.Store(path)
 
@@ -455,7 +455,7 @@ def test_waiting_for_a_store_that_somebody_writes_does_not_block_the_event_loop(
     assert [run.stop_reason for run in asyncio.run(both())] == ["finished"]
 
 
-def test_a_sweep_that_is_cancelled_while_it_waits_for_a_store_does_not_keep_it(tmp_path: Path) -> None:
+def test_sweep_cancelled_while_waiting_releases_the_store(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     held = bl.Store(path)
 

@@ -106,7 +106,7 @@ def test_the_model_is_asked_for_the_loosest_setting_alone() -> None:
     assert model.asked == 8 + sum(run.n_steps for run in runs)
 
 
-def test_the_summary_of_a_cut_run_is_asked_of_the_model_with_its_own_messages() -> None:
+def test_reuse_requests_the_summary_of_a_cut_run() -> None:
     class Sums(Counting):
         async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
             if request.purpose == "summary":
@@ -135,7 +135,7 @@ def test_what_a_policy_tells_its_model_is_never_cut() -> None:
     assert [len(group) for group in group_cells(cells, lambda _: None)] == [1] * len(cells)
 
 
-def test_a_function_of_the_cell_that_makes_other_models_for_other_settings_is_run_for_each() -> None:
+def test_reuse_runs_each_setting_with_its_own_model() -> None:
     def model(cell: Any) -> bl.ScriptedModel:
         call = {"tool_calls": [{"name": "look", "arguments": {"cap": cell.settings["max_steps"]}}], "repeat": 9}
         return bl.ScriptedModel([call, "Done."])
@@ -173,7 +173,7 @@ def both(agent: bl.Agent, model: Any, **options: Any) -> tuple[list[bl.Run], lis
     ],
     ids=str,
 )
-def test_a_run_that_ended_within_a_step_has_not_been_asked_at_the_boundary_after_it(changes: dict[str, Any]) -> None:
+def test_reuse_ignores_the_boundary_after_a_broken_step(changes: dict[str, Any]) -> None:
     """A cap that is just that of the step at which the run ended by itself does not stop it."""
     policy = bl.policies["boocode"].vary(**grouped({"name": "other", "detectors.doom_loop": None, **changes}))
     model = bl.ScriptedModel([{"tool_calls": [{"name": "fail"}]}, {"tool_calls": [{"name": "look"}], "repeat": 9}])
@@ -182,7 +182,7 @@ def test_a_run_that_ended_within_a_step_has_not_been_asked_at_the_boundary_after
     assert derived == plainly
 
 
-def test_a_score_that_fails_for_some_settings_alone_costs_these_their_score() -> None:
+def test_reuse_scores_each_setting_separately() -> None:
     def score(run: bl.Run) -> bool:
         if run.settings["max_steps"] == 5:
             raise ValueError(run.settings)
@@ -195,7 +195,7 @@ def test_a_score_that_fails_for_some_settings_alone_costs_these_their_score() ->
     assert all(type(run.success) is bool for run in derived if run.success is not None)
 
 
-def test_what_happened_during_the_summary_of_the_looser_run_is_none_of_the_others() -> None:
+def test_reuse_drops_events_of_the_looser_summary() -> None:
     class Patient(Counting):
         async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
             request.note("retry", attempt=1, run=len(request.messages), purpose=request.purpose)
@@ -208,7 +208,7 @@ def test_what_happened_during_the_summary_of_the_looser_run_is_none_of_the_other
     assert {event.payload["purpose"] for event in derived[-1].events if event.kind == "retry"} == {"step", "summary"}
 
 
-def test_cancelling_during_the_summary_of_a_cut_run_ends_the_sweep_and_that_run_is_none(tmp_path: Path) -> None:
+def test_reuse_cancelled_in_a_summary_ends_the_sweep(tmp_path: Path) -> None:
     class Slow(Counting):
         waits = True
 
@@ -238,7 +238,7 @@ def test_cancelling_during_the_summary_of_a_cut_run_ends_the_sweep_and_that_run_
     assert [run.text for run in runs] == ["So far."] * 3
 
 
-def test_what_was_lost_with_a_worker_says_nothing_about_other_settings() -> None:
+def test_reuse_runs_other_settings_after_a_lost_worker() -> None:
     plan = Plan(AGENT, "go", None, {"max_steps": [2, None]})
     job = Job(bl.ScriptedModel([{"tool_calls": [{"name": "look"}]}, "Done."]), (), None, None)
     two, loose = (PlannedCell(place, cell, str(place)) for place, cell in enumerate(plan))
@@ -281,7 +281,7 @@ def variant(chance: random.Random, number: int) -> bl.Policy:
 
 
 @pytest.mark.parametrize("seed", first(8, range(30)))
-def test_whatever_a_policy_is_made_of_its_derived_runs_are_those_of_running_every_cell(seed: int) -> None:
+def test_reuse_gives_the_runs_of_each_cell_for_any_policy(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     values: dict[str, list[Any]] = {
         "policy": [variant(chance, number) for number in range(4)],

@@ -130,7 +130,7 @@ def own_cluster(tmp_path: Path) -> Iterator[tuple[Any, Callable[[], subprocess.P
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("fate", ["dies", "stops", "comes back"])
-def test_lost_scheduler_of_a_cluster_ends_a_sweep_that_can_be_resumed(
+def test_sweep_with_a_lost_scheduler_can_be_resumed(
     fate: str, own_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT_S", 2.0)

@@ -25,7 +25,7 @@ def sweep_now(*args: Any, **options: Any) -> list[Any]:
     return asyncio.run(bl.sweep(*args, progress=False, **options))
 
 
-def test_every_agent_task_model_setting_and_repeat_is_run_in_order() -> None:
+def test_sweep_runs_each_cell_in_order() -> None:
     models = {"stuck": STUCK, "short": bl.ScriptedModel(["end"])}
     runs = sweep_now([A, B], ["one", "two"], models, grid={"max_steps": [1, 2], "doom_loop": [None]}, repeats=2)
     frame = runs_df(runs)
@@ -47,7 +47,7 @@ def test_a_swept_run_is_the_run_that_run_makes() -> None:
     assert replace(swept, run_id="", seed=None, settings={}) == replace(alone, run_id="")
 
 
-def test_an_axis_that_the_policy_lacks_is_na_and_equal_cells_run_once() -> None:
+def test_sweep_runs_equal_cells_once() -> None:
     runs = sweep_now(A, "go", STUCK, grid={"policy": ["boocode", "naive"], "doom_loop": [2, 3], "max_steps": [5]})
     frame = runs_df(runs)[["policy", "doom_loop", "max_steps", "n_steps"]]
     assert frame.astype(object).where(frame.notna(), None).values.tolist() == [
@@ -57,7 +57,7 @@ def test_an_axis_that_the_policy_lacks_is_na_and_equal_cells_run_once() -> None:
     ]
 
 
-def test_an_agents_own_setting_that_the_policy_lacks_does_not_matter() -> None:
+def test_sweep_ignores_a_setting_that_the_policy_lacks() -> None:
     agent = bl.Agent("a", tools=TOOLS, tool_budget=1)
     (run,) = sweep_now(agent, "go", bl.ScriptedModel(distinct(4)), grid={"policy": ["naive"]})
     assert run.stop_reason == "finished"
@@ -88,7 +88,7 @@ def test_the_model_may_be_a_function_of_the_cell() -> None:
     assert [r.text for r in runs] == ["a", "b"]
 
 
-def test_seeds_depend_on_who_works_on_what_and_not_on_settings_or_places() -> None:
+def test_sweep_seed_does_not_depend_on_settings() -> None:
     one = [cell.seed for cell in Plan([A, B], "go", None, {"max_steps": [1, 2]}, 2)]
     other = [cell.seed for cell in Plan([B, A], ["x", "go"], None, {"max_steps": [2, 1, 9]}, 3)]
     assert one[:2] == one[2:4]
@@ -159,7 +159,7 @@ def test_cancelling_a_sweep_leaves_no_task() -> None:
     assert asyncio.run(scenario()) == 1
 
 
-def test_a_sweep_of_runs_that_take_no_time_can_be_cancelled_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_of_instant_runs_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them is long enough to give way by itself; the event loop must not wait for all of them."""
     cells = 3000
     monkeypatch.setattr("boolab.sweeps.driver.YIELD_EVERY_S", 0.001)  # a fast machine needs less than 0.1 s for all
@@ -192,7 +192,7 @@ def test_equal_temperatures_are_one_whatever_they_came_as() -> None:
             sweep_now(A, "go", STUCK, grid={"temperature": [value]})
 
 
-def test_what_is_no_name_and_no_stop_reason_is_said_before_anything_runs() -> None:
+def test_sweep_refuses_unknown_stop_reasons() -> None:
     with pytest.raises(bl.SettingError, match="model: 1 is not a name; expected models by name"):
         sweep_now(A, "go", {1: STUCK})
     with pytest.raises(bl.SettingError, match="again: 'eror' is not a stop reason; expected some of finished, .*error"):
@@ -201,7 +201,7 @@ def test_what_is_no_name_and_no_stop_reason_is_said_before_anything_runs() -> No
         sweep_now(A, "go", STUCK, concurrency=True)
 
 
-def test_an_error_in_the_function_that_makes_the_model_says_of_which_cell() -> None:
+def test_sweep_error_of_a_model_function_names_the_cell() -> None:
     def model(cell: Cell) -> bl.ScriptedModel:
         return bl.ScriptedModel([{1: "end"}[cell.settings["max_steps"]]])
 
@@ -248,7 +248,7 @@ def test_a_score_that_leaves_costs_the_score_alone() -> None:
     assert (run.stop_reason, run.success) == ("finished", None)
 
 
-def test_two_models_without_names_of_their_own_keep_their_runs_beside_each_other(tmp_path: Path) -> None:
+def test_sweep_keeps_runs_of_two_unnamed_models(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
     for name in ("one", "other", "one"):
         sweep_now(A, "go", bl.ScriptedModel(["end"], name=name), store=store)
@@ -274,7 +274,7 @@ def test_the_order_in_which_a_grid_is_written_changes_no_cell() -> None:
     assert len(ids[0]) == 4
 
 
-def test_a_policy_of_the_grid_that_was_changed_under_its_name_gives_other_runs() -> None:
+def test_sweep_runs_a_changed_policy_again() -> None:
     one = policies["boocode"].vary(name="mine")
     ids = [
         sweep_now(A, "go", STUCK, grid={"policy": [policy]})[0].run_id
@@ -283,7 +283,7 @@ def test_a_policy_of_the_grid_that_was_changed_under_its_name_gives_other_runs()
     assert ids[0] != ids[1]
 
 
-def test_what_a_function_makes_is_checked_for_each_cell_before_the_first_runs() -> None:
+def test_sweep_checks_each_model_of_a_function_first() -> None:
     def model(cell: Cell) -> Any:
         return cell.settings["max_steps"] if cell.settings["max_steps"] == 3 else Silent(["end"])
 

@@ -51,7 +51,7 @@ def survived(tool: str, marker: Path) -> Frames:
     return expected
 
 
-def test_the_cells_of_a_worker_that_died_are_run_again_and_recorded_once(tmp_path: Path, executor: Any) -> None:
+def test_sweep_repeats_cells_of_a_dead_worker_once(tmp_path: Path, executor: Any) -> None:
     store, marker = tmp_path / "runs.db", tmp_path / "marker"
     expected = survived("die", marker)
     runs = swept(**cells("die", marker), executor=executor, store=store)
@@ -60,7 +60,7 @@ def test_the_cells_of_a_worker_that_died_are_run_again_and_recorded_once(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_cell_that_always_takes_its_worker_along_is_a_row_and_not_the_end(tmp_path: Path, executor: Any) -> None:
+def test_sweep_records_a_cell_that_kills_workers_as_an_error(tmp_path: Path, executor: Any) -> None:
     """And nobody else's: the cells that were with it in the same hands are finished, and resuming finds all done."""
     store, marker = tmp_path / "runs.db", tmp_path / "marker"
     parts = cells("die_always", marker)
@@ -81,7 +81,7 @@ def test_a_cell_that_always_takes_its_worker_along_is_a_row_and_not_the_end(tmp_
 
 
 @pytest.mark.slow
-def test_a_users_own_pool_that_breaks_ends_the_sweep_with_words_and_keeps_what_is_done(tmp_path: Path) -> None:
+def test_sweep_with_a_broken_pool_keeps_finished_runs(tmp_path: Path) -> None:
     store, marker = tmp_path / "runs.db", tmp_path / "marker"
     expected = survived("die", marker)
     pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))

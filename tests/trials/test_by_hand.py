@@ -110,7 +110,7 @@ def interval(population: list[Case], tasks: list[OpenTask], n: int, confidence: 
 
 @cases(40)
 @given(st.lists(CASES, min_size=1, max_size=14), st.integers(0, 9), st.sampled_from([0.5, 0.8, 0.95]))
-def test_the_interval_after_each_task_is_that_of_bets_against_each_total(
+def test_interval_after_each_task_matches_the_betting_bound(
     population: list[Case], seed: int, confidence: float
 ) -> None:
     trial = planned(population, seed, confidence)

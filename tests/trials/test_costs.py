@@ -30,9 +30,7 @@ def added(trial: Trial) -> float:
 @given(
     st.sampled_from([0.0005, 0.002, 0.01, 1.0]), st.sampled_from([3.0, 300.0]), st.integers(0, 3), st.integers(4, 14)
 )
-def test_the_last_look_is_what_was_spent_and_each_look_contains_it(
-    cost_limit: float, price: float, growth: int, n: int
-) -> None:
+def test_cost_interval_contains_the_final_cost(cost_limit: float, price: float, growth: int, n: int) -> None:
     model = bl.SimulatedModel(
         profile(
             tokens={"prompt": 200, "output": 40, "growth": 100 * growth}, price={"input": price, "output": 5 * price}
@@ -51,7 +49,7 @@ def test_the_last_look_is_what_was_spent_and_each_look_contains_it(
         assert truth <= high + 1e-9
 
 
-def test_a_step_that_costs_more_than_ever_widens_the_interval_until_all_are_branched() -> None:
+def test_cost_interval_widens_with_the_dearest_step() -> None:
     cheap, dear = ({"tool_calls": [{"name": "look"}], "usage": {"cost_usd": usd}} for usd in (0.001, 5.0))
     look = bl.tool(name="look", read_only=True)(lambda: "x")
     who = bl.Agent("a", max_steps=2, tool_budget=None, doom_loop=None, policy="naive", tools=(look,))

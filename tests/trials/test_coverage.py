@@ -10,7 +10,7 @@ TRIALS = 60
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS, ids=[world.name for world in WORLDS])
-def test_the_interval_holds_the_truth_at_every_look_as_often_as_promised(world: World) -> None:
+def test_interval_covers_the_truth_at_each_look(world: World) -> None:
     covered = 0
     for seed in range(TRIALS):
         looks = tried(world, seed).looks

@@ -83,7 +83,7 @@ def test_when_all_are_branched_each_interval_is_what_they_add() -> None:
     assert last["extra_cost_usd_high"] == pytest.approx(dollars)
 
 
-def test_a_task_counts_only_when_it_and_all_before_it_are_complete() -> None:
+def test_estimate_counts_only_complete_tasks_in_order() -> None:
     branches = of_first(9)
     missing = TASKS[4].openings[-1].run.run_id
     del branches[missing]
@@ -92,7 +92,7 @@ def test_a_task_counts_only_when_it_and_all_before_it_are_complete() -> None:
     assert found.frame.equals(looks(of_first(4)).frame)
 
 
-def test_a_branch_that_broke_off_counts_as_the_worst_and_as_the_best() -> None:
+def test_estimate_bounds_a_branch_that_broke_off() -> None:
     branches = of_first(9)
     some = TASKS[2].openings[0]
     broken = bl.run_sync(agent(), "t", model=bl.ScriptedModel([{"error": {"status": 400}}]))
@@ -118,7 +118,7 @@ def test_without_a_known_cost_there_is_no_upper_end_of_the_cost() -> None:
     assert looks({}).frame["extra_cost_usd_high"].iloc[0] < math.inf
 
 
-def test_without_a_stated_maximum_there_is_no_interval_of_the_cost() -> None:
+def test_estimate_of_cost_needs_a_stated_maximum() -> None:
     found = looks_of(TASKS, of_first(9), BranchLimits(steps=None, cost=None), labelled=True, confidence=0.95)
     assert [name for name in map(str, found.frame) if name.startswith("extra")] == []
 

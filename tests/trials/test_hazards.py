@@ -54,7 +54,7 @@ some = st.tuples(st.integers(1, 12), st.booleans(), st.sampled_from([3, 5, 8, No
 @cases(60)
 @example([(3, False, 3), (3, True, 5), (5, False, 5), (5, True, 8), (5, True, 8), (5, True, 8)])  # rounds to above 1
 @given(st.lists(some, min_size=2, max_size=14))
-def test_the_gain_is_the_incidence_of_success_among_runs_that_went_further(
+def test_hazards_gain_is_the_incidence_among_longer_runs(
     told: list[tuple[int, bool, int | None]],
 ) -> None:
     runs = [made(*one, f"run {place}") for place, one in enumerate(told)]
@@ -75,7 +75,7 @@ def test_where_no_run_went_further_hazards_are_silent_and_say_so() -> None:
     assert (got.gain, got.why) == (None, "No run on record used more steps than those that were stopped.")
 
 
-def test_hazards_that_do_not_reach_the_new_limit_say_how_far_they_reach() -> None:
+def test_hazards_report_how_far_they_reach() -> None:
     middle = [replace(run, run_id=f"long {run.run_id}") for run in recorded(9, MODEL, who=agent(15))]
     runs = [*recorded(20, MODEL), *middle]
     assert found(runs, LOOSE).reach == max(run.n_steps for run in runs if run.n_steps <= 15)
@@ -100,7 +100,7 @@ def test_runs_that_lack_a_label_or_a_cost_are_left_out_and_named() -> None:
     assert expected.gain is not None
 
 
-def test_hazards_of_a_cost_that_is_not_on_record_name_what_is_missing() -> None:
+def test_hazards_name_the_missing_costs() -> None:
     silent = bl.SimulatedModel(profile(tokens=None, price=None))
     runs = recorded(6, silent)
     got = hazards_of(openings_of(runs, change_of({"max_cost": 0.5}), {}), {"max_cost": 0.5}, [""] * 6, 0.95)
@@ -118,7 +118,7 @@ def test_two_limits_at_once_have_no_hazards() -> None:
     assert "one limit" in got.why
 
 
-def test_hazards_are_wrong_where_a_limit_stops_runs_that_differ_from_the_others() -> None:
+def test_hazards_are_biased_if_stopped_runs_differ() -> None:
     """The assumption is broken on purpose: hard tasks have a tight cap, and never succeed; branches show it."""
     hard = bl.SimulatedModel(profile(success={"finished": 0.0, "cut": 0.0}))
     runs = [

@@ -38,7 +38,7 @@ def content(run: bl.Run) -> Any:
 
 @pytest.mark.parametrize("seeds", first(1, [range(2), range(2, 12)]), ids=str)
 @pytest.mark.parametrize("name", CAPPED)
-def test_a_branch_is_the_undisturbed_run_under_a_looser_cap_in_each_preset(name: str, seeds: range) -> None:
+def test_branch_equals_the_run_under_a_looser_cap(name: str, seeds: range) -> None:
     who = bl.Agent("a", policy=name, max_steps=5)
     for seed in seeds:
         run = bl.run_sync(who, "t", model=CODER, seed=seed)
@@ -59,9 +59,7 @@ def test_a_branch_is_the_undisturbed_run_under_a_looser_cap_in_each_preset(name:
         ({"max_cost": 0.1}, {"max_steps": 30}),
     ],
 )
-def test_a_branch_is_the_undisturbed_run_under_any_setting_or_the_record_bounds_it(
-    change: dict[str, Any], limits: dict[str, Any]
-) -> None:
+def test_branch_equals_the_run_under_any_setting(change: dict[str, Any], limits: dict[str, Any]) -> None:
     model = bl.SimulatedModel(profile(loop={"rate": 0.1, "again": 0.8}))
     who = replace(agent(), **limits)
     runs = recorded(25, model, who=who)
@@ -75,7 +73,7 @@ def test_a_branch_is_the_undisturbed_run_under_any_setting_or_the_record_bounds_
 
 
 @pytest.mark.parametrize("name", CAPPED)
-def test_a_cap_that_is_the_runs_own_changes_nothing_in_each_preset(name: str) -> None:
+def test_opening_is_unchanged_under_the_same_cap(name: str) -> None:
     who = bl.Agent("a", policy=name, max_steps=5)
     runs = [bl.run_sync(who, "t", model=CODER, seed=seed) for seed in range(2)]
     for one in opened(runs, {"max_steps": 5}, {"a": who}):
@@ -89,14 +87,14 @@ def test_settings_that_are_those_on_record_change_nothing() -> None:
     assert {one.outcome for one in opened(runs, {"max_steps": TIGHT, "tool_budget": 5})} > {"truncated"}
 
 
-def test_an_agent_that_contradicts_the_record_does_not_make_a_change_none() -> None:
+def test_opening_prefers_the_record_to_the_agent() -> None:
     """The caller passed the agent of the change in place of that of the runs."""
     runs = recorded(20, MODEL)
     assert {one.outcome for one in opened(runs, {"max_steps": LOOSE}, {"a": agent(LOOSE)})} == {"open", "unchanged"}
     assert {one.outcome for one in opened(runs, {"tool_budget": 3}, {"a": agent(tool_budget=3)})} > {"truncated"}
 
 
-def test_a_tighter_cap_that_only_informs_the_model_truncates_no_run() -> None:
+def test_opening_under_a_tighter_soft_cap_is_not_truncated() -> None:
     """The same with the agent and by the record alone, which has the ceiling and not the cap."""
     who, tighter = (bl.Agent("a", policy="opencode_v1", max_steps=cap) for cap in (9, 5))
     for seed in range(6):
@@ -128,7 +126,7 @@ def test_a_policy_is_a_change_too() -> None:
     assert [one.outcome for one in plain] == ["open" if run.stop.reason == "step_cap" else "unchanged" for run in runs]
 
 
-def test_a_run_that_another_limit_stopped_at_the_same_time_stays_as_it_is() -> None:
+def test_opening_is_unchanged_if_another_limit_holds() -> None:
     both = recorded(20, MODEL, who=agent(tool_budget=TIGHT))
     stopped = [run for run in both if run.stop.also_fired]
     assert stopped
@@ -141,7 +139,7 @@ def test_runs_that_failed_for_another_reason_stay_as_they_are() -> None:
     assert (one.outcome, one.low, one.high) == ("unchanged", 0, 0)
 
 
-def test_a_counter_that_is_not_on_record_leaves_the_outcome_unknown() -> None:
+def test_opening_is_unknown_without_the_counter() -> None:
     silent = bl.SimulatedModel(profile(tokens=None, price=None))
     runs = recorded(6, silent)
     found = opened(runs, bl.max_tokens(500))
@@ -199,9 +197,7 @@ def test_an_agent_whose_policy_lacks_the_limit_is_named() -> None:
     ],
     ids=str,
 )
-def test_a_cap_that_grows_is_bounded_by_the_record_without_a_reminder_and_tried_with_one(
-    policy: bl.Policy, informs: bool
-) -> None:
+def test_opening_with_a_reminder_is_open_from_the_start(policy: bl.Policy, informs: bool) -> None:
     """Each branch is the run that the policy would have made from the start."""
     plain = bl.Agent("a", policy="naive", max_steps=TIGHT)
     loop, hurried = {"rate": 0.1, "again": 0.8}, [{"turns_left": 3, "factor": 3.0}]
@@ -219,7 +215,7 @@ def test_a_cap_that_grows_is_bounded_by_the_record_without_a_reminder_and_tried_
     assert {one.outcome for one in found} >= ({"open"} if informs else {"unchanged", "open"})
 
 
-def test_a_run_that_broke_off_where_its_declared_cap_is_was_stopped_by_it() -> None:
+def test_opening_treats_an_abort_at_the_cap_as_the_cap() -> None:
     """Some logs, such as those of a session that was closed, do not name the limit."""
     runs = [
         replace(run, limits={}, policy="", source="claude_code", stop=run.stop._replace(reason="aborted"))
@@ -241,7 +237,7 @@ def test_an_agent_on_record_has_all_limits_of_the_record() -> None:
         assert [one.outcome for one in opened([run], change)] == ["unchanged"]
 
 
-def test_a_turn_that_others_follow_and_a_counter_that_is_missing_are_told_apart() -> None:
+def test_opening_separates_turns_from_missing_counters() -> None:
     session = replace(Told(("A B C D -", "A -")).run("session"), policy="naive", source="boolab")
     (one,) = opened([session], {"max_steps": 3})
     assert (one.outcome, one.why) == ("unknown", "turn")

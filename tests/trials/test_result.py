@@ -49,7 +49,7 @@ def after(**fields: Any) -> TrialResult:
         (0, 5, "Not yet decided: a step cap of 24 changes the number of successes by 0 to +5 (on record: "),
     ],
 )
-def test_the_verdict_is_one_plain_sentence_for_each_place_of_the_interval(low: int, high: int, words: str) -> None:
+def test_trial_verdict_is_a_sentence_for_each_interval(low: int, high: int, words: str) -> None:
     assert after(gain=TrialEstimate((low + high) / 2, low, high)).sentences[0].startswith(words)
 
 
@@ -77,7 +77,7 @@ def test_the_price_of_a_success_has_its_interval(found: TrialEstimate, words: st
     assert shown.endswith("; on record a success costs 7 steps.")
 
 
-def test_a_change_that_adds_successes_and_saves_steps_has_no_price() -> None:
+def test_trial_has_no_price_if_the_change_saves_steps() -> None:
     shown = after(per_success=TrialEstimate(-2.0, -4.0, -1.0), extra_cost=None).sentences[1]
     assert shown == "Additional successes cost nothing: the change also saves steps."
 
@@ -96,7 +96,7 @@ def test_what_no_branch_can_find_is_not_called_an_answer() -> None:
     assert "loses 2 to 3 successes" in after(n_open=0, bounds=Interval(-3.0, -2.0)).sentences[0]
 
 
-def test_the_price_is_one_of_the_open_runs_where_others_change_too() -> None:
+def test_trial_price_is_that_of_the_open_runs() -> None:
     found = after(per_success=TrialEstimate(3.0, 1.0, 8.0), extra_cost=None, other=Interval(-2.0, -1.0)).sentences[1]
     assert found.startswith("An additional success in the open runs costs about 3 steps")
 
@@ -112,7 +112,7 @@ def test_what_more_it_takes_has_its_price() -> None:
     assert none.sentences[-1].endswith("successes. max_cost does not cover one more branch.")
 
 
-def test_a_change_that_reaches_both_kinds_of_runs_names_the_share_that_it_needs() -> None:
+def test_trial_names_the_threshold_share_of_failures() -> None:
     last = after(effects=Effects(failures=40, recovered=12, successes=10, lost=2)).sentences[-1]
     assert last.startswith(
         "Of 40 failures that were continued, 12 became successes (r = 0.30); of 10 successes, 2 were "
@@ -123,7 +123,7 @@ def test_a_change_that_reaches_both_kinds_of_runs_names_the_share_that_it_needs(
     )
 
 
-def test_a_change_that_lost_no_success_is_not_given_a_share_of_zero() -> None:
+def test_trial_without_losses_names_no_share() -> None:
     last = after(effects=Effects(failures=11, recovered=5, successes=4, lost=0)).sentences[-1]
     assert "of 4 successes, none was lost" in last
     assert "lost nothing here" in last

@@ -39,9 +39,7 @@ def urls(book: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("protocol", ["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
-def test_a_trial_that_is_killed_between_requests_ends_as_an_undisturbed_one(
-    tmp_path: Path, book: Path, urls: list[str], protocol: str
-) -> None:
+def test_trial_killed_between_requests_resumes(tmp_path: Path, book: Path, urls: list[str], protocol: str) -> None:
     runs, store = recorded(book, 6), tmp_path / "trial.db"
     model = ByTask(urls, protocol, {})
     whole = plan_of(runs, model)
@@ -66,9 +64,7 @@ def test_a_trial_that_is_killed_between_requests_ends_as_an_undisturbed_one(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])
-def test_a_trial_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
-    tmp_path: Path, book: Path, urls: list[str], protocol: str
-) -> None:
+def test_trial_killed_many_times_resumes(tmp_path: Path, book: Path, urls: list[str], protocol: str) -> None:
     """At the n-th call of a tool, or after a time: then requests are under way, or a commit."""
     draw = random.Random(protocol)  # noqa: S311 - moments, no secret
     runs, store = recorded(book, 24, tasks=17), tmp_path / "trial.db"
@@ -100,7 +96,7 @@ PATIENT: Final = bl.models.Retry(attempts=40, first=0.02, most=0.05, seconds=100
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])
-def test_a_trial_on_a_server_of_others_that_fails_at_random_survives_kills(tmp_path: Path, protocol: str) -> None:
+def test_trial_on_a_failing_server_survives_kills(tmp_path: Path, protocol: str) -> None:
     """Its texts and its errors are random, so that only what does not depend on them is compared."""
     runs, store, draw = looked(12), tmp_path / "trial.db", random.Random(protocol)  # noqa: S311 - moments, no secret
     faults = ["--error-rate", "429=0.2", "--error-rate", "503=0.2", "--latency-ms", "40"]

@@ -68,9 +68,7 @@ def killed_and_run_again(folder: Path, book: Path, billing: Billing, kills: int,
     assert found.n_branches < (most / (4 * COST))
 
 
-def test_what_a_killed_process_had_spent_counts_towards_the_maximum(
-    tmp_path: Path, book: Path, billing: Billing
-) -> None:
+def test_spending_counts_a_killed_process(tmp_path: Path, book: Path, billing: Billing) -> None:
     killed_and_run_again(tmp_path, book, billing, 1, random.Random(3))  # noqa: S311 - a moment, no secret
 
 
@@ -89,9 +87,7 @@ def on_workers(runs: Sequence[bl.Run], model: ByTask, store: Path) -> None:
 
 
 @pytest.mark.slow
-def test_branches_that_were_sent_to_workers_by_a_killed_process_count_as_their_limit(
-    tmp_path: Path, book: Path, billing: Billing
-) -> None:
+def test_spending_counts_branches_sent_by_a_killed_process(tmp_path: Path, book: Path, billing: Billing) -> None:
     runs, store = recorded(book, 12), tmp_path / "trial.db"
     billing.held, billing.held_from = Gate(), 9
     process = forks.Process(target=on_workers, args=(runs, model(billing), store))
@@ -115,16 +111,12 @@ def test_branches_that_were_sent_to_workers_by_a_killed_process_count_as_their_l
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_what_many_killed_processes_had_spent_counts_towards_the_maximum(
-    tmp_path: Path, book: Path, billing: Billing, seed: int
-) -> None:
+def test_spending_counts_many_killed_processes(tmp_path: Path, book: Path, billing: Billing, seed: int) -> None:
     killed_and_run_again(tmp_path, book, billing, 4, random.Random(seed))  # noqa: S311 - moments, no secret
 
 
 @pytest.mark.parametrize("options", ELSEWHERE)
-def test_branches_that_cost_less_than_they_may_make_room_for_others(
-    book: Path, billing: Billing, options: dict[str, Any]
-) -> None:
+def test_spending_lets_cheap_branches_make_room(book: Path, billing: Billing, options: dict[str, Any]) -> None:
     """Three fit while none has ended; each costs four, and so six fit in the end."""
     plan = plan_of(recorded(book, 12), model(billing), cost_limit=10 * COST, max_cost=30 * COST)
     found = go(plan, **options)
@@ -133,9 +125,7 @@ def test_branches_that_cost_less_than_they_may_make_room_for_others(
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])
-def test_a_server_that_is_down_costs_nothing_and_its_branches_are_run_again(
-    tmp_path: Path, book: Path, billing: Billing, stored: bool
-) -> None:
+def test_spending_of_a_server_that_is_down_is_zero(tmp_path: Path, book: Path, billing: Billing, stored: bool) -> None:
     runs, store = recorded(book, 4), tmp_path / "trial.db" if stored else None
     whole = plan_of(runs, model(billing), cost_limit=LIMIT)
     go(whole)
@@ -186,7 +176,7 @@ def interrupted(plan: Trial, billing: Billing, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["cancelled", "Ctrl-C"])
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])
-def test_an_interrupt_keeps_the_finished_branches_and_counts_the_interrupted_one(
+def test_spending_counts_an_interrupted_branch(
     tmp_path: Path, book: Path, billing: Billing, stored: bool, how: str
 ) -> None:
     runs, store = recorded(book, 4), tmp_path / "trial.db" if stored else None
@@ -203,9 +193,7 @@ def test_an_interrupt_keeps_the_finished_branches_and_counts_the_interrupted_one
     assert found.spent == pytest.approx((billing.billed - before) * COST)
 
 
-def test_what_is_spent_is_of_all_branches_whatever_part_is_asked_for(
-    tmp_path: Path, book: Path, billing: Billing
-) -> None:
+def test_spending_is_that_of_all_branches(tmp_path: Path, book: Path, billing: Billing) -> None:
     runs = recorded(book, 5)
     for store in (None, tmp_path / "trial.db"):
         plan = plan_of(runs, model(billing), cost_limit=LIMIT, store=store)
@@ -213,7 +201,7 @@ def test_what_is_spent_is_of_all_branches_whatever_part_is_asked_for(
         assert go(plan, 2).spent == pytest.approx(whole) == pytest.approx(20 * COST)
 
 
-def test_the_cost_of_subagents_is_the_same_with_a_store_and_without(tmp_path: Path) -> None:
+def test_spending_of_subagents_is_the_same_with_a_store(tmp_path: Path) -> None:
     paid = {"usage": {"cost_usd": COST}}
     scout = bl.Agent("scout", model=bl.ScriptedModel([{"text": "In a.py.", **paid}]))
     lead = bl.Agent("lead", tools=(bl.task_tool(scout),), policy="naive", max_steps=2)

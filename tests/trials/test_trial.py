@@ -72,7 +72,7 @@ def test_a_store_holds_the_branches_for_the_next_time(tmp_path: Path, executor: 
     assert bl.runs_df(bl.stored_runs(store)).iloc[: len(written)].equals(written)  # none was run again
 
 
-def test_a_result_can_be_had_at_any_look_and_the_interval_only_narrows() -> None:
+def test_trial_interval_only_narrows() -> None:
     trial = plan()
     widths = [trial.result.gain.width, *[go(trial, n).gain.width for n in (4, 9, 15, 40)]]
     assert widths == sorted(widths, reverse=True)
@@ -130,7 +130,7 @@ def test_what_was_spent_before_counts_towards_the_maximum(tmp_path: Path) -> Non
     assert found.spent <= 0.6 * whole.spent
 
 
-def test_a_branch_that_reaches_the_cost_limit_has_an_unknown_outcome() -> None:
+def test_trial_branch_at_the_cost_limit_is_unknown() -> None:
     found = go(plan(cost_limit=0.001))
     stopped = found.runs[(found.runs["branch_stop_reason"] == "cost_budget").fillna(value=False)]
     assert len(stopped)
@@ -256,7 +256,7 @@ def test_calls_are_answered_from_the_record_until_they_differ() -> None:
     assert all("no result of the call of find in step 2" in str(run.error) for run in trial.branches)
 
 
-def test_a_branch_has_the_files_of_its_step_in_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_trial_branch_has_its_files_in_its_own_folder(tmp_path: Path) -> None:
     folder = repository(tmp_path / "work")
     world, edits = bl.GitWorld(folder), [write(f"file {n}.txt", f"content {n}") for n in range(5)]
     two = bl.Agent("a", max_steps=2, policy="naive")
@@ -315,7 +315,7 @@ def test_what_is_not_accepted_of_a_run_or_a_width_is_named() -> None:
             plan().forecast(width)  # type: ignore[arg-type]
 
 
-def test_branches_without_the_tools_of_the_record_are_refused_before_anything_is_spent() -> None:
+def test_trial_refuses_branches_without_tools_first() -> None:
     runs = [replace(bl.run_sync(agent(2), f"t{n}", model=looks("grep", "find", "ls")), success=False) for n in range(2)]
     bare = bl.ScriptedModel(["Done."])
     with pytest.raises(SettingError, match="the run called grep, find, and the branch has no tools: pass tools="):
@@ -324,7 +324,7 @@ def test_branches_without_the_tools_of_the_record_are_refused_before_anything_is
         assert go(plan(runs, {"max_steps": 9}, **{"model": bare, "score": bool, **options})).n_branches == 2
 
 
-def test_branches_that_no_score_would_label_are_refused_before_anything_is_spent() -> None:
+def test_trial_refuses_branches_without_a_score_first() -> None:
     runs = [replace(bl.run_sync(agent(2), f"t{n}", model=looks("grep", "find", "ls")), success=False) for n in range(2)]
     with pytest.raises(SettingError, match="runs on record have labels, and the branch would have none"):
         go(plan(runs, {"max_steps": 9}, model=looks("grep")))
@@ -350,14 +350,14 @@ def test_branches_are_never_among_the_runs_on_record(tmp_path: Path) -> None:
     assert plan(trial.branches, {"max_steps": 30}).result.n_runs == len(trial.branches)
 
 
-def test_without_a_model_the_plan_is_there_and_running_says_what_is_missing() -> None:
+def test_trial_without_a_model_plans_but_does_not_run() -> None:
     trial = plan(model=None)
     assert trial.outcomes["open"] > 0
     with pytest.raises(SettingError, match="branches need a model"):
         go(trial, 3)
 
 
-def test_a_world_that_was_not_recorded_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_trial_refuses_a_world_that_was_not_recorded(tmp_path: Path) -> None:
     world = bl.GitWorld(repository(tmp_path / "work"))
     with pytest.raises((SettingError, WorldError), match="world"):
         go(plan(world=world), 3)
@@ -370,7 +370,7 @@ def without_costs(run: bl.Run) -> bl.Run:
 
 
 @pytest.mark.parametrize("kept", first(2, ["in memory", "in a store", "by processes"]))
-def test_the_cost_of_branches_is_known_where_the_record_has_no_costs(tmp_path: Path, kept: str) -> None:
+def test_trial_knows_branch_costs_without_recorded_costs(tmp_path: Path, kept: str) -> None:
     options: dict[str, Any] = {} if kept == "in memory" else {"store": tmp_path / "trial.db"}
     trial = plan([without_costs(run) for run in RUNS], cost_limit=0.02, **options)
     found = go(trial, 12, executor="processes" if kept == "by processes" else None)
@@ -390,7 +390,7 @@ def test_the_cost_of_branches_is_known_where_the_record_has_no_costs(tmp_path: P
     assert [*whole.extra_cost] == pytest.approx([whole.spent] * 3)
 
 
-def test_a_run_that_waits_for_its_user_has_no_branch_and_is_counted() -> None:
+def test_trial_counts_runs_that_wait_for_a_user() -> None:
     """A conversation with a simulated user: a text of the agent is not its end."""
     runs = bl.load_dataset("atlas/tau-airline")
     trial = plan(runs, {"max_steps": 60}, cost_limit=None)
@@ -404,7 +404,7 @@ def test_a_run_that_waits_for_its_user_has_no_branch_and_is_counted() -> None:
     assert found.gain.width == sum(one.high - one.low for one in waiting)
 
 
-def test_a_simulated_model_that_decides_no_success_is_refused_before_a_branch_runs() -> None:
+def test_trial_refuses_a_profile_without_success() -> None:
     trial = plan(model=bl.SimulatedModel(profile(success=None)))
     with pytest.raises(SettingError, match=r"the profile of the simulated model has no success.*pass score="):
         go(trial)
@@ -430,9 +430,7 @@ def good(run: bl.Run) -> bool:
     ],
 )
 @pytest.mark.parametrize("kept", first(1, ["in a store", "in memory"]))
-def test_a_score_that_fails_stops_the_trial_after_its_first_branch(
-    tmp_path: Path, score: Any, why: str, kept: str
-) -> None:
+def test_trial_stops_after_a_failed_score(tmp_path: Path, score: Any, why: str, kept: str) -> None:
     options: dict[str, Any] = {} if kept == "in memory" else {"store": tmp_path / "trial.db"}
     trial = plan(score=score, **options)
     for _ in range(2):  # a second try pays for nothing
@@ -469,7 +467,7 @@ def test_a_trial_waits_for_a_label_before_it_branches_at_once() -> None:
     assert len([run for run in trial.branches if run.stop.reason != "error"]) == 1
 
 
-def test_the_answer_of_a_simulated_model_says_so_and_that_of_another_does_not() -> None:
+def test_trial_answer_says_if_the_model_is_simulated() -> None:
     assert "if the agent is like the simulated one" in go(plan(), 6).sentences[0]
     assert "if the agent is like the simulated one" in go(plan(model=lambda _run: MODEL), 6).sentences[0]
     scripted = bl.ScriptedModel([{"tool_calls": [call("look")], "repeat": 30}, "Done."], tools={"look": "x"})

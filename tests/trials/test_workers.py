@@ -30,9 +30,7 @@ ELSEWHERE: list[Any] = [
 
 @pytest.mark.parametrize("options", ELSEWHERE)
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a store"])
-def test_a_trial_finds_the_same_wherever_and_however_many_at_once_its_branches_run(
-    tmp_path: Path, options: dict[str, Any], stored: bool
-) -> None:
+def test_trial_result_is_the_same_on_workers(tmp_path: Path, options: dict[str, Any], stored: bool) -> None:
     book = tmp_path / "book"
     runs = recorded(book, 8)
     found = []
@@ -72,9 +70,7 @@ def test_a_branch_on_another_process_has_the_files_of_its_step(tmp_path: Path) -
     assert files_of(tmp_path / "work") == before
 
 
-def test_the_folder_of_a_killed_branch_is_removed_by_the_next_run_of_its_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trial_removes_the_folder_of_a_killed_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forkserver.ensure_running()  # its socket is in the temporary folder of that time, and cannot have a long path
     place = tmp_path / "temporary"
     place.mkdir()
@@ -109,7 +105,7 @@ def test_the_world_is_a_part_of_what_a_branch_is(tmp_path: Path) -> None:
     assert len({one for (one,) in ids}) == 4
 
 
-def test_a_run_whose_files_are_gone_is_unknown_and_the_others_are_branched(tmp_path: Path) -> None:
+def test_trial_run_with_lost_files_is_unknown(tmp_path: Path) -> None:
     plan, world = in_a_world(tmp_path / "work")
     (run,) = (cell.run for cell in plan.design.cells)
     gone = {"commit": "0" * 40}

@@ -79,7 +79,7 @@ def test_many_runs_at_once_each_get_the_script_from_its_start(model_on: Callable
 
 
 @both
-def test_a_run_that_continues_from_a_record_gets_the_next_response(model_on: Callable[..., Any]) -> None:
+def test_mock_server_answers_a_continued_run(model_on: Callable[..., Any]) -> None:
     with bl.models.MockServer(SCRIPT) as server:
         first = run(model_on(server))
         branch = asyncio.run(bl.branch(first, 1, model=model_on(server), tools=[ls]))

@@ -65,7 +65,7 @@ def test_a_file_gives_every_figure(tmp_path: Path) -> None:
     assert repr(profile) == f"<Profile coder: 2 tools, {profile.digest[:8]}>"
 
 
-def test_only_tools_must_be_there_and_the_name_is_that_of_the_file(tmp_path: Path) -> None:
+def test_profile_needs_only_tools_and_is_named_by_its_file(tmp_path: Path) -> None:
     profile = Profile.load(written(tmp_path, "tools: {look: {}}"))
     assert (profile.name, profile.shares_after(None), profile.calls_of("look")) == ("a profile", {"look": 1}, {1: 1})
     assert (profile.tokens, profile.price, profile.success, profile.difficulty_of("x")) == (None, None, None, None)
@@ -142,9 +142,7 @@ def test_a_file_that_cannot_be_read_is_a_profile_error(tmp_path: Path) -> None:
         SimulatedModel.load(tmp_path / "b.yaml")
 
 
-def test_a_bare_name_stands_for_a_shipped_profile_unless_there_is_such_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_profile_name_loads_a_file_before_a_shipped_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, path in shipped_profiles().items():
         assert SimulatedModel.load(name).profile == Profile.load(path)
     with pytest.raises(
@@ -245,7 +243,7 @@ def test_the_digest_tells_figures_apart_and_nothing_else() -> None:
     assert len(digests[0]) == 32
 
 
-def test_a_varied_profile_keeps_the_parts_that_are_not_given_and_what_is_reported_of_them() -> None:
+def test_profile_vary_keeps_other_parts_and_sources() -> None:
     coder = Profile.load("coder")
     varied = coder.vary(success={"cut": 0}, finish={"hazard": 0.1}, name="plain")
     assert (varied.name, varied.hazard_at(1), varied.finish.tool) == ("plain", 0.1, coder.finish.tool)
@@ -256,7 +254,7 @@ def test_a_varied_profile_keeps_the_parts_that_are_not_given_and_what_is_reporte
     assert coder.vary() == coder
 
 
-def test_a_field_that_is_no_mapping_is_replaced_and_takes_its_assumptions_along() -> None:
+def test_profile_vary_replaces_a_field_and_its_assumptions() -> None:
     varied = Profile.load("coder").vary(reminders=[])
     assert varied.reminders == []
     assert "reminders" not in varied.assumptions
@@ -264,14 +262,14 @@ def test_a_field_that_is_no_mapping_is_replaced_and_takes_its_assumptions_along(
         varied.vary(remainders=[])
 
 
-def test_a_number_and_one_piece_are_the_same_probability_of_success() -> None:
+def test_profile_success_as_a_number_equals_one_piece() -> None:
     one = {"tools": {"look": {}}, "success": {"finished": 0.5}}
     other = {**one, "success": {"finished": [{"from_step": 1, "probability": 0.5}]}}
     assert Profile.of(one) == Profile.of(other)
     assert Profile.of(one).digest == Profile.of(other).digest
 
 
-def test_success_by_step_is_that_of_the_difficulty_or_the_usual_one() -> None:
+def test_profile_success_depends_on_the_difficulty() -> None:
     pieces = [{"from_step": 1, "probability": 0.8}, {"from_step": 5, "probability": 0.4}]
     kinds = {"hard": {"finished": [{"from_step": 1, "probability": 0.3}]}, "usual": {"cut": pieces}}
     data = {"tools": {"look": {}}, "success": {"finished": pieces, "cut": 0.1, "cut_from_step": 3}}

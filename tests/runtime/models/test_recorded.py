@@ -22,13 +22,13 @@ def test_no_tool_is_executed_and_the_recorded_results_come_back() -> None:
     assert again.steps == first.steps
 
 
-def test_results_are_found_by_place_because_ids_repeat_in_real_logs() -> None:
+def test_recorded_results_are_found_by_position() -> None:
     items = [{"tool_calls": [{"id": "same", **call("look", what=w)} for w in "AB"]} for _ in range(2)]
     first = play([*items, "end"])
     assert play(bl.RecordedModel(first)).steps == first.steps
 
 
-def test_times_are_those_of_the_recording_also_where_calls_ran_in_parallel() -> None:
+def test_recorded_times_include_parallel_calls() -> None:
     async def wait(ms: int, ctx: bl.ToolContext) -> str:
         """Wait."""
         await ctx.sleep(ms / 1000)
@@ -43,14 +43,14 @@ def test_times_are_those_of_the_recording_also_where_calls_ran_in_parallel() -> 
     assert again.duration_ms == first.duration_ms
 
 
-def test_under_looser_rules_the_recording_runs_out_and_says_where_it_ended() -> None:
+def test_recorded_run_ends_under_looser_rules() -> None:
     first = play(distinct(9), max_steps=3)
     again = play(bl.RecordedModel(first), max_steps=5)
     assert (again.stop_reason, again.stop_step) == ("error", 3)
     assert again.error == "ScriptExhausted: the recording ends after 3 responses (step_cap)"
 
 
-def test_a_recording_that_was_aborted_in_mid_stream_runs_out_there() -> None:
+def test_recorded_run_ends_at_an_aborted_response() -> None:
     abort = bl.Abort()
 
     def watcher(event: Event) -> None:
@@ -76,14 +76,14 @@ def test_a_response_that_broke_with_calls_in_it_breaks_again() -> None:
     assert (again.stop, again.error, again.steps[0].response) == (first.stop, first.error, first.steps[0].response)
 
 
-def test_a_recorded_summary_is_played_and_a_missing_one_is_not_asked_for() -> None:
+def test_recorded_summary_is_replayed_if_there_is_one() -> None:
     summed = play(bl.ScriptedModel(distinct(9), summary="So far."), max_steps=2, policy="boocode")
     assert play(bl.RecordedModel(summed), max_steps=2, policy="boocode").text == "So far."
     assert bl.RecordedModel(summed).summarises
     assert not bl.RecordedModel(play(["x"])).summarises
 
 
-def test_a_recorded_model_is_a_model_with_the_recorded_name_and_a_short_repr() -> None:
+def test_recorded_model_has_a_name_and_a_short_repr() -> None:
     first = play(bl.ScriptedModel(["x"], name="small"))
     model = bl.RecordedModel(first)
     assert isinstance(model, bl.models.Model)

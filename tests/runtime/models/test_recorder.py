@@ -71,7 +71,7 @@ class Answering:
 # What is written.
 
 
-def test_a_recording_holds_a_header_then_each_message_once_and_each_request_by_its_last_message(tmp_path: Path) -> None:
+def test_recording_writes_each_message_once(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recorded(path, distinct(3))
     kinds = [row["kind"] for row in rows(path)]
@@ -82,7 +82,7 @@ def test_a_recording_holds_a_header_then_each_message_once_and_each_request_by_i
     assert [row["after"] for row in of_kind(path, "exchange")] == [row["id"] for row in messages[::2]]
 
 
-def test_the_header_says_what_wrote_it_and_what_the_model_said_of_itself(tmp_path: Path) -> None:
+def test_recording_header_has_the_traits_of_the_model(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     record(ScriptedModel([], name="small", context_window=9000, summary="So."), path)
     assert rows(path) == [
@@ -93,7 +93,7 @@ def test_the_header_says_what_wrote_it_and_what_the_model_said_of_itself(tmp_pat
     assert isinstance(again, Model)
 
 
-def test_runs_that_begin_alike_share_their_messages_and_are_conversations_of_their_own(tmp_path: Path) -> None:
+def test_recording_shares_messages_of_similar_runs(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     model = record(ScriptedModel(distinct(5)), path)
     once = path.stat().st_size
@@ -105,7 +105,7 @@ def test_runs_that_begin_alike_share_their_messages_and_are_conversations_of_the
     assert path.stat().st_size - once < 2 * first
 
 
-def test_a_recording_grows_with_what_is_said_and_not_with_its_square(tmp_path: Path) -> None:
+def test_recording_grows_linearly(tmp_path: Path) -> None:
     sizes = []
     for n in (100, 200, 400):
         path = tmp_path / f"{n}.jsonl"
@@ -120,12 +120,12 @@ def test_what_the_loop_asks_of_a_model_it_asks_of_the_one_inside(tmp_path: Path)
     seen: Any = record(script, tmp_path / "a.jsonl")
     assert (seen.name, seen.virtual, seen.summarises, seen.compacts) == ("scripted", True, True, True)
     assert (seen.context_window, seen.replies_to("look"), seen.replies_to("write")) == (70, True, False)
-    assert not hasattr(seen, "has_result_of")
+    assert not hasattr(seen, "own_tools")
     assert play(seen).steps == play(script).steps
     assert play(seen).messages[2].parts == play(script).messages[2].parts
 
 
-def test_a_recording_says_how_the_model_failed_and_what_had_arrived(tmp_path: Path) -> None:
+def test_recording_has_failures_with_partial_responses(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recorded(path, [{"text": "one two three", "error": {"status": 503, "after": 7}, "latency_ms": 40}])
     (row,) = of_kind(path, "exchange")
@@ -150,7 +150,7 @@ def test_a_request_that_was_cancelled_is_written_as_such(tmp_path: Path) -> None
     assert "it was cancelled" in str(play(RecordedModel(path, match="request")).error)
 
 
-def test_a_malformed_response_is_recorded_as_the_failure_that_it_is(tmp_path: Path) -> None:
+def test_recording_has_a_malformed_response_as_a_failure(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     live = recorded(path, Answering(lambda *_: "no response"))
     again = play(RecordedModel(path), clock=VirtualClock())
@@ -206,7 +206,7 @@ def test_only_a_model_can_be_recorded(tmp_path: Path, model: Any) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is always full")
-def test_when_the_disk_is_full_the_runs_go_on_and_each_says_so_once(tmp_path: Path) -> None:
+def test_recorder_reports_a_full_disk_once_per_run(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     model = record(ScriptedModel(distinct(3)), path)
     first = play(model)
@@ -261,7 +261,7 @@ def test_a_paused_run_is_resumed_from_its_recording(tmp_path: Path, match: Any) 
 
 
 @pytest.mark.parametrize("match", MATCHES)
-def test_concurrent_runs_of_one_recording_are_each_played_to_its_own_end(tmp_path: Path, match: Any) -> None:
+def test_recording_replays_concurrent_runs_separately(tmp_path: Path, match: Any) -> None:
     path = tmp_path / "a.jsonl"
 
     def answer(request: Request, _emit: object) -> Response:
@@ -281,7 +281,7 @@ def test_concurrent_runs_of_one_recording_are_each_played_to_its_own_end(tmp_pat
     assert [one.stop for one in again] == [one.stop for one in first]
 
 
-def test_runs_that_began_alike_are_played_in_turn_and_then_from_the_first_again(tmp_path: Path) -> None:
+def test_recording_replays_similar_runs_in_turn(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     given_ = iter("abc")
     model = record(Answering(lambda *_: Response(next(given_))), path)
@@ -293,7 +293,7 @@ def test_runs_that_began_alike_are_played_in_turn_and_then_from_the_first_again(
         assert [run_sync(None, task, model=player).text for task in tasks] == ["b", "a", "c", "a", "b"]
 
 
-def test_the_recorded_time_passes_on_a_virtual_clock_and_tools_are_executed(tmp_path: Path) -> None:
+def test_recording_replays_times_and_executes_tools(tmp_path: Path) -> None:
     path, executed = tmp_path / "a.jsonl", []
 
     def note(what: str) -> str:
@@ -309,7 +309,7 @@ def test_the_recorded_time_passes_on_a_virtual_clock_and_tools_are_executed(tmp_
     assert again.duration_ms == 1500
 
 
-def test_the_words_of_a_recording_are_streamed_to_whoever_listens(tmp_path: Path) -> None:
+def test_recording_replay_emits_its_texts(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recorded(path, [{"text": "Look.", "reasoning": "Hm.", "tool_calls": [call("look", what="A")]}, "end"])
     deltas: list[tuple[str, str]] = []
@@ -346,7 +346,7 @@ def test_by_order_a_run_goes_on_and_notes_once_where_it_departed(tmp_path: Path)
     assert "departed" in str(again)
 
 
-def test_by_order_another_task_is_noted_where_only_one_beginning_is_recorded(tmp_path: Path) -> None:
+def test_recording_by_order_notes_another_task(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     run_sync(None, "The date is 1 May. Go.", model=record(ScriptedModel(["Gone."]), path))
     late = run_sync(None, "The date is 2 May. Go.", model=RecordedModel(path))
@@ -354,7 +354,7 @@ def test_by_order_another_task_is_noted_where_only_one_beginning_is_recorded(tmp
     assert [(event.kind, event.payload["came"]) for event in late.events] == [("departed", "The date is 2 May. Go.")]
 
 
-def test_by_order_a_task_that_was_never_recorded_is_refused_where_there_are_several(tmp_path: Path) -> None:
+def test_recording_by_order_refuses_an_unknown_task(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     model = record(ScriptedModel(["Yes."]), path)
     for task in ("one", "two"):
@@ -383,7 +383,7 @@ def test_by_order_answers_that_run_out_say_where(tmp_path: Path) -> None:
     )
 
 
-def test_by_request_the_longest_known_beginning_is_named_and_what_came_in_place_of_what_was_expected(
+def test_recording_by_request_names_the_first_difference(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -536,7 +536,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         RecordedModel(tmp_path / "a.jsonl")
 
 
-def test_what_is_neither_a_run_nor_a_path_and_other_ways_to_match_are_refused() -> None:
+def test_recorded_model_refuses_other_arguments() -> None:
     one = play(["x"])
     nothing: Any = 3
     with pytest.raises(SettingError, match="3 is neither a Run nor the path of a recording"):
@@ -565,7 +565,7 @@ def test_a_model_can_be_recorded_and_played_outside_of_any_run(tmp_path: Path) -
             asyncio.run(ask(player, "c"))
 
 
-def test_an_exception_that_is_no_model_error_comes_back_as_the_record_had_it(tmp_path: Path) -> None:
+def test_recording_replays_any_exception_as_a_model_error(tmp_path: Path) -> None:
     def fail(*_: object) -> Response:
         raise KeyError("x")
 
@@ -640,7 +640,7 @@ def test_how_long_a_tool_took_changes_no_conversation() -> None:
     assert chain([slow]) == chain([fast])
 
 
-def test_conversations_are_played_as_they_began_and_not_as_they_ended(tmp_path: Path) -> None:
+def test_recording_replays_conversations_in_order_of_start(tmp_path: Path) -> None:
     async def both_runs() -> None:
         gate = asyncio.Event()
 

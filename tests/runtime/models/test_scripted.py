@@ -61,7 +61,7 @@ def test_a_file_gives_every_field_to_the_record(tmp_path: Path) -> None:
     assert run.steps[1].response == bl.models.Response("Done.", (), "stop")
 
 
-def test_a_file_may_be_a_bare_list_and_takes_its_name_from_the_file(tmp_path: Path) -> None:
+def test_script_file_may_be_a_list(tmp_path: Path) -> None:
     model = bl.ScriptedModel.load(write(tmp_path, "- text: Hi.\n"))
     assert (model.name, play(model).text) == ("a script", "Hi.")
 
@@ -149,7 +149,7 @@ def conditional() -> bl.ScriptedModel:
     )
 
 
-def test_a_condition_skips_its_item_and_all_its_repetitions_when_it_does_not_hold() -> None:
+def test_script_condition_skips_an_item_with_its_repetitions() -> None:
     run = play(conditional(), tools=None, agent=None, doom_loop=None)
     contents = [r.content for s in run.steps for r in s.results if r]
     assert contents == ["2 FAILED", "1 FAILED", "broken FAILED", "ok"]
@@ -157,7 +157,7 @@ def test_a_condition_skips_its_item_and_all_its_repetitions_when_it_does_not_hol
     assert run.text == "All pass."
 
 
-def test_a_script_with_conditions_serves_concurrent_runs_and_can_run_out() -> None:
+def test_script_with_conditions_serves_concurrent_runs() -> None:
     model = conditional()
 
     async def many() -> list[bl.Run]:
@@ -168,7 +168,7 @@ def test_a_script_with_conditions_serves_concurrent_runs_and_can_run_out() -> No
     assert run.error == "ScriptExhausted: no item of script scripted is left for response 2"
 
 
-def test_a_condition_is_looked_for_in_any_text_and_goes_along_to_other_processes() -> None:
+def test_script_condition_can_be_pickled() -> None:
     items = [{"tool_calls": [call("t")]}, {"when": {"last_result": "^é+\ufffd\\.$"}, "text": "yes"}, "no"]
     model = bl.ScriptedModel(items, tools={"t": "éé\ud800."})
     assert play(model).text == "yes"
@@ -181,7 +181,7 @@ def test_results_by_tool_are_counted_within_a_step_too() -> None:
     assert [r.content for r in run.steps[0].results if r] == ["one", "two", "seen z", "three"]
 
 
-def test_a_scripted_result_stands_in_for_a_real_tool_and_nothing_is_executed() -> None:
+def test_script_result_replaces_a_real_tool() -> None:
     run = play(bl.ScriptedModel(steps("A"), tools={"look": "scripted"}))
     assert run.steps[0].results[0] is not None
     assert run.steps[0].results[0].content == "scripted"
@@ -244,7 +244,7 @@ def test_a_script_is_compiled_once_and_serves_any_number_of_runs() -> None:
     assert first.steps[0].response is second.steps[0].response
 
 
-def test_a_conversation_in_the_prompt_is_no_response_of_the_script() -> None:
+def test_script_does_not_count_responses_of_the_prompt() -> None:
     task = [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "Yes?"},
@@ -274,7 +274,7 @@ def test_the_repr_is_short() -> None:
     assert bl.run_sync(None, "go", model=bl.ScriptedModel(["x"]), tools=TOOLS).n_steps == 1
 
 
-def test_a_text_ends_a_turn_by_the_tool_that_the_harness_has_for_that() -> None:
+def test_script_text_calls_the_finish_tool() -> None:
     policy = bl.policies["smolagents"]
     assert policy.finish.conditions == ()
     (name,) = policy.finish.tools

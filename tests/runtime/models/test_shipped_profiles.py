@@ -43,7 +43,7 @@ def same_call(run: Run) -> int:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_profile_is_named_as_its_file_described_sourced_and_in_the_readme(name: str) -> None:
+def test_each_shipped_profile_is_described_and_sourced(name: str) -> None:
     profile = Profile.load(name)
     assert profile.name == name
     assert profile.description.endswith(".")
@@ -74,7 +74,7 @@ def test_unknown_figures_are_unknown_in_what_is_played() -> None:
     ],
 )
 @pytest.mark.slow
-def test_coders_are_as_long_as_good_and_as_expensive_as_published(
+def test_coder_profiles_match_published_figures(
     name: str, quartiles: tuple[float, ...], solved: float, dollars: float
 ) -> None:
     steps, runs = steps_of(name), runs_df(played(name))

@@ -124,7 +124,7 @@ def lively_runs() -> tuple[bl.Run, ...]:
     return tuple(bare(run) for run in many(MODEL, 60))
 
 
-def test_a_run_is_the_same_whatever_runs_beside_it_and_in_whatever_order() -> None:
+def test_simulated_run_does_not_depend_on_other_runs() -> None:
     order = list(range(60))
     random.Random(1).shuffle(order)  # noqa: S311 - no secret
 
@@ -142,7 +142,7 @@ def test_a_run_is_the_same_whatever_runs_beside_it_and_in_whatever_order() -> No
     assert len({run.steps for run in lively_runs()}) == 60
 
 
-def test_a_run_is_the_same_in_another_process_and_from_a_pickled_model() -> None:
+def test_simulated_run_is_the_same_in_another_process() -> None:
     code = (
         "import sys, pickle; from boolab.runtime.engine.runner import run_sync\n"
         "model, agent = pickle.loads(sys.stdin.buffer.read())\n"
@@ -155,7 +155,7 @@ def test_a_run_is_the_same_in_another_process_and_from_a_pickled_model() -> None
     assert [bare(run) for run in there] == [lively_runs()[seed] for seed in (4, 2, 0)]
 
 
-def test_another_seed_of_the_run_or_the_model_and_another_task_give_another_run() -> None:
+def test_simulated_run_depends_on_seeds_and_task() -> None:
     other = bl.SimulatedModel(MODEL.profile, seed=1)
     runs = [one(MODEL), one(MODEL, seed=1), one(MODEL, task="come"), one(other)]
     assert len({run.steps for run in runs}) == 4
@@ -177,7 +177,7 @@ def test_a_branch_of_a_run_goes_on_as_the_run_did(seed: int, at: int) -> None:
         assert asyncio.run(bl.branch(run, at, model=fresh, agent=FREE, seed=seed)).steps == run.steps
 
 
-def test_a_request_is_answered_alike_without_the_requests_before_it() -> None:
+def test_simulated_answer_needs_no_earlier_requests() -> None:
     run = lively_runs()[0]
     history = list(History(run.prompt, run.steps))
     for step in (run.steps[-1], run.steps[3], run.steps[0]):
@@ -231,7 +231,7 @@ def test_a_call_that_is_not_its_own_has_no_result() -> None:
     loops=st.tuples(*[st.none() | st.integers(2, 5)] * 2),
 )
 @settings(max_examples=40, deadline=None)
-def test_a_run_under_tighter_limits_is_the_beginning_of_the_one_under_looser(
+def test_simulated_run_under_tight_limits_is_a_prefix(
     seed: int, caps: tuple[Any, ...], budgets: tuple[Any, ...], loops: tuple[Any, ...]
 ) -> None:
     def limit(values: tuple[Any, ...], which: Any) -> Any:
@@ -282,7 +282,7 @@ class Watching:
 
 
 @pytest.mark.parametrize("name", sorted(bl.policies))
-def test_every_policy_gets_proper_answers_and_the_same_ones_again(name: str) -> None:
+def test_simulated_model_answers_under_each_policy(name: str) -> None:
     policy = bl.policies[name]
     ends = {**LIVELY, "finish": {"hazard": 0.08, "tool": next(iter(policy.finish.tools), None)}}
     for model in (MODEL, bl.SimulatedModel(bl.models.Profile.of(ends))):
@@ -329,7 +329,7 @@ def test_a_summary_is_written_where_a_policy_asks_for_one() -> None:
     assert run.wrap_up.response.text == run.wrap_up.text
 
 
-def test_being_told_of_the_turns_left_makes_it_finish_as_the_profile_says() -> None:
+def test_simulated_reminders_change_the_hazard() -> None:
     agent = bl.Agent("free", policy=bl.fixed_turns(10))
     reminders = [{"turns_left": 6, "factor": 4}, {"turns_left": 2, "least": 1}]
     runs = many(simple(finish={"hazard": 0.05}, reminders=reminders), 1500, agent)
@@ -343,14 +343,14 @@ def test_being_told_of_the_turns_left_makes_it_finish_as_the_profile_says() -> N
         assert likely(ended[step], at_risk[step], 1 if left <= 2 else 0.2 if left <= 6 else 0.05), step
 
 
-def test_the_last_step_that_a_policy_announces_counts_as_one_turn_left() -> None:
+def test_simulated_last_step_counts_as_one_turn_left() -> None:
     model = simple(reminders=[{"turns_left": 1, "least": 1}])
     policy = QUIET.vary(last_step={"action": "prompt"})
     runs = [one(model, seed, replace(capped(7), policy=policy)) for seed in range(5)]
     assert {(run.n_steps, run.stop_reason) for run in runs} == {(7, "finished")}
 
 
-def test_after_a_compaction_its_requests_are_shorter_and_its_course_is_the_same() -> None:
+def test_simulated_compaction_shortens_requests_alone() -> None:
     tokens = {"prompt": 2000, "output": 300, "growth": 700, "summary": 100, "cached_share": 1}
     model = simple(tokens=tokens, context_window=8000, summary_chars=400)
     plain = one(model, agent=capped(30))
@@ -368,7 +368,7 @@ def test_after_a_compaction_its_requests_are_shorter_and_its_course_is_the_same(
     assert [b - a for a, b in pairwise(inputs) if b > a] == [1000] * (29 - len(places))
 
 
-def test_it_may_finish_by_a_call_and_says_so_in_text_if_it_is_asked_again() -> None:
+def test_simulated_finish_call_is_followed_by_a_text() -> None:
     model = simple(finish={"hazard": 0.3, "tool": "submit", "text_chars": 40})
     run = one(model)
     assert [call.name for call in run.steps[-2].response.tool_calls] == ["submit"]
@@ -425,7 +425,7 @@ class Giving(VirtualClock):
 # --- The figures ------------------------------------------------------------------------------------------------------
 
 
-def test_the_chain_of_tools_runs_over_calls_and_follows_the_shares() -> None:
+def test_simulated_tools_follow_the_shares() -> None:
     start = {"a": 5, "b": 3, "c": 2}
     rows = {"a": {"a": 1, "b": 3}, "b": {"a": 2, "b": 2, "c": 1}, "c": start}
     tools = {name: {"next": row, "calls": {1: 1, 2: 1}} for name, row in rows.items() if name != "c"} | {"c": {}}
@@ -440,7 +440,7 @@ def test_the_chain_of_tools_runs_over_calls_and_follows_the_shares() -> None:
     assert all(fits(moves[name], row) for name, row in rows.items())
 
 
-def test_the_number_of_calls_follows_the_shares_of_the_first_tool() -> None:
+def test_simulated_calls_follow_the_shares_of_the_first_tool() -> None:
     own = {1: 0.5, 2: 0.3, 5: 0.2}
     runs = many(simple(tools={"a": {"calls": own}, "b": {}}, calls={1: 3, 4: 1}), 200, capped(20))
     sizes = defaultdict[str, Counter[int]](Counter)
@@ -485,7 +485,7 @@ def same_step(one: bl.Step, other: bl.Step) -> bool:
 
 
 @pytest.mark.parametrize("same_result", [0, 1])
-def test_a_revisit_is_never_of_the_call_just_before_and_gives_the_latest_result_or_another(same_result: int) -> None:
+def test_simulated_revisit_skips_the_latest_call(same_result: int) -> None:
     model = simple(
         revisit={"rate": 0.6, "same_result": same_result},
         loop={"rate": 0.1, "again": 0.5, "period": {2: 1}},
@@ -546,7 +546,7 @@ CHANCES = {
 }  # fmt: skip
 
 
-def test_success_follows_difficulty_and_whether_the_run_finished_or_was_cut() -> None:
+def test_simulated_success_depends_on_difficulty_and_end() -> None:
     model = simple(**SCORED)
     runs, hits = Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
     for run in many(model, 1000, capped(4)):
@@ -559,7 +559,7 @@ def test_success_follows_difficulty_and_whether_the_run_finished_or_was_cut() ->
         assert set(cut) == known
 
 
-def test_a_run_that_is_cut_is_a_success_only_if_it_would_have_been_one() -> None:
+def test_simulated_cut_run_succeeds_only_if_the_whole_does() -> None:
     model = simple(**SCORED)
     for cut, whole in zip(many(model, 400, capped(4)), many(model, 400), strict=True):
         assert whole.success or not cut.success
@@ -585,7 +585,7 @@ def test_success_depends_on_the_step_at_which_a_run_ended() -> None:
 
 
 @pytest.mark.parametrize("cut", [0.3, by_step((1, 0.1), (4, 0.3))])
-def test_no_run_is_a_success_only_because_of_a_limit_if_the_profile_says_so(cut: Any) -> None:
+def test_simulated_limits_never_help_if_the_profile_says_so(cut: Any) -> None:
     model = simple(finish={"hazard": 0.2}, success={"finished": by_step((1, 0.9), (6, 0.3)), "cut": cut})
     assert model.profile.limits_never_help
     loose = many(model, 300)
@@ -595,14 +595,14 @@ def test_no_run_is_a_success_only_because_of_a_limit_if_the_profile_says_so(cut:
         loose = tight
 
 
-def test_a_limit_makes_successes_where_long_runs_succeed_less_often_than_runs_that_were_cut() -> None:
+def test_simulated_limits_help_where_long_runs_fail_more() -> None:
     model = simple(finish={"hazard": 0.2}, success={"finished": by_step((1, 0.9), (6, 0.3)), "cut": 0.6})
     assert not model.profile.limits_never_help
     pairs = zip(many(model, 300, capped(4)), many(model, 300), strict=True)
     assert any(cut.success and not whole.success for cut, whole in pairs)
 
 
-def test_a_finishing_call_counts_at_its_own_step_whether_a_text_follows_or_not() -> None:
+def test_simulated_finish_call_counts_at_its_own_step() -> None:
     model = simple(
         finish={"hazard": 0.3, "tool": "submit"}, success={"finished": by_step((1, 1), (2, 0), (3, 1), (4, 0))}
     )
@@ -612,7 +612,7 @@ def test_a_finishing_call_counts_at_its_own_step_whether_a_text_follows_or_not()
         assert short.success is (short.n_steps in (1, 3))
 
 
-def test_a_last_answer_without_tools_is_one_of_a_run_that_was_cut() -> None:
+def test_simulated_answer_without_tools_counts_as_cut() -> None:
     model = simple(finish={"hazard": 0}, success={"finished": 1, "cut": 0})
     agent = replace(capped(4), policy=QUIET.vary(last_step={"action": "no_tools", "text_finishes": True}))
     run = one(model, agent=agent)
@@ -640,7 +640,7 @@ def test_tasks_may_be_given_a_difficulty_by_name() -> None:
 # --- What it is -------------------------------------------------------------------------------------------------------
 
 
-def test_equal_figures_have_one_fingerprint_and_play_the_same_runs() -> None:
+def test_simulated_fingerprint_is_that_of_the_behaviour() -> None:
     turned = {key: dict(reversed(value.items())) if isinstance(value, dict) else value for key, value in LIVELY.items()}
     other = bl.SimulatedModel(bl.models.Profile.of({**turned, "name": "other", "sources": {"tools": "somewhere"}}))
     assert other.fingerprint == MODEL.fingerprint

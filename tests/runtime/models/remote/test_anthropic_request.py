@@ -68,7 +68,7 @@ def test_a_request_is_a_stream_of_at_most_8192_tokens() -> None:
     }
 
 
-def test_parameters_go_along_as_they_are_and_none_takes_a_default_away() -> None:
+def test_anthropic_body_has_the_parameters_and_none_removes_one() -> None:
     parameters = {"max_tokens": None, "thinking": {"type": "adaptive"}, "stop_sequences": ["ü"], "temperature": 0.5}
     body = sent([user("Hello")], parameters=parameters)
     assert "max_tokens" not in body
@@ -124,7 +124,7 @@ def test_a_choice_of_tools_that_is_neither_is_refused() -> None:
         Messages("m", {"tool_choice": 3})
 
 
-def test_system_messages_at_the_start_stand_beside_the_messages_and_later_ones_are_the_users() -> None:
+def test_anthropic_body_sends_later_system_messages_as_user_text() -> None:
     body = sent([system('Be "good".'), system("Be brief.\n"), user("Hello"), system("Hurry.")])
     assert body["system"] == 'Be "good".\n\nBe brief.\n'
     assert body["messages"] == [
@@ -132,7 +132,7 @@ def test_system_messages_at_the_start_stand_beside_the_messages_and_later_ones_a
     ]
 
 
-def test_results_come_first_in_a_user_message_and_what_the_user_says_behind_them() -> None:
+def test_anthropic_body_puts_results_before_user_text() -> None:
     calls = (ToolCall("a", "look", "{}"), ToolCall("b", "look", '{"what": "x"}'))
     body = sent(
         [
@@ -177,7 +177,7 @@ def test_a_result_of_no_call_is_sent_as_text() -> None:
     assert "seen" in message["content"][1]["text"]
 
 
-def test_a_result_without_content_has_none_and_an_error_always_has_some() -> None:
+def test_anthropic_body_leaves_out_blank_content_unless_an_error() -> None:
     calls = assistant(ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}"))
     body = sent([user("Go"), calls, results(ToolResult("a", ""), ToolResult("b", " ", is_error=True))])
     empty, failed = body["messages"][2]["content"]
@@ -185,14 +185,14 @@ def test_a_result_without_content_has_none_and_an_error_always_has_some() -> Non
     assert failed["content"].strip()
 
 
-def test_an_empty_or_blank_text_is_left_out_and_an_assistant_with_nothing_to_say_too() -> None:
+def test_anthropic_body_leaves_out_blank_texts() -> None:
     body = sent([user("Go"), assistant(Text(" \n")), user(""), assistant(), user("Well?")])
     assert body["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "Go"}, {"type": "text", "text": "Well?"}]}
     ]
 
 
-def test_only_a_last_text_of_the_assistant_loses_the_white_space_at_its_end() -> None:
+def test_anthropic_body_strips_only_the_last_assistant_text() -> None:
     (_, first, _, last) = sent([user("Go"), assistant(Text("One. ")), user("On"), assistant(Text("Two. \n"))])[
         "messages"
     ]
@@ -220,12 +220,12 @@ def test_sentinels_are_for_people() -> None:
         ('{"a": "\ud83d"}', {"INVALID_JSON": '{"a": "\ufffd"}'}),
     ],
 )
-def test_the_input_of_a_call_is_an_object_and_anything_else_is_wrapped(arguments: str, expected: Any) -> None:
+def test_anthropic_body_wraps_arguments_that_are_no_object(arguments: str, expected: Any) -> None:
     body = sent([user("Go"), assistant(ToolCall("a", "look", arguments))])
     assert body["messages"][1]["content"][0]["input"] == expected
 
 
-def test_ids_of_other_providers_are_mapped_and_results_find_their_calls() -> None:
+def test_anthropic_body_maps_ids_of_other_providers() -> None:
     ids = ["call_1", "call:1", "functions.look:0", "", "ü", "call_1", "call:1", "call_1-1", "\ud83d"]
     calls = [ToolCall(given, "look", "{}") for given in ids]
     body = sent([user("Go"), assistant(*calls), results(*(ToolResult(c.id, str(i)) for i, c in enumerate(calls)))])
@@ -237,7 +237,7 @@ def test_ids_of_other_providers_are_mapped_and_results_find_their_calls() -> Non
     assert found == [(sendable, str(i)) for i, sendable in enumerate(used)]
 
 
-def test_names_that_the_api_refuses_in_a_history_are_made_acceptable() -> None:
+def test_anthropic_body_replaces_characters_of_tool_names() -> None:
     body = sent(
         [
             user("Go"),
@@ -249,7 +249,7 @@ def test_names_that_the_api_refuses_in_a_history_are_made_acceptable() -> None:
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", name) for name in names)
 
 
-def test_signed_reasoning_goes_back_as_it_came_before_the_rest_of_its_message() -> None:
+def test_anthropic_body_returns_signed_reasoning_unchanged() -> None:
     thinking = [
         {"type": "thinking", "thinking": "Hm. 😀", "signature": "c2ln", "new": None},
         {"type": "redacted_thinking", "data": "x"},
@@ -269,14 +269,14 @@ def test_reasoning_of_others_is_not_sent(opaque: str) -> None:
     assert body["messages"][1]["content"] == [{"type": "text", "text": "Hi."}]
 
 
-def test_a_message_that_is_only_reasoning_is_left_out_and_none_ends_in_it() -> None:
+def test_anthropic_body_never_ends_with_reasoning() -> None:
     signed = Reasoning("Hm.", '{"messages": [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}]}')
     assert len(sent([user("Go"), assistant(signed)])["messages"]) == 1
     body = sent([user("Go"), assistant(Text("Hi."), signed)])
     assert [block["type"] for block in body["messages"][1]["content"]] == ["text"]
 
 
-def test_text_that_is_no_unicode_does_not_make_the_body_unreadable() -> None:
+def test_anthropic_body_replaces_lone_surrogates() -> None:
     assert sent([system("\ud83d"), user("a\ud83db")])["messages"][0]["content"][0]["text"] == "a\ufffdb"
 
 
@@ -361,7 +361,7 @@ any_message = st.one_of(
 
 
 @given(st.lists(any_message, max_size=8))
-def test_no_conversation_whatever_its_order_becomes_a_request_that_the_api_refuses(messages: list[Message]) -> None:
+def test_anthropic_body_is_valid_for_any_conversation(messages: list[Message]) -> None:
     body = sent(messages)
     assert refused(body["messages"]) == []
     told = json.dumps(body, ensure_ascii=False)

@@ -148,7 +148,7 @@ def test_a_stream_cut_anywhere_gives_the_same_response(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_chunks_of_one_byte_and_other_line_ends_give_the_same_response(name: str) -> None:
+def test_anthropic_stream_in_any_chunks_gives_the_same_response(name: str) -> None:
     stream = body(name)
     whole = all_of(heard(MessageDecoder(), [stream]))
     assert all_of(heard(MessageDecoder(), in_bytes(stream))) == whole
@@ -171,7 +171,7 @@ def test_a_stream_that_ends_early_is_never_taken_for_a_whole_one(name: str) -> N
             assert closed.retryable
 
 
-def test_emitted_are_text_and_reasoning_as_they_come_and_calls_when_they_are_complete() -> None:
+def test_anthropic_stream_emits_text_at_once_and_whole_calls() -> None:
     told: list[tuple[str, str]] = []
     closed = heard(MessageDecoder(lambda *what: told.append(what)), [body("anthropic_calls.txt")]).close()
     assert isinstance(closed, Response)
@@ -193,13 +193,13 @@ def test_two_calls_of_one_id_get_two() -> None:
     assert [(said.id, said.name) for said in made.tool_calls] == [("x", "look"), ("x_2", "look"), ("call_3", "now")]
 
 
-def test_a_stream_without_its_last_event_is_whole_once_the_stop_reason_came() -> None:
+def test_anthropic_stream_is_complete_with_a_stop_reason() -> None:
     decoder = fed([*text(0, "Hi."), end()])
     assert not decoder.ended
     assert decoder.close() == Response("Hi.", (), "stop", native_finish_reason="end_turn")
 
 
-def test_a_stream_without_a_stop_reason_was_cut_and_may_be_tried_again() -> None:
+def test_anthropic_stream_without_a_stop_reason_is_retryable() -> None:
     assert fault([begin(input_tokens=3), *text(0, "Hi.")]).retryable
     assert fault([begin(input_tokens=3), *text(0, "Hi."), end(None)]).retryable
 
@@ -227,7 +227,7 @@ def test_the_last_word_of_the_other_protocol_ends_this_one_too() -> None:
     assert isinstance(decoder.close(), Response)
 
 
-def test_blocks_are_told_apart_by_their_index_and_stand_in_its_order() -> None:
+def test_anthropic_stream_orders_blocks_by_index() -> None:
     one, two = text(1, "B"), text(0, "A")
     assert response([one[0], two[0], two[1], one[1], one[2], two[2], end()]).text == "AB"
 
@@ -261,7 +261,7 @@ def test_the_first_fault_is_the_one_that_is_told() -> None:
     assert fault([overload, "{"]).status == 529
 
 
-def test_servers_that_leave_indices_starts_or_stops_out_are_understood() -> None:
+def test_anthropic_stream_accepts_missing_indices_and_starts() -> None:
     said: Any = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hi."}}
     assert response([said, said, end()]).text == "Hi.Hi."
     told: list[str] = []
@@ -272,7 +272,7 @@ def test_servers_that_leave_indices_starts_or_stops_out_are_understood() -> None
     assert told == ["look {}"]
 
 
-def test_the_name_of_an_event_tells_its_type_where_its_data_does_not() -> None:
+def test_anthropic_stream_reads_the_type_from_the_event_name() -> None:
     decoder = MessageDecoder()
     decoder.feed("content_block_delta", '{"index": 0, "delta": {"type": "text_delta", "text": "Hi."}}')
     decoder.feed("message_delta", '{"delta": {"stop_reason": "end_turn"}}')
@@ -291,18 +291,16 @@ def test_the_name_of_an_event_tells_its_type_where_its_data_does_not() -> None:
         (call(0, "now", '{"zone": ', input=None), '{"zone": '),
     ],
 )
-def test_arguments_are_the_pieces_or_what_stood_at_the_start_or_none(
-    events: list[dict[str, Any]], arguments: str
-) -> None:
+def test_anthropic_stream_takes_arguments_from_pieces_or_start(events: list[dict[str, Any]], arguments: str) -> None:
     assert response([*events, end("tool_use")]).tool_calls == (ToolCall("toolu_0", "now", arguments),)
 
 
-def test_a_call_that_the_limit_cut_before_its_first_argument_does_not_become_a_call_without_arguments() -> None:
+def test_anthropic_stream_keeps_a_cut_call_incomplete() -> None:
     closed = response([*call(0, "remove_all")[:-1], end("max_tokens")])
     assert closed.tool_calls == (ToolCall("toolu_0", "remove_all", ""),)
 
 
-def test_a_call_without_a_name_is_a_fault_and_no_part_of_what_came() -> None:
+def test_anthropic_stream_refuses_a_call_without_a_name() -> None:
     decoder = fed([*call(0, ""), *call(1, "look"), end("tool_use")])
     assert isinstance(decoder.close(), Fault)
     assert [c.name for c in decoder.partial().tool_calls] == ["look"]
@@ -349,9 +347,7 @@ def test_stop_reasons_are_translated_and_kept(word: str, meaning: str) -> None:
         ("an_error_of_tomorrow", None, False),
     ],
 )
-def test_errors_in_a_stream_stand_for_the_status_that_they_would_have_had(
-    kind: str, status: int | None, retryable: bool
-) -> None:
+def test_anthropic_stream_error_has_its_http_status(kind: str, status: int | None, retryable: bool) -> None:
     error = {"type": "error", "error": {"type": kind, "message": "No."}}
     assert fault([begin(), error]) == Fault(f"{kind}: No.", retryable, status)
     decoder = MessageDecoder()
@@ -365,7 +361,7 @@ def test_errors_of_other_forms_are_errors_too() -> None:
     assert fault([{"type": "error"}]).message
 
 
-def test_an_event_that_is_no_object_is_a_fault_and_the_usage_after_it_counts() -> None:
+def test_a_damaged_event_is_a_fault_and_later_usage_counts() -> None:
     decoder = fed([begin(input_tokens=5), *text(0, "Hi."), "<html>" * 100, end(output_tokens=7), LAST])
     closed = decoder.close()
     assert isinstance(closed, Fault)
@@ -440,7 +436,7 @@ def test_an_error_in_place_of_a_stream_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"<html>Bad gateway</html>", b"[]", b'{"object": "list"}', b"{", b"\xff\xfe", b"7"])
-def test_any_other_body_in_place_of_a_stream_is_a_fault_that_shows_it(answer: bytes) -> None:
+def test_anthropic_body_without_a_message_is_a_fault(answer: bytes) -> None:
     closed = whole(answer).close()
     assert isinstance(closed, Fault)
     assert answer.decode(errors="replace")[:5] in closed.message
@@ -485,7 +481,7 @@ blocks = st.one_of(
 
 @given(st.data(), st.lists(blocks, max_size=6), st.booleans())
 @settings(deadline=None)
-def test_any_response_is_the_same_in_any_pieces_mixed_in_any_order(
+def test_anthropic_stream_of_mixed_pieces_is_the_same_response(
     data: st.DataObject, told: list[tuple[str, str]], last: bool
 ) -> None:
     queues = []

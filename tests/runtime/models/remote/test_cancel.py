@@ -60,7 +60,7 @@ def play(speaks: Speaks, at: int, blow: Blow) -> Struck:
 @pytest.mark.parametrize(
     ("speaks", "blow"), [(CHAT, cancel), (MESSAGES, cancel_until_it_ends)], ids=["openai", "anthropic"]
 )
-def test_cancelling_wherever_a_run_waits_for_a_server_leaves_no_connection_open(speaks: Speaks, blow: Blow) -> None:
+def test_cancelling_a_waiting_run_closes_its_connection(speaks: Speaks, blow: Blow) -> None:
     for at, out in everywhere(partial(play, speaks, blow=blow)):
         with told(place=at):
             if out.struck:
@@ -76,9 +76,7 @@ def test_cancelling_wherever_a_run_waits_for_a_server_leaves_no_connection_open(
 @pytest.mark.parametrize(
     ("speaks", "blow"), [(CHAT, cancel_until_it_ends), (MESSAGES, cancel)], ids=["openai", "anthropic"]
 )
-def test_cancelling_in_an_endless_answer_closes_its_connection_at_once_though_the_model_lives_on(
-    speaks: Speaks, blow: Blow
-) -> None:
+def test_cancelling_an_endless_answer_closes_its_connection(speaks: Speaks, blow: Blow) -> None:
     endless = stream(speaks.opening((1, 1)), Forever(speaks.text("and on "), 0.001), end=())
     with ModelServer(reply=lambda _asked: endless) as server:
         model = speaks.model(server.url)

@@ -20,7 +20,7 @@ CANARY = "sk-canary-0123456789"
 
 
 @pytest.mark.parametrize(("host", "variable"), VARIABLES.items())
-def test_a_key_of_the_environment_goes_to_its_own_host_and_to_no_other(
+def test_environment_key_is_sent_to_its_own_host_alone(
     host: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in VARIABLES.values():
@@ -38,14 +38,14 @@ def test_a_missing_key_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None
         key_for("api.openai.com", None)
 
 
-def test_a_key_of_the_environment_travels_encrypted_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_key_is_sent_over_https_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     with pytest.raises(SettingError, match="needs https") as caught:
         OpenAIModel("m", base_url="http://api.openai.com/v1")
     assert CANARY not in str(caught.value)
 
 
-def test_the_newline_at_the_end_of_a_key_file_is_no_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_loses_the_newline_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{CANARY}\n")
     for key in (key_for("api.openai.com", None), key_for("localhost", f" {CANARY}\r\n")):
         assert key is not None
@@ -53,7 +53,7 @@ def test_the_newline_at_the_end_of_a_key_file_is_no_part_of_the_key(monkeypatch:
 
 
 @pytest.mark.parametrize("key", ["", f"{CANARY}\nx", f"{CANARY} x", f"{CANARY}\x00", f"{CANARY}é", 7, None])
-def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(key: Any) -> None:
+def test_invalid_key_is_refused_without_showing_it(key: Any) -> None:
     with pytest.raises(SettingError) as caught:
         secret(key, "api_key")
     assert "api_key: expected a key" in str(caught.value)
@@ -68,7 +68,7 @@ def test_headers_that_hold_secrets_are_known_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("headers", [{"a b": "x"}, {"": "x"}, {"a": f"{CANARY}\r\nb: c"}, {"a": 7}, {7: "a"}])
-def test_headers_that_cannot_be_sent_are_refused_without_being_shown(headers: Any) -> None:
+def test_invalid_header_is_refused_without_showing_it(headers: Any) -> None:
     with pytest.raises(SettingError, match="headers") as caught:
         split_headers(headers)
     assert CANARY not in str(caught.value)
@@ -83,7 +83,7 @@ def test_an_eraser_takes_a_key_out_of_every_part_of_a_response() -> None:
     assert (erased.usage, erased.ttft_ms) == (response.usage, 5)
 
 
-def test_the_placeholders_of_local_servers_are_words_like_any_other() -> None:
+def test_redactor_keeps_placeholders_of_local_servers() -> None:
     assert Redactor([SecretStr("ollama"), None])("I run ollama.") == "I run ollama."
 
 

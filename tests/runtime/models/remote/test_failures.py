@@ -98,7 +98,7 @@ def go_until(model: Model, moment: Callable[[], object], **options: Any) -> Run:
 
 @both
 @pytest.mark.parametrize("status", RETRIED)
-def test_a_failure_that_may_pass_is_asked_again_with_the_same_body(speaks: Speaks, status: int) -> None:
+def test_temporary_failure_is_retried_with_the_same_body(speaks: Speaks, status: int) -> None:
     clock = VirtualClock()
     with ModelServer(failing(speaks, status), failing(speaks, status), said(speaks)) as server:
         run = go(speaks.model(server.url), clock=clock)
@@ -141,7 +141,7 @@ def test_what_breaks_before_any_output_is_asked_again(speaks: Speaks, failure: s
 
 
 @both
-def test_a_refused_connection_is_tried_as_often_as_is_allowed_and_the_error_names_the_place(speaks: Speaks) -> None:
+def test_refused_connection_is_retried_and_names_the_address(speaks: Speaks) -> None:
     with closed_port() as port:
         model = speaks.model(f"http://127.0.0.1:{port}", retry=bl.models.Retry(attempts=3))
         run = go(model, clock=VirtualClock())
@@ -153,7 +153,7 @@ def test_a_refused_connection_is_tried_as_often_as_is_allowed_and_the_error_name
 
 
 @both
-def test_a_dead_connection_of_an_earlier_step_does_not_fail_the_next(speaks: Speaks) -> None:
+def test_dead_connection_does_not_fail_the_next_step(speaks: Speaks) -> None:
     with ModelServer([*said(speaks, LOOK), CLOSE], [*said(speaks, LOOK), RESET], said(speaks)) as server:
         run = go(speaks.model(server.url), clock=VirtualClock())
     assert (run.stop_reason, run.n_steps) == ("finished", 3), run.error
@@ -326,9 +326,7 @@ def watching() -> tuple[Gate, Any]:
 
 @both
 @pytest.mark.parametrize("kind", BREAKS)
-def test_a_stream_that_broke_after_output_is_kept_as_far_as_it_came_and_not_asked_for_again(
-    speaks: Speaks, kind: str
-) -> None:
+def test_stream_broken_after_output_is_kept_and_not_retried(speaks: Speaks, kind: str) -> None:
     heard, watch = watching()
     with ModelServer(breaks(speaks, heard)[kind]) as server:
         run = go(speaks.model(server.url), clock=VirtualClock(), on_event=watch)
@@ -343,7 +341,7 @@ def test_a_stream_that_broke_after_output_is_kept_as_far_as_it_came_and_not_aske
 
 
 @pytest.mark.parametrize(("reason", "stop"), [(None, "error"), ("stop", "finished")])
-def test_a_last_word_without_a_reason_is_none_where_the_connection_then_broke(reason: str | None, stop: str) -> None:
+def test_done_without_a_reason_on_a_broken_connection_is_a_fault(reason: str | None, stop: str) -> None:
     """So llama.cpp ends a response when it is told to stop: with [DONE], and a reset."""
     chunk = {"choices": [{"index": 0, "delta": {"content": "I was about to"}, "finish_reason": reason}]}
     with ModelServer([*stream(sse(chunk), b"data: [DONE]\n\n", end=()), RESET]) as server:
@@ -359,7 +357,7 @@ ASKS_AGAIN = QUIET.vary(execution={"broken_retries": 2})
 
 
 @both
-def test_under_a_policy_that_says_so_the_model_is_asked_again_and_what_was_cut_is_not_sent(speaks: Speaks) -> None:
+def test_policy_retries_a_broken_stream_without_its_part(speaks: Speaks) -> None:
     with ModelServer(broken(speaks), broken(speaks), said(speaks)) as server:
         run = go(speaks.model(server.url), policy=ASKS_AGAIN, clock=VirtualClock())
     assert (run.stop_reason, run.n_steps, run.text) == ("finished", 3, "All done."), run.error
@@ -427,7 +425,7 @@ def test_what_is_no_output_does_not_put_off_the_end_of_patience(speaks: Speaks, 
 
 @both
 @pytest.mark.parametrize("kind", ["nothing", "pings", "comments", "one endless line"])
-def test_between_outputs_is_waited_only_so_long_and_what_came_is_kept(speaks: Speaks, kind: str) -> None:
+def test_timeout_between_outputs_keeps_the_partial_response(speaks: Speaks, kind: str) -> None:
     last: Act = Gate() if kind == "nothing" else Forever(CHATTER.get(kind) or speaks.nothing())
     answer = stream(speaks.opening((30, 4)), speaks.text("Half of it"), last, end=())
     came = Gate()
@@ -447,7 +445,7 @@ def test_between_outputs_is_waited_only_so_long_and_what_came_is_kept(speaks: Sp
 
 
 @both
-def test_a_response_that_never_ends_is_cut_where_the_whole_took_too_long(speaks: Speaks) -> None:
+def test_timeout_of_the_whole_response_ends_it(speaks: Speaks) -> None:
     answer = stream(speaks.opening((30, 4)), Forever(speaks.text("and on ")), end=())
     came = Gate()
 
@@ -479,7 +477,7 @@ def test_a_whole_body_that_never_ends_is_given_up(speaks: Speaks) -> None:
 
 
 @both
-def test_an_abort_in_mid_stream_closes_the_connection_and_keeps_what_came(speaks: Speaks) -> None:
+def test_abort_in_mid_stream_keeps_the_partial_response(speaks: Speaks) -> None:
     abort, never = Abort(), Gate()
 
     def watch(event: Event) -> None:
@@ -535,7 +533,7 @@ def test_the_connection_is_whole_after_an_abort(speaks: Speaks) -> None:
 
 @both
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_an_error_and_nothing_reaches_where_it_leads(speaks: Speaks, status: int) -> None:
+def test_redirect_is_an_error_and_is_not_followed(speaks: Speaks, status: int) -> None:
     with ExitStack() as servers:
         other = servers.enter_context(ModelServer())
         server = servers.enter_context(

@@ -287,7 +287,7 @@ def test_every_record_can_be_replayed(played: list[tuple[Plan, bl.Run]]) -> None
                 raise
 
 
-def test_every_fault_was_met_and_ends_of_several_kinds_came_of_it(played: list[tuple[Plan, bl.Run]]) -> None:
+def test_each_fault_occurred_and_ended_runs_in_several_ways(played: list[tuple[Plan, bl.Run]]) -> None:
     """Else the two tests above would hold of nothing."""
     met = {one.fault for plan, _ in played for one in plan.played}
     assert met == set(FAULTS) | set(HARMLESS)

@@ -133,7 +133,7 @@ def test_nothing_that_is_kept_of_a_run_holds_the_key(
 
 
 @both
-def test_a_key_that_a_server_says_in_many_pieces_is_not_kept_either(speaks: Speaks) -> None:
+def test_key_repeated_in_many_pieces_is_removed(speaks: Speaks) -> None:
     pieces = [speaks.text(letter) for letter in f"Your key is {CANARY}, is it not?"]
     with ModelServer(stream(speaks.opening((3, 1)), *pieces, *speaks.closing((3, 9)))) as server:
         run = go(speaks.model(server.url, api_key=CANARY))
@@ -180,7 +180,7 @@ def test_a_model_shows_no_key(speaks: Speaks, how: str) -> None:
 
 @both
 @given
-def test_a_model_that_was_given_a_key_is_not_pickled_and_shows_none_in_json(speaks: Speaks, how: str) -> None:
+def test_model_with_a_given_key_is_not_pickled(speaks: Speaks, how: str) -> None:
     model = GIVEN[how](speaks, "http://127.0.0.1:9")
     for dumps in (pickle.dumps, cloudpickle.dumps, copy.deepcopy):
         with pytest.raises(bl.SettingError, match="has a secret.*pass model= as a function, which") as caught:
@@ -190,7 +190,7 @@ def test_a_model_that_was_given_a_key_is_not_pickled_and_shows_none_in_json(spea
 
 
 @pytest.mark.parametrize("kind", [bl.OpenAIModel, bl.AnthropicModel])
-def test_a_pickled_model_takes_the_key_of_the_place_that_it_comes_to(
+def test_unpickled_model_reads_the_key_of_its_environment(
     kind: type[RemoteModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rate_limit = bl.models.RateLimit(3, 50)

@@ -62,7 +62,7 @@ def costs(runs: list[Run]) -> list[int | None]:
     return [step.response.usage.cost for run in runs for step in run.steps]
 
 
-def test_each_kind_of_token_has_its_own_price_and_each_response_that_of_its_own_model(tmp_path: Path) -> None:
+def test_list_price_depends_on_the_token_kind_and_model(tmp_path: Path) -> None:
     log = claude_log(
         tmp_path / "s.jsonl",
         (OPUS, usage(1_000, 100_000, 3_000, 40_000, 500)),
@@ -159,7 +159,7 @@ def test_a_real_session_of_codex_costs_what_its_reports_say() -> None:
             assert used.cost == round(dollars + per.output_mtok * used.output_tokens)
 
 
-def test_a_cost_on_record_and_runs_of_other_sources_stay_as_they_are(tmp_path: Path) -> None:
+def test_list_price_leaves_recorded_costs_unchanged(tmp_path: Path) -> None:
     (run,) = bl.load_runs(claude_log(tmp_path / "s.jsonl", (OPUS, usage(10, 0, 0, 0, 20))), prices=False)
     (step,) = run.steps
     told = step._replace(response=step.response._replace(usage=step.response.usage._replace(cost=7)))
@@ -172,7 +172,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return re.sub(r"\s+", " ", capsys.readouterr().out)
 
 
-def test_whatif_says_dollars_where_they_came_from_and_how_much_was_cached(
+def test_whatif_names_the_source_of_list_prices(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = claude_log(tmp_path / "s.jsonl", *[(OPUS, usage(1_000, 195_000, 0, 4_000, 500))] * 4)

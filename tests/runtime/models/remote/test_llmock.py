@@ -126,7 +126,7 @@ def test_errors_at_random_are_retried(protocol: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @both
-def test_a_limit_of_the_server_s_on_requests_per_minute_is_waited_out_as_it_says(protocol: str, tmp_path: Path) -> None:
+def test_server_rate_limit_is_waited_for(protocol: str, tmp_path: Path) -> None:
     """On a virtual clock the wait is over at once, so that the server refuses again: each time it says how long."""
     with llmock(tmp_path, "--rpm", "2") as url:
         model = MODELS[protocol](url, api_key="sk-test", retry=bl.models.Retry(attempts=3, seconds=100_000))
@@ -143,7 +143,7 @@ def test_a_limit_of_the_server_s_on_requests_per_minute_is_waited_out_as_it_says
 
 @pytest.mark.slow
 @both
-def test_streams_that_the_server_spoils_break_runs_with_their_records_kept(protocol: str, tmp_path: Path) -> None:
+def test_spoiled_streams_break_runs_and_keep_records(protocol: str, tmp_path: Path) -> None:
     """Where it spoils a stream is chance: after the finish reason there is nothing left to break."""
     faults = [
         option for kind in ("truncate", "disconnect", "malformed") for option in ("--stream-fault", f"{kind}=0.3")

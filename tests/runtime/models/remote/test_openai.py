@@ -182,7 +182,7 @@ def test_a_stream_cut_in_two_at_any_byte_holds_the_same_events(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", first(3, sorted(EXPECTED)))
-def test_a_stream_with_crlf_cut_in_two_at_any_byte_holds_the_same_events(name: str) -> None:
+def test_chat_stream_cut_at_any_byte_has_the_same_events(name: str) -> None:
     body = body_of(name)
     crlf = body.replace(b"\n", b"\r\n")
     assert cuts_that_matter(crlf) == []
@@ -191,7 +191,7 @@ def test_a_stream_with_crlf_cut_in_two_at_any_byte_holds_the_same_events(name: s
 
 @pytest.mark.parametrize("newline", first(1, [b"\r\n", b"\n", b"\r"]))
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_in_pieces_of_one_byte_gives_the_same_response_with_any_newline(name: str, newline: bytes) -> None:
+def test_chat_stream_in_single_bytes_gives_the_same_response(name: str, newline: bytes) -> None:
     body = body_of(name)
     bytewise = (bytes([byte]) for byte in body.replace(b"\n", newline))
     assert fed(events_in(bytewise)).close() == fed(events_in([body])).close()
@@ -316,7 +316,7 @@ def test_an_id_that_a_call_was_given_is_not_that_of_another() -> None:
     assert len(set(ids)) == 2
 
 
-def test_a_call_without_a_name_is_a_fault_that_shows_its_arguments() -> None:
+def test_chat_call_without_a_name_is_a_fault() -> None:
     told = fault(call(0, "a", None, '{"x": 1}'), STOP)
     assert "without a name" in told.message
     assert '{"x": 1}' in told.message
@@ -349,7 +349,7 @@ def test_reasoning_under_two_names_is_heard_once(content: str, other: str) -> No
     assert heard(chunk({"reasoning": other, "reasoning_content": content}), HI, STOP).reasoning == "Hm."
 
 
-def test_half_surrogates_in_two_deltas_are_one_character_in_text_arguments_and_what_is_emitted() -> None:
+def test_chat_stream_joins_surrogates_of_two_deltas() -> None:
     said: list[tuple[str, str]] = []
     halves = [
         chunk({"content": "a\ud83d", "reasoning": "\ud83d"}),
@@ -361,7 +361,7 @@ def test_half_surrogates_in_two_deltas_are_one_character_in_text_arguments_and_w
     assert said == [("text", "a"), ("reasoning", "😀"), ("text", "😀b"), ("tool_call", 'look "😀"')]
 
 
-def test_text_and_reasoning_are_emitted_as_they_come_and_a_call_when_it_is_complete() -> None:
+def test_chat_stream_emits_text_at_once_and_whole_calls() -> None:
     said: list[tuple[str, str]] = []
     stream = ChatDecoder("m", lambda of, delta: said.append((of, delta)))
     for datum, of in [(chunk({"reasoning": "Hm."}), "reasoning"), (HI, "text")]:
@@ -398,7 +398,7 @@ def test_a_stream_without_a_finish_reason_is_whole_if_done_came() -> None:
     assert (response.text, response.finish_reason, response.native_finish_reason) == ("Hi.", None, None)
 
 
-def test_a_stream_with_neither_was_cut_and_what_came_is_its_partial() -> None:
+def test_chat_stream_without_an_end_has_a_partial_response() -> None:
     stream = fed([("message", HI), ("message", call(0, "a", "look", '{"x'))])
     closed = stream.close()
     assert isinstance(closed, Fault)
@@ -417,7 +417,7 @@ def test_what_follows_done_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("data", ["{", "[1]", '"text"', "null", '{"a": ' + "[" * 5000])
-def test_an_event_that_is_no_json_object_is_a_fault_and_the_usage_after_it_counts(data: str) -> None:
+def test_chat_event_without_json_is_a_fault_and_usage_counts(data: str) -> None:
     usage = json.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}})
     stream = fed([("message", datum) for datum in (HI, data, usage)])
     closed = stream.close()
@@ -472,7 +472,7 @@ def test_an_error_in_the_stream_is_a_fault(error: Any, message: str, retryable: 
     assert fault(json.dumps({"choices": [{"delta": {}, "error": error, "finish_reason": "error"}]})) == expected
 
 
-def test_an_event_named_error_and_an_object_named_error_are_errors() -> None:
+def test_chat_event_and_object_named_error_are_errors() -> None:
     assert fed([("error", '{"message": "Broken."}')]).close() == Fault("Broken.")
     assert fault('{"object": "error", "message": "Too long.", "code": 400}') == Fault("Too long.", status=400)
 
@@ -482,13 +482,13 @@ def test_no_error_and_an_empty_error_are_none() -> None:
 
 
 @pytest.mark.parametrize("word", ["error", "insufficient_system_resource", "network_error"])
-def test_a_finish_reason_that_means_a_break_is_a_fault_that_may_pass(word: str) -> None:
+def test_chat_finish_reason_of_a_break_is_retryable(word: str) -> None:
     told = fault(HI, chunk(finish=word))
     assert told.retryable
     assert word in told.message
 
 
-def test_a_fault_is_known_as_soon_as_it_comes_and_the_first_one_stays() -> None:
+def test_chat_decoder_keeps_the_first_fault() -> None:
     stream = fed([("message", "garbage"), ("message", '{"error": "second"}')])
     assert stream.fault is not None
     assert "garbage" in stream.fault.message
@@ -515,17 +515,17 @@ def test_a_whole_response_in_place_of_a_stream_is_the_response() -> None:
     assert whole(body_of("llama_cpp_call_whole")).close() == expected
 
 
-def test_a_whole_response_that_comes_as_one_event_is_the_response() -> None:
+def test_chat_stream_of_one_whole_event_is_a_response() -> None:
     message = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}]}
     assert heard(json.dumps(message), DONE).text == "Hi."
 
 
-def test_a_message_that_repeats_what_the_deltas_said_is_not_heard_twice() -> None:
+def test_chat_message_that_repeats_deltas_is_ignored() -> None:
     again = {"choices": [{"index": 0, "message": {"content": "Hi."}, "delta": None, "finish_reason": "stop"}]}
     assert heard(HI, json.dumps(again)).text == "Hi."
 
 
-def test_an_error_in_place_of_a_stream_is_a_fault_in_the_providers_words() -> None:
+def test_chat_error_body_has_the_providers_message() -> None:
     assert "maximum context length" in str(whole(body_of("llama_cpp_error")).close())
     assert whole([{"error": {"code": 503, "message": "Busy."}}]).close() == Fault("Busy.", retryable=True, status=503)
     assert whole({"detail": "Not Found"}).close() == Fault("Not Found")
@@ -554,7 +554,7 @@ def test_a_body_that_is_no_response_is_a_fault_and_no_answer(body: bytes) -> Non
         (b"", ""),
     ],
 )
-def test_the_words_of_an_error_are_found_wherever_servers_put_them(body: bytes, words: str) -> None:
+def test_chat_error_message_is_read_from_any_field(body: bytes, words: str) -> None:
     assert WIRE.error_text(body) == words
 
 
@@ -570,7 +570,7 @@ def test_missing_and_null_usage_is_unknown() -> None:
     assert used(None) == UNKNOWN_USAGE
 
 
-def test_the_last_of_running_figures_wins_and_what_it_leaves_out_stays_known() -> None:
+def test_chat_usage_takes_the_latest_values() -> None:
     first = chunk({"content": "Hi."}, usage={"prompt_tokens": 9, "completion_tokens": 1, "cost": 0.5})
     assert heard(first, chunk({}, "stop", usage={"completion_tokens": 2})).usage == Usage(9, 2, cost=500_000)
 
@@ -601,13 +601,11 @@ def test_a_figure_that_is_no_count_is_unknown(value: Any) -> None:
         ({"cost": -1}, UNKNOWN_USAGE),
     ],
 )
-def test_cached_and_reasoning_tokens_and_cost_are_read_in_the_words_of_each_provider(
-    usage: Any, expected: Usage
-) -> None:
+def test_chat_usage_reads_the_fields_of_each_provider(usage: Any, expected: Usage) -> None:
     assert used(usage) == expected
 
 
-def test_reasoning_beside_the_completion_is_added_only_where_the_total_says_so() -> None:
+def test_chat_usage_adds_reasoning_if_the_total_has_it() -> None:
     """Figures of a response of grok-3-mini, vercel/ai#12425."""
     xai = {"prompt_tokens": 12, "completion_tokens": 1, "completion_tokens_details": {"reasoning_tokens": 386}}
     assert used({**xai, "total_tokens": 399}) == Usage(12, 387, reasoning_tokens=386)
@@ -615,7 +613,7 @@ def test_reasoning_beside_the_completion_is_added_only_where_the_total_says_so()
     assert used(others) == Usage(12, 400, reasoning_tokens=386)
 
 
-def test_tokens_written_to_the_cache_are_those_that_the_last_figures_tell_and_none_by_default() -> None:
+def test_chat_usage_has_the_latest_cache_writes() -> None:
     written = {"prompt_tokens": 9, "prompt_tokens_details": {"cache_write_tokens": 7}}
     assert fed([("message", HI)]).cache_write_tokens == 0
     assert fed([("message", chunk(usage=written)), ("message", chunk(usage={}))]).cache_write_tokens == 7
@@ -626,7 +624,7 @@ def test_usage_in_the_choice_counts() -> None:
     assert heard(HI, json.dumps({"choices": [choice]})).usage == Usage(5, 6)
 
 
-def test_usage_counts_in_an_event_whose_output_cannot_be_understood() -> None:
+def test_chat_usage_counts_in_a_malformed_event() -> None:
     stream = fed([("message", chunk({"content": 3}, usage={"prompt_tokens": 5, "completion_tokens": 6}))])
     assert isinstance(stream.close(), Fault)
     assert stream.partial().usage == Usage(5, 6)
@@ -697,9 +695,7 @@ EVENTS = st.tuples(
 
 @cases(100)
 @given(st.lists(EVENTS, max_size=6), st.booleans())
-def test_whatever_a_server_sends_nothing_is_raised_and_what_is_made_of_it_is_proper(
-    events: list[tuple[str, str]], as_a_whole: bool
-) -> None:
+def test_chat_decoder_raises_nothing_for_any_input(events: list[tuple[str, str]], as_a_whole: bool) -> None:
     said: list[tuple[str, str]] = []
     decoder = ChatDecoder("m", lambda of, delta: said.append((of, delta)))
     for event, data in events:
@@ -769,7 +765,7 @@ def sent(messages: Sequence[Message], tools: tuple[ToolSpec, ...] = (), **option
 USER = from_user("Hello")
 
 
-def test_the_body_asks_for_a_stream_with_usage_and_nothing_that_was_not_asked_for() -> None:
+def test_chat_body_requests_a_stream_with_usage_alone() -> None:
     assert sent([USER]) == {
         "model": "m",
         "messages": [{"role": "user", "content": "Hello"}],
@@ -785,7 +781,7 @@ def test_tools_are_sent_as_functions() -> None:
     ]
 
 
-def test_parameters_go_into_the_body_as_they_are_and_none_takes_a_default_away() -> None:
+def test_chat_body_has_parameters_and_none_removes_a_default() -> None:
     body = sent([USER], parameters={"max_tokens": 5, "stop": ["x"], "stream_options": None, "top_p": None})
     assert body == {
         "model": "m",
@@ -807,14 +803,14 @@ def test_a_parameter_that_is_no_json_is_refused() -> None:
         ChatCompletions("m", {"stop": {1, 2}})
 
 
-def test_parameters_that_are_changed_afterwards_change_no_request() -> None:
+def test_chat_body_ignores_later_changes_of_parameters() -> None:
     stop = ["x"]
     wire = ChatCompletions("m", {"stop": stop})
     stop.append("y")
     assert json.loads(wire.body(request([USER])))["stop"] == ["x"]
 
 
-def test_the_temperature_of_the_request_comes_before_that_of_the_parameters() -> None:
+def test_chat_body_prefers_the_temperature_of_the_request() -> None:
     assert sent([USER], temperature=0.5, parameters={"temperature": 1})["temperature"] == 0.5
     assert sent([USER], temperature=0.0, parameters={"temperature": 1})["temperature"] == 0
     assert sent([USER], parameters={"temperature": 1})["temperature"] == 1
@@ -822,13 +818,11 @@ def test_the_temperature_of_the_request_comes_before_that_of_the_parameters() ->
 
 
 @pytest.mark.parametrize(("parameters", "seed"), [({}, 5), ({"seed": 9}, 9), ({"seed": None}, None)])
-def test_the_seed_of_the_parameters_comes_before_that_of_the_request(
-    parameters: dict[str, Any], seed: int | None
-) -> None:
+def test_chat_body_prefers_the_seed_of_the_parameters(parameters: dict[str, Any], seed: int | None) -> None:
     assert sent([USER], seed=5 + 2**31, parameters=parameters).get("seed") == seed
 
 
-def test_tool_choice_and_parallel_calls_are_sent_with_tools_only_and_none_wins() -> None:
+def test_chat_body_has_tool_choice_only_with_tools() -> None:
     parameters = {"tool_choice": "required", "parallel_tool_calls": False}
     body = sent([USER], TOOLS, parameters=parameters)
     assert (body["tool_choice"], body["parallel_tool_calls"]) == ("required", False)
@@ -838,7 +832,7 @@ def test_tool_choice_and_parallel_calls_are_sent_with_tools_only_and_none_wins()
     assert not {"tool_choice", "parallel_tool_calls", "tools"} & without.keys()
 
 
-def test_an_assistant_message_has_its_text_and_its_calls_with_raw_arguments() -> None:
+def test_chat_body_sends_calls_with_raw_arguments() -> None:
     made = (ToolCall("a", "look", '{"x": 1}'), ToolCall("b", "look", ""), ToolCall("c", "look", '{"cut'))
     responses = [Response("", made), Response("Hi.", made[:1])]
     told = sent([response_message(n, 0, response) for n, response in enumerate(responses, 1)])["messages"]
@@ -869,7 +863,7 @@ def test_what_servers_refuse_and_what_is_for_people_is_not_sent() -> None:
     assert sent([messages[0], messages[3]])["messages"] == [{"role": "user", "content": ""}]
 
 
-def test_half_surrogates_are_sent_as_something_that_utf_8_can_hold() -> None:
+def test_chat_body_replaces_lone_surrogates() -> None:
     body = WIRE.body(request([from_user("a\ud83d"), Message("tool", (ToolResult("\udc00", "\ud83d" + "\ude00"),))]))
     first, second = json.loads(body.decode())["messages"]
     assert (first["content"], second["content"], second["tool_call_id"]) == ("a\ufffd", "😀", "\ufffd")
@@ -892,13 +886,13 @@ def test_reasoning_goes_back_under_the_name_under_which_it_came(name: str) -> No
     assert echoed(chunk({name: "Hm."}), CALL)[name] == "Hm."
 
 
-def test_empty_reasoning_content_goes_back_with_calls_because_deepseek_refuses_them_without() -> None:
+def test_chat_body_returns_empty_reasoning_to_deepseek() -> None:
     assert echoed(chunk({"reasoning_content": ""}), CALL)["reasoning_content"] == ""
     assert "reasoning_content" not in echoed(chunk({"reasoning_content": ""}), HI)
     assert "reasoning_content" not in echoed(chunk({"reasoning_content": None}), CALL)
 
 
-def test_reasoning_details_go_back_in_place_of_the_text_each_block_in_one_piece() -> None:
+def test_chat_body_returns_joined_reasoning_details() -> None:
     def block(index: int, **more: Any) -> dict[str, Any]:
         return {"type": "reasoning.text", "index": index, **more}
 
@@ -928,12 +922,12 @@ def test_the_signature_of_a_call_goes_back_with_that_call() -> None:
     assert "extra_content" not in second
 
 
-def test_the_signature_of_a_message_goes_back_and_other_extra_content_does_not() -> None:
+def test_chat_body_returns_the_signature_of_a_message() -> None:
     assert echoed(HI, chunk({"extra_content": SIGNATURE}))["extra_content"] == SIGNATURE
     assert "extra_content" not in echoed(HI, chunk({"extra_content": {"google": {"thought": True}}}))
 
 
-def test_what_one_model_wants_to_see_again_is_not_shown_to_another() -> None:
+def test_chat_body_keeps_opaque_content_from_other_models() -> None:
     assert echoed(chunk({"reasoning_content": "Hm."}), HI, model="other") == {"role": "assistant", "content": "Hi."}
 
 
@@ -1004,7 +998,7 @@ def act(talk: TurnHistory, action: Any) -> None:
 
 @cases(50)
 @given(st.lists(st.tuples(ACTIONS, TAILS, st.booleans()), max_size=12))
-def test_each_body_of_a_run_is_the_one_that_is_written_without_anything_remembered(
+def test_chat_body_is_the_same_without_a_cache(
     course: list[tuple[Any, list[Message], bool]],
 ) -> None:
     wire = ChatCompletions("m", {"top_p": 0.5})
@@ -1044,7 +1038,7 @@ class Watched(Sequence[Message]):
         return got
 
 
-def test_a_step_serialises_the_messages_that_are_new_in_it_and_no_others() -> None:
+def test_chat_body_serialises_only_new_messages() -> None:
     class Parts(tuple[Any, ...]):  # noqa: SLOT001 - they count how often somebody goes through them
         walks = 0
 
@@ -1061,7 +1055,7 @@ def test_a_step_serialises_the_messages_that_are_new_in_it_and_no_others() -> No
         assert len(json.loads(body)["messages"]) == 3 * (step + 1) + 1
 
 
-def test_the_bytes_of_the_tools_of_a_run_are_made_once_and_anew_for_other_tools() -> None:
+def test_chat_body_serialises_tools_once() -> None:
     history, wire = Watched(), ChatCompletions("m", {})
     history.messages.append(USER)
     state, _ = wire._requests(history)

@@ -74,7 +74,7 @@ def test_nobody_waits_while_the_minute_has_room() -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 20))
-def test_no_more_are_under_way_at_once_than_the_limit_and_as_many_as_it_allows(limit: int, tasks: int) -> None:
+def test_rate_limit_bounds_concurrent_requests(limit: int, tasks: int) -> None:
     rate_limit = RateLimit(concurrency=limit)
     under_way = most = 0
 
@@ -113,9 +113,7 @@ def test_a_request_that_is_cancelled_gives_its_place_back() -> None:
 
 
 @given(st.integers(1, 4), st.lists(st.tuples(st.integers(0, 30_000), st.booleans()), max_size=40))
-def test_a_request_that_is_cancelled_as_it_waits_leaves_its_place_in_the_minute_to_others(
-    limit: int, came: list[tuple[int, bool]]
-) -> None:
+def test_rate_limit_releases_a_cancelled_reservation(limit: int, came: list[tuple[int, bool]]) -> None:
     """Whoever gives up counts for nothing: no window is too full, and who comes later does not wait for the gone."""
     clock = StandingClock()
     rate_limit = RateLimit(requests_per_minute=limit, clock=clock)
@@ -183,7 +181,7 @@ def copy_of(rate_limit: RateLimit) -> Any:
     return pickle.loads(pickle.dumps(rate_limit))  # noqa: S301 - our own
 
 
-def test_all_copies_that_a_process_gets_of_one_throttle_are_the_same() -> None:
+def test_rate_limit_copies_in_a_process_are_one_object() -> None:
     rate_limit, other = RateLimit(3, 50), RateLimit(3, 50)
     copies = [copy_of(one) for one in (rate_limit, rate_limit, copy_of(rate_limit))]
     assert {id(copy) for copy in copies} == {id(copies[0])}

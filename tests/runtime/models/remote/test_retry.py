@@ -34,7 +34,7 @@ def test_a_wait_keeps_to_what_is_allowed(
 
 
 @given(st.floats(0, 1))
-def test_waits_double_up_to_the_most_and_at_most_half_of_each_is_left_to_chance(chance: float) -> None:
+def test_retry_waits_double_with_at_most_half_at_random(chance: float) -> None:
     retry = Retry(attempts=10, first=1, most=8, seconds=1e6)
     waits = [retry.wait(attempt, spent=0, requested=None, chance=chance) or 0 for attempt in range(1, 10)]
     assert all(full / 2 <= wait <= full for wait, full in zip(waits, [1, 2, 4, 8, 8, 8, 8, 8, 8], strict=True))

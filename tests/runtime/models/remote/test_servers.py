@@ -46,7 +46,7 @@ def hear_events(speaks: Speaks, *events: bytes) -> Response:
 
 
 @both
-def test_a_tool_loop_executes_the_calls_and_sends_their_results_back(speaks: Speaks) -> None:
+def test_remote_run_executes_calls_and_sends_results(speaks: Speaks) -> None:
     with ModelServer(*replies(speaks, LOOK, DONE)) as server:
         run = go(speaks.model(server.url))
     assert (run.stop_reason, run.n_steps, run.text) == ("finished", 2, "All done.")
@@ -65,7 +65,7 @@ def test_a_tool_loop_executes_the_calls_and_sends_their_results_back(speaks: Spe
 
 
 @both
-def test_tools_are_offered_with_their_schemas_and_the_stream_is_asked_for(speaks: Speaks) -> None:
+def test_remote_request_offers_tools_with_schemas(speaks: Speaks) -> None:
     with ModelServer(*replies(speaks, DONE)) as server:
         go(speaks.model(server.url))
     (asked,) = server.asked
@@ -132,7 +132,7 @@ def test_the_steps_of_a_run_share_a_connection(speaks: Speaks) -> None:
 
 
 @both
-def test_text_only_at_the_cap_is_asked_for_with_what_the_policy_says(speaks: Speaks) -> None:
+def test_remote_request_at_the_cap_follows_the_policy(speaks: Speaks) -> None:
     """Inspect's and others' last step: the tools are shown and may not be called."""
     policy = QUIET.vary(last_step={"action": "tool_choice_none"})
     with ModelServer(*replies(speaks, LOOK, DONE)) as server:

@@ -40,7 +40,7 @@ def loop_of(speaks: Speaks, steps: int, *before: Act) -> Any:
 
 
 @both
-def test_a_limit_on_requests_at_once_holds_for_all_runs_of_a_sweep_and_is_used_up(speaks: Speaks) -> None:
+def test_rate_limit_holds_for_all_runs_of_a_sweep(speaks: Speaks) -> None:
     with ModelServer(reply=loop_of(speaks, 2, Latency(0.005))) as server:
         model = speaks.model(server.url, rate_limit=bl.models.RateLimit(concurrency=2))
         agent = bl.Agent("a", tools=TOOLS, policy=QUIET)
@@ -168,9 +168,7 @@ def test_a_script_leaves_no_connection_open(speaks: Speaks, end: str) -> None:
 @both
 @pytest.mark.parametrize("virtual", first(1, [False, True]), ids=["real clock", "virtual clock"])
 @pytest.mark.parametrize("form", first(1, ["both in turn", "streams", "JSON"]))
-def test_an_abort_at_any_delta_leaves_no_connection_open_once_the_model_is_gone(
-    speaks: Speaks, form: str, virtual: bool
-) -> None:
+def test_abort_at_any_delta_closes_the_connection(speaks: Speaks, form: str, virtual: bool) -> None:
     """A connection that nobody closed is a ResourceWarning, and those are errors here."""
 
     def reply(asked: Asked) -> list[Act]:
@@ -207,7 +205,7 @@ def test_an_abort_at_any_delta_leaves_no_connection_open_once_the_model_is_gone(
 
 @pytest.mark.slow
 @both
-def test_models_that_are_made_and_dropped_in_one_event_loop_keep_no_connections(speaks: Speaks) -> None:
+def test_dropped_models_keep_no_connections(speaks: Speaks) -> None:
     async def make_and_drop(server: ModelServer) -> None:
         for _ in range(10):
             await going(speaks.model(server.url))

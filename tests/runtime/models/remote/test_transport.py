@@ -96,7 +96,7 @@ def test_a_packed_error_is_not_unpacked_for_ever() -> None:
 
 
 @pytest.mark.parametrize(("length", "fits"), [(93, True), (94, False)])
-def test_the_longest_response_that_is_read_is_read_to_its_last_byte(length: int, fits: bool) -> None:
+def test_transport_reads_the_longest_response_to_its_end(length: int, fits: bool) -> None:
     event = sse("x" * length)  # with "data: " and its end
     assert len(event) == length + 8
     got, heard = post(whole(event, headers=EVENTS), 101)
@@ -123,9 +123,7 @@ def test_what_is_packed_all_the_same_is_understood(speaks: Speaks) -> None:
 @both
 @pytest.mark.parametrize("kind", ["", "Content-Type: text/event-stream\r\n"])
 @pytest.mark.parametrize("space", [b"", b"\n\n  \n"])
-def test_a_whole_response_is_known_by_its_first_letter_where_its_type_does_not_tell(
-    speaks: Speaks, kind: str, space: bytes
-) -> None:
+def test_transport_detects_json_by_its_first_character(speaks: Speaks, kind: str, space: bytes) -> None:
     body = space + json.dumps(speaks.whole(DONE)).encode()
     status = f"HTTP/1.1 200 OK\r\n{kind}Content-Length: {len(body)}\r\n\r\n".encode()
     with ModelServer([status, *(bytes([letter]) for letter in body)]) as server:
@@ -148,7 +146,7 @@ def test_a_stream_may_begin_with_anything_that_is_no_event(speaks: Speaks, space
 
 
 @both
-def test_a_whole_response_may_begin_with_space_that_keeps_the_line_open(speaks: Speaks) -> None:
+def test_transport_skips_leading_white_space(speaks: Speaks) -> None:
     """DeepSeek sends blank lines until it has the answer."""
     body = json.dumps(speaks.whole(DONE)).encode()
     with ModelServer(stream(b"\n", Latency(0.03), b"\n\n", Latency(0.03), body)) as server:
@@ -156,9 +154,7 @@ def test_a_whole_response_may_begin_with_space_that_keeps_the_line_open(speaks: 
 
 
 @both
-def test_what_follows_the_last_event_is_not_waited_for_however_much_comes(
-    speaks: Speaks, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_transport_does_not_wait_after_the_last_event(speaks: Speaks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Deadline, "SHUTDOWN_TIMEOUT_S", 0.1)
     answer = stream(*speaks.events(DONE), Forever(speaks.text("and on "), 0.01), end=())
     with ModelServer(answer) as server:
@@ -248,7 +244,7 @@ def test_other_addresses_are_taken(url: str) -> None:
     assert check_base_url(url).host in ("::1", "bücher.example", "127.0.0.1")
 
 
-def test_a_header_of_the_user_takes_the_place_of_ours_however_it_is_written() -> None:
+def test_transport_prefers_headers_of_the_user() -> None:
     sent: list[bytes] = []
 
     async def listen() -> None:
@@ -276,7 +272,7 @@ def test_a_header_of_the_user_takes_the_place_of_ours_however_it_is_written() ->
 
 @both
 @pytest.mark.parametrize("place", first(3, range(-len(KEY), 1, 5)))
-def test_a_key_is_taken_out_before_the_words_of_an_error_are_cut_short(speaks: Speaks, place: int) -> None:
+def test_key_is_removed_before_an_error_is_shortened(speaks: Speaks, place: int) -> None:
     """Of a page that is no JSON, of an event that is none, of an error's own words: wherever the cut falls."""
     answers: list[list[Act]] = [
         whole(b"x" * (200 + place) + KEY.encode(), 401),
@@ -327,7 +323,7 @@ def frames_with(text: str, error: BaseException) -> list[str]:
 
 
 @both
-def test_a_cancellation_at_any_moment_shows_no_key_to_who_shows_locals(speaks: Speaks) -> None:
+def test_cancellation_shows_no_key_in_local_variables(speaks: Speaks) -> None:
     """As the headers are written, for one: the client's own frames hold them then."""
 
     async def cancel_after(turns: int, url: str) -> tuple[bool, list[str]]:
@@ -423,7 +419,7 @@ gc.collect()
 """
 
 
-def test_an_agent_in_a_tool_of_run_sync_leaves_no_connection_open() -> None:
+def test_agent_in_a_tool_leaves_no_connection_open() -> None:
     """Its event loop ends with it."""
     with ModelServer(stream(*CHAT.events(DONE))) as server:
         command = [sys.executable, "-W", "always::ResourceWarning", "-c", NESTED, server.url]
@@ -453,7 +449,7 @@ def test_what_a_failed_attempt_cost_is_on_record(speaks: Speaks) -> None:
 
 
 @both
-def test_what_came_of_a_summary_before_it_was_aborted_is_on_record(speaks: Speaks) -> None:
+def test_aborted_summary_keeps_its_partial_response(speaks: Speaks) -> None:
     abort = Abort()
     call = Said("", [("call_1", "look", '{"what": "the sea"}')])
     half = stream(speaks.opening((77, 3)), speaks.text("Half of it"), Gate())
