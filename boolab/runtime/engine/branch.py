@@ -22,7 +22,7 @@ from boolab.runtime.agents.agent import Agent
 from boolab.runtime.engine.keep import kept_after, restored
 from boolab.runtime.engine.plan import BranchOptions, TurnOptions, options_of, plan_of
 from boolab.runtime.engine.record import from_user
-from boolab.runtime.engine.resume import ended_with, resumed
+from boolab.runtime.engine.resume import ended_with, resume_turn
 from boolab.runtime.engine.runner import drive
 from boolab.runtime.engine.turn import Turn
 from boolab.runtime.models.base import Model
@@ -116,7 +116,7 @@ def branch_turn(run: Run, n_steps: int, options: TurnOptions, message: str | Non
     """
     _check(run, n_steps, message)
     answer = None if message is None else from_user(message)
-    turn = resumed(plan_of(options), _first_steps(run, n_steps, options.get("run_id") or token_hex(16)), answer)
+    turn = resume_turn(plan_of(options), _first_steps(run, n_steps, options.get("run_id") or token_hex(16)), answer)
     if message is None and turn.history.steps and ended_with(turn, turn.history.steps[-1]):
         msg = f"step {n_steps} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
         raise TurnEndedError(msg)

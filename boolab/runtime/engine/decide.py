@@ -69,10 +69,10 @@ def _stop_by_rule(turn: Turn) -> Stop | None:
     stop = turn.plan.verdict(turn.limits, turn.ladder.counters)
     if stop is not None and turn.plan.policy.continues.by == "loop" and _may_continue(turn):
         stop = _while_it_may_grow(turn, stop)
-    return None if stop is None or _passes(turn, stop) else stop
+    return None if stop is None or _grant_step(turn, stop) else stop
 
 
-def _passes(turn: Turn, stop: Stop) -> bool:
+def _grant_step(turn: Turn, stop: Stop) -> bool:
     """Whether the turn continues beyond a limit, because the loop grants one more request."""
     if turn.plan.closes_beyond and turn.step.mode != GRACE:
         if turn.grace is None:
@@ -275,18 +275,18 @@ async def judge(turn: Turn, response: Response) -> CallVerdict:
     Raises:
         UnknownCounter: if a limit depends on a counter that is not known.
     """
-    return _of_the_whole(turn, response) or await _of_the_calls(turn, response)
+    return _judge_response(turn, response) or await _judge_calls(turn, response)
 
 
-def _of_the_whole(turn: Turn, response: Response) -> CallVerdict | None:
+def _judge_response(turn: Turn, response: Response) -> CallVerdict | None:
     """What becomes of a response whatever its single calls are; None if that depends on them."""
     plan, policy, calls, ladder = turn.plan, turn.plan.policy, response.tool_calls, turn.ladder
     empty = not response.text or policy.finish.fatal_if == "no_calls"
     if response.finish_reason in policy.finish.fatal_reasons and not calls and empty:
-        return _fails(turn, f"the response ended with {response.finish_reason}")
+        return _fail(turn, f"the response ended with {response.finish_reason}")
     unknown = _unknown_tools(turn, calls) if policy.execution.unknown_tools != "reported" else ()
     if unknown and policy.execution.unknown_tools == "fatal":
-        return _fails(turn, f"there is no tool {unknown[0]!r}")
+        return _fail(turn, f"there is no tool {unknown[0]!r}")
     if turn.limits.response_rule is not None:
         stop = turn.limits.response_rule.verdict(projected(turn.ladder.counters, response))
         if stop is not None:
@@ -303,7 +303,7 @@ def _of_the_whole(turn: Turn, response: Response) -> CallVerdict | None:
     return None
 
 
-async def _of_the_calls(turn: Turn, response: Response) -> CallVerdict:
+async def _judge_calls(turn: Turn, response: Response) -> CallVerdict:
     """Which of the calls are executed, refused or dropped."""
     policy, calls, step = turn.plan.policy, response.tool_calls, turn.step
     indices = range(len(calls))
@@ -327,12 +327,12 @@ async def _of_the_calls(turn: Turn, response: Response) -> CallVerdict:
             stop = Stop("tool_budget", turn.steps_completed, f"tool_budget({budget}, cut)", budget, total)
             if room == 0:
                 return CallVerdict((), stop, drops=True)
-            verdict = await _of_the_guards(turn, response, indices[:room])
+            verdict = await _evaluate_guards(turn, response, indices[:room])
             return verdict if verdict.stop else replace(verdict, stop=stop)
-    return await _of_the_guards(turn, response, indices)
+    return await _evaluate_guards(turn, response, indices)
 
 
-async def _of_the_guards(turn: Turn, response: Response, indices: Sequence[int]) -> CallVerdict:
+async def _evaluate_guards(turn: Turn, response: Response, indices: Sequence[int]) -> CallVerdict:
     """Evaluate the guards at calls for each call in turn, as if those before it had been executed."""
     if not turn.plan.call_guards:
         return CallVerdict(indices)
@@ -378,7 +378,7 @@ def _guard_stop(turn: Turn, guard: Guard, threshold: int, count: int | None) -> 
     return Stop(guard.why, turn.steps_completed, str(guard.at(threshold)), threshold, count)
 
 
-def _fails(turn: Turn, reason: str) -> CallVerdict:
+def _fail(turn: Turn, reason: str) -> CallVerdict:
     turn.record.error = f"ModelError: {reason}"
     return CallVerdict((), turn.end("error"), drops=True)
 

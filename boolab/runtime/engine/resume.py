@@ -20,7 +20,7 @@ _CONTINUES: Final = ("continued", "extension")
 """The kinds of event by which a turn continues after its cap."""
 
 
-def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
+def resume_turn(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
     """A turn that stands where a run ended: at a boundary.
 
     `run` is a paused one with its last results answered, one that a cap stopped, or the first steps of one; `answer`
@@ -54,17 +54,17 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
             continue
         ladder.enter(step)
         ladder.messages.clear()
-        ladder.replay_calls(step.response, _evaluated(turn, step))
+        ladder.replay_calls(step.response, _evaluated_calls(turn, step))
         unanswered = answer is None and recorded is run.steps[-1] and not any(step.results) and not step.broke_off
         if unanswered and not ended_with(turn, step):
             idle(turn)
         ladder.apply(step)
         for event in charges:
             if event.payload["after_step"] == step.index:
-                ladder.counters.charge(*_spent(event.payload["charged"]))
+                ladder.counters.charge(*_charged_usage(event.payload["charged"]))
     for _ in growths:
         turn.limits, _ = plan.grown(turn.limits)
-    _send_what_was_sent(turn)
+    _restore_summary(turn)
     if answer is not None and run.stop.reason == "step_cap":
         _continue(turn, run, answer)
     elif answer is not None:
@@ -104,7 +104,7 @@ async def cut_short(plan: TurnPlan, run: Run, n_steps: int, stop: Stop) -> Run:
     return close(turn, stop)
 
 
-def _evaluated(turn: Turn, step: Step) -> Sequence[int]:
+def _evaluated_calls(turn: Turn, step: Step) -> Sequence[int]:
     """The places of the calls of a step for which the live loop evaluated the guards at calls.
 
     It does so for none in a closing step, for those that were executed or refused, and only for the first one where a
@@ -127,13 +127,13 @@ def _ended_beyond_the_cap(plan: TurnPlan, run: Run) -> bool:
     return drops and not any(run.steps[-1].results)
 
 
-def _spent(charged: Mapping[str, Any]) -> tuple[Usage, int]:
+def _charged_usage(charged: Mapping[str, Any]) -> tuple[Usage, int]:
     """What a subagent spent for its caller, from the event at its end."""
     usage = Usage(charged["input_tokens"], charged["output_tokens"], cost=charged["cost"])
     return usage, charged["tool_calls"]
 
 
-def _send_what_was_sent(turn: Turn) -> None:
+def _restore_summary(turn: Turn) -> None:
     """Send the latest summary in place of what it sums up, as the run did."""
     history = turn.history
     worked = [compacted for compacted in history.compactions if not compacted.fault]

@@ -22,7 +22,7 @@ from boolab.runtime.engine.inbox import Inbox
 from boolab.runtime.engine.loop import close, loop
 from boolab.runtime.engine.plan import BranchOptions, RunOptions, Task, TurnOptions, offered_tools, options_of, plan_of
 from boolab.runtime.engine.portal import wait_for
-from boolab.runtime.engine.resume import resumed, times_continued
+from boolab.runtime.engine.resume import resume_turn, times_continued
 from boolab.runtime.engine.turn import Turn
 
 KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
@@ -207,11 +207,11 @@ async def resume(
     prepared: TurnOptions = {**(earlier_options or {}), **changes}
     paused, message = run, None
     if run.stop_reason == "step_cap":
-        message = _continued(run, answer, prepared)
+        message = _check_continuation(run, answer, prepared)
     else:
         pausing = {name for name, spec in offered_tools(earlier_options or prepared).items() if spec.pauses}
-        paused = _answered(run, answer, pausing)
-    turn = resumed(plan_of(prepared), replace(paused, run_id=token_hex(16)), message)
+        paused = _insert_answer(run, answer, pausing)
+    turn = resume_turn(plan_of(prepared), replace(paused, run_id=token_hex(16)), message)
     turn.record.note("resumed", run_id=run.run_id, step=run.n_steps)
     return await drive(turn)
 
@@ -359,7 +359,7 @@ async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) 
     return turn.run
 
 
-def _continued(run: Run, answer: object, options: TurnOptions) -> Message:
+def _check_continuation(run: Run, answer: object, options: TurnOptions) -> Message:
     """The user's message to a run that its cap stopped, if the policy lets it continue."""
     agent, policy_or_name = options.get("agent"), options.get("policy")
     if policy_or_name is None:
@@ -383,7 +383,7 @@ def _times(n: int) -> str:
     return f"{n} time{'' if n == 1 else 's'}"
 
 
-def _answered(run: Run, answer: str | Mapping[str, str], pausing: Container[str]) -> Run:
+def _insert_answer(run: Run, answer: str | Mapping[str, str], pausing: Container[str]) -> Run:
     """The run with the answer in place of what the pausing calls gave."""
     *earlier_steps, last = run.steps
     indices = [

@@ -75,7 +75,7 @@ def task_tool(
         >>> run.steps[0].results[0].content, [member.agent for member in bl.with_subagents(run)]
         ('It is in a.py.', ['lead', 'scout'])
     """
-    agents_by_name = _named(agents)
+    agents_by_name = _index_agents(agents)
     deepest = whole(max_depth, "max_depth", 1)
     if budget not in ("own", "root"):
         msg = f"budget={budget!r} is not accepted; expected 'own' or 'root'"
@@ -133,7 +133,7 @@ def task_tool(
     return spec
 
 
-def _named(agents: Agents) -> dict[str, Agent]:
+def _index_agents(agents: Agents) -> dict[str, Agent]:
     """The agents by name, checked."""
     value: Any = agents
     if isinstance(value, str) or not isinstance(value, Iterable | Agent):
@@ -171,7 +171,7 @@ async def _run(caller: Turn, options: TurnOptions, prompt: str, context: ToolCon
         "seed": subagent_seed(shared.get("seed"), context.step, context.call),
         "settings": shared.get("settings", {}),
         "model_name": shared.get("model_name") if options.get("model") is caller.plan.model else None,
-        "run_id": None if shared.get("run_id") is None else _id_below(caller.record.run_id, context),
+        "run_id": None if shared.get("run_id") is None else _child_id(caller.record.run_id, context),
     }
     agent = options.get("agent")
     label = repr("" if agent is None else agent.name)
@@ -206,7 +206,7 @@ def _report(caller: Turn, child: Turn, context: ToolContext) -> None:
     caller.record.report(Event(t_ms, "subagent", {"after_step": after_step, **facts}))
 
 
-def _id_below(run_id: str, context: ToolContext) -> str:
+def _child_id(run_id: str, context: ToolContext) -> str:
     """The id of the run that a call starts, where its caller's was given: the same wherever and whenever it runs."""
     return blake2b(f"{run_id} {context.step} {context.call}".encode(), digest_size=16).hexdigest()
 

@@ -64,7 +64,7 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
             path: The folder, relative to the workspace.
             pattern: Which file names to list, such as '*.py'.
         """
-        folder = _inside(top, path)
+        folder = _resolve(top, path)
         if not folder.is_dir():
             msg = f"{path!r} is not a folder"
             raise ToolError(msg)
@@ -87,7 +87,7 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
         if offset < 1 or not 1 <= limit <= MAX_LINES:
             msg = f"offset {offset}, limit {limit}: expected offset >= 1 and 1 <= limit <= {MAX_LINES}"
             raise ToolError(msg)
-        lines = _read(top, _inside(top, path), path).splitlines()
+        lines = _read(top, _resolve(top, path), path).splitlines()
         if offset > max(len(lines), 1):
             msg = f"{path!r} has {len(lines)} lines; offset {offset} is past its end"
             raise ToolError(msg)
@@ -109,7 +109,7 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
             msg = "the pattern is empty"
             raise ToolError(msg)
         regex = pattern.lower() if ignore_case else pattern
-        start, files = _inside(top, path), _checked(files)
+        start, files = _resolve(top, path), _checked(files)
         matches: list[str] = []
         notes: list[str] = []
         searched = 0
@@ -163,7 +163,7 @@ def pause_tools() -> dict[str, ToolSpec]:
 BUILT_IN: Final = ("list_files", "read_file", "search_text", "ask_user_input", "request_read_access")
 
 
-def _inside(top: Path, path: str) -> Path:
+def _resolve(top: Path, path: str) -> Path:
     """The real place of `path`, refused unless it is below `top`."""
     if "\0" in path or Path(path).is_absolute() or ".." in Path(path).parts:
         msg = f"{path!r} is not accepted: expected a path inside the workspace, without '..'"
@@ -223,7 +223,7 @@ def _entries(top: Path, folder: str) -> tuple[list[tuple[str, str]], list[tuple[
     folders: list[tuple[str, str]] = []
     files: list[tuple[str, str, bool]] = []
     try:
-        with _held(top, Path(folder)) as item, os.scandir(item) as entries:
+        with _open_folder(top, Path(folder)) as item, os.scandir(item) as entries:
             for entry in entries:
                 is_link, path = entry.is_symlink(), f"{folder}{os.sep}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
@@ -243,19 +243,19 @@ def _leads_to_folder(link: os.DirEntry[str]) -> bool:
 
 
 @contextmanager
-def _held(top: Path, folder: Path) -> Iterator[int | str]:
+def _open_folder(top: Path, folder: Path) -> Iterator[int | str]:
     """A folder, open for `os.scandir`; its path on systems without handles of folders."""
     if not _HAS_HANDLES:
         yield str(folder)
         return
-    handle = _opened(top, folder, _FOLDER)
+    handle = _open(top, folder, _FOLDER)
     try:
         yield handle
     finally:
         os.close(handle)
 
 
-def _opened(top: Path, folder: Path, flags: int) -> int:
+def _open(top: Path, folder: Path, flags: int) -> int:
     """Open what is below `top` folder by folder; an `OSError` if a part of the path is a link.
 
     Between `resolve` and the opening, another process may replace a folder by a link (CWE-367), such as a tool that
@@ -276,7 +276,7 @@ def _opened(top: Path, folder: Path, flags: int) -> int:
 
 def _read(top: Path, file: Path, label: str) -> str:
     try:
-        handle = _opened(top, file, _OPEN_FLAGS)
+        handle = _open(top, file, _OPEN_FLAGS)
     except OSError as error:
         msg = f"{label!r} cannot be read: {error.strerror}"
         raise ToolError(msg) from error

@@ -55,7 +55,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_file_holds_several_agents_and_a_rule_or_a_fence_in_a_prompt_is_no_agent(tmp_path: Path) -> None:
+def test_agent_file_holds_several_agents_with_rules_in_prompts(tmp_path: Path) -> None:
     agents = bl.load_agents(write(tmp_path / "AGENTS.md", TWO))
     assert list(agents) == ["refactorer", "explorer"]
     first = agents["refactorer"]
@@ -118,7 +118,7 @@ def test_none_is_no_limit_and_zero_is_zero(tmp_path: Path, text: str, value: int
         ("name: a\nx: &x [*x]", 3, "contains itself"),
     ],
 )
-def test_a_bad_value_is_an_error_that_names_file_agent_line_and_what_is_accepted(
+def test_bad_value_of_an_agent_file_names_file_agent_and_line(
     tmp_path: Path, front: str, line: int, message: str
 ) -> None:
     path = write(tmp_path / "AGENTS.md", f"---\n{front}\n---\nPrompt.\n")

@@ -205,7 +205,7 @@ def test_who_cannot_ask_says_what_it_assumed() -> None:
     assert play("asks_user", "explorer").text.startswith("I could not ask")
 
 
-def test_each_faulty_call_gets_an_error_of_its_own_and_the_right_one_a_result() -> None:
+def test_each_faulty_call_gets_an_error_of_its_own() -> None:
     got = results(play("bad_arguments"))
     assert [result.is_error for result in got] == [True, True, True, True, False]
     assert [result.parse_error for result in got] == [True, False, False, False, False]

@@ -74,7 +74,7 @@ def field_lines(text: str, place: int, field: str) -> tuple[list[str], list[str]
 
 @settings(max_examples=60, deadline=None)
 @given(files(), st.data())
-def test_an_edit_of_one_field_changes_only_its_lines_and_loads_as_it_was_edited(text: str, data: Any) -> None:
+def test_edit_of_one_field_changes_its_lines_alone(text: str, data: Any) -> None:
     agents = agents_in(text)
     place = data.draw(st.integers(0, len(agents) - 1))
     field = data.draw(st.sampled_from(sorted(VALUES)))

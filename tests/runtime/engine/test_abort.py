@@ -74,7 +74,7 @@ def test_an_abort_in_mid_stream_keeps_the_text_so_far() -> None:
     assert result.steps[-1].error == "aborted"
 
 
-def test_an_abort_that_fired_before_the_run_stops_it_before_the_first_request() -> None:
+def test_abort_fired_before_the_run_stops_the_first_request() -> None:
     abort = bl.Abort()
     abort.abort()
     result = play(distinct(3), abort=abort)
@@ -137,7 +137,7 @@ def test_an_outer_cancel_is_told_from_the_runs_own_abort() -> None:
     assert cancelling == 1
 
 
-def test_a_tool_that_swallows_the_cancellation_does_not_hide_the_abort_and_its_task_is_unharmed() -> None:
+def test_abort_stops_a_tool_that_swallows_the_cancellation() -> None:
     abort = bl.Abort()
 
     async def stubborn() -> str:
@@ -241,7 +241,7 @@ def test_a_cancellation_that_nobody_sent_is_the_models_failure() -> None:
     assert [r.stop_reason for r in runs] == ["error"] * 5
 
 
-def test_a_model_that_turns_the_abort_into_a_failure_of_its_own_is_aborted_all_the_same() -> None:
+def test_model_that_fails_on_abort_is_aborted() -> None:
     abort = bl.Abort()
 
     class Client:

@@ -55,7 +55,7 @@ OWN: dict[str, bl.Policy] = {"quiet": QUIET, "nudging": NUDGING, "prompting": PR
 
 @cases(100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_under_the_same_rules_and_script_a_branch_is_the_run_that_was_not_disturbed(data: Any) -> None:
+def test_branch_under_the_same_rules_equals_the_run(data: Any) -> None:
     script = data.draw(scripts(pauses=True))
     if data.draw(st.booleans()):  # text between the steps, which ends turns under some policies only
         script.insert(data.draw(st.integers(0, len(script))), {"text": "so", "finish_reason": "length"})
@@ -115,7 +115,7 @@ RULES: dict[str, Any] = {
 
 @cases(80, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_under_other_limits_a_branch_stops_where_a_walk_over_the_whole_run_says(data: Any) -> None:
+def test_branch_under_other_limits_stops_as_a_walk_over_the_run(data: Any) -> None:
     script = data.draw(scripts())
     whole = play(script, policy=FREE, stop=NEVER)
     at = data.draw(st.integers(0, whole.stop_step))
@@ -149,7 +149,7 @@ def walked(whole: bl.Run, at: int, setting: dict[str, Any]) -> tuple[str, int, s
 # Other conditions.
 
 
-def test_a_branch_goes_on_with_another_model_tools_and_agent_from_the_messages_of_the_kept_steps() -> None:
+def test_branch_continues_with_another_model_tools_and_agent() -> None:
     first = play(distinct(4))
     model = Listening([*distinct(4, None), "Another end."])
     again = branched(first, 2, bl.ScriptedModel(lambda messages: f"{len(messages)} messages were read."))
@@ -181,7 +181,7 @@ def test_after_a_final_answer_the_user_opens_a_new_turn_which_counts_anew() -> N
     assert bl.runs_df(again)["n_turns"].tolist() == [2]
 
 
-def test_under_a_policy_whose_cap_an_input_resets_a_message_opens_a_turn_in_the_middle_too() -> None:
+def test_message_opens_a_turn_where_inputs_reset_the_cap() -> None:
     again = branched(play(distinct(4)), 2, distinct(9), message="Go on.", policy="opencode_v2", max_steps=2)
     assert [step.turn for step in again.steps][:4] == [1, 1, 2, 2]
 
@@ -205,7 +205,7 @@ def test_messages_that_came_in_after_the_kept_steps_are_not_kept() -> None:
     assert [e.payload["after_step"] for e in again.events if e.kind == "input"] == [1]
 
 
-def test_events_of_the_kept_steps_are_kept_and_those_at_the_boundary_after_them_are_not() -> None:
+def test_branch_keeps_the_events_of_its_first_steps_alone() -> None:
     kept = (
         Event(0, "retry", {"after_step": 2, "step_number": 2}),
         Event(0, "departed", {"after_step": 2}),
@@ -348,7 +348,7 @@ def test_what_was_newly_spent_are_the_steps_after_the_branch() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_branches_are_saved_and_loaded_beside_the_run_and_can_be_branched_again(tmp_path: Path, suffix: str) -> None:
+def test_branches_are_saved_loaded_and_branched_again(tmp_path: Path, suffix: str) -> None:
     first = play(bl.ScriptedModel(distinct(9, None), summary="So far."), policy="boocode", max_steps=3)
     again = branched(first, 2, distinct(4), message="Go on.")
     bl.save_runs([first, again], tmp_path / f"runs{suffix}")
@@ -385,7 +385,7 @@ def test_a_paused_branch_is_resumed() -> None:
     assert bl.runs_df(done)["resumed_from"].item() == paused.run_id
 
 
-def test_what_subagents_of_kept_steps_spent_is_counted_and_they_stay_with_the_old_run() -> None:
+def test_branch_counts_what_subagents_of_its_first_steps_spent() -> None:
     child = bl.Agent("child", model=bl.ScriptedModel(distinct(3)), tools=TOOLS)
     task = bl.task_tool(child)
     asks = {"tool_calls": [call(task.name, agent="child", prompt="Look.")]}

@@ -75,7 +75,7 @@ def test_a_broken_response_counts_as_a_step_and_its_tokens_are_spent() -> None:
         {"text": "abc", "error": {"status": 400, "after": 3}},
     ],
 )
-def test_what_broke_before_output_or_would_break_again_is_not_asked_for_again(fault: dict[str, Any]) -> None:
+def test_responses_that_broke_before_output_are_not_repeated(fault: dict[str, Any]) -> None:
     run = run_sync(None, "Go", model=ScriptedModel([fault, "Done."]), policy=retrying(5))
     assert (run.stop_reason, run.n_steps) == ("error", 1)
 
@@ -214,7 +214,7 @@ def test_a_run_that_goes_on_after_its_cap_remembers_its_broken_responses(name: s
 
 
 @pytest.mark.parametrize("name", presets.ANSWERED)
-def test_a_preset_stops_a_recording_with_broken_responses_where_the_live_loop_does(name: str) -> None:
+def test_preset_stops_broken_responses_as_the_live_loop_does(name: str) -> None:
     preset = policies[name].vary(execution={"broken_retries": 50}, wrap_up={"summary": "none"})
 
     @SOME
@@ -232,7 +232,7 @@ def test_a_preset_stops_a_recording_with_broken_responses_where_the_live_loop_do
     holds()
 
 
-def test_a_run_whose_last_step_broke_and_whose_cap_then_stopped_it_is_played_again() -> None:
+def test_replay_of_a_run_whose_last_step_broke_at_the_cap() -> None:
     run = run_sync(None, "Go", model=ScriptedModel([LOOK, CUT, "Done."]), tools=[look], policy=retrying(1))
     capped = run_sync(None, "Go", model=RecordedModel(run), policy=retrying(1).vary(cap={"max_steps": 2}))
     assert (capped.stop_reason, capped.n_steps) == ("step_cap", 2)

@@ -387,7 +387,7 @@ def check(record: Run, reference: Run, stage: Stage, out: Struck) -> None:
 
 
 @every_run
-def test_cancelling_wherever_a_run_waits_leaves_a_whole_record_and_nothing_else(
+def test_cancelling_at_any_wait_leaves_a_whole_record(
     scenario: Callable[[Stage], Play], ways: list[tuple[Blow, When]]
 ) -> None:
     stage = Stage()
@@ -450,7 +450,7 @@ def by_a_cancel_scope(play: Play) -> tuple[Play, Callable[..., object]]:
 
 @every_run
 @pytest.mark.parametrize("way", [by_an_abort, by_a_timeout, by_a_cancel_scope], ids=lambda way: way.__name__)
-def test_a_run_that_is_ended_wherever_it_waits_gives_back_a_whole_record_and_an_unharmed_task(
+def test_ending_a_run_at_any_wait_leaves_a_whole_record(
     scenario: Callable[[Stage], Play], way: Way, moments: list[When]
 ) -> None:
     stage = Stage()

@@ -78,7 +78,7 @@ def test_a_loop_that_ran_into_the_cap_has_no_history_in_the_new_turn() -> None:
     assert go_on(boocode(4, [*distinct(2, None), *same])).stop_reason == "doom_loop"
 
 
-def test_the_summary_and_the_sentinel_of_an_earlier_end_stand_where_they_were() -> None:
+def test_resumed_run_keeps_its_earlier_summary_and_sentinel() -> None:
     run = go_on(boocode(1), 2)
     limit = "Step limit reached: max_steps(1) at step 1."
     middle = [("assistant", "Summed up."), ("sentinel", limit), ("user", "Go on.")]
@@ -130,7 +130,7 @@ def test_the_counters_of_a_run_that_went_on_are_the_live_ones() -> None:
     assert ledger_of(run).counters["tool_calls"].tolist() == [1, 2, 3, 1, 2, 3]
 
 
-def test_a_recording_of_a_run_that_went_on_stops_there_again_and_goes_on_to_the_same_run() -> None:
+def test_recording_of_a_continued_run_continues_to_the_same_run() -> None:
     first = go_on(boocode(2), 2)
     again = go_on(play(bl.RecordedModel(first), policy="boocode", max_steps=2), 2)
     assert replace(without_ids(again), started_at=None) == replace(without_ids(first), started_at=None)
@@ -218,7 +218,7 @@ def test_an_extension_is_not_made_again_by_a_run_that_goes_on() -> None:
     assert asyncio.run(bl.resume(paused, "Blue.")).stop_step == 5
 
 
-def test_fixed_turns_remind_of_the_turns_left_in_every_request_and_in_no_record() -> None:
+def test_fixed_turns_remind_in_each_request_and_in_no_record() -> None:
     model = Listening(distinct(99, None))
     run = play(model, policy=bl.fixed_turns(3))
     assert [messages[-1].text for messages in model.of()] == [
@@ -242,7 +242,7 @@ def unfinished(messages: Sequence[Message]) -> bool:
 
 
 @pytest.mark.parametrize("where", ["stream", "tool", "ask", "synthesis", "boundary ask"])
-def test_calls_that_an_abort_leaves_without_a_result_get_one_wherever_it_falls(where: str) -> None:
+def test_calls_without_a_result_get_one_at_an_abort(where: str) -> None:
     abort = bl.Abort()
 
     async def hang(*_: Any) -> Any:
@@ -318,7 +318,7 @@ def test_a_nudge_that_went_with_a_broken_pattern_is_given_anew_after_a_pause() -
     assert spoken(go_on(run), "nudge") == [2, 5]
 
 
-def test_a_call_that_is_not_executed_at_all_moves_no_guard_when_a_run_goes_on() -> None:
+def test_call_that_is_not_executed_moves_no_guard() -> None:
     guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),), check="call")
     policy = PLAIN.vary(detectors={"guards": (guard,)}, execution={"calls": "one_per_message"})
     run = play([{"tool_calls": [call("ask"), call("ask")]}, ASK, "done"], policy=policy)
@@ -359,7 +359,7 @@ BEYOND = pytest.mark.parametrize(
 
 
 @BEYOND
-def test_what_came_after_a_cap_counts_neither_before_nor_after_the_run_goes_on(beyond: Any) -> None:
+def test_steps_after_a_cap_do_not_count_in_a_continued_run(beyond: Any) -> None:
     policy = PLAIN.vary(**grouped({"cap.max_steps": 2, "continues.times": 2, "finish.tools": ("finish",), **beyond}))
     run = play(distinct(12, None), policy=policy)
     stops = [(run.n_steps, run.stop.step)]
@@ -370,7 +370,7 @@ def test_what_came_after_a_cap_counts_neither_before_nor_after_the_run_goes_on(b
 
 
 @BEYOND
-def test_what_came_after_a_cap_counts_offline_neither_once_the_run_was_continued(beyond: Any) -> None:
+def test_steps_after_a_cap_do_not_count_offline_once_continued(beyond: Any) -> None:
     policy = PLAIN.vary(**grouped({"cap.max_steps": 2, "continues.times": 2, "finish.tools": ("finish",), **beyond}))
     run = replace(go_on(play(distinct(12, None), policy=policy), 2), continuation=None)
     assert [step.index for step in run.steps if not step.counted] == [3, 6]
@@ -384,7 +384,7 @@ def test_what_came_after_a_cap_counts_offline_neither_once_the_run_was_continued
     assert (table["steps"], table["saved_steps"]) == (4, 5)
 
 
-def test_a_ceiling_holds_for_a_run_that_goes_on_also_where_its_cap_is_asked_at_the_response() -> None:
+def test_ceiling_holds_for_continued_runs_capped_at_responses() -> None:
     policy = PLAIN.vary(cap={"max_steps": 9, "ceiling": 3, "check": "response"}, continues={"times": 1})
     run = go_on(play(distinct(9, None), policy=policy))
     assert (run.n_steps, run.stop[:3]) == (3, ("step_cap", 3, "ceiling(3)"))

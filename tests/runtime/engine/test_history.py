@@ -307,7 +307,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 @CASES
 @given(plans())
-def test_no_model_ever_sees_a_call_without_its_result_or_a_result_without_its_call(plan: Plan) -> None:
+def test_requests_pair_each_call_with_its_result(plan: Plan) -> None:
     world, record = asyncio.run(play(plan))
     assert world.faults == []
     for member in with_subagents(record):

@@ -37,7 +37,7 @@ def came_in(run: bl.Run) -> list[tuple[int, str]]:
     return [(before, message.text) for before, message in run.inputs]
 
 
-def test_a_message_comes_in_before_the_step_after_the_one_in_which_it_arrived() -> None:
+def test_message_comes_before_the_step_after_its_arrival() -> None:
     run = steered(distinct(3), 1, 3)
     assert came_in(run) == [(2, "Message 1."), (4, "Message 3.")]
     assert [message.text for message in run.messages if message.role == "user"] == ["go", "Message 1.", "Message 3."]
@@ -66,7 +66,7 @@ def test_from_the_second_step_on_opencode_wraps_a_message_as_a_reminder() -> Non
     assert [event.kind for event in run.events] == ["input", "reminder"]
 
 
-def test_a_second_run_of_the_same_agent_and_model_wraps_nothing_at_its_first_step() -> None:
+def test_second_run_of_an_agent_wraps_nothing_at_its_first_step() -> None:
     model, agent = bl.ScriptedModel(distinct(3)), bl.Agent("a", tools=TOOLS, policy=V1)
     assert bl.run_sync(agent, "go", model=model).n_steps == 4
     inbox = bl.Inbox()
@@ -83,7 +83,7 @@ def test_a_new_message_makes_opencode_v2_count_its_steps_anew_as_a_new_turn() ->
     assert [step.turn for step in free.steps] == [1, 1, 1]
 
 
-def test_a_message_at_the_cap_of_opencode_v2_is_let_in_before_the_cap_is_asked() -> None:
+def test_opencode_v2_takes_a_message_before_its_cap() -> None:
     run = steered(distinct(9, None), 3, policy=V2, max_steps=3)
     assert [step.turn for step in run.steps] == [1, 1, 1, 2, 2, 2]
     assert came_in(run) == [(4, "Message 3.")]

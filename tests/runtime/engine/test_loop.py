@@ -64,7 +64,7 @@ def test_zero_steps_is_one_text_only_response_whose_calls_are_dropped(caplog: py
     assert run.sentinel is None
 
 
-def test_a_synthesis_that_writes_the_answer_ends_the_turn_and_gets_calls_and_results() -> None:
+def test_synthesis_ends_the_turn_and_gets_calls_and_results() -> None:
     seen: list[Any] = []
 
     async def synthesis(calls: Any, results: Any) -> str | None:
@@ -84,7 +84,7 @@ def test_a_synthesis_that_writes_the_answer_ends_the_turn_and_gets_calls_and_res
 # Precedence, streaks, budgets.
 
 
-def test_cap_doom_loop_and_budget_at_once_name_the_cap_and_list_the_others_in_order() -> None:
+def test_stop_names_the_cap_and_lists_other_rules_in_order() -> None:
     run = play(steps("A A A A"), max_steps=3, tool_budget=3)
     assert (run.stop_reason, run.stop.also_fired) == ("step_cap", ("doom_loop", "tool_budget"))
 
@@ -132,7 +132,7 @@ def test_the_ceiling_stops_with_step_cap_and_names_itself_as_the_rule() -> None:
         assert play(forever, policy=other).stop.rule == "ceiling(1000)"
 
 
-def test_stop_replaces_cap_budget_detector_and_ceiling_and_leaves_the_wrap_up() -> None:
+def test_stop_replaces_the_limits_and_leaves_the_wrap_up() -> None:
     run = play(steps("A A A A A A"), max_steps=2, tool_budget=1, policy=BOOCODE, stop=bl.max_steps(5))
     assert (run.stop_reason, run.stop_step, run.stop.rule) == ("step_cap", 5, "max_steps(5)")
     assert run.sentinel is not None
@@ -148,7 +148,7 @@ def test_a_cap_of_zero_given_as_a_rule_stops_before_the_first_response() -> None
 # Every kind of call that counts.
 
 
-def test_calls_that_fail_have_bad_arguments_or_no_tool_count_against_the_budget_and_in_streaks() -> None:
+def test_failed_calls_count_in_the_tool_budget_and_in_streaks() -> None:
     bad = {"name": "look", "arguments": '{"wha'}
     items = [{"tool_calls": [call("fail"), bad, call("nowhere")]}]
     run = play([*items, "done"])
@@ -179,9 +179,7 @@ def usage(**numbers: Any) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_token_cost_and_time_budgets_stop_at_the_first_boundary_that_reaches_them(
-    rule: Any, reason: str, at: int, value: int
-) -> None:
+def test_budgets_stop_at_the_first_boundary_that_reaches_them(rule: Any, reason: str, at: int, value: int) -> None:
     run = play([usage(input_tokens=100, output_tokens=10, cost_usd=0.1)], stop=rule)
     assert (run.stop_reason, run.stop_step, run.stop.value) == (reason, at, value)
 
@@ -209,7 +207,7 @@ def test_an_unknown_that_does_not_decide_or_is_to_be_ignored_stops_nothing() -> 
 # Failures.
 
 
-def test_a_models_failure_ends_the_run_with_error_and_keeps_what_was_recorded() -> None:
+def test_failure_of_the_model_ends_the_run_and_keeps_its_record() -> None:
     run = play([*distinct(2, end=None), {"error": {"status": 500}}])
     assert (run.stop_reason, run.stop_step, run.n_steps) == ("error", 2, 3)
     assert run.error == "ModelError: HTTP 500"
@@ -217,7 +215,7 @@ def test_a_models_failure_ends_the_run_with_error_and_keeps_what_was_recorded() 
     assert run.censored
 
 
-def test_text_that_came_before_the_stream_broke_is_kept_and_its_usage_is_paid_for() -> None:
+def test_text_before_a_broken_stream_is_kept_and_paid_for() -> None:
     run = play([{"text": "half a sentence", "usage": {"input_tokens": 7}, "error": {"reset": True, "after": 6}}])
     assert run.steps[0].response.text == "half a"
     assert run.steps[0].response.usage.input_tokens == 7
@@ -281,7 +279,7 @@ def test_a_model_that_returns_something_else_is_an_error_of_that_run() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_malformed_response_is_an_error_of_that_run_and_its_frames_can_be_made(response: Any, fault: str) -> None:
+def test_malformed_response_is_an_error_of_its_run(response: Any, fault: str) -> None:
     class Wrong:
         name = "wrong"
 
@@ -479,7 +477,7 @@ def test_the_model_is_asked_for_a_summary_without_tools_outside_the_cap() -> Non
     assert [m.role for m in run.messages][-2:] == ["assistant", "sentinel"]
 
 
-def test_a_script_without_a_summary_gives_the_static_text_and_no_item_is_used_for_it() -> None:
+def test_script_without_a_summary_gives_the_static_text() -> None:
     run = play(distinct(9), max_steps=2, policy=BOOCODE)
     assert run.wrap_up is not None
     assert run.wrap_up.response is None
@@ -600,7 +598,7 @@ def test_3631_a_limit_above_the_ceiling_closes_at_the_ceiling() -> None:
 STATUS = Sentinel("cap_hit", "Step limit reached: max_steps(2) at step 2.")
 
 
-def test_3631_tools_called_at_the_last_step_leave_a_status_that_names_the_limit() -> None:
+def test_3631_calls_at_the_last_step_leave_a_status_of_the_limit() -> None:
     run, _ = requests_of(steps("A B", None), max_steps=2)
     assert (run.stop_reason, run.sentinel) == ("step_cap", STATUS)
     assert run.text == "Step limit reached: max_steps(2) at step 2. The work may be unfinished."
@@ -738,7 +736,7 @@ def test_step_starts_the_stop_and_the_end_are_logged_with_the_run_id(caplog: pyt
     ]
 
 
-def test_logs_of_steps_count_towards_the_cap_and_carry_fields_for_structured_logging(
+def test_step_logs_count_towards_the_cap_and_have_fields(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO, "boolab.loop"):

@@ -9,7 +9,7 @@ import pytest
 import boolab as bl
 from boolab.runtime.engine.loop import run_of
 from boolab.runtime.engine.plan import options_of
-from boolab.runtime.engine.resume import resumed
+from boolab.runtime.engine.resume import resume_turn
 from boolab.runtime.engine.runner import drive, turn_of
 from boolab.runtime.engine.turn import BOUNDARY, Turn
 from tests.runtime.engine.test_same_records import SETTINGS, Case, Watched
@@ -38,7 +38,7 @@ async def compared(number: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
     def after_step(turn: Turn) -> None:
         if turn.step.state == BOUNDARY:
-            again = resumed(turn.plan, run_of(turn, turn.end("paused")))
+            again = resume_turn(turn.plan, run_of(turn, turn.end("paused")))
             found.append((standing(turn), standing(again)))
 
     with contextlib.suppress(asyncio.CancelledError):

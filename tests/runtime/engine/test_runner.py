@@ -84,7 +84,7 @@ def test_settings_reach_the_model_and_the_record() -> None:
     assert done.seed == 7
 
 
-def test_run_sync_works_inside_a_running_event_loop_and_leaves_asyncio_as_it_is() -> None:
+def test_run_sync_works_inside_a_running_event_loop() -> None:
     before = (asyncio.run, asyncio.get_event_loop, asyncio.new_event_loop)
 
     async def cell() -> Run:
@@ -138,7 +138,7 @@ print(run.stop_reason, run.n_steps, run.steps[0].response.text, run.steps[0].res
 
 
 @pytest.mark.parametrize("exit_", [SystemExit, KeyboardInterrupt])
-def test_a_model_that_exits_or_interrupts_does_not_take_the_background_thread_with_it(exit_: Any) -> None:
+def test_background_thread_survives_a_model_that_exits(exit_: Any) -> None:
     class Leaving:
         name = "leaving"
 
@@ -204,7 +204,7 @@ def test_a_live_run_that_is_left_early_has_its_record() -> None:
     assert asyncio.run(scenario(10)).stop_reason == "finished"
 
 
-def test_an_exception_in_the_body_of_a_live_run_comes_through_and_the_record_is_there() -> None:
+def test_exception_in_the_body_of_start_leaves_the_record() -> None:
     async def scenario() -> Run:
         live = start(AGENT, "go", model=ScriptedModel(distinct(9)))
         with pytest.raises(KeyError):
@@ -292,7 +292,7 @@ def test_a_class_in_place_of_a_model_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("task", [None, 5, [{"role": "user", "content": [{"type": "text"}]}], [{"role": "user"}]])
-def test_a_task_that_is_no_text_and_no_messages_is_refused_before_the_model_is_asked(task: Any) -> None:
+def test_task_that_is_neither_text_nor_messages_is_refused(task: Any) -> None:
     with pytest.raises(SettingError, match="task"):
         run_sync(None, task, model=ScriptedModel(["x"]))
 

@@ -33,7 +33,7 @@ def test_rules_in_shadow_change_nothing(items: Any) -> None:
 
 @SOME
 @given(ITEMS)
-def test_an_alarm_of_the_scorecard_is_the_first_boundary_at_which_a_rule_in_shadow_is_true(items: Any) -> None:
+def test_scorecard_alarm_is_where_a_shadow_rule_is_first_true(items: Any) -> None:
     called = [{"tool_calls": [call("fail"), call("look")]}]  # what the rules name has to be on record
     run = replace(play([*called, *items, "done"], stop=FREE, shadow=RULES), success=False)
     first = {event.payload["rule"]: event.payload["after_step"] for event in run.events if event.kind == "shadow"}

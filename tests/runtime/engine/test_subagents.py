@@ -218,7 +218,7 @@ def test_beyond_the_depth_limit_a_call_is_an_error() -> None:
         assert [given(level).is_error for level in levels[:-1]] == [False] * deepest
 
 
-def test_an_agent_without_tools_of_its_own_is_not_offered_the_tool_at_the_depth_limit() -> None:
+def test_task_tool_is_not_offered_at_the_depth_limit() -> None:
     model = Listening([asks("me"), "x"])
     me = bl.Agent("me", model=model, policy=QUIET)
     bl.run_sync(me, "go", tools=[bl.task_tool(me, max_depth=2)])
@@ -268,7 +268,7 @@ def test_a_subagent_that_cannot_be_started_is_an_error_that_says_why() -> None:
 # How a subagent that did not finish is told of.
 
 
-def test_a_subagent_that_a_limit_stopped_says_who_and_why_and_where_and_its_last_words() -> None:
+def test_result_of_a_stopped_subagent_names_it_and_its_limit() -> None:
     script = [{"text": "I look into it.", "tool_calls": [call(what="a")]}, *distinct(9)]
     record = lead([asks("scout"), "x"], bl.task_tool(child("scout", bl.ScriptedModel(script), max_steps=3)))
     assert given(record).is_error
@@ -340,7 +340,7 @@ def test_an_own_budget_charges_nobody_else(of: str) -> None:
 
 @pytest.mark.parametrize("of", LIMITS)
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_the_callers_limit_stops_a_subagent_at_the_very_boundary_at_which_it_is_reached(of: str, n: int) -> None:
+def test_limit_of_the_caller_stops_a_subagent_where_reached(of: str, n: int) -> None:
     """Exactly the limit, and one less, which the same step crosses: at both the subagent stops after step n."""
     for off in (0, 1) if of != "calls" else (0,):
         limit: bl.StopRule = LIMITS[of](n * ONE_STEP[of] - off)
@@ -365,7 +365,7 @@ def test_one_unit_more_than_a_subagent_spends_stops_nobody(of: str) -> None:
 
 
 @pytest.mark.parametrize("of", LIMITS)
-def test_the_limit_that_a_subagent_did_not_reach_is_reached_by_its_caller_at_its_own_boundary(of: str) -> None:
+def test_caller_reaches_the_limit_that_its_subagent_did_not(of: str) -> None:
     own = int(of == "calls")
     limit: bl.StopRule = LIMITS[of](2 * ONE_STEP[of] + own)
     record = lead([free(asks("scout")), "x"], bl.task_tool(child("scout", busy(2)), budget="root"), stop=limit)
@@ -377,7 +377,7 @@ def test_the_limit_that_a_subagent_did_not_reach_is_reached_by_its_caller_at_its
 
 
 @pytest.mark.parametrize("rule", [bl.tool_budget(2) & bl.max_steps(0), bl.max_steps(0) & bl.tool_budget(2)], ids=str)
-def test_a_budget_in_a_compound_rule_binds_subagents_wherever_it_stands_in_it(rule: bl.StopRule) -> None:
+def test_budget_in_a_compound_rule_binds_subagents(rule: bl.StopRule) -> None:
     never = rule & bl.max_tokens(1, on_unknown="ignore")
     for limit, steps in ((rule, 2), (never, 9)):
         scout = child("scout", bl.ScriptedModel(distinct(9, None)), max_steps=9)
@@ -569,9 +569,7 @@ async def slow() -> str:
 
 @pytest.mark.parametrize("by", ["cancel", "abort", "both"])
 @pytest.mark.parametrize("names", [("chief",), ("chief", "worker", "chief")], ids=["alone", "side by side"])
-def test_at_whichever_await_a_run_is_stopped_the_records_of_all_generations_are_whole(
-    names: tuple[str, ...], by: str
-) -> None:
+def test_stop_at_any_await_leaves_whole_records_of_subagents(names: tuple[str, ...], by: str) -> None:
     worker = child("worker", Slow([{"tool_calls": [call("slow"), call("slow")]}, "done"]), tools=(slow,))
     chief = child("chief", Slow([asks("worker"), asks("worker", "worker"), "so"]), tools=("task",), doom_loop=None)
     spec = bl.task_tool([worker, chief], max_depth=2)
@@ -654,7 +652,7 @@ def test_a_saved_run_brings_its_family_along_and_each_comes_back_once(tmp_path: 
         assert [level.parent_run_id for level in back if level.run_id == record.run_id] == [None]
 
 
-def test_a_sweep_gives_subagents_right_after_their_parents_with_the_parents_settings() -> None:
+def test_sweep_lists_subagents_after_their_parents() -> None:
     worker = child("worker")
     boss = bl.Agent("boss", policy=QUIET)
     script = bl.ScriptedModel(lambda m: asks("worker") if m[-1].text == "go" else "done")
@@ -699,7 +697,7 @@ def test_watchers_are_told_when_a_subagent_begins_and_ends_as_it_happens() -> No
     assert begins["call_id"] == ends["call_id"] == record.steps[0].response.tool_calls[0].id
 
 
-def test_a_printed_run_tells_of_each_subagent_in_one_line_at_the_step_that_called_it() -> None:
+def test_printed_run_has_a_line_for_each_subagent() -> None:
     record = lead(
         [{"tool_calls": [call("look")]}, asks("scout", "scout"), "x"], look, bl.task_tool(child("scout", busy(2)))
     )

@@ -130,14 +130,14 @@ def test_there_is_a_run_for_each_row() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=" ".join)
-def test_a_row_says_what_stops_the_run_where_it_counts_and_what_its_calls_give(row: tuple[str, str]) -> None:
+def test_transition_rows_say_what_stops_and_what_counts(row: tuple[str, str]) -> None:
     items, policy, (reason, boundary, results) = ROWS[row]
     run = asyncio.run(taken(items, policy))
     given = [result and result.content for step in run.steps for result in step.results]
     assert (run.stop_reason, run.stop_step, given) == (reason, boundary, results)
 
 
-def test_a_failure_at_the_boundary_before_a_granted_step_ends_the_run_with_the_error() -> None:
+def test_failure_before_a_grace_step_ends_the_run_with_error() -> None:
     policy = PLAIN.vary(budgets=UNKNOWN, finish={"conditions": (), "tools": ("submit",), "idle": "grace"})
     run = asyncio.run(taken(["Nothing is called.", "Done."], policy))
     assert [event.kind for event in run.events] == ["grace"]

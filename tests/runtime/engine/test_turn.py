@@ -25,7 +25,7 @@ def test_after_a_fatal_failure_of_a_tool_no_synthesis_is_asked() -> None:
     assert (run.stop_reason, run.synthesis, run.text) == ("error", None, "")
 
 
-def test_calls_that_were_dropped_by_an_unknown_counter_at_the_response_have_no_result() -> None:
+def test_calls_dropped_by_an_unknown_counter_have_no_result() -> None:
     policy = PLAIN.vary(budgets={"tokens": 10, "after": "exceeded", "before": "unchecked", "on_unknown": "error"})
     run = play([{"tool_calls": [call(), call("write")]}], policy=policy)
     assert (run.stop_reason, run.n_tool_calls, run.steps[0].results) == ("error", 0, (None, None))
@@ -60,7 +60,7 @@ def test_a_response_without_calls_at_the_cap_has_its_grace_step_all_the_same() -
     assert [event.kind for event in run.events] == ["grace"]
 
 
-def test_a_grace_step_stops_at_one_boundary_whether_it_fails_or_answers_in_text() -> None:
+def test_grace_step_stops_at_one_boundary_however_it_ends() -> None:
     policy = bl.policies["gemini_subagent"]
     stops = [play(["Idle.", last], policy=policy).stop for last in ("Still.", {"error": {"status": 500}})]
     assert [stop[:3] for stop in stops] == [("error_streak", 1, "no call of a finishing tool")] * 2

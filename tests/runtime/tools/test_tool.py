@@ -135,7 +135,7 @@ def test_an_unknown_tool_is_an_error_result_with_a_guess_and_a_list() -> None:
     assert alone.content == "There is no tool 'x'; no tools are available. Answer in text."
 
 
-def test_an_exception_is_an_error_result_with_its_type_and_a_tool_error_without() -> None:
+def test_exception_is_an_error_result_with_its_type() -> None:
     def broken(how: str) -> None:
         """Break."""
         raise {"value": ValueError, "tool": ToolError, "key": KeyError}[how]("no luck")
@@ -220,7 +220,7 @@ def test_a_virtual_timeout_is_an_error_result_at_its_deadline() -> None:
     assert (result.is_error, result.content, result.duration_ms) == (True, "slow did not finish within 2 s", 2000)
 
 
-def test_a_timeout_in_real_time_is_an_error_result_for_async_and_plain_functions() -> None:
+def test_timeout_in_real_time_is_an_error_result() -> None:
     release = threading.Event()
 
     @tool(timeout=0.01)
@@ -307,7 +307,7 @@ def test_plain_functions_run_inline_and_with_thread_in_a_thread() -> None:
     assert give(tool(thread=True)(here), "").content != str(threading.get_ident())
 
 
-def test_extra_keyword_arguments_are_let_through_where_the_function_takes_them() -> None:
+def test_extra_arguments_pass_where_the_function_takes_them() -> None:
     def anything(a: int = 0, **rest: object) -> str:
         """Take anything."""
         return str(sorted(rest))

@@ -156,7 +156,7 @@ each_interrupt = pytest.mark.parametrize(
 @each_interrupt
 @each_policy
 @each_tool
-def test_an_interrupt_in_a_tool_goes_to_the_caller_and_leaves_later_runs_alone(
+def test_interrupt_in_a_tool_goes_to_the_caller(
     name: str, execution: Any, what: str, expected: type[BaseException]
 ) -> None:
     agent = replace(AGENT, policy=QUIET.vary(execution={"calls": execution}))
@@ -167,7 +167,7 @@ def test_an_interrupt_in_a_tool_goes_to_the_caller_and_leaves_later_runs_alone(
     assert again.text == "Done."
 
 
-def test_an_interrupt_in_one_of_two_parallel_tools_can_be_caught_in_the_callers_own_event_loop() -> None:
+def test_caller_can_catch_an_interrupt_of_a_parallel_tool() -> None:
     tidied: list[str] = []
 
     async def endless() -> None:
@@ -199,7 +199,7 @@ def test_an_interrupt_inside_a_run_sync_of_a_tool_comes_out_of_both() -> None:
     assert bl.run_sync(None, "go", model=ScriptedModel(["still there"])).text == "still there"
 
 
-def test_a_tool_that_stops_the_event_loop_stops_neither_its_run_nor_later_ones() -> None:
+def test_tool_that_stops_the_event_loop_stops_no_run() -> None:
     async def stops() -> str:
         """Stop the event loop."""
         asyncio.get_running_loop().stop()
@@ -252,7 +252,7 @@ def test_a_call_whose_coroutine_is_closed_has_no_result() -> None:
 
 
 @pytest.mark.parametrize("where", ["here", "threads", "processes"])
-def test_a_panic_in_one_cell_of_a_sweep_is_that_cells_record_in_every_executor(tmp_path: Path, where: str) -> None:
+def test_panic_in_a_cell_of_a_sweep_is_the_record_of_that_cell(tmp_path: Path, where: str) -> None:
     calls = [ToolCall(f"c{n}", spec.name, '{"what": "panic"}') for n, spec in enumerate(TOOLS)]
     store = tmp_path / "runs.db"
 
@@ -283,9 +283,7 @@ def test_a_panic_in_one_cell_of_a_sweep_is_that_cells_record_in_every_executor(t
 
 @each_interrupt
 @pytest.mark.parametrize("where", ["here", "threads", "processes"])
-def test_an_interrupt_in_a_cell_of_a_sweep_goes_to_the_caller_in_every_executor(
-    where: str, what: str, expected: type[BaseException]
-) -> None:
+def test_interrupt_in_a_sweep_reaches_the_caller(where: str, what: str, expected: type[BaseException]) -> None:
     model = script(call("plain", what=what), call("look", what="x"))
 
     def swept(executor: Any) -> None:

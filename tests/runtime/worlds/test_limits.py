@@ -71,7 +71,7 @@ def test_a_folder_for_a_branch_that_is_not_empty_is_refused(tmp_path: Path) -> N
     refused("is not empty: name a new folder, or remove it", root, into=tmp_path / "full")
 
 
-def test_a_second_branch_into_the_same_folder_is_refused_and_the_first_one_keeps_its_files(tmp_path: Path) -> None:
+def test_second_branch_into_the_same_folder_is_refused(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     edits = [write("x", "1")]
     run = edited(bl.GitWorld(root), edits)
@@ -280,7 +280,7 @@ def test_folder_of_a_killed_checkout_is_removed_by_the_next(tmp_path: Path, stat
     assert list(state.iterdir()) == []
 
 
-def test_a_folder_for_a_branch_that_cannot_be_made_costs_nothing_of_the_users_files(tmp_path: Path) -> None:
+def test_failed_branch_folder_leaves_the_files_of_the_user(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     run = edited(bl.GitWorld(root), [write("x", "1")])
     before = files_of(root)

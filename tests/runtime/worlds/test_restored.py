@@ -132,9 +132,7 @@ def test_any_edits_come_back_byte_for_byte_at_every_step(edits: list[Edit], host
 
 
 @pytest.mark.parametrize(("linked", "kinds"), [(False, ["world", "world"]), (True, ["world", "fault", "world"])])
-def test_a_file_gitmodules_is_kept_and_a_link_of_that_name_which_git_refuses_is_a_fault(
-    tmp_path: Path, linked: bool, kinds: list[str]
-) -> None:
+def test_gitmodules_file_is_kept_and_a_link_is_a_fault(tmp_path: Path, linked: bool, kinds: list[str]) -> None:
     root = repository(tmp_path / "r")
 
     def edit(folder: Path) -> None:

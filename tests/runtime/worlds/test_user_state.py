@@ -199,7 +199,7 @@ async def together(
     return list(await asyncio.gather(*runs))
 
 
-def test_runs_in_folders_of_their_own_in_one_repository_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_runs_in_separate_folders_of_one_repository(tmp_path: Path) -> None:
     root = repository(tmp_path / "r")
     for number in range(5):
         (root / f"w{number}").mkdir()
