@@ -43,7 +43,7 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, Final, Literal, TypeAlias
 
@@ -126,3 +126,36 @@ def _is_within(event: Event) -> bool:
 def _noted(run: Run, step: int) -> list[Event]:
     """The exceptional events that came after that step."""
     return [event for event in run.events if event.payload.get("after_step", len(run.steps)) == step]
+
+
+RECORDED_BY: Final = frozenset(
+    ("boolab", "claude_code", "cline", "codex", "gemini", "inspect", "opencode", "openhands", "openhands_sdk", "pi")
+)
+"""The formats whose readers report compactions as events. Others hold none, or do not report them."""
+
+
+def compactions_of(run: Run) -> dict[int, int] | None:
+    """How often the history was compacted before each step.
+
+    Returns how often, by the number of the step that followed; without the steps before which it was not. None if the
+    record does not report whether it was.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.core.types import Event
+        >>> from dataclasses import replace
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> compactions_of(run), compactions_of(replace(run, source="tau_bench"))
+        ({}, None)
+        >>> compactions_of(replace(run, events=(Event(None, "compaction", {"after_step": 2}),)))
+        {3: 1}
+    """
+    found: defaultdict[int, Counter[bool]] = defaultdict(Counter)
+    for _, kind, payload in run.events:
+        if kind == "compaction":
+            after: object = payload.get("after_step")
+            found[after + 1 if isinstance(after, int) else 1]["auto" in payload] += 1
+    if not found and run.source not in RECORDED_BY:
+        return None
+    # opencode writes two messages for one compaction: what requested it (`auto`), and the summary.
+    return {step: max(kinds.values()) for step, kinds in found.items()}

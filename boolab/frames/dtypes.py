@@ -1,11 +1,11 @@
-"""The types of columns, arrays of them, and texts that every table accepts."""
+"""The columns of tables: their types, arrays of them, and texts that every table accepts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from boolab.limits.table import LIMITS
 
@@ -80,3 +80,46 @@ def axis_value(name: str, value: Cell) -> str:
         return NO_LIMIT
     number = f"{int(value):,}" if float(value).is_integer() else f"{float(value):g}"
     return f"${number}" if name == "max_cost" else number
+
+
+class Column(NamedTuple):
+    """One column of a table: its name, its dtype, and how to get its value from a row's source."""
+
+    name: str
+    dtype: str
+    get: Callable[[Any], Any]
+
+
+def frame_of_columns(columns: Sequence[Column], rows: Sequence[Any]) -> pd.DataFrame:
+    """A row for each of `rows`, with these columns."""
+    import pandas as pd
+
+    data: dict[str, Any] = {}
+    for column in columns:
+        values = [column.get(row) for row in rows]
+        try:
+            data[column.name] = cells(values, column.dtype) if column.dtype != TIME else _times(values)
+        except OverflowError:  # so rare that the others need no check
+            data[column.name] = cells([value if _fits(value) else None for value in values], column.dtype)
+    return pd.DataFrame(data)
+
+
+def _times(values: Sequence[Any]) -> Cells:
+    import pandas as pd
+
+    return pd.to_datetime(values, utc=True).as_unit("ms")
+
+
+def _fits(value: object) -> bool:
+    """Whether a column of integers can hold it: seeds and settings may have any number of digits."""
+    return isinstance(value, int) and -(2**63) <= value < 2**63
+
+
+def setting_dtype(values: Sequence[object]) -> str:
+    """The type of a setting's column, from its values in all runs."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return FLAG
+    if not kinds <= {int, float} or not all(_fits(value) for value in values if type(value) is int):
+        return TEXT
+    return INT if kinds <= {int} else FLOAT

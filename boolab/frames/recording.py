@@ -14,10 +14,9 @@ from boolab.core.endings import turn_proxy_success
 from boolab.core.run_tree import starts_of
 from boolab.core.types import Identities, Run, Step, ToolCall, ToolResult
 from boolab.errors import SettingError
-from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, well_formed
-from boolab.frames.runs import Runs, as_runs, has_boundary
-from boolab.frames.tables import Column, dollars, setting_columns
-from boolab.frames.unknown_arguments import with_equal_arguments
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, Column, cells, well_formed
+from boolab.frames.runs import Runs, as_runs, has_boundary, with_equal_arguments
+from boolab.frames.tables import dollars, setting_columns
 from boolab.limits.call_identity import check_tools, exempting
 from boolab.limits.detectors.streaks import RepeatStreak
 

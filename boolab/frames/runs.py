@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from boolab.core.run_tree import descendants, each_with_subagents
 from boolab.core.text import count, first_of
-from boolab.core.types import Run, Step
+from boolab.core.types import REDACTED, Run, Step
 from boolab.errors import SettingError, forgot_await
 
 _STORES: Final = (".db", ".sqlite", ".sqlite3")
@@ -232,3 +232,79 @@ def used_at_least(run: Run, *amounts: str) -> int | None:
 def _amounts(run: Run, amounts: Iterable[str]) -> list[int | None]:
     usages = [*[step.response.usage for step in run.steps], *run.outside]
     return [getattr(usage, amount) for amount in amounts for usage in usages]
+
+
+def with_equal_arguments(run: Run) -> Run | None:
+    """Make all calls equal of each tool that has a call without arguments on record.
+
+    Returns the run; None if the arguments of all its calls are on record.
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> with_equal_arguments(run) is None
+        True
+    """
+    tools = {call.name for step in run.steps for call in step.response.tool_calls if call.arguments == REDACTED}
+    return replace(run, steps=tuple(_equal(step, tools) for step in run.steps)) if tools else None
+
+
+def handles_unknown_arguments(detector: object) -> bool:
+    """Whether a detector's count is known even where it depends on arguments that are not on record."""
+    return bool(getattr(detector, "handles_unknown_arguments", False))
+
+
+def _equal(step: Step, tools: set[str]) -> Step:
+    calls = step.response.tool_calls
+    if not any(call.name in tools for call in calls):
+        return step
+    equal = tuple(call._replace(arguments="{}") if call.name in tools else call for call in calls)
+    return step._replace(response=step.response._replace(tool_calls=equal))
+
+
+def micro_cost(run: Run, steps: int | None = None) -> int | None:
+    """What a run cost in micro-dollars, its subagents included; of its first steps alone, if a number is given.
+
+    `steps`: how many of its steps count; by default all, and the requests outside of them. Returns None if it is not
+    known of each request.
+    """
+    if steps is not None:
+        costs = [step.response.usage.cost for step in run.steps[:steps]]
+        return None if None in costs else sum(cast("list[int]", costs))
+    costs = [used_by(one, "cost") for one in (run, *descendants(run))]
+    return None if None in costs else sum(cast("list[int]", costs))
+
+
+def own_cost(run: Run) -> int | None:
+    """What a run cost itself, in micro-dollars: a branch without the steps that it kept, which an earlier run paid for.
+
+    Returns None if it is not known of each request.
+
+    Example:
+        >>> import boolab as bl
+        >>> import asyncio
+        >>> look = {"tool_calls": [{"name": "look"}], "usage": {"cost_usd": 0.5}}
+        >>> model = bl.ScriptedModel([look, look, {"text": "A door.", "usage": {"cost_usd": 0.25}}])
+        >>> first = bl.run_sync(None, "Look around.", model=model)
+        >>> micro_cost(first), own_cost(first), own_cost(asyncio.run(bl.branch(first, 2, model=model)))
+        (1250000, 1250000, 250000)
+    """
+    return micro_cost(own_part(run))
+
+
+def own_part(run: Run) -> Run:
+    """What a run has that no earlier one has: a branch without the steps and the summaries that it kept.
+
+    A branch in a log has kept none: what it shares with the earlier run is in its prompt.
+    """
+    begun = next((event for event in reversed(run.events) if event.kind == "branch"), None)
+    if begun is None:
+        return run
+    at = begun.payload.get("kept", begun.payload["step"]) or 0
+    n_earlier = sum(event.kind == "continued" and event.payload["after_step"] < at for event in run.events)
+    return replace(
+        run,
+        steps=run.steps[at:],
+        compactions=tuple(one for one in run.compactions if one.before > at),
+        earlier_wrap_ups=run.earlier_wrap_ups[n_earlier:],
+    )

@@ -12,15 +12,24 @@ import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from boolab.core.compactions import compactions_of
-from boolab.core.events import run_events
-from boolab.core.finish_reasons import finish_reason
+from boolab.core.endings import finish_reason
+from boolab.core.events import compactions_of, run_events
 from boolab.core.redacted import chars_of
 from boolab.core.run_tree import parent_steps
 from boolab.core.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
-from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Cells, cells, well_formed
-from boolab.frames.runs import Runs, as_runs, each_run, has_boundary, known_sum, turns_of, used_at_least, used_by
-from boolab.frames.unknown_arguments import handles_unknown_arguments, with_equal_arguments
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Column, frame_of_columns, setting_dtype, well_formed
+from boolab.frames.runs import (
+    Runs,
+    as_runs,
+    each_run,
+    handles_unknown_arguments,
+    has_boundary,
+    known_sum,
+    turns_of,
+    used_at_least,
+    used_by,
+    with_equal_arguments,
+)
 from boolab.limits.call_identity import arguments_hash
 from boolab.limits.counters import COUNTERS
 from boolab.limits.detector import Detector
@@ -31,14 +40,6 @@ from boolab.limits.stop import StopRule
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Column(NamedTuple):
-    """One column of a table: its name, its dtype, and how to get its value from a row's source."""
-
-    name: str
-    dtype: str
-    get: Callable[[Any], Any]
 
 
 def runs_df(runs: Runs) -> pd.DataFrame:
@@ -58,14 +59,14 @@ def runs_df(runs: Runs) -> pd.DataFrame:
         ['run_id', 'agent', 'model']
     """
     rows = as_runs(runs)
-    return _frame(_run_columns(rows), rows)
+    return frame_of_columns(_run_columns(rows), rows)
 
 
 def columns_of_runs(rows: Sequence[Run], names: Collection[str]) -> pd.DataFrame:
     """Some of the columns of `runs_df`; all, if one of these is none of them."""
     columns = _run_columns(rows)
     some = [column for column in columns if column.name in names]
-    return _frame(some if len(some) == len(names) else columns, rows)
+    return frame_of_columns(some if len(some) == len(names) else columns, rows)
 
 
 def _run_columns(rows: Sequence[Run]) -> list[Column]:
@@ -108,7 +109,7 @@ def steps_df(runs: Runs) -> pd.DataFrame:
         >>> bl.steps_df(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))["finish_reason"].tolist()
         ['stop']
     """
-    return _frame(STEP_COLUMNS, [row for run in as_runs(runs) for row in _step_rows(run)])
+    return frame_of_columns(STEP_COLUMNS, [row for run in as_runs(runs) for row in _step_rows(run)])
 
 
 def calls_df(runs: Runs) -> pd.DataFrame:
@@ -125,7 +126,7 @@ def calls_df(runs: Runs) -> pd.DataFrame:
         >>> bl.calls_df([]).shape[0]
         0
     """
-    return _frame(CALL_COLUMNS, [row for run in as_runs(runs) for row in _call_rows(run)])
+    return frame_of_columns(CALL_COLUMNS, [row for run in as_runs(runs) for row in _call_rows(run)])
 
 
 def events_df(runs: Runs) -> pd.DataFrame:
@@ -143,7 +144,7 @@ def events_df(runs: Runs) -> pd.DataFrame:
         ['run_id', 'seq', 't_ms', 'kind', 'payload']
     """
     rows = [(run.run_id, seq, event) for run in as_runs(runs) for seq, event in enumerate(run_events(run))]
-    return _frame(EVENT_COLUMNS, rows)
+    return frame_of_columns(EVENT_COLUMNS, rows)
 
 
 def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
@@ -183,7 +184,7 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
         Column("boundary", INT, lambda row: row[2]["steps"]),
         *(Column(name, INT, _counter(name)) for name in names),
     ]
-    return _frame(columns, rows)
+    return frame_of_columns(columns, rows)
 
 
 def _boundary_rows(run: Run, detectors: Sequence[Detector]) -> Iterator[tuple[int, Mapping[str, int | None]]]:
@@ -238,7 +239,7 @@ def finish_reasons_df(runs: Runs) -> pd.DataFrame:
             row = rows.setdefault((run.model, run.source, reason), _FinishRow(run.model, run.source, reason))
             row.count(run, step)
     order = sorted(rows.values(), key=lambda row: (row.model, row.source, -row.n_steps, row.finish_reason or ""))
-    return _frame(FINISH_COLUMNS, order)
+    return frame_of_columns(FINISH_COLUMNS, order)
 
 
 class _StepRow(NamedTuple):
@@ -322,40 +323,6 @@ def _call_rows(run: Run) -> Iterator[_CallRow]:
 def turn_start(steps: Sequence[Step]) -> int | None:
     """When a turn began: with the run, or with its own first step."""
     return steps[0].start_ms if steps and steps[0].index > 1 else 0
-
-
-def _frame(columns: Sequence[Column], rows: Sequence[Any]) -> pd.DataFrame:
-    import pandas as pd
-
-    data: dict[str, Any] = {}
-    for column in columns:
-        values = [column.get(row) for row in rows]
-        try:
-            data[column.name] = cells(values, column.dtype) if column.dtype != TIME else _times(values)
-        except OverflowError:  # so rare that the others need no check
-            data[column.name] = cells([value if _fits(value) else None for value in values], column.dtype)
-    return pd.DataFrame(data)
-
-
-def _times(values: Sequence[Any]) -> Cells:
-    import pandas as pd
-
-    return pd.to_datetime(values, utc=True).as_unit("ms")
-
-
-def _fits(value: object) -> bool:
-    """Whether a column of integers can hold it: seeds and settings may have any number of digits."""
-    return isinstance(value, int) and -(2**63) <= value < 2**63
-
-
-def setting_dtype(values: Sequence[object]) -> str:
-    """The type of a setting's column, from its values in all runs."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds == {bool}:
-        return FLAG
-    if not kinds <= {int, float} or not all(_fits(value) for value in values if type(value) is int):
-        return TEXT
-    return INT if kinds <= {int} else FLOAT
 
 
 def tools_called(runs: Iterable[Run]) -> set[str]:

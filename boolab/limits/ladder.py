@@ -119,7 +119,7 @@ class LadderState:
     def compacted_before(self, step: Step, compacted: Mapping[int, int] | None) -> None:
         """Note how often the history was compacted before a step on record. If that opens a turn, it is opened first.
 
-        `compacted`: what `boolab.core.compactions.compactions_of` gives for the run.
+        `compacted`: what `boolab.core.events.compactions_of` gives for the run.
         """
         if compacted is None or step.index in compacted:
             self.enter(step)

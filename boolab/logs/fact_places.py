@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
-from boolab.core.finish_reasons import FINISH_REASONS
+from boolab.core.endings import FINISH_REASONS
 from boolab.core.types import (
     IDENTITIES,
     Compacted,

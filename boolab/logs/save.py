@@ -19,9 +19,8 @@ from boolab.core.codec import dumps, encode, run_fields
 from boolab.core.run_tree import each_with_subagents
 from boolab.core.types import Run
 from boolab.errors import RunFormatError, SettingError, install, program
-from boolab.frames.dtypes import TEXT, well_formed
+from boolab.frames.dtypes import TEXT, Column, well_formed
 from boolab.frames.runs import Runs, each_run
-from boolab.frames.tables import Column
 from boolab.io.files import open_file, replacing, size_of, user_path
 from boolab.io.packed import PACKED, most_unpacked, unpacked
 from boolab.logs.atif_format import trajectory

@@ -44,12 +44,11 @@ from boolab.plots import (
 )
 from boolab.report.caplab_frames import MAX_BYTES, caplab_frames, groups_of_frames
 from boolab.report.data_quality import Quality
-from boolab.report.declared import declared_limits
 from boolab.report.figures import Draw, Figures
 from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html import PageCell, PageTable, rendered
-from boolab.report.limit_tables import GroupRows, LimitTables, Listed, linked, listed_cuts
+from boolab.report.limit_tables import GroupRows, LimitTables, Listed, declared_limits, linked, listed_cuts
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell

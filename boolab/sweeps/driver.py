@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, overload
 
 from boolab.core.caller import warn
-from boolab.core.parallel.executors import Executor, open_pool
+from boolab.core.executors import Executor, open_pool
 from boolab.core.types import Run, StopReason
 from boolab.errors import SchedulerLost, SettingError, SweepWarning
 from boolab.io.checks import MAX_COUNT, is_whole, repr_of

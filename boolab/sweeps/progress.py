@@ -14,7 +14,7 @@ from boolab.core.run_tree import tool_calls
 from boolab.core.text import clean, count, first_of
 from boolab.core.types import MICRO, Run, StopReason
 from boolab.errors import SchedulerLost, SettingError, StoreError
-from boolab.frames.costs import own_cost
+from boolab.frames.runs import own_cost
 from boolab.frames.tables import RUN_COLUMNS
 from boolab.limits.table import AGENT_LIMITS, LIMIT_OF_REASON, LIMITS
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 import cloudpickle
 
 from boolab.core.events import FaultKind
-from boolab.core.parallel.executors import Pool
+from boolab.core.executors import Pool
 from boolab.core.types import Run
 from boolab.errors import BoolabError, SettingError, WorkerDied, WorldError, describe
 from boolab.runtime.engine.loop import close

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from boolab.core.parallel.executors import Executor
+from boolab.core.executors import Executor
 from boolab.core.run_tree import tool_calls
 from boolab.core.text import first_of
 from boolab.core.types import Run

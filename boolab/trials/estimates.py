@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.types import MICRO, Run
-from boolab.frames.costs import micro_cost, own_cost
+from boolab.frames.runs import micro_cost, own_cost
 from boolab.stats.finite_totals import TotalSequence, total_sequence
 from boolab.stats.intervals import Array, Interval
 from boolab.trials.openings import Opening, success_of

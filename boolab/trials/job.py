@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 from boolab.core.run_tree import tool_calls
 from boolab.core.types import MICRO, Response, Run, ToolCall, ToolResult
 from boolab.errors import SettingError
-from boolab.frames.costs import micro_cost
+from boolab.frames.runs import micro_cost
 from boolab.harnesses.presets import get_policy
 from boolab.io.git.scratch import scratch_folder
 from boolab.limits.call_identity import arguments_hash

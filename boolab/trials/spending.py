@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 from boolab.core.run_tree import descendants
 from boolab.core.types import MICRO, Run, Step
-from boolab.frames.costs import own_part
-from boolab.frames.runs import used_by
+from boolab.frames.runs import own_part, used_by
 from boolab.store.select import INTERRUPTED
 from boolab.sweeps.progress import Bar, Begun, CellResult, Watcher
 from boolab.sweeps.task import NOT_RETURNED

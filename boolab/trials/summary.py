@@ -11,9 +11,9 @@ import pandas as pd
 from boolab.core.run_tree import descendants
 from boolab.core.text import clip, count, flat
 from boolab.core.types import MICRO, Run
-from boolab.frames.costs import micro_cost
 from boolab.frames.data_set import of_set
 from boolab.frames.dtypes import FLAG, INT, TEXT, cells
+from boolab.frames.runs import micro_cost
 from boolab.stats.intervals import Interval
 from boolab.trials.change import UNNAMED_POLICY
 from boolab.trials.design import Design

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from boolab.core.displayable import Displayable
-from boolab.core.parallel.executors import Executor
+from boolab.core.executors import Executor
 from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.display.document import Document

@@ -21,7 +21,7 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 
-from boolab.core.parallel.executors import Executor, in_order, open_pool
+from boolab.core.executors import Executor, in_order, open_pool
 from boolab.core.types import Identities, Scope
 from boolab.errors import SettingError, program
 from boolab.frames.data_set import of_set

@@ -15,16 +15,15 @@ from typing import Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-from boolab.core.compactions import compactions_of
 from boolab.core.endings import proxy_success, terminated, turn_proxy_success
+from boolab.core.events import compactions_of
 from boolab.core.gc_pause import without_collection
 from boolab.core.run_tree import starts_of
 from boolab.core.types import Run, Scope, Step
 from boolab.frames.dtypes import cells, text
 from boolab.frames.recording import RUN_FIELDS
-from boolab.frames.runs import Runs, as_runs, turns_of
+from boolab.frames.runs import Runs, as_runs, handles_unknown_arguments, turns_of, with_equal_arguments
 from boolab.frames.tables import setting_columns
-from boolab.frames.unknown_arguments import handles_unknown_arguments, with_equal_arguments
 from boolab.limits.counters import response_counter
 from boolab.limits.detector import Detector, Watch
 from boolab.limits.detectors.streaks import RepeatStreak

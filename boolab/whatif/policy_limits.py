@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Final, NamedTuple
 
-from boolab.core.compactions import compactions_of
+from boolab.core.events import compactions_of
 from boolab.core.types import Run, Step
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell

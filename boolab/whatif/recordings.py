@@ -11,10 +11,10 @@ import pandas as pd
 
 from boolab.core.types import Scope
 from boolab.errors import SettingError, near
-from boolab.frames.dtypes import cells, text
+from boolab.frames.dtypes import cells, setting_dtype, text
 from boolab.frames.recording import CALL_TOOLS, RUN_FIELDS
 from boolab.frames.runs import Runs, as_runs
-from boolab.frames.tables import setting_dtype, tools_called
+from boolab.frames.tables import tools_called
 from boolab.harnesses.policy import Policy
 from boolab.limits.call_identity import check_tools
 from boolab.limits.detector import Detector, named_tools

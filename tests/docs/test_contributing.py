@@ -14,6 +14,7 @@ from boolab.cli.help import Command
 from boolab.cli.main import COMMANDS, help_pages, main
 from boolab.core.types import Event, StopReason
 from boolab.frames import tables
+from boolab.frames.dtypes import Column
 from boolab.integrations.monitored_run import MonitoredRun
 from boolab.logs import fact_places
 from boolab.logs.facts import facts_of
@@ -46,7 +47,7 @@ def test_every_file_that_contributing_names_is_there() -> None:
 
 def test_a_column_is_a_line_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(bl.max_steps(2))
-    column = tables.Column("n_asked", "Int64", lambda row: len(row.step.response.tool_calls))
+    column = Column("n_asked", "Int64", lambda row: len(row.step.response.tool_calls))
     monkeypatch.setattr(tables, "STEP_COLUMNS", [*tables.STEP_COLUMNS, column])
     assert bl.steps_df(run)["n_asked"].tolist() == [1, 1]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.frames.costs import micro_cost, own_cost, own_part
+from boolab.frames.runs import micro_cost, own_cost, own_part
 from tests.support.helpers import call
 
 PAID = {"cost_usd": 0.5, "input_tokens": 200, "output_tokens": 10}

@@ -157,7 +157,7 @@ _OTHERS: Final = {
     "logs/readers/parquet.py": "pyarrow reads what open_file opened",
     "logs/readers/pi.py": "a method of its own",
     "runtime/models/recorded/recorder.py": "a new file",
-    "core/parallel/worker.py": "the null device and standard output",
+    "core/worker.py": "the null device and standard output",
     "report/html_page.py": "boolab's own",
     "store/connection.py": "SQLite opens it, and what is beside it; all were checked",
     "store/lock.py": "filelock opens it; it was checked",

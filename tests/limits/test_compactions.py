@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.compactions import RECORDED_BY, compactions_of
+from boolab.core.events import RECORDED_BY, compactions_of
 from boolab.core.types import Event, Run, Step, Stop, ToolCall, ToolResult
 from boolab.limits.detector import Watch
 from boolab.limits.detectors.context import CompactionThrash

@@ -15,7 +15,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import ReadWarning
-from boolab.frames.costs import own_cost
+from boolab.frames.runs import own_cost
 from boolab.logs import copies
 from boolab.logs.copies import SESSIONS
 from boolab.logs.fingerprint import fingerprint

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
-from boolab.core.parallel.process_pool import ProcessPool
+from boolab.core.process_pool import ProcessPool
 from boolab.errors import BoolabError, StoreError
 from boolab.store.changes import Unwanted
 from boolab.store.rows import records_of

@@ -39,7 +39,7 @@ MAY = re.compile(
     + r"|\b(eval|exec|compile)\s*\(|\b(allow_pickle|shell)\b|\b(system|popen)\b"
 )
 """What a module has that uses any of these."""
-BETWEEN_PROCESSES = {"core/parallel/worker.py", "sweeps/task.py", "whatif/evaluate.py"}
+BETWEEN_PROCESSES = {"core/worker.py", "sweeps/task.py", "whatif/evaluate.py"}
 """Where boolab unpickles: what its own driver sent to its own worker through a pipe, or through the user's cluster."""
 
 
@@ -173,7 +173,7 @@ def test_a_store_that_computes_what_it_holds_is_refused(kind: str, store: Path) 
 
 
 def test_a_frame_of_a_worker_says_its_length_first_and_a_cut_one_is_no_answer(tmp_path: Path) -> None:
-    from boolab.core.parallel.worker import get_frame
+    from boolab.core.worker import get_frame
 
     victim = tmp_path / "victim"
     bomb = pickle.dumps(Bomb(victim))

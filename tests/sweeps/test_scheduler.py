@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.core.parallel import executors
-from boolab.core.parallel.executors import open_pool
+from boolab.core import executors
+from boolab.core.executors import open_pool
 from boolab.errors import SchedulerLost
 from boolab.runtime.models.scripted import ScriptedModel
 from boolab.sweeps.progress import Begun, CellResult

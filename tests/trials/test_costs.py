@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.frames.costs import micro_cost
+from boolab.frames.runs import micro_cost
 from boolab.trials.trial import Trial
 from tests.support.cases import cases
 from tests.support.trial_cases import LOOSE, agent, profile, recorded

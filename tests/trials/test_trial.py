@@ -11,7 +11,7 @@ import pytest
 import boolab as bl
 from boolab.core.types import UNKNOWN_USAGE
 from boolab.errors import SettingError, WorldError
-from boolab.frames.costs import micro_cost
+from boolab.frames.runs import micro_cost
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from tests.support.cases import first

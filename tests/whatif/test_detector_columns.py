@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.core.types import Run, Step, Stop
-from boolab.frames.unknown_arguments import with_equal_arguments
+from boolab.frames.runs import with_equal_arguments
 from boolab.limits.call_identity import ObservedCall
 from boolab.limits.detector import Detector, Watch
 from boolab.limits.detectors.cycles import Cycle

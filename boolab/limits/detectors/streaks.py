@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from boolab.core.finish_reasons import FINISH_REASONS
+from boolab.core.endings import FINISH_REASONS
 from boolab.core.redacted import TIMED_OUT, beginning_of, is_redacted
 from boolab.core.types import Identities, Response, StopReason, ToolCall, ToolResult
 from boolab.limits.call_identity import ObservedCall, call_key, check_identity, exempting, identity_of

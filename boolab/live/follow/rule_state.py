@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
-from boolab.core.compactions import compactions_of
+from boolab.core.events import compactions_of
 from boolab.core.types import Run, Step, Stop
 from boolab.frames.runs import has_boundary
 from boolab.limits.counters import Progress

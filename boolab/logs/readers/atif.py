@@ -35,7 +35,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from boolab.core.finish_reasons import finish_reason
+from boolab.core.endings import finish_reason
 from boolab.core.types import REDACTED, Role, Run, StopReason, ToolCall, Usage
 from boolab.io.files import read_file
 from boolab.io.json_input import (

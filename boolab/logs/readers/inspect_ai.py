@@ -43,7 +43,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.finish_reasons import finish_reason
+from boolab.core.endings import finish_reason
 from boolab.core.types import REDACTED, Run, Stop, StopReason, Usage
 from boolab.errors import RunFormatError
 from boolab.io.json_input import (

@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from boolab.core.finish_reasons import finish_reason
+from boolab.core.endings import finish_reason
 from boolab.core.types import REDACTED, Run, Stop, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder

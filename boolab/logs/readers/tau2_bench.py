@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.finish_reasons import finish_reason
+from boolab.core.endings import finish_reason
 from boolab.core.types import REDACTED, Run, Stop, StopReason
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_document, json_text, mapping, micro, text, whole

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from boolab.core.compactions import compactions_of
+from boolab.core.events import compactions_of
 from boolab.core.types import Event, Message, Run, Step, Stop, Text, Usage
 from boolab.runtime.engine.decide import idle, is_final
 from boolab.runtime.engine.loop import close, wrap_up

@@ -23,7 +23,7 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.parallel.process_pool import ProcessPool
+from boolab.core.process_pool import ProcessPool
 from boolab.core.types import Event, Message, Text
 from boolab.runtime.models.remote.model import RemoteModel
 from tests.support.canary import CANARY

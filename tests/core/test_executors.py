@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.parallel.executors import ATTEMPTS, Pool, in_order, open_pool
-from boolab.core.parallel.process_pool import ProcessPool
+from boolab.core.executors import ATTEMPTS, Pool, in_order, open_pool
+from boolab.core.process_pool import ProcessPool
 from tests.support import pieces
 from tests.support.processes import has_ended
 from tests.support.project import ROOT
 
 SCRIPT = """
 import sys
-from boolab.core.parallel.executors import open_pool
+from boolab.core.executors import open_pool
 from tests.support.pieces import wait, worker
 
 with open_pool("processes") as pool:

@@ -18,7 +18,7 @@ from concurrent.futures import Executor as FuturesExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
-from boolab.core.parallel.process_pool import ProcessPool
+from boolab.core.process_pool import ProcessPool
 from boolab.errors import SchedulerLost, SettingError, WorkerDied, install
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, NamedTuple, TypeVar
 
-from boolab.core.parallel.worker import dumped, get_frame, loaded, put_frame
+from boolab.core.worker import dumped, get_frame, loaded, put_frame
 from boolab.errors import WorkerDied
 
 T = TypeVar("T")
 
-_START: Final = "import sys; sys.path[:] = sys.argv[1:]; from boolab.core.parallel.worker import serve; serve()"
+_START: Final = "import sys; sys.path[:] = sys.argv[1:]; from boolab.core.worker import serve; serve()"
 _SHUTDOWN_TIMEOUT_S: Final = 5
 """How long a process that has closed its pipe may take to end."""
 _CLOSED: Final = "the pool was closed before the task was finished"
@@ -57,7 +57,7 @@ class ProcessPool:
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[..., T], *args: object) -> Future[T]:
-        """Call a function in one of the processes; see `boolab.core.parallel.executors.Pool.submit`."""
+        """Call a function in one of the processes; see `boolab.core.executors.Pool.submit`."""
         task = _Task(dumped((function, args)), Future())
         with self._lock:
             if self._closed:

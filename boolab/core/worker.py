@@ -1,6 +1,6 @@
 """A worker process: it reads tasks from one pipe and writes their outcomes to another.
 
-`boolab.core.parallel.process_pool` starts it. A frame in a pipe is its length, 8 bytes, and a pickle: a function and
+`boolab.core.process_pool` starts it. A frame in a pipe is its length, 8 bytes, and a pickle: a function and
 its arguments; and back whether it returned, and what it returned or raised.
 """
 
