@@ -18,7 +18,8 @@ from boolab.limits.table import AGENT_LIMITS, LIMITS, Limit
 from boolab.stats.recommend.recommend import OBJECTIVES
 
 if TYPE_CHECKING:
-    from boolab.report.study import Question, Study
+    from boolab.report.question import Question
+    from boolab.report.study import Study
 
 MAX_VALUES: Final = 10_000  # of an axis
 
@@ -373,7 +374,7 @@ def study_from(args: argparse.Namespace) -> Study:
 
 def _question(args: argparse.Namespace) -> Question:
     from boolab.harnesses.presets import identity_under
-    from boolab.report.study import Question
+    from boolab.report.question import Question
 
     grid = {axis: values for axis in LIMITS if (values := getattr(args, axis)) is not None}
     identity: Any = identity_under(args.policy, args.identity, args.exempt or ())

@@ -39,7 +39,7 @@ _NUMBER: Final = re.compile(r"(?<!\d)-?\d+\.\d{3,}")
 _FONT: Final = re.compile(r"(font:[^;\"]*?px|font-family:)\s[^;\"]*")
 
 
-class Figures:
+class PageFigures:
     """The figures of one page."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from boolab.limits.table import LIMITS
 from boolab.plots import style
 from boolab.plots._labels import Line, label_lines
 from boolab.plots.palette import KEPT
-from boolab.report.figures import Figures
+from boolab.report.figures import PageFigures
 from boolab.report.study import MAX_GROUPS, UNITS, Study
 from boolab.report.summary import SummaryRow
 from boolab.report.text import kept_name
@@ -54,7 +54,7 @@ class Chart(NamedTuple):
     """What its lines and dots are."""
 
 
-def frontier_chart(study: Study, rows: Sequence[SummaryRow], figures: Figures) -> Chart | None:
+def frontier_chart(study: Study, rows: Sequence[SummaryRow], figures: PageFigures) -> Chart | None:
     """The chart of a study; None where nothing is to keep or to save."""
     axis = "max_steps" if "max_steps" in study.margins else next(iter(study.margins))
     curves = curves_of(study, axis, rows)

@@ -44,7 +44,7 @@ from boolab.plots import (
 )
 from boolab.report.caplab_frames import MAX_BYTES, caplab_frames, groups_of_frames
 from boolab.report.data_quality import Quality
-from boolab.report.figures import Draw, Figures
+from boolab.report.figures import Draw, PageFigures
 from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html import PageCell, PageTable, rendered
@@ -52,7 +52,7 @@ from boolab.report.limit_tables import GroupRows, LimitTables, Listed, declared_
 from boolab.report.progress import parts_bar
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
-from boolab.report.study import MAX_GROUPS, UNITS, Counted, Study
+from boolab.report.study import MAX_GROUPS, UNITS, CountedUnits, Study
 from boolab.report.summary import MAX_ROWS as MAX_AGENTS
 from boolab.report.summary import (
     SummaryRow,
@@ -121,7 +121,7 @@ class _Page:
         self.full = full
         self.most = None if full else MAX_AGENTS
         self.quality = Quality(study)
-        self.figures = Figures()
+        self.figures = PageFigures()
         self.book = RunBook(study, transcripts=transcripts)
         self.summary = summary_rows(study)
         self.lists: dict[str, Listed] = {}
@@ -361,7 +361,7 @@ class _Page:
     def _caps(self, axis: str) -> Iterator[Markup]:
         """A figure of a limit; one of the groups with labels, and one of those without, where there are both."""
         caption = f"What each {LIMITS[axis].label} keeps and saves, the other limits off."
-        kinds: dict[Counted, list[GroupRows]] = {}
+        kinds: dict[CountedUnits, list[GroupRows]] = {}
         for group in self.limits.rows[axis]:
             kinds.setdefault(self.study.counted_in(group.key), []).append(group)
         for shown in kinds.values():

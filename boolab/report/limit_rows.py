@@ -17,7 +17,7 @@ _FEW: Final = 5  # so few values are all shown, even if most change nothing
 _ROUND: Final = (*range(1, 7), 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 100, 125, 150, 200, 250, 300, 400, 500, 750)
 
 
-class Row(NamedTuple):
+class LimitRow(NamedTuple):
     """One value of an axis, the others off: what it keeps, stops and saves."""
 
     value: float | None
@@ -35,7 +35,7 @@ class Row(NamedTuple):
         return self.successes - self.kept[0]
 
 
-def informative_rows(part: pd.DataFrame, axis: str, best: float | None) -> list[Row]:
+def informative_rows(part: pd.DataFrame, axis: str, best: float | None) -> list[LimitRow]:
     """A dozen informative rows of an axis, from tight to loose, off last.
 
     `best`: the recommended value; None if there is none.
@@ -49,9 +49,9 @@ def informative_rows(part: pd.DataFrame, axis: str, best: float | None) -> list[
     return [*out, *(row for row in rows if row.value is None)]
 
 
-def _row(entry: Mapping[Any, Any], column: str) -> Row:
+def _row(entry: Mapping[Any, Any], column: str) -> LimitRow:
     value = entry[column]
-    return Row(
+    return LimitRow(
         None if is_missing(value) else value,
         (int(entry["kept_lower"]), int(entry["kept_upper"])),
         int(entry["successes"]),
@@ -68,7 +68,7 @@ def _saved(entry: Mapping[Any, Any], name: str) -> tuple[float, float] | None:
     return None if is_missing(saved) or is_missing(spent) else (saved, saved + spent)
 
 
-def _tightest(rows: Sequence[Row]) -> float | None:
+def _tightest(rows: Sequence[LimitRow]) -> float | None:
     """The least value from which on no success is lost."""
     found = None
     for row in reversed(rows):
@@ -82,7 +82,7 @@ def _mark(value: float | None, best: object, tight: object) -> Literal["recommen
     return "" if value is None else "recommended" if value == best else "tightest" if value == tight else ""
 
 
-def _informative(values: Sequence[float], rows: Sequence[Row], always: Sequence[Any]) -> set[float]:
+def _informative(values: Sequence[float], rows: Sequence[LimitRow], always: Sequence[Any]) -> set[float]:
     """The values to show: all of a few; else those marked, the first that changes nothing, and round ones."""
     if len(values) <= _FEW:
         return set(values)

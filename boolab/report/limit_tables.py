@@ -15,8 +15,8 @@ from boolab.limits.table import LIMITS
 from boolab.live.audits.audit import audit_files
 from boolab.live.audits.wording import figure
 from boolab.report.html import PageCell, PageTable
-from boolab.report.limit_rows import Row
-from boolab.report.study import UNITS, Counted, Cut, Study
+from boolab.report.limit_rows import LimitRow
+from boolab.report.study import UNITS, CountedUnits, Cut, Study
 from boolab.report.text import measures, saved_cells
 
 _MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
@@ -36,11 +36,11 @@ class GroupRows(NamedTuple):
     """The rows of a limit for one group, and what each of them stops."""
 
     key: str
-    rows: list[Row]
+    rows: list[LimitRow]
     cuts: Mapping[Any, list[Cut]]
 
 
-def kept_head(counted: Counted) -> str:
+def kept_head(counted: CountedUnits) -> str:
     """What is kept, as the head of a column."""
     return "ended by themselves" if counted.proxy else "successes"
 
@@ -52,7 +52,7 @@ class LimitTables:
         self._study = study
         self._keys = keys
         self.lists: dict[str, Listed] = {}
-        self.stops: list[tuple[Row, list[Cut]]] = []
+        self.stops: list[tuple[LimitRow, list[Cut]]] = []
         self.rows = {axis: list(self._rows(axis)) for axis in study.margins}
 
     def _rows(self, axis: str) -> Iterator[GroupRows]:
@@ -96,7 +96,7 @@ class LimitTables:
             ])  # fmt: skip
         return PageTable(head, cells, range(len(head) - 1), "limit", [row.mark for row in rows])
 
-    def _list(self, axis: str, row: Row, cuts: list[Cut], number: int, key: str) -> str:
+    def _list(self, axis: str, row: LimitRow, cuts: list[Cut], number: int, key: str) -> str:
         """Keep the list of the runs that a value stops; return its name on the page, empty if there is none."""
         if not cuts or row.value is None:
             return ""

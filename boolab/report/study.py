@@ -15,91 +15,34 @@ import pandas as pd
 
 from boolab.core.run_tree import in_agent_order, in_labelled_groups, roots_in
 from boolab.core.text import clean, count
-from boolab.core.types import Identities, Run, Scope
-from boolab.display.text import NO_NAME
-from boolab.errors import ReadWarning, SettingError, near
+from boolab.core.types import Run
+from boolab.errors import ReadWarning, SettingError
 from boolab.frames.dtypes import is_missing, well_formed_cell
 from boolab.frames.labels import label, labels_of
-from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df, tools_called
-from boolab.harnesses.presets import get_policy
 from boolab.limits.call_identity import check_tools
 from boolab.limits.table import LIMITS, MEASURES
 from boolab.logs.load import Reading, path_names, read_logs, why_no_log
-from boolab.report.limit_rows import Row, informative_rows
+from boolab.report.limit_rows import LimitRow, informative_rows
 from boolab.report.progress import parts_bar
-from boolab.report.units import Unit, turns_as_units
-from boolab.stats.recommend.candidates import axes_of
-from boolab.stats.recommend.fixed_sequence import JOINT_AXES
-from boolab.stats.recommend.recommend import Objective, Recommendation, recommend
+from boolab.report.question import Question, searched_grid, usual_grid
+from boolab.report.units import Unit, group_keys, key_of, sum_units, units_of_runs, with_settings, without_label
+from boolab.stats.recommend.recommend import Recommendation, recommend
 from boolab.stats.units import INTERRUPTED, SET, group_noun
 from boolab.whatif.evaluate import counterfactual
 from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
-from boolab.whatif.step_table import PROXY, TURN_PROXY, scopes_of
+from boolab.whatif.step_table import scopes_of
 
-MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless values are given
-MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value
 MAX_GROUPS: Final = 6
 """So many groups are shown in full on a terminal, and in a figure with a curve for each."""
 UNITS: Final[Mapping[str, str]] = {measure.column: measure.label for measure in MEASURES.values()}
 """By what is to be saved, what it is called."""
 _STOPPED: Final = ("truncated", "not_identified")
-_AMOUNTS: Final = ("tokens", "cost_usd")
 
 
 MAX_COMBINATIONS: Final = 20_000
 """How many combinations of settings a table has where none were asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is computed.
-
-    Attributes:
-        grid: Values by axis; None for all that make a difference, on the three usual axes.
-        scope: Whether counters start at zero with each user message ("turn"), never ("run"), or as the harness of each
-            source counts ("auto"); in a study "auto" stands only where both occur, and sources are kept apart.
-        identity: What makes two calls the same.
-        policy: The harness whose limits are evaluated: its order of precedence, its identity, and what else stops it.
-        by: Columns that keep groups apart.
-        keep: The share of successes to keep.
-        confidence: That it is kept.
-        objective: What to save.
-        success: "label", "ended", or None for labels in the groups that have any, and "ended" in the others.
-        labels: A file of labels.
-        pooled: Whether several agents are taken together; then `by` is empty.
-        prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
-    """
-
-    grid: Mapping[str, Sequence[Any]] | None = None
-    scope: Scope = "auto"
-    identity: Identities | None = None
-    policy: str | None = None
-    by: tuple[str, ...] = ()
-    keep: float = 0.95
-    confidence: float = 0.95
-    objective: Objective = "cost"
-    success: Literal["label", "ended"] | None = None
-    labels: str | None = None
-    prices: bool = True
-    pooled: bool = False
-
-    @property
-    def same(self) -> Identities | None:
-        """What makes two calls the same; the policy's own where none is given."""
-        given = self.identity is not None or self.policy is None
-        return self.identity if given else get_policy(self.policy or "").detectors.identity
-
-    @property
-    def groups(self) -> list[str] | None:
-        """The argument `by` of `recommend` and `counterfactual`: an empty list takes all agents together."""
-        return [] if self.pooled else list(self.by) or None
-
-    @property
-    def how(self) -> dict[str, Any]:
-        """How limits are counted: arguments of `counterfactual` and `recommend`."""
-        return {"scope": self.scope, "policy": self.policy, "identity": self.identity}
 
 
 class Maker(NamedTuple):
@@ -113,7 +56,7 @@ class Maker(NamedTuple):
     labelled: int
 
 
-class Counted(NamedTuple):
+class CountedUnits(NamedTuple):
     """What the successes of a group are, and what is counted.
 
     Attributes:
@@ -190,11 +133,11 @@ class Study:
         return [Maker(*key, *counted[key]) for key in in_agent_order(keys, main)]
 
     @cached_property
-    def counted(self) -> list[Counted]:
+    def counted(self) -> list[CountedUnits]:
         """What the successes of the groups are: of those with labels first, then of those without."""
         turns = any(unit.turn is not None for unit in self.units)
-        by_proxy = Counted(proxy=True, noun="turn" if turns else "run")
-        of = {True: Counted(proxy=False, noun="run"), False: by_proxy}
+        by_proxy = CountedUnits(proxy=True, noun="turn" if turns else "run")
+        of = {True: CountedUnits(proxy=False, noun="run"), False: by_proxy}
         return [of[kind] for kind in (True, False) if kind in {*self.by_label}] or [by_proxy]
 
     @cached_property
@@ -203,23 +146,23 @@ class Study:
         found = []
         for kind in [one for one in (True, False) if one in {*self.by_label}]:
             which = [place for place, own in enumerate(self.by_label) if own is kind]
-            runs = [self.runs[place] if kind else _unlabelled(self.runs[place]) for place in which]
+            runs = [self.runs[place] if kind else without_label(self.runs[place]) for place in which]
             keys = list(dict.fromkeys(self.run_keys[place] for place in which))
-            found.append((keys, _with_settings(runs, self.question.by, self.runs)))
+            found.append((keys, with_settings(runs, self.question.by, self.runs)))
         return found or [([], [])]
 
-    def counted_in(self, key: str) -> Counted:
+    def counted_in(self, key: str) -> CountedUnits:
         """What the successes of a group are: see `key_of`; "" where there is one group only."""
         return self._counted.get(key, self.counted[0])
 
     @cached_property
-    def _counted(self) -> dict[str, Counted]:
+    def _counted(self) -> dict[str, CountedUnits]:
         return {key: self.counted[0 if kind else -1] for key, kind in zip(self.run_keys, self.by_label, strict=True)}
 
     @property
     def searched(self) -> Mapping[str, Sequence[Any]] | None:
         """What the recommendation was chosen from; None for all values."""
-        return _searched(self.question)
+        return searched_grid(self.question)
 
     @property
     def noun(self) -> str:
@@ -322,7 +265,7 @@ class Study:
 
     def aggregate(self, grid: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
         """The sums of all combinations of some settings over the units, a row for each and each group."""
-        return _aggregate(self.units, self.by_label, grid, self.question)
+        return sum_units(self.units, self.by_label, grid, self.question)
 
     def units_frame(self) -> pd.DataFrame:
         """A row for each unit, like one of `runs_df` for a run; `ended_by` is its stop reason."""
@@ -350,14 +293,14 @@ class Study:
     @cached_property
     def run_keys(self) -> list[str]:
         """Of each run, which group it is in: see `key_of`."""
-        return _keys(self.runs, self.question.by)
+        return group_keys(self.runs, self.question.by)
 
     @cached_property
     def unit_keys(self) -> list[str]:
         """Of each unit, which group it is in."""
         return [self.run_keys[unit.of] for unit in self.units]
 
-    def shown(self, axis: str, part: pd.DataFrame, advice: Mapping[str, Any]) -> list[Row]:
+    def shown(self, axis: str, part: pd.DataFrame, advice: Mapping[str, Any]) -> list[LimitRow]:
         """A dozen informative rows of an axis: from tight to loose, off last."""
         best = advice.get(axis) if advice.get("qualifies") is True else None
         return informative_rows(part, axis, None if is_missing(best) else best)
@@ -431,11 +374,6 @@ def column_name(column: str) -> str:
     return "data set" if column == SET else column
 
 
-def key_of(values: Sequence[Any]) -> str:
-    """The key of a group: its values of `by`, in full."""
-    return ", ".join(NO_NAME if is_missing(value) or value == "" else str(value) for value in values)
-
-
 def study_of(
     logs: Sequence[str],
     question: Question,
@@ -473,8 +411,8 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
     elif "source" not in question.by:  # two meanings of a limit are never mixed
         question = replace(question, by=("source", *question.by))
     by_label = _by_label(runs, question)
-    units = list(_units(runs, scopes, by_label))
-    grid = question.grid or _usual(runs, question)
+    units = list(units_of_runs(runs, scopes, by_label))
+    grid = question.grid or usual_grid(runs, question)
     on = {axis: [value for value in grid[axis] if value is not None] for axis in LIMITS if axis in grid}
     margins = {}
     with parts_bar("comparing limits", 1 + len(on), show=progress) as move:
@@ -483,7 +421,7 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
             question = replace(question, by=("agent",))
         move()
         for axis, values in on.items():
-            margins[axis] = _aggregate(units, by_label, {axis: [*values, None]}, question)
+            margins[axis] = sum_units(units, by_label, {axis: [*values, None]}, question)
             move()
     return Study(question, reading, runs, homes, by_label, units, found, margins)
 
@@ -492,40 +430,8 @@ def _by_label(runs: Sequence[Run], question: Question) -> list[bool]:
     """Of each run, whether the successes of its group are labels: as `recommend` decides it."""
     labelled = [run.success is not None for run in runs]
     if question.success is None and question.by:
-        return in_labelled_groups(_keys(runs, question.by), roots_in(runs), labelled)
+        return in_labelled_groups(group_keys(runs, question.by), roots_in(runs), labelled)
     return [any(labelled)] * len(runs)
-
-
-def _units(runs: Sequence[Run], scopes: Sequence[str], by_label: Sequence[bool]) -> Iterator[Unit]:
-    """What is counted: each run; where no label judges the whole run, and the scope is the turn, each turn."""
-    by_turn = [not kind and scope == "turn" for kind, scope in zip(by_label, scopes, strict=True)]
-    split = any(turns and run.steps and run.steps[-1].turn > 1 for run, turns in zip(runs, by_turn, strict=True))
-    for of, run in enumerate(runs):
-        own = run if by_label[of] else _unlabelled(run)
-        if split and by_turn[of]:
-            yield from turns_as_units(own, of)
-        else:
-            yield Unit(own, of, None)
-
-
-def _unlabelled(run: Run) -> Run:
-    return run if run.success is None else replace(run, success=None)
-
-
-def _with_settings(runs: Sequence[Run], by: Sequence[str], every: Sequence[Run]) -> list[Run]:
-    """Some runs with the settings that keep groups apart, where others have them and these do not: then None."""
-    named = {name: None for name in by if any(name in run.settings for run in every)}
-    return [run if {*named} <= {*run.settings} else replace(run, settings={**named, **run.settings}) for run in runs]
-
-
-def _keys(runs: Sequence[Run], by: Sequence[str]) -> list[str]:
-    """Of each run, which group it is in: see `key_of`."""
-    frame = runs_df(list(runs))
-    for name in by:
-        if name not in frame:
-            msg = f"by={name!r}: there is no such column{near(name, [*frame.columns])}"
-            raise SettingError(msg)
-    return [key_of(row) for row in frame[list(by)].itertuples(index=False, name=None)]
 
 
 def _makers_apart(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -552,7 +458,7 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
             question.objective,
             by=question.groups,
             success=question.success,
-            grid=_searched(question),
+            grid=searched_grid(question),
             **question.how,
         )
     except SettingError as error:
@@ -567,74 +473,6 @@ def _why_no_run(reading: Reading, logs: Sequence[str], since: datetime | None) -
         return why_no_log(logs, since)
     why = next((f": {row.skipped}" for row in reading.files if row.skipped), "")
     return f"{path_names(logs)}: there is no run in {count(len(reading.files), 'file')}{why}"
-
-
-def _searched(question: Question) -> dict[str, list[Any]] | None:
-    """The grid that a recommendation chooses from, in its fixed order; of the usual axes, those of the policy."""
-    order = (*JOINT_AXES, *(axis for axis in LIMITS if axis not in JOINT_AXES))
-    given = question.grid or {}
-    on = {axis: [value for value in given[axis] if value is not None] for axis in order if axis in given}
-    grid = {axis: values for axis, values in on.items() if values}
-    if not grid or question.policy is None:
-        return grid or None
-    has = axes_of(get_policy(question.policy))
-    return {axis: values for axis, values in grid.items() if axis in has or axis not in JOINT_AXES} or grid
-
-
-def _usual(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:
-    """All values that can make a difference."""
-    scopes = scopes_of([run.source for run in runs], question.scope)
-    parts = [
-        steps
-        for run, scope in zip(runs, scopes, strict=True)
-        for steps in ([list(run.steps)] if scope == "run" else [s for _, s in turns_of(run)])
-    ]
-    steps = max((len(part) for part in parts), default=0)
-    calls = max((sum(r is not None for step in part for r in step.results) for part in parts), default=0)
-    return {
-        "max_steps": [*range(1, min(max(steps, 1), MAX_USUAL) + 1)],
-        "tool_budget": [*range(1, min(calls + 1, MAX_USUAL) + 1)],
-        "doom_loop": [*range(2, min(max(_longest_repeat(runs, question) + 1, MIN_DOOM), MAX_USUAL) + 1)],
-    }
-
-
-def _longest_repeat(runs: Sequence[Run], question: Question) -> int:
-    """How often the same call comes in a row at most, as far as the source records it."""
-    rule = settings_of({"doom_loop": [2]}, identity=question.same).axes[0].rules[0]
-    assert rule.detector is not None  # noqa: S101 - repeats are what a detector counts
-    peaks = ledger_of(runs, [rule.detector], question.scope).peak(rule.counter)
-    known = peaks[peaks < np.iinfo(np.int64).max]
-    return int(known.max(initial=0))
-
-
-def _aggregate(
-    units: Sequence[Unit], by_label: Sequence[bool], grid: Mapping[str, Sequence[Any]], question: Question
-) -> pd.DataFrame:
-    """The sums over the units, a row for each setting and group; of a group they are of labels, or of the proxy."""
-    every = [unit.run for unit in units]
-    kinds = [[unit.run for unit in units if by_label[unit.of] is kind] for kind in (True, False)]
-    parts = []
-    for runs in filter(None, kinds) if units else [[]]:
-        some = _with_settings(runs, question.by, every)
-        table = counterfactual(some, grid=grid, by=question.groups, aggregate=True, **question.how)
-        by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
-        parts.append(_known_amounts(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))))
-    if len(parts) == 1:
-        return parts[0]
-    table = pd.concat(parts, ignore_index=True)
-    counts = [str(name) for name in table if str(name).startswith("n_")]
-    table[counts] = table[counts].fillna(0)
-    keys = [key_of(row) for row in table[list(question.by)].itertuples(index=False, name=None)]
-    order = {key: place for place, key in enumerate(dict.fromkeys(_keys(every, question.by)))}
-    places = np.argsort([order.get(key, len(order)) for key in keys], kind="stable")
-    return table.iloc[places].reset_index(drop=True)
-
-
-def _known_amounts(table: pd.DataFrame) -> pd.DataFrame:
-    """The sums, without tokens and costs where no step is on record: what such runs took is not known."""
-    none = table["steps"] + table["saved_steps"] == 0
-    names = [str(name) for name in table if str(name).removeprefix("saved_").startswith(_AMOUNTS)]
-    return table.assign(**{name: table[name].mask(none) for name in names}) if none.any() else table
 
 
 def _known(value: SupportsInt) -> int | None:

@@ -11,7 +11,8 @@ from boolab.core.text import count, shorten
 from boolab.display.numbers import level, rounded_down, span
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
-from boolab.report.study import UNITS, Counted, Study, column_name, key_of
+from boolab.report.study import UNITS, CountedUnits, Study, column_name
+from boolab.report.units import key_of
 from boolab.stats.trade import BETTER_OFF, Trade
 from boolab.stats.units import group_name
 
@@ -173,7 +174,7 @@ def _unit(study: Study) -> str:
     return "cost" if study.measure == "cost_usd" else UNITS[study.measure]
 
 
-def _lacks(row: Mapping[Any, Any], study: Study, counted: Counted) -> str:
+def _lacks(row: Mapping[Any, Any], study: Study, counted: CountedUnits) -> str:
     if row["qualifies"]:
         return f"none would have saved any {_unit(study)}"
     if is_missing(row["more_needed"]) or not row["more_needed"]:

@@ -18,7 +18,7 @@ from boolab.frames.dtypes import axis_value, is_missing
 from boolab.limits.table import LIMITS
 from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
-from boolab.report.limit_rows import Row
+from boolab.report.limit_rows import LimitRow
 from boolab.report.study import MAX_GROUPS, UNITS, Study, column_name
 from boolab.report.summary import axes_of_rows, limit_cell, summary_rows
 from boolab.stats.recommend.wording import joined
@@ -184,7 +184,7 @@ def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
 
 
-def few_of(rows: Sequence[Row]) -> list[Row]:
+def few_of(rows: Sequence[LimitRow]) -> list[LimitRow]:
     """The rows that are shown at first: those marked, one on each side of them, and no limit."""
     marked = [place for place, row in enumerate(rows) if row.mark]
     near = {place + by for place in marked for by in (-1, 0, 1)} | {len(rows) - 1}
@@ -193,7 +193,7 @@ def few_of(rows: Sequence[Row]) -> list[Row]:
     return [row for place, row in enumerate(rows) if place in near]
 
 
-def _table(study: Study, axis: str, noun: str, rows: Sequence[Row], all_rows: Sequence[Row]) -> str:
+def _table(study: Study, axis: str, noun: str, rows: Sequence[LimitRow], all_rows: Sequence[LimitRow]) -> str:
     """A table of a group, whose columns are those of all groups."""
     undecided, names = any(row.undecided for row in all_rows), measures(study, all_rows)
     head = [LIMITS[axis].unit, "kept", f"{noun}s stopped", *(["not decided"] if undecided else [])]
@@ -208,20 +208,20 @@ def _table(study: Study, axis: str, noun: str, rows: Sequence[Row], all_rows: Se
     return "\n".join(f"  {line}  {mark}".rstrip() for line, mark in zip(lines, marks, strict=True))
 
 
-def measures(study: Study, rows: Sequence[Row]) -> list[str]:
+def measures(study: Study, rows: Sequence[LimitRow]) -> list[str]:
     """What is shown as saved: steps, and the measure to save, where the source records it."""
     wanted = dict.fromkeys(["steps", study.measure])
     return [name for name in wanted if any(row.saved[name] is not None for row in rows)]
 
 
-def kept(row: Row) -> str:
+def kept(row: LimitRow) -> str:
     """How many are kept, with their base: "17-18 of 21"."""
     if not row.successes:
         return "none to keep"
     return f"{span(*row.kept)} of {row.successes:,}"
 
 
-def saved_cells(names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
+def saved_cells(names: Sequence[str], rows: Sequence[LimitRow]) -> list[list[str]]:
     """What each row saves of each measure, with its base and share: "36 of 642 (5.6%)"; "not known" if undecided."""
     columns = []
     for name in names:

@@ -1,14 +1,26 @@
-"""What is counted as one: a run, or a turn of a run."""
+"""What is counted as one, a run or a turn of a run, and the sums over them for a question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from boolab.core.types import Run, Step, Stop
+from boolab.display.text import NO_NAME
+from boolab.errors import SettingError, near
+from boolab.frames.dtypes import is_missing
 from boolab.frames.recording import is_final
 from boolab.frames.runs import turns_of
+from boolab.frames.tables import runs_df
+from boolab.report.question import Question
+from boolab.whatif.evaluate import counterfactual
+from boolab.whatif.step_table import PROXY, TURN_PROXY
+
+_AMOUNTS: Final = ("tokens", "cost_usd")
 
 
 class Unit(NamedTuple):
@@ -41,3 +53,71 @@ def _end(steps: Sequence[Step]) -> Stop:
     if is_final(last):
         return Stop("finished", len(steps) - 1)
     return Stop("aborted", len(steps) - (not any(result is not None for result in last.results)))
+
+
+def key_of(values: Sequence[Any]) -> str:
+    """The key of a group: its values of `by`, in full."""
+    return ", ".join(NO_NAME if is_missing(value) or value == "" else str(value) for value in values)
+
+
+def units_of_runs(runs: Sequence[Run], scopes: Sequence[str], by_label: Sequence[bool]) -> Iterator[Unit]:
+    """What is counted: each run; where no label judges the whole run, and the scope is the turn, each turn."""
+    by_turn = [not kind and scope == "turn" for kind, scope in zip(by_label, scopes, strict=True)]
+    split = any(turns and run.steps and run.steps[-1].turn > 1 for run, turns in zip(runs, by_turn, strict=True))
+    for of, run in enumerate(runs):
+        own = run if by_label[of] else without_label(run)
+        if split and by_turn[of]:
+            yield from turns_as_units(own, of)
+        else:
+            yield Unit(own, of, None)
+
+
+def without_label(run: Run) -> Run:
+    """A run of which no label is known."""
+    return run if run.success is None else replace(run, success=None)
+
+
+def with_settings(runs: Sequence[Run], by: Sequence[str], every: Sequence[Run]) -> list[Run]:
+    """Some runs with the settings that keep groups apart, where others have them and these do not: then None."""
+    named = {name: None for name in by if any(name in run.settings for run in every)}
+    return [run if {*named} <= {*run.settings} else replace(run, settings={**named, **run.settings}) for run in runs]
+
+
+def group_keys(runs: Sequence[Run], by: Sequence[str]) -> list[str]:
+    """Of each run, which group it is in: see `key_of`."""
+    frame = runs_df(list(runs))
+    for name in by:
+        if name not in frame:
+            msg = f"by={name!r}: there is no such column{near(name, [*frame.columns])}"
+            raise SettingError(msg)
+    return [key_of(row) for row in frame[list(by)].itertuples(index=False, name=None)]
+
+
+def sum_units(
+    units: Sequence[Unit], by_label: Sequence[bool], grid: Mapping[str, Sequence[Any]], question: Question
+) -> pd.DataFrame:
+    """The sums over the units, a row for each setting and group; of a group they are of labels, or of the proxy."""
+    every = [unit.run for unit in units]
+    kinds = [[unit.run for unit in units if by_label[unit.of] is kind] for kind in (True, False)]
+    parts = []
+    for runs in filter(None, kinds) if units else [[]]:
+        some = with_settings(runs, question.by, every)
+        table = counterfactual(some, grid=grid, by=question.groups, aggregate=True, **question.how)
+        by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
+        parts.append(_known_amounts(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))))
+    if len(parts) == 1:
+        return parts[0]
+    table = pd.concat(parts, ignore_index=True)
+    counts = [str(name) for name in table if str(name).startswith("n_")]
+    table[counts] = table[counts].fillna(0)
+    keys = [key_of(row) for row in table[list(question.by)].itertuples(index=False, name=None)]
+    order = {key: place for place, key in enumerate(dict.fromkeys(group_keys(every, question.by)))}
+    places = np.argsort([order.get(key, len(order)) for key in keys], kind="stable")
+    return table.iloc[places].reset_index(drop=True)
+
+
+def _known_amounts(table: pd.DataFrame) -> pd.DataFrame:
+    """The sums, without tokens and costs where no step is on record: what such runs took is not known."""
+    none = table["steps"] + table["saved_steps"] == 0
+    names = [str(name) for name in table if str(name).removeprefix("saved_").startswith(_AMOUNTS)]
+    return table.assign(**{name: table[name].mask(none) for name in names}) if none.any() else table

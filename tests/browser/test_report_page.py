@@ -8,7 +8,8 @@ from playwright.sync_api import Locator, expect
 
 from boolab.logs.shipped import atlas_files
 from boolab.report.html_page import page_of as report_of
-from boolab.report.study import Question, study_of
+from boolab.report.question import Question
+from boolab.report.study import study_of
 from tests.browser.conftest import PageOf
 
 pytestmark = pytest.mark.pages

@@ -12,7 +12,8 @@ from boolab.cli.main import help_pages, main
 from boolab.live.audits.verdicts import VERDICTS
 from boolab.logs.log_files import readers
 from boolab.report.data_quality import Quality
-from boolab.report.study import Question, study_of
+from boolab.report.question import Question
+from boolab.report.study import study_of
 from tests.support.report_cases import write_sessions
 
 

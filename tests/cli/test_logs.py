@@ -23,7 +23,8 @@ from boolab.errors import SettingError
 from boolab.frames.labels import labels_of
 from boolab.io.resources import data_path
 from boolab.logs.discovery import Found
-from boolab.report.study import Question, study_of
+from boolab.report.question import Question
+from boolab.report.study import study_of
 from tests.support.cases import first
 from tests.support.project import ROOT
 from tests.support.report_cases import write_log, write_sessions

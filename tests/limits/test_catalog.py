@@ -13,7 +13,8 @@ import boolab as bl
 from boolab.limits.detectors.wrappers import PerMessage, Rearmed
 from boolab.limits.learned.rule import LearnedRisk
 from boolab.report.html_page import page_of
-from boolab.report.study import Question, study_of
+from boolab.report.question import Question
+from boolab.report.study import study_of
 from boolab.whatif.from_runs import ledger_of
 from tests.limits.learned.test_risk import LINEAR, TREES
 from tests.support.cases import cases

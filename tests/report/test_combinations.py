@@ -9,7 +9,8 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.errors import SettingError
 from boolab.report import study
-from boolab.report.study import Question, study_of
+from boolab.report.question import Question
+from boolab.report.study import study_of
 from boolab.whatif import grid
 from tests.support.labelled_runs import made_run
 

@@ -21,8 +21,9 @@ from boolab.harnesses.registry import SOURCES, TARGETS, target_of_source
 from boolab.limits.table import LIMITS
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html_page import page_of
+from boolab.report.question import Question
 from boolab.report.snippets import Sources, shell
-from boolab.report.study import Question, study_of
+from boolab.report.study import study_of
 from boolab.report.text import as_data, text
 from tests.support.caplab_cases import Told, runs_of
 

@@ -19,8 +19,9 @@ from boolab.harnesses.setting import Setting, as_code, as_front_matter
 from boolab.io.resources import data_path
 from boolab.limits.table import AGENT_LIMITS as LIMITS
 from boolab.report.html_page import page_of
+from boolab.report.question import Question
 from boolab.report.snippets import Sources, front_matter, python, shell
-from boolab.report.study import Question, Study, study_of
+from boolab.report.study import Study, study_of
 from boolab.report.units import turns_as_units
 from boolab.runtime.agents.agent import policy_of
 from tests.support.caplab_cases import Told, runs_of

@@ -20,9 +20,10 @@ from boolab.report import progress
 from boolab.report.data_quality import Quality
 from boolab.report.html_page import page_of
 from boolab.report.limit_tables import listed_cuts
+from boolab.report.question import Question
 from boolab.report.run_excerpts import RunBook
 from boolab.report.snippets import Sources, front_matter
-from boolab.report.study import Question, Study, study_of, study_of_runs
+from boolab.report.study import Study, study_of, study_of_runs
 from boolab.report.text import as_data
 from boolab.report.text import text as told_of
 from tests.support.cases import first

@@ -14,7 +14,8 @@ import boolab as bl
 from boolab.cli.main import main
 from boolab.logs.load import Reading
 from boolab.report.html_page import page_of
-from boolab.report.study import Question, Study, study_of, study_of_runs
+from boolab.report.question import Question
+from boolab.report.study import Study, study_of, study_of_runs
 from tests.support.cases import first
 from tests.support.growing import codex_lines
 from tests.support.report_cases import write_log, write_sessions

@@ -14,12 +14,14 @@ from boolab.frames.dtypes import is_missing
 from boolab.limits.table import LIMITS
 from boolab.logs.shipped import atlas_files
 from boolab.report.caplab_frames import labs_of
-from boolab.report.figures import Figures
+from boolab.report.figures import PageFigures
 from boolab.report.frontier_chart import Curve, _draw, best_at, curves_of, frontier_chart, title_of
 from boolab.report.how_to_set import how_to_set, how_to_set_text
-from boolab.report.study import Question, Study, key_of, study_of
+from boolab.report.question import Question
+from boolab.report.study import Study, study_of
 from boolab.report.summary import summary_frame, summary_rows, trade_words
 from boolab.report.text import text
+from boolab.report.units import key_of
 from boolab.stats.trade import Trade
 
 SETS = ("atlas/tau-airline", "atlas/tau2-telecom", "atlas/swebench-verified")
@@ -113,7 +115,7 @@ def test_a_curve_has_a_point_for_each_value_of_the_cap(several: Study) -> None:
 
 def test_the_title_of_the_chart_has_the_numbers_of_the_table(one: Study, several: Study) -> None:
     whole = summary_rows(one)[0]
-    chart = frontier_chart(one, summary_rows(one), Figures())
+    chart = frontier_chart(one, summary_rows(one), PageFigures())
     assert chart is not None
     assert whole.is_poor
     assert chart.title == (
@@ -121,14 +123,14 @@ def test_the_title_of_the_chart_has_the_numbers_of_the_table(one: Study, several
         f"{percent(whole.kept[0] / whole.successes)} of the successes"
     )
     good = [row for row in summary_rows(several) if row.is_on and not row.is_poor]
-    both = frontier_chart(several, summary_rows(several), Figures())
+    both = frontier_chart(several, summary_rows(several), PageFigures())
     assert both is not None
     assert all(percent(row.saved_share or 0) in both.title for row in good)
     assert both.title.startswith("The recommended limits save")
 
 
 def test_the_title_without_a_recommendation_has_the_best_cap_that_keeps_enough(one: Study) -> None:
-    chart = frontier_chart(one, [row._replace(limits={}) for row in summary_rows(one)], Figures())
+    chart = frontier_chart(one, [row._replace(limits={}) for row in summary_rows(one)], PageFigures())
     assert chart is not None
     cap = re.fullmatch(
         r"With 90% of successes kept on record, a step cap of (\d+) saves [\d.]+% of the steps", chart.title
@@ -177,7 +179,7 @@ def test_texts_of_figures_have_the_font_of_the_page() -> None:
         ax.set_title("Steps")
         return ax
 
-    figure = Figures().draw(draw, "Steps")
+    figure = PageFigures().draw(draw, "Steps")
     assert "font-family: var(--font)" in figure
     assert "DejaVu" not in figure
 
@@ -186,7 +188,7 @@ def test_the_note_of_the_chart_names_its_dots_only_if_it_has_some(one: Study) ->
     rows = summary_rows(one)
     note = "Line: the step cap by itself."
     with_dots, without = (
-        frontier_chart(one, some, Figures()) for some in (rows, [row._replace(limits={}) for row in rows])
+        frontier_chart(one, some, PageFigures()) for some in (rows, [row._replace(limits={}) for row in rows])
     )
     assert with_dots is not None
     assert without is not None

@@ -13,7 +13,8 @@ from boolab.cli.main import main
 from boolab.display.numbers import runs_in_words
 from boolab.plots import plot_heatmap, plot_steps
 from boolab.report.html_page import page_of
-from boolab.report.study import Question, study_of
+from boolab.report.question import Question
+from boolab.report.study import study_of
 from boolab.stats.units import units_of
 from tests.support.report_cases import draw_no_figures, write_sessions
 

@@ -12,7 +12,7 @@ HOSTILE = '<script>alert(\'x\')</script></details><img src="http://evil.example/
 
 def draw_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the figures out of pages whose texts are tested: they take two thirds of the time of a page."""
-    monkeypatch.setattr("boolab.report.figures.Figures.draw", lambda *_, **__: Markup("<figure></figure>"))
+    monkeypatch.setattr("boolab.report.figures.PageFigures.draw", lambda *_, **__: Markup("<figure></figure>"))
 
 
 def conversation(calls: int, *, tool: str = "search", said: str = "Done.") -> list[dict[str, Any]]:

@@ -1,0 +1,111 @@
+"""What a report is asked, and the values of the limits that it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from boolab.core.types import Identities, Run, Scope
+from boolab.frames.runs import turns_of
+from boolab.harnesses.presets import get_policy
+from boolab.limits.table import LIMITS
+from boolab.stats.recommend.candidates import axes_of
+from boolab.stats.recommend.fixed_sequence import JOINT_AXES
+from boolab.stats.recommend.recommend import Objective
+from boolab.whatif.from_runs import ledger_of
+from boolab.whatif.grid import settings_of
+from boolab.whatif.step_table import scopes_of
+
+MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless values are given
+MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is computed.
+
+    Attributes:
+        grid: Values by axis; None for all that make a difference, on the three usual axes.
+        scope: Whether counters start at zero with each user message ("turn"), never ("run"), or as the harness of each
+            source counts ("auto"); in a study "auto" stands only where both occur, and sources are kept apart.
+        identity: What makes two calls the same.
+        policy: The harness whose limits are evaluated: its order of precedence, its identity, and what else stops it.
+        by: Columns that keep groups apart.
+        keep: The share of successes to keep.
+        confidence: That it is kept.
+        objective: What to save.
+        success: "label", "ended", or None for labels in the groups that have any, and "ended" in the others.
+        labels: A file of labels.
+        pooled: Whether several agents are taken together; then `by` is empty.
+        prices: Whether costs that logs lack are computed at list prices: see `load_runs`.
+    """
+
+    grid: Mapping[str, Sequence[Any]] | None = None
+    scope: Scope = "auto"
+    identity: Identities | None = None
+    policy: str | None = None
+    by: tuple[str, ...] = ()
+    keep: float = 0.95
+    confidence: float = 0.95
+    objective: Objective = "cost"
+    success: Literal["label", "ended"] | None = None
+    labels: str | None = None
+    prices: bool = True
+    pooled: bool = False
+
+    @property
+    def same(self) -> Identities | None:
+        """What makes two calls the same; the policy's own where none is given."""
+        given = self.identity is not None or self.policy is None
+        return self.identity if given else get_policy(self.policy or "").detectors.identity
+
+    @property
+    def groups(self) -> list[str] | None:
+        """The argument `by` of `recommend` and `counterfactual`: an empty list takes all agents together."""
+        return [] if self.pooled else list(self.by) or None
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """How limits are counted: arguments of `counterfactual` and `recommend`."""
+        return {"scope": self.scope, "policy": self.policy, "identity": self.identity}
+
+
+def searched_grid(question: Question) -> dict[str, list[Any]] | None:
+    """The grid that a recommendation chooses from, in its fixed order; of the usual axes, those of the policy."""
+    order = (*JOINT_AXES, *(axis for axis in LIMITS if axis not in JOINT_AXES))
+    given = question.grid or {}
+    on = {axis: [value for value in given[axis] if value is not None] for axis in order if axis in given}
+    grid = {axis: values for axis, values in on.items() if values}
+    if not grid or question.policy is None:
+        return grid or None
+    has = axes_of(get_policy(question.policy))
+    return {axis: values for axis, values in grid.items() if axis in has or axis not in JOINT_AXES} or grid
+
+
+def usual_grid(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:
+    """All values that can make a difference."""
+    scopes = scopes_of([run.source for run in runs], question.scope)
+    parts = [
+        steps
+        for run, scope in zip(runs, scopes, strict=True)
+        for steps in ([list(run.steps)] if scope == "run" else [s for _, s in turns_of(run)])
+    ]
+    steps = max((len(part) for part in parts), default=0)
+    calls = max((sum(r is not None for step in part for r in step.results) for part in parts), default=0)
+    return {
+        "max_steps": [*range(1, min(max(steps, 1), MAX_USUAL) + 1)],
+        "tool_budget": [*range(1, min(calls + 1, MAX_USUAL) + 1)],
+        "doom_loop": [*range(2, min(max(_longest_repeat(runs, question) + 1, MIN_DOOM), MAX_USUAL) + 1)],
+    }
+
+
+def _longest_repeat(runs: Sequence[Run], question: Question) -> int:
+    """How often the same call comes in a row at most, as far as the source records it."""
+    rule = settings_of({"doom_loop": [2]}, identity=question.same).axes[0].rules[0]
+    assert rule.detector is not None  # noqa: S101 - repeats are what a detector counts
+    peaks = ledger_of(runs, [rule.detector], question.scope).peak(rule.counter)
+    known = peaks[peaks < np.iinfo(np.int64).max]
+    return int(known.max(initial=0))
