@@ -107,18 +107,18 @@ class ObservedCall:
         if identity == "tool":
             return True
         if self.arguments == other.arguments:
-            same = self.arguments != REDACTED
+            is_same = self.arguments != REDACTED
         elif identity == "raw":
-            same = False
+            is_same = False
         else:
             # Not a method of its own: most calls of a run come here.
-            mine, theirs = self._parsed, other._parsed  # noqa: SLF001 - of the same class
-            if mine is _NOT_PARSED:
-                mine = self._parsed = _parse(self.arguments)
-            if theirs is _NOT_PARSED:
-                theirs = other.parsed
-            same = mine == theirs and self._has_text_of(other, sort=identity != "ordered")
-        return same and (identity in _ONLY_THE_CALL or self._has_outcome_of(other, identity))
+            value, other_value = self._parsed, other._parsed  # noqa: SLF001 - of the same class
+            if value is _NOT_PARSED:
+                value = self._parsed = _parse(self.arguments)
+            if other_value is _NOT_PARSED:
+                other_value = other.parsed
+            is_same = value == other_value and self._has_text_of(other, sort=identity != "ordered")
+        return is_same and (identity in _ONLY_THE_CALL or self._has_outcome_of(other, identity))
 
     def digest(self, identity: str) -> bytes | None:
         """16 bytes that two calls share if and only if they are the same by an identity, as `call_key` compares them.
@@ -140,8 +140,8 @@ class ObservedCall:
         from hashlib import blake2b  # few detectors need it: rules start fast
 
         content = self.content if identity == "call+result" else ""
-        whole = f"{len(self.name)},{len(arguments)},{self.name}{arguments}{content}"
-        return blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        content_text = f"{len(self.name)},{len(arguments)},{self.name}{arguments}{content}"
+        return blake2b(content_text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def __reduce__(self) -> tuple[type[ObservedCall], tuple[ToolCall, ToolResult, int, str]]:
         """Pickle what it was made of: "not parsed yet" is an object of this process alone."""
@@ -163,8 +163,8 @@ class ObservedCall:
 def check_identity(identity: str) -> None:
     """Raise `SettingError` unless `identity` is one of `IDENTITIES`."""
     if identity not in IDENTITIES:
-        accepted = f"accepted: {', '.join(IDENTITIES)}, or a mapping of tools to them"
-        msg = f"identity {identity!r} is not known{near(identity, IDENTITIES) or f'; {accepted}'}"
+        expected = f"accepted: {', '.join(IDENTITIES)}, or a mapping of tools to them"
+        msg = f"identity {identity!r} is not known{near(identity, IDENTITIES) or f'; {expected}'}"
         raise SettingError(msg)
 
 
@@ -229,7 +229,7 @@ def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None]
     if identity.get("*", "canonical") is None:
         msg = "identity {'*': None} exempts every tool: nothing would be watched"
         raise SettingError(msg)
-    tools = tuple(sorted((tool, of) for tool, of in identity.items() if tool != "*"))
+    tools = tuple(sorted((tool, tool_identity) for tool, tool_identity in identity.items() if tool != "*"))
     return identity.get("*") or "canonical", tools
 
 
@@ -250,13 +250,13 @@ def check_tools(identity: Identities | None, tools: Iterable[str]) -> tuple[str,
     """
     if not isinstance(identity, Mapping):
         return ()
-    called = set(tools)
-    uncalled = tuple(tool for tool in identity if tool != "*" and tool not in called)
-    texts = sorted(tool for tool in called if isinstance(tool, str))
+    called_names = set(tools)
+    uncalled = tuple(tool for tool in identity if tool != "*" and tool not in called_names)
+    texts = sorted(tool for tool in called_names if isinstance(tool, str))
     for tool in uncalled:
         if hint := near(tool, texts):
             raise SettingError(f"no call of the tool {tool!r} is on record{hint}")
-    return uncalled if called else ()
+    return uncalled if called_names else ()
 
 
 def uncalled_note(identity: Identities | None, tools: Iterable[str]) -> tuple[str, ...]:
@@ -270,8 +270,8 @@ def uncalled_note(identity: Identities | None, tools: Iterable[str]) -> tuple[st
     if not uncalled:
         return ()
     names = ", ".join(map(repr, uncalled))
-    noun, it = ("tool", "it") if len(uncalled) == 1 else ("tools", "them")
-    return (f"No call of the {noun} {names} is on record: to name {it} changes nothing here.",)
+    noun, pronoun = ("tool", "it") if len(uncalled) == 1 else ("tools", "them")
+    return (f"No call of the {noun} {names} is on record: to name {pronoun} changes nothing here.",)
 
 
 def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:
@@ -282,13 +282,13 @@ def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:
         {'*': 'ordered', 'poll': None}
     """
     exempt = [exempt] if isinstance(exempt, str) else list(exempt)
-    given: list[object] = [*exempt]
-    if not all(isinstance(name, str) and name and name != "*" for name in given):
+    names: list[object] = [*exempt]
+    if not all(isinstance(name, str) and name and name != "*" for name in names):
         msg = f"exempt={exempt!r}: expected a list of names of tools, such as ['poll']"
         raise SettingError(msg)
-    others = {"*": identity} if isinstance(identity, str) else {"*": "canonical", **identity}
-    without = dict.fromkeys(exempt)
-    return {**others, **without} if without else identity
+    identities = {"*": identity} if isinstance(identity, str) else {"*": "canonical", **identity}
+    exempt_tools = dict.fromkeys(exempt)
+    return {**identities, **exempt_tools} if exempt_tools else identity
 
 
 _ENCODERS: Final = {

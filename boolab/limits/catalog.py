@@ -101,8 +101,8 @@ def max_tokens(
     """
     if of not in ("tokens", "input_tokens", "output_tokens"):
         raise SettingError(f"max_tokens: of={of!r} is not known; accepted: tokens, input_tokens, output_tokens")
-    unless = unknown_option(on_unknown)
-    label = f"max_tokens({repr_of(n)}{unless})" if of == "tokens" else f"max_tokens({repr_of(n)}, {of}{unless})"
+    ending = unknown_option(on_unknown)
+    label = f"max_tokens({repr_of(n)}{ending})" if of == "tokens" else f"max_tokens({repr_of(n)}, {of}{ending})"
     return Threshold("token_budget", of, whole(n, "max_tokens", 0), label, on_unknown)
 
 
@@ -179,8 +179,8 @@ def rule_of(values: Mapping[str, Any], identity: Identities = "canonical", exemp
     """
     for name in values:
         if name not in RULES:
-            accepted = f"; accepted: {', '.join(RULES)}"
-            raise SettingError(f"there is no limit {name!r}{near(name, RULES) or accepted}")
+            expected = f"; accepted: {', '.join(RULES)}"
+            raise SettingError(f"there is no limit {name!r}{near(name, RULES) or expected}")
     options = {"doom_loop": {"identity": identity, "exempt": exempt}}
     rules = [rule(values[name], **options.get(name, {})) for name, rule in RULES.items() if name in values]
     if not rules:
@@ -188,11 +188,11 @@ def rule_of(values: Mapping[str, Any], identity: Identities = "canonical", exemp
     return reduce(or_, rules)
 
 
-def _units(n: object, in_one: int, what: str) -> int:
+def _units(n: object, in_one: int, function: str) -> int:
     """A number as whole units. A positive one is at least one unit: 0 would be reached before the first step."""
     number: Any = n  # `Real` declares no comparison with an int
     if isinstance(n, bool) or not isinstance(n, Real) or not number >= 0:
-        raise SettingError(f"{what}({repr_of(n)}): expected a number >= 0")
+        raise SettingError(f"{function}({repr_of(n)}): expected a number >= 0")
     if number > MAX_COUNT // in_one:
-        raise too_large(what, MAX_COUNT // in_one)
+        raise too_large(function, MAX_COUNT // in_one)
     return max(round(float(number) * in_one), 1) if number > 0 else 0

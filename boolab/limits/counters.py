@@ -63,8 +63,8 @@ def projected(counters: Mapping[str, int | None], response: Response) -> Progres
     supersteps of LangGraph, which counts a response and the calls of one as two.
     """
     n, calls = counters["steps"] or 0, len(response.tool_calls)
-    further = {"responses": n + 1, "tool_steps": n + (calls > 0), "supersteps": 2 * n + 2 + (calls > 0)}
-    after = Progress(**counters, **further)
+    response_counters = {"responses": n + 1, "tool_steps": n + (calls > 0), "supersteps": 2 * n + 2 + (calls > 0)}
+    after = Progress(**counters, **response_counters)
     after.charge(response.usage, calls)
     return after
 

@@ -95,22 +95,22 @@ def check_detector(detector: object) -> None:
         Traceback (most recent call last):
         boolab.errors.SettingError: detector 'AAA' has no attribute `name`: expected the name of its counter...
     """
-    shown = f"detector {detector!r}"
+    description = f"detector {detector!r}"
     if isinstance(detector, type):
-        msg = f"{shown} is a class: expected one of its instances, such as {detector.__name__}()"
+        msg = f"{description} is a class: expected one of its instances, such as {detector.__name__}()"
         raise SettingError(msg)
-    for name, (accepted, expected) in _ATTRIBUTES.items():
+    for name, (is_valid, expected) in _ATTRIBUTES.items():
         if not hasattr(detector, name):
-            msg = f"{shown} has no attribute `{name}`: expected {expected}"
+            msg = f"{description} has no attribute `{name}`: expected {expected}"
             raise SettingError(msg)
         value = getattr(detector, name)
-        if not accepted(value):
-            msg = f"{shown}: {name}={repr_of(value)} is not accepted: expected {expected}"
+        if not is_valid(value):
+            msg = f"{description}: {name}={repr_of(value)} is not accepted: expected {expected}"
             raise SettingError(msg)
     try:
         hash(detector)
     except TypeError as error:
-        msg = f"{shown} cannot be hashed: make it a frozen dataclass"
+        msg = f"{description} cannot be hashed: make it a frozen dataclass"
         raise SettingError(msg) from error
 
 
@@ -143,13 +143,13 @@ def named_tools(detectors: Iterable[object]) -> dict[str, str | None]:
         >>> named_tools([bl.detectors.RepeatStreak.of({"*": "ordered", "poll": None})])
         {'poll': None}
     """
-    named: dict[str, str | None] = {}
+    identities: dict[str, str | None] = {}
     for detector in detectors:
         inner: object = detector
-        while (within := getattr(inner, "detector", None)) is not None:
-            inner = within
-        named |= dict(getattr(inner, "by_tool", ()))
-    return named
+        while (inner_detector := getattr(inner, "detector", None)) is not None:
+            inner = inner_detector
+        identities |= dict(getattr(inner, "by_tool", ()))
+    return identities
 
 
 class Watch:
@@ -165,14 +165,14 @@ class Watch:
         {'repeat_streak:canonical': 2}
     """
 
-    __slots__ = ("_closes", "_compacts", "_extends", "_folds", "_of_steps", "_states", "_step")
+    __slots__ = ("_closes", "_compacts", "_extends", "_folds", "_states", "_step", "_step_closes")
 
     def __init__(self, detectors: Sequence[Detector] = ()) -> None:
         self._folds: list[tuple[int, str, Fold]] = []
         self._closes: list[tuple[int, str, Close]] = []
         self._compacts: list[tuple[int, Compact]] = []
         self._extends: list[tuple[int, str, Extend]] = []
-        self._of_steps: list[tuple[int, str, Close]] = []
+        self._step_closes: list[tuple[int, str, Close]] = []
         self._states = [detector.start for detector in detectors]
         self._step = 0
         for i, detector in enumerate(detectors):
@@ -185,7 +185,7 @@ class Watch:
             if close is not None:
                 self._closes.append((i, name, close))
                 if getattr(detector, "of_steps", False):
-                    self._of_steps.append((i, name, close))
+                    self._step_closes.append((i, name, close))
 
     def compacted(self, times: int | None = 1) -> None:
         """The history was compacted before the step that follows.
@@ -212,17 +212,17 @@ class Watch:
         if folds:
             calls = response.tool_calls
             # Not zip(strict=True), whose keyword costs as much as a comparison of two calls.
-            for place, result in enumerate(results):
+            for index, result in enumerate(results):
                 if result is not None:
-                    observed = ObservedCall(calls[place], result, self._step, text)
+                    observed = ObservedCall(calls[index], result, self._step, text)
                     text = ""
                     for i, name, fold in folds:
                         states[i], counts[name] = fold(states[i], observed)
             for i, name, close in self._closes:
                 states[i], counts[name] = close(states[i], response)
             for i, name, extend in self._extends:
-                whole = step or Step(self._step, 1, None, None, None, response, tuple(results))
-                states[i], counts[name] = extend(states[i], whole)
+                whole_step = step or Step(self._step, 1, None, None, None, response, tuple(results))
+                states[i], counts[name] = extend(states[i], whole_step)
         return len(results) - results.count(None)
 
     def after(self, response: Response) -> dict[str, int | None]:
@@ -243,11 +243,11 @@ class Watch:
         all calls of the same tool in the response.
         """
         _, observed, counts = self._folded(response, calls)
-        for i, name, close in self._of_steps:
-            for this, after in zip(observed, counts, strict=True):
+        for i, name, close in self._step_closes:
+            for call, after in zip(observed, counts, strict=True):
                 state = self._states[i]
                 for other in observed:
-                    if other.name == this.name:
+                    if other.name == call.name:
                         state, _ = self._folds[i][2](state, other)
                 after[name] = close(state, response)[1]
         return counts

@@ -44,10 +44,10 @@ AnyRule: TypeAlias = StopRule | Callable[[Any], bool]
 """A stop rule, or a function of the beginning of a run that decides whether to stop it."""
 
 
-def as_rule(given: object, what: str) -> StopRule:
+def as_rule(candidate: object, option: str) -> StopRule:
     """A stop rule, also of a function.
 
-    `given`: a rule, or a function of a prefix that answers True or False.
+    `candidate`: a rule, or a function of a prefix that answers True or False.
 
     Example:
         >>> import boolab as bl
@@ -57,50 +57,55 @@ def as_rule(given: object, what: str) -> StopRule:
         >>> bl.run_sync(None, "x", model=model, stop=rule).stop_reason
         'stuck'
     """
-    if isinstance(given, StopRule):
-        return given
-    if is_function(given):
-        detector = FunctionAnswer(given)  # type: ignore[arg-type] # it is callable
+    if isinstance(candidate, StopRule):
+        return candidate
+    if is_function(candidate):
+        detector = FunctionAnswer(candidate)  # type: ignore[arg-type] # it is callable
         return Threshold(detector.reason, detector.name, 1, detector.label, detector=detector)
-    raise SettingError(f"{what}: {repr_of(given)} is not a stop rule: expected {_expected(given)}")
+    raise SettingError(f"{option}: {repr_of(candidate)} is not a stop rule: expected {_expected(candidate)}")
 
 
-def as_rules(given: Iterable[object], what: str) -> list[StopRule]:
+def as_rules(candidates: Iterable[object], option: str) -> list[StopRule]:
     """Stop rules, also of functions; `SettingError` if one is neither, or two functions have one name."""
-    rules = [as_rule(one, what) for one in given]
+    rules = [as_rule(candidate, option) for candidate in candidates]
     functions: dict[str, object] = {}
     for detector in chain.from_iterable(rule.detectors() for rule in rules):
         if isinstance(detector, FunctionAnswer) and functions.setdefault(detector.name, detector) != detector:
-            raise SettingError(f"{what}: two functions are called {detector.label}: give each a name, with def")
+            raise SettingError(f"{option}: two functions are called {detector.label}: give each a name, with def")
     return rules
 
 
-def is_function(given: object) -> bool:
+def is_function(candidate: object) -> bool:
     """Whether this is a function that can be asked: not a class, a learner or a coroutine function."""
-    if isinstance(given, StopRule | type) or not callable(given) or hasattr(given, "fit") or _makes_rules(given):
+    if (
+        isinstance(candidate, StopRule | type)
+        or not callable(candidate)
+        or hasattr(candidate, "fit")
+        or _makes_rules(candidate)
+    ):
         return False
-    return not inspect.iscoroutinefunction(given)
+    return not inspect.iscoroutinefunction(candidate)
 
 
-def _makes_rules(given: object) -> bool:
-    module = str(getattr(given, "__module__", ""))
+def _makes_rules(candidate: object) -> bool:
+    module = str(getattr(candidate, "__module__", ""))
     return module.startswith("boolab.limits.") and module != __name__
 
 
-def _expected(given: object) -> str:
-    if isinstance(given, str) and ":" in given:
-        module, _, name = given.rpartition(":")
+def _expected(candidate: object) -> str:
+    if isinstance(candidate, str) and ":" in candidate:
+        module, _, name = candidate.rpartition(":")
         module = module.removesuffix(".py").replace("/", ".")
         return f"the rule or function itself: from {module} import {name}"
-    if _makes_rules(given) and not isinstance(given, type):
-        return f"what it makes, such as {getattr(given, '__name__', 'max_steps')}(20)"
-    if hasattr(given, "fit"):
-        made = f"{given.__name__}()" if isinstance(given, type) else "it"
-        return f"what {made} learned, as in {made}.fit(runs)"
-    if inspect.iscoroutinefunction(given):
+    if _makes_rules(candidate) and not isinstance(candidate, type):
+        return f"what it makes, such as {getattr(candidate, '__name__', 'max_steps')}(20)"
+    if hasattr(candidate, "fit"):
+        learner = f"{candidate.__name__}()" if isinstance(candidate, type) else "it"
+        return f"what {learner} learned, as in {learner}.fit(runs)"
+    if inspect.iscoroutinefunction(candidate):
         return "a plain function, not an async one"
-    if isinstance(given, type):
-        return f"one of its instances, or a function, such as {given.__name__}()"
+    if isinstance(candidate, type):
+        return f"one of its instances, or a function, such as {candidate.__name__}()"
     return (
         "such as bl.max_steps(20) | bl.tool_budget(50), or a function of the run so far, such as "
         "lambda prefix: len(prefix.steps) >= 20"
@@ -141,8 +146,8 @@ class FunctionAnswer:
     @property
     def label(self) -> str:
         """The function's name."""
-        named = getattr(self.function, "__qualname__", "") or type(self.function).__name__
-        return str(named).replace("<locals>.", "")
+        qualified_name = getattr(self.function, "__qualname__", "") or type(self.function).__name__
+        return str(qualified_name).replace("<locals>.", "")
 
     @property
     def name(self) -> str:
@@ -171,6 +176,6 @@ class FunctionAnswer:
             hint = ""
             if isinstance(answer, int | float):
                 hint = ": a rule needs a threshold on a score, as in lambda prefix: score(prefix) >= 0.9"
-            given = f"{self.label}: it gave {answer!r} after step {step.index}"
-            raise SettingError(f"{given}: expected True or False{hint}")
+            answer_text = f"{self.label}: it gave {answer!r} after step {step.index}"
+            raise SettingError(f"{answer_text}: expected True or False{hint}")
         return ((), True) if answer else (steps, False), int(answer)

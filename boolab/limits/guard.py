@@ -131,16 +131,16 @@ class Guard:
             >>> bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((3, "nudge"), (5, "stop"))).level(4)
             (3, 'nudge')
         """
-        reached = None
+        highest = None
         for level in self.ladder:
             if count is None or count < level[0]:
                 break
-            reached = level
-        return reached
+            highest = level
+        return highest
 
     def __str__(self) -> str:
         steps = ", ".join(f"{action} at {threshold}" for threshold, action in self.ladder)
-        at = "" if self.check == "boundary" else f", at the {self.check}"
+        check = "" if self.check == "boundary" else f", at the {self.check}"
         scope = "" if self.scope == "turn" else f", per {self.scope}"
         rearm = ", starts anew when it fires" if self.rearm == "fire" else ""
-        return f"{self.detector.name}: {steps}{at}{scope}{rearm}"
+        return f"{self.detector.name}: {steps}{check}{scope}{rearm}"

@@ -132,10 +132,12 @@ class LadderState:
         """
         if step.turn != self.turn:
             self.enter(step)
-        start, took, response = step.start_ms, step.duration_ms, step.response
-        counters, opened = self.counters, self.opened_ms
+        start, duration, response = step.start_ms, step.duration_ms, step.response
+        counters, opened_ms = self.counters, self.opened_ms
         counters["steps"] += 1  # type: ignore[operator] # always known
-        counters["elapsed"] = None if start is None or took is None or opened is None else start + took - opened
+        counters["elapsed"] = (
+            None if start is None or duration is None or opened_ms is None else start + duration - opened_ms
+        )
         counters.charge(response.usage, self._bank.complete(response, step.results, counters, step))
         if self._at_call:
             self._last_tool = response.tool_calls[-1].name if response.tool_calls else None
@@ -160,7 +162,7 @@ class LadderState:
         return Reached(threshold, action, count, nudges)
 
     def at_calls(
-        self, response: Response, places: Sequence[int]
+        self, response: Response, indices: Sequence[int]
     ) -> Iterator[tuple[int, Iterator[tuple[Guard, Reached]]]]:
         """Evaluate the guards at calls, call by call, as if the calls before had been executed.
 
@@ -170,24 +172,24 @@ class LadderState:
             The place of each call, and each guard that has reached a level there, with that level.
         """
         calls = response.tool_calls
-        counts = self._bank.ahead(response, [calls[place] for place in places])
-        for place, ahead in zip(places, counts, strict=True):
-            yield place, self._at_call_of(calls[place].name, ahead)
+        counts = self._bank.ahead(response, [calls[index] for index in indices])
+        for index, count_by_name in zip(indices, counts, strict=True):
+            yield index, self._at_call_of(calls[index].name, count_by_name)
 
-    def _at_call_of(self, tool: str, ahead: Mapping[str, int | None]) -> Iterator[tuple[Guard, Reached]]:
+    def _at_call_of(self, tool: str, counts: Mapping[str, int | None]) -> Iterator[tuple[Guard, Reached]]:
         for guard, name in self._at_call:
-            count = ahead[name]
+            count = counts[name]
             if count is None and tool == self._last_tool:
                 count = self.counters[name]  # it depends on what the call gives: then the count before it holds
-            reached = self.reach(guard, count)
-            if reached is not None:
-                yield guard, reached
+            level = self.reach(guard, count)
+            if level is not None:
+                yield guard, level
 
-    def replay_calls(self, response: Response, places: Sequence[int]) -> list[Reached]:
+    def replay_calls(self, response: Response, indices: Sequence[int]) -> list[Reached]:
         """Move the guards at calls as the live loop did it when it evaluated these calls of a response on record."""
         if not self._at_call:
             return []
-        levels = chain.from_iterable(levels for _, levels in self.at_calls(response, places))
+        levels = chain.from_iterable(levels for _, levels in self.at_calls(response, indices))
         return [level for _, level in levels]
 
     def after(self, response: Response) -> dict[str, int | None]:

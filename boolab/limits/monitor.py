@@ -113,20 +113,20 @@ class Monitor:
         at_response: StopRule | None = None,
         nudge: str = "",
     ) -> None:
-        for name, value, accepted in (("action", action, get_args(Action)), ("scope", scope, ("turn", "run"))):
-            if value not in accepted:
-                msg = f"Monitor: {name}={repr_of(value)} is not accepted{near(value, accepted, 'accepted')}"
+        for name, value, choices in (("action", action, get_args(Action)), ("scope", scope, ("turn", "run"))):
+            if value not in choices:
+                msg = f"Monitor: {name}={repr_of(value)} is not accepted{near(value, choices, 'accepted')}"
                 raise SettingError(msg)
-        given: object = nudge
-        if not isinstance(given, str):
-            raise SettingError(f"Monitor: nudge={repr_of(given)}: expected a text")
-        self.rule, self.at_response = _by_place(rule, at_response)
+        text: object = nudge
+        if not isinstance(text, str):
+            raise SettingError(f"Monitor: nudge={repr_of(text)}: expected a text")
+        self.rule, self.at_response = _split_by_check(rule, at_response)
         self.action = action
         self.scope = scope
         self.first_stop: Stop | None = None
         self._nudge = nudge
         self._thresholds = (
-            () if self.rule is None else tuple((one.counter, one.threshold) for one in self.rule.leaves())
+            () if self.rule is None else tuple((leaf.counter, leaf.threshold) for leaf in self.rule.leaves())
         )
         rules = (rule for rule in (self.rule, self.at_response) if rule is not None)
         detectors = dict.fromkeys(chain.from_iterable(rule.detectors() for rule in rules))
@@ -221,8 +221,8 @@ class Monitor:
         """
         response = response_of(calls, usage, text)
         check_count(elapsed_ms, "Monitor.after: elapsed_ms")
-        given = results_of(results, response)
-        self._take(response, given, elapsed_ms)
+        parsed_results = results_of(results, response)
+        self._take(response, parsed_results, elapsed_ms)
         return self.verdict
 
     def raise_if_stopped(self) -> None:
@@ -277,8 +277,8 @@ class Monitor:
         if self.at_response is not None:
             msg = f"Monitor.step: {self.at_response} is evaluated in the middle of a step: call before() and after()"
             raise SettingError(msg)
-        called = getattr(function, "__call__", None)  # noqa: B004 - it is looked at: an object may have an async one
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
+        call_method = getattr(function, "__call__", None)  # noqa: B004 - it is looked at: an object may have an async one
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call_method):
 
             @functools.wraps(function)
             async def asynchronous(*args: _P.args, **kwargs: _P.kwargs) -> Verdict:
@@ -385,26 +385,26 @@ def reason_of(stop: Stop) -> str:
     return f"Stopped {f'after step {stop.step}' if stop.step else 'before the first step'} by {stop.rule}."
 
 
-def _by_place(rule: StopRule | None, at_response: StopRule | None) -> tuple[StopRule | None, StopRule | None]:
+def _split_by_check(rule: StopRule | None, at_response: StopRule | None) -> tuple[StopRule | None, StopRule | None]:
     """The rule at a boundary and the one at a response."""
-    for given in (rule, at_response):
-        if given is not None and not isinstance(given, StopRule):
-            raise SettingError(f"Monitor: {given!r:.80} is no stop rule: expected one such as bl.max_steps(20)")
+    for candidate in (rule, at_response):
+        if candidate is not None and not isinstance(candidate, StopRule):
+            raise SettingError(f"Monitor: {candidate!r:.80} is no stop rule: expected one such as bl.max_steps(20)")
     if rule is None and at_response is None:
         msg = "Monitor: there is no rule: expected one such as bl.max_steps(20)"
         raise SettingError(msg)
     boundary: list[StopRule] = []
     response = [] if at_response is None else [*at_response.alternatives]
-    for one in () if rule is None else rule.alternatives:
-        reads = {leaf.counter for leaf in one.leaves()}
-        (response if reads & {*RESPONSE_COUNTERS} else boundary).append(one)
-    known = {*COUNTERS, *RESPONSE_COUNTERS}
-    for one in (*boundary, *response):
-        for leaf in one.leaves():
-            if leaf.detector is None and leaf.counter not in known:
+    for rule_part in () if rule is None else rule.alternatives:
+        reads = {leaf.counter for leaf in rule_part.leaves()}
+        (response if reads & {*RESPONSE_COUNTERS} else boundary).append(rule_part)
+    counters = {*COUNTERS, *RESPONSE_COUNTERS}
+    for rule_part in (*boundary, *response):
+        for leaf in rule_part.leaves():
+            if leaf.detector is None and leaf.counter not in counters:
                 raise SettingError(f"Monitor: {leaf} reads {leaf.counter!r}, which no monitor counts")
-    return _either(boundary), _either(response)
+    return _join_rules(boundary), _join_rules(response)
 
 
-def _either(rules: list[StopRule]) -> StopRule | None:
-    return functools.reduce(lambda one, other: one | other, rules) if rules else None
+def _join_rules(rules: list[StopRule]) -> StopRule | None:
+    return functools.reduce(lambda first, other: first | other, rules) if rules else None

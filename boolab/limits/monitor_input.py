@@ -37,11 +37,11 @@ def response_of(calls: Iterable[GivenCall], usage: GivenUsage = None, text: str 
         >>> response_of([("ls", {"path": "."}), {"name": "ls", "arguments": "{}"}]).tool_calls[0].arguments
         '{"path":"."}'
     """
-    made = tuple(_call(call) for call in _listed(calls))
-    given: object = text
-    if given is not None and not isinstance(given, str):
-        raise SettingError(f"Monitor: text={repr_of(given)}: expected a text, or None where there is none")
-    return whole_response(Response(text or "", made, usage=_usage(usage)))
+    tool_calls = tuple(_call(call) for call in _listed(calls))
+    value: object = text
+    if value is not None and not isinstance(value, str):
+        raise SettingError(f"Monitor: text={repr_of(value)}: expected a text, or None where there is none")
+    return whole_response(Response(text or "", tool_calls, usage=_usage(usage)))
 
 
 def _listed(calls: object) -> Iterable[object]:
@@ -58,14 +58,14 @@ def results_of(results: Sequence[GivenResult], response: Response) -> tuple[Tool
         True
     """
     calls = response.tool_calls
-    listed: object = results
-    if not isinstance(listed, str) and (not isinstance(listed, Sequence) or isinstance(listed, bytes | ToolResult)):
-        msg = f"Monitor.after: results={repr_of(listed)}: expected a list with one result for each call"
+    value: object = results
+    if not isinstance(value, str) and (not isinstance(value, Sequence) or isinstance(value, bytes | ToolResult)):
+        msg = f"Monitor.after: results={repr_of(value)}: expected a list with one result for each call"
         raise SettingError(msg)
     if isinstance(results, str) or len(results) != len(calls):
         numbers = f"{count(len(results), 'result')} for {count(len(calls), 'call')}"
-        given = repr(results)[:80] if isinstance(results, str) else numbers
-        msg = f"Monitor.after: {given}: expected a list with one result for each call, None for one that was not run"
+        fault = repr(results)[:80] if isinstance(results, str) else numbers
+        msg = f"Monitor.after: {fault}: expected a list with one result for each call, None for one that was not run"
         raise SettingError(msg)
     return tuple(
         None if result is None else whole_result(_result(result, call))
@@ -83,9 +83,9 @@ def _call(call: object) -> ToolCall:
     arguments: object = None
     if isinstance(call, Mapping):
         inner = call.get("function")  # OpenAI's form
-        about = inner if isinstance(inner, Mapping) else call
-        call_id, name = call.get("id") or "", about.get("name")
-        arguments = next((about[key] for key in _ARGUMENTS if key in about), None)
+        fields = inner if isinstance(inner, Mapping) else call
+        call_id, name = call.get("id") or "", fields.get("name")
+        arguments = next((fields[key] for key in _ARGUMENTS if key in fields), None)
     elif isinstance(call, Sequence) and not isinstance(call, str) and len(call) == _PAIR:
         name, arguments = call
     if not isinstance(name, str):
@@ -127,13 +127,13 @@ def _usage(usage: object) -> Usage:
     if usage is None:
         return UNKNOWN_USAGE
     if isinstance(usage, Usage):
-        given: dict[Any, Any] = usage._asdict()
+        amounts: dict[Any, Any] = usage._asdict()
     elif isinstance(usage, Mapping):
-        given = {_OPENAI.get(name, name): amount for name, amount in usage.items()}
+        amounts = {_OPENAI.get(name, name): amount for name, amount in usage.items()}
     else:
         raise SettingError(f"Monitor: usage={repr_of(usage)}: expected {{'input_tokens': 1200, 'output_tokens': 80}}")
-    for name, amount in given.items():
+    for name, amount in amounts.items():
         if name not in Usage._fields:
             raise SettingError(f"Monitor: usage has no {name!r}{near(name, Usage._fields, 'it has')}")
         check_count(amount, f"Monitor: usage: {name}")
-    return Usage(**given)
+    return Usage(**amounts)

@@ -154,14 +154,14 @@ class StopRule:
             raise UnknownCounter(msg)
         if not true:
             return None
-        first, *others = (rule.decisive(counters) for rule in self.alternatives if rule(counters))
+        first, *other_thresholds = (rule.decisive(counters) for rule in self.alternatives if rule(counters))
         return Stop(
             first.reason,
             counters["steps"],
             str(first),
             first.threshold,
             counters[first.counter],
-            tuple(rule.reason for rule in others),
+            tuple(rule.reason for rule in other_thresholds),
         )
 
 
@@ -180,10 +180,10 @@ class Threshold(StopRule):
         value = counters[self.counter]
         if value is None:
             return None if self.on_unknown == "error" else False
-        reached = value >= self.threshold
-        if self.on_unknown == "ignore" and hasattr(reached, "fillna"):
-            return reached.fillna(value=False)
-        return reached
+        is_reached = value >= self.threshold
+        if self.on_unknown == "ignore" and hasattr(is_reached, "fillna"):
+            return is_reached.fillna(value=False)
+        return is_reached
 
     def leaves(self) -> Iterator[Threshold]:
         yield self

@@ -117,35 +117,35 @@ class ContextGrowth(ByIdentity):
         return f"context_growth:{self.identities}"
 
     def fold(self, state: _Growth, call: ObservedCall) -> tuple[_Growth, int | None]:
-        made, is_new, growth, tokens = state
+        digests, is_new, growth, tokens = state
         identity = self.identity_for(call.name)
         if identity is not None:
             digest = call.digest(identity)
             if digest is None:
                 is_new = is_new or None
-            elif not any(digest in some for some in made):
-                made, is_new = _with(made, digest), True
-        return (made, is_new, growth, tokens), growth
+            elif not any(digest in group for group in digests):
+                digests, is_new = _with(digests, digest), True
+        return (digests, is_new, growth, tokens), growth
 
     def close(self, state: _Growth, response: Response) -> tuple[_Growth, int | None]:
-        made, is_new, growth, before = state
+        digests, is_new, growth, previous_tokens = state
         tokens = response.usage.input_tokens
         if is_new:
             growth, tokens = 0, _NOT_YET
-        elif is_new is None or before is None or growth is None:
+        elif is_new is None or previous_tokens is None or growth is None:
             growth = None
-        elif before != _NOT_YET:
-            growth = None if tokens is None else growth + max(0, tokens - before)
-        return (made, False, growth, tokens), growth
+        elif previous_tokens != _NOT_YET:
+            growth = None if tokens is None else growth + max(0, tokens - previous_tokens)
+        return (digests, False, growth, tokens), growth
 
 
-def _with(made: _Calls, digest: bytes) -> _Calls:
+def _with(digests: _Calls, digest: bytes) -> _Calls:
     """The calls with one more. Sets of like sizes are joined, so that n calls take n log n copies and not n squared."""
     latest = frozenset((digest,))
-    while made and len(made[-1]) <= len(latest):
-        latest |= made[-1]
-        made = made[:-1]
-    return (*made, latest)
+    while digests and len(digests[-1]) <= len(latest):
+        latest |= digests[-1]
+        digests = digests[:-1]
+    return (*digests, latest)
 
 
 def compaction_thrash(n: int = 3, within: int = 2, on_unknown: OnUnknown = "error") -> StopRule:

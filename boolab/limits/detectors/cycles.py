@@ -96,10 +96,10 @@ class Cycle(ByIdentity):
                 return (latest, matches), int(latest[-1] is not None)
             matched = matches[0] + 1 if call.same_as(calls[-1], identity) else 0
             return (latest, (matched,)), 1 + matched // self.period
-        same = list(map(call.same_as, calls, repeat(identity)))
-        if True not in same:
+        equals = list(map(call.same_as, calls, repeat(identity)))
+        if True not in equals:
             return (latest, _NO_MATCHES), 1
-        matches = tuple([n + 1 if matched else 0 for n, matched in zip(matches, same, strict=True)])
+        matches = tuple([n + 1 if matched else 0 for n, matched in zip(matches, equals, strict=True)])
         return (latest, matches), 1 + max(map(floordiv, matches, _PERIODS))
 
 

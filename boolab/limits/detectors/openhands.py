@@ -59,12 +59,12 @@ class ActionStreak:
         return MIN_COUNTS[self.pattern]
 
     def fold(self, state: _State, call: ObservedCall) -> tuple[_State, int | None]:
-        (before, last), streak, calls, events = state
+        (second_last, last), streak, calls, events = state
         if self.pattern == "repeating":
             streak = (streak or 0) + 1 if call.same_as(last, "action+result") else 1
         elif self.pattern == "alternating":
             # Any two actions in a row are a streak of 2; there is one two before from the third on.
-            continues = before is None or call.same_as(before, "action+result")
+            continues = second_last is None or call.same_as(second_last, "action+result")
             streak = (streak or 0) + 1 if continues else 2
         else:
             streak = _failing(streak, call, last)

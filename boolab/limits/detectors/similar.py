@@ -18,11 +18,11 @@ from boolab.limits.stop import OnUnknown, StopRule, detector_rule
 MAX_COMPARED: Final = 2000
 """How many characters of a text are compared: of a longer one, so many from its two ends, half from each."""
 
-_ACCEPTED: Final = ("canonical", "call+result", None)
+_IDENTITIES: Final = ("canonical", "call+result", None)
 _State: TypeAlias = tuple[ObservedCall | None, int | None]
 
 
-def are_similar(one: str, other: str, similarity: float) -> bool:
+def are_similar(text: str, other: str, similarity: float) -> bool:
     """Whether two texts are similar: what they have in common, in order, is so large a share of both together.
 
     The share is 2 x c / (a + b): a and b are their lengths, and c the length of the longest sequence of characters that
@@ -35,16 +35,16 @@ def are_similar(one: str, other: str, similarity: float) -> bool:
         >>> are_similar("grep -n TODO a.py", "grep -n TODO b.py", 0.9), are_similar("ls", "pwd", 0.9)
         (True, False)
     """
-    if one == other:
+    if text == other:
         return True
-    if similarity >= 1 or 2 * min(len(one), len(other)) < _least(len(one) + len(other), similarity):
+    if similarity >= 1 or 2 * min(len(text), len(other)) < _least(len(text) + len(other), similarity):
         return False
     from rapidfuzz.distance import Indel  # not at the top: it takes 14 ms, for this detector alone
 
-    one, other = _ends(one), _ends(other)
-    length = len(one) + len(other)
-    most = length - _least(length, similarity)
-    return Indel.distance(one, other, score_cutoff=most) <= most
+    text, other = _ends(text), _ends(other)
+    length = len(text) + len(other)
+    max_distance = length - _least(length, similarity)
+    return Indel.distance(text, other, score_cutoff=max_distance) <= max_distance
 
 
 def _least(length: int, similarity: float) -> int:
@@ -91,7 +91,11 @@ class SimilarStreak(ByIdentity):
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
             msg = f"similarity={repr_of(share)}: expected a number above 0 and at most 1, such as 0.9"
             raise SettingError(msg)
-        wrong = [of for of in (self.identity, *(of for _, of in self.by_tool)) if of not in _ACCEPTED]
+        wrong = [
+            identity
+            for identity in (self.identity, *(identity for _, identity in self.by_tool))
+            if identity not in _IDENTITIES
+        ]
         if wrong:
             msg = f"similar calls: identity {wrong[0]!r} is not accepted: expected 'canonical' or 'call+result'"
             raise SettingError(msg)
@@ -113,10 +117,10 @@ class SimilarStreak(ByIdentity):
 
     def fold(self, state: _State, call: ObservedCall) -> tuple[_State, int | None]:
         last, streak = state
-        alike = last is not None and self._alike(call, last)
-        if alike is False:
+        is_similar = last is not None and self._alike(call, last)
+        if is_similar is False:
             streak = 1
-        elif alike is None:
+        elif is_similar is None:
             streak = None
         elif streak is not None:
             streak += 1
@@ -131,16 +135,16 @@ class SimilarStreak(ByIdentity):
         if self.similarity >= 1:
             return False
         if call.same_as(other, "canonical"):
-            alike: bool | None = True
+            is_similar: bool | None = True
         elif _is_kept_back(call) or _is_kept_back(other):
-            alike = None
+            is_similar = None
         else:
-            alike = are_similar(call.normalised(sort=True), other.normalised(sort=True), self.similarity)
-        if identity == "canonical" or alike is False or call.content == other.content:
-            return alike
+            is_similar = are_similar(call.normalised(sort=True), other.normalised(sort=True), self.similarity)
+        if identity == "canonical" or is_similar is False or call.content == other.content:
+            return is_similar
         if is_redacted(call.content) or is_redacted(other.content):
             return None
-        return alike if are_similar(call.content, other.content, self.similarity) else False
+        return is_similar if are_similar(call.content, other.content, self.similarity) else False
 
 
 def _is_kept_back(call: ObservedCall) -> bool:

@@ -27,8 +27,8 @@ class ByIdentity:
         for identity in (self.identity, *(identity for _, identity in self.by_tool if identity is not None)):
             check_identity(identity)
         object.__setattr__(self, "_by_tool", dict(self.by_tool))
-        others = (f"{tool}={identity or 'exempt'}" for tool, identity in self.by_tool)
-        object.__setattr__(self, "identities", ",".join((self.identity, *others)))
+        exceptions = (f"{tool}={identity or 'exempt'}" for tool, identity in self.by_tool)
+        object.__setattr__(self, "identities", ",".join((self.identity, *exceptions)))
 
     def key(self, call: ToolCall, result: ToolResult | None) -> tuple[str, ...] | None:
         """The key by which this detector compares the call; None for a call that is never the same as another."""
@@ -140,9 +140,9 @@ class RoundStreak(ByIdentity):
             return state, count
         if rounds and len(calls) == len(rounds[0][1]) == 1 and rounds[0][0] == calls[0].name and not self.by_tool:
             # The usual step, written out for speed: one call, of the tool that was called last.
-            (name, (before,), streak), *others = rounds
-            streak = streak + 1 if calls[0].same_as(before, self.identity) else 1
-            return (((name, calls, streak), *others), (), streak), streak
+            (name, (previous,), streak), *other_rounds = rounds
+            streak = streak + 1 if calls[0].same_as(previous, self.identity) else 1
+            return (((name, calls, streak), *other_rounds), (), streak), streak
         count = 0
         for name in dict.fromkeys(call.name for call in calls):
             rounds, streak = self._extended(rounds, tuple(call for call in calls if call.name == name))
@@ -152,18 +152,18 @@ class RoundStreak(ByIdentity):
     def _extended(self, rounds: tuple[_Round, ...], calls: tuple[ObservedCall, ...]) -> tuple[tuple[_Round, ...], int]:
         """The rounds with one more of the tool of these calls, and its streak. The latest tool comes first."""
         name, streak = calls[0].name, 1
-        for place, (tool, before, so_far) in enumerate(rounds):
+        for index, (tool, previous, so_far) in enumerate(rounds):
             if tool == name:
-                if self._alike(calls, before):
+                if self._alike(calls, previous):
                     streak = so_far + 1
-                rounds = rounds[:place] + rounds[place + 1 :]
+                rounds = rounds[:index] + rounds[index + 1 :]
                 break
         return ((name, calls, streak), *rounds), streak
 
-    def _alike(self, calls: tuple[ObservedCall, ...], others: tuple[ObservedCall, ...]) -> bool:
+    def _alike(self, calls: tuple[ObservedCall, ...], other_calls: tuple[ObservedCall, ...]) -> bool:
         identity = self.identity_for(calls[0].name)
-        return all(any(a.same_as(b, identity) for b in others) for a in calls) and all(
-            any(a.same_as(b, identity) for b in calls) for a in others
+        return all(any(a.same_as(b, identity) for b in other_calls) for a in calls) and all(
+            any(a.same_as(b, identity) for b in calls) for a in other_calls
         )
 
 
@@ -186,22 +186,22 @@ class SameError:
 
     def fold(self, state: tuple[_Text, ...], call: ObservedCall) -> tuple[tuple[_Text, ...], int | None]:
         last: str | None = None
-        so_far: int | None = 0
-        for place, (tool, text, streak) in enumerate(state):
+        count: int | None = 0
+        for index, (tool, text, streak) in enumerate(state):
             if tool == call.name:
-                last, so_far = text, streak
-                state = state[:place] + state[place + 1 :]
+                last, count = text, streak
+                state = state[:index] + state[index + 1 :]
                 break
         if call.is_error is False:
             return state, 0
         text = beginning_of(call.content)
         if call.is_error is None:
-            so_far = None
+            count = None
         elif text != last:
-            so_far = 1
-        elif so_far is not None:
-            so_far += 1
-        return ((call.name, text, so_far), *state), so_far
+            count = 1
+        elif count is not None:
+            count += 1
+        return ((call.name, text, count), *state), count
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +234,9 @@ class FinishStreak:
         return state, state
 
     def close(self, state: int | None, response: Response) -> tuple[int | None, int | None]:
-        same = self.is_reason(response.finish_reason)
-        if not same:
-            state = None if same is None else 0
+        is_counted = self.is_reason(response.finish_reason)
+        if not is_counted:
+            state = None if is_counted is None else 0
         elif state is not None:
             state += 1
         return state, state
@@ -300,8 +300,8 @@ class ToolErrors:
             return None, None
         if call.is_error:
             n, last = next(((n, last) for name, n, last in state if name == call.name), (0, 0))
-            others = tuple(one for one in state if one[0] != call.name)
-            state = (*others, (call.name, n + (call.step != last), call.step))
+            other_tools = tuple(entry for entry in state if entry[0] != call.name)
+            state = (*other_tools, (call.name, n + (call.step != last), call.step))
         return state, max((n for _, n, _ in state), default=0)
 
 

@@ -53,11 +53,11 @@ class RepeatedText:
         return state, state[3]
 
     def close(self, state: _State, response: Response) -> tuple[_State, int | None]:
-        history, done, fenced, found = state
-        if found is None or is_redacted(response.text):
+        history, n_indexed, fenced, count = state
+        if count is None or is_redacted(response.text):
             return ("", 0, False, None), None
         if response.text:
-            window = _Window(history, done)
+            window = _Window(history, n_indexed)
             for line in response.text.splitlines(keepends=True):
                 fences = line.count(_FENCE)
                 divider = _DIVIDER.fullmatch(line.rstrip("\r\n")) is not None
@@ -66,46 +66,48 @@ class RepeatedText:
                 skipped = fenced or fences % 2 == 1 or divider
                 fenced ^= fences % 2 == 1
                 if not skipped and window.repeats_with(line):
-                    window, found = _Window(), found + 1
+                    window, count = _Window(), count + 1
                     break
-            history, done = window.text, window.done
+            history, n_indexed = window.text, window.n_indexed
         if response.tool_calls:
-            history, done = "", 0
-        return (history, done, fenced, found), found
+            history, n_indexed = "", 0
+        return (history, n_indexed, fenced, count), count
 
 
 class _Window:
     """The last text, and where each chunk in it begins."""
 
-    def __init__(self, text: str = "", done: int = 0) -> None:
+    def __init__(self, text: str = "", n_indexed: int = 0) -> None:
         self.text = text
-        self.done = done
-        self._places: dict[str, list[int]] = {}
-        for place in range(done):
-            self._places.setdefault(text[place : place + CHUNK], []).append(place)
+        self.n_indexed = n_indexed
+        self._positions: dict[str, list[int]] = {}
+        for index in range(n_indexed):
+            self._positions.setdefault(text[index : index + CHUNK], []).append(index)
 
     def repeats_with(self, line: str) -> bool:
         """Append a line, and return whether the text repeats itself now."""
         self.text += line
-        over = len(self.text) - HISTORY
-        if over > 0:
-            self.text = self.text[over:]
-            self.done = max(0, self.done - over)
-            kept = ((chunk, [p - over for p in places if p >= over]) for chunk, places in self._places.items())
-            self._places = {chunk: places for chunk, places in kept if places}
-        for place in range(self.done, len(self.text) - CHUNK + 1):
-            places = self._places.setdefault(self.text[place : place + CHUNK], [])
-            places.append(place)
-            if len(places) >= TIMES and self._repeats(places[-TIMES:]):
+        excess = len(self.text) - HISTORY
+        if excess > 0:
+            self.text = self.text[excess:]
+            self.n_indexed = max(0, self.n_indexed - excess)
+            shifted_positions = (
+                (chunk, [p - excess for p in positions if p >= excess]) for chunk, positions in self._positions.items()
+            )
+            self._positions = {chunk: positions for chunk, positions in shifted_positions if positions}
+        for index in range(self.n_indexed, len(self.text) - CHUNK + 1):
+            positions = self._positions.setdefault(self.text[index : index + CHUNK], [])
+            positions.append(index)
+            if len(positions) >= TIMES and self._repeats(positions[-TIMES:]):
                 return True
-        self.done = max(self.done, len(self.text) - CHUNK + 1)
+        self.n_indexed = max(self.n_indexed, len(self.text) - CHUNK + 1)
         return False
 
-    def _repeats(self, places: list[int]) -> bool:
-        if places[-1] - places[0] > MEAN_GAP * (TIMES - 1):
+    def _repeats(self, positions: list[int]) -> bool:
+        if positions[-1] - positions[0] > MEAN_GAP * (TIMES - 1):
             return False
-        between = {self.text[a:b] for a, b in pairwise(places)}
-        return len(between) <= PERIODS
+        gap_texts = {self.text[a:b] for a, b in pairwise(positions)}
+        return len(gap_texts) <= PERIODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def text_contains(text: str) -> StopRule:
         >>> str(bl.max_steps(3) & bl.detectors.text_contains("APPROVE"))
         "max_steps(3) & text_contains('APPROVE')"
     """
-    given: object = text
-    if not isinstance(given, str) or not given:
+    value: object = text
+    if not isinstance(value, str) or not value:
         raise SettingError(f"text_contains({text!r}): expected a text that is not empty")
     return stop_when(TextContains(text), 1, label=f"text_contains({text!r})")

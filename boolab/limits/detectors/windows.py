@@ -45,34 +45,34 @@ class StepRepeats:
         return f"step_repeats:{self.window}"
 
     def fold(self, state: _StepState, call: ObservedCall) -> tuple[_StepState, int]:
-        steps, calls, most = state
+        steps, calls, count = state
         arguments = call.step if call.arguments == REDACTED else call.arguments  # as in no other step
         calls += (arguments, call.content, call.name)
-        return (steps, calls, most), most if len(steps) == self.window else 0
+        return (steps, calls, count), count if len(steps) == self.window else 0
 
     def close(self, state: _StepState, response: Response) -> tuple[_StepState, int]:
-        steps, calls, most = state
+        steps, calls, count = state
         dropped = None
-        known = calls in steps
-        if known:  # equal steps are one object, so that their texts are compared but once
+        is_repeated = calls in steps
+        if is_repeated:  # equal steps are one object, so that their texts are compared but once
             calls = steps[steps.index(calls)]
         if len(steps) == self.window:
             dropped, steps = steps[0], steps[1:]
         steps += (calls,)
-        most = _most(most, steps, calls, dropped) if known or most > 1 or not calls else 1
-        return (steps, (), most), most if len(steps) == self.window else 0
+        count = _update_largest(count, steps, calls, dropped) if is_repeated or count > 1 or not calls else 1
+        return (steps, (), count), count if len(steps) == self.window else 0
 
 
-def _most(most: int, latest: tuple[object, ...], added: object, dropped: object) -> int:
+def _update_largest(largest: int, latest: tuple[object, ...], added: object, dropped: object) -> int:
     """The largest number of equal ones, empty steps aside, when one was added and one dropped."""
     if added == dropped:
-        return most
+        return largest
     count = latest.count(added) if added != () else 0
-    if count >= most:
+    if count >= largest:
         return count
-    if dropped and latest.count(dropped) + 1 == most:
+    if dropped and latest.count(dropped) + 1 == largest:
         return max(map(latest.count, {*latest} - {()}), default=0)
-    return most
+    return largest
 
 
 _ToolState: TypeAlias = tuple[tuple[str, ...], int]
@@ -113,17 +113,17 @@ class ToolWindow:
         return 2 if self.tool is None else 1
 
     def fold(self, state: _ToolState, call: ObservedCall) -> tuple[_ToolState, int]:
-        names, most = state
+        names, count = state
         name = call.name
         dropped = None
         if len(names) == self.window:
             dropped, names = names[0], names[1:]
         names += (name,)
         if self.tool is not None:
-            most += (name == self.tool) - (dropped == self.tool)
+            count += (name == self.tool) - (dropped == self.tool)
         else:
-            most = _most(most, names, name, dropped)
-        return (names, most), most
+            count = _update_largest(count, names, name, dropped)
+        return (names, count), count
 
 
 _CallState: TypeAlias = tuple[tuple[bytes | tuple[()], ...], int]
@@ -161,15 +161,15 @@ class CallWindow(ByIdentity):
         return f"call_window:{self.window}:{self.identities}"
 
     def fold(self, state: _CallState, call: ObservedCall) -> tuple[_CallState, int]:
-        calls, most = state
+        calls, count = state
         identity = self.identity_for(call.name)
         latest = (None if identity is None else call.digest(identity)) or ()
         dropped = None
         if len(calls) == self.window:
             dropped, calls = calls[0], calls[1:]
         calls += (latest,)
-        most = _most(most, calls, latest, dropped)
-        return (calls, most), most
+        count = _update_largest(count, calls, latest, dropped)
+        return (calls, count), count
 
 
 def step_repeats(n: int, window: int = 10) -> StopRule:

@@ -16,7 +16,7 @@ from boolab.limits.stop import StopRule, detector_rule
 _State: TypeAlias = tuple[Any, ...]
 
 
-def _most(a: int | None, b: int | None) -> int | None:
+def _max_known(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else max(a, b)
 
 
@@ -68,16 +68,16 @@ class PerMessage(_Around):
         return (self.detector.start, 0)
 
     def fold(self, state: _State, call: ObservedCall) -> tuple[_State, int | None]:
-        inner, most = state
+        inner, highest = state
         inner, count = self.detector.fold(inner, call)
-        return (inner, _most(most, count)), count
+        return (inner, _max_known(highest, count)), count
 
     def close(self, state: _State, response: Response) -> tuple[_State, int | None]:
-        inner, most = state
+        inner, highest = state
         close = self._close
         if close is not None:
-            most = _most(most, close(inner, response)[1])
-        return self.start, most
+            highest = _max_known(highest, close(inner, response)[1])
+        return self.start, highest
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,19 +166,19 @@ class Detections(_Around):
         return (self.detector.start, 0, 0)
 
     def fold(self, state: _State, call: ObservedCall) -> tuple[_State, int | None]:
-        inner, found, step = state
+        inner, n_detections, step = state
         inner, count = self.detector.fold(inner, call)
         if self._close is None and (count is None or (count >= self.threshold and step != call.step)):
-            found, step = (None if found is None or count is None else found + 1), call.step
-        return (inner, found, step), found
+            n_detections, step = (None if n_detections is None or count is None else n_detections + 1), call.step
+        return (inner, n_detections, step), n_detections
 
     def close(self, state: _State, response: Response) -> tuple[_State, int | None]:
-        inner, found, step = state
+        inner, n_detections, step = state
         if self._close is not None:
             inner, count = self._close(inner, response)
             if count is None or count >= self.threshold:
-                found = None if found is None or count is None else found + 1
-        return (inner, found, step), found
+                n_detections = None if n_detections is None or count is None else n_detections + 1
+        return (inner, n_detections, step), n_detections
 
 
 def cycle_detections(

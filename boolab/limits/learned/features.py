@@ -55,7 +55,7 @@ class Family(Protocol):
 
 _Read: TypeAlias = Callable[[State], float | None]
 
-OWN: Final = "own"
+SOURCE: Final = "own"
 """The source of a feature that was thought of here."""
 
 
@@ -66,14 +66,14 @@ class Feature(NamedTuple):
         name: Its name in tables and in a rule's file.
         family: The name of the fold that it is read from: a key of `FAMILIES`.
         read: Its value, from the state of the family; None where it is not known.
-        about: What it is, in words.
+        meaning: What it is, in words.
         source: The harness that has a limit on it, in its own words; `OWN` if none is known.
     """
 
     name: str
     family: str
     read: _Read
-    about: str
+    meaning: str
     source: str
 
 
@@ -83,12 +83,12 @@ class _Pace:
     start: State = (0, 0, 0, 0)
 
     def fold(self, state: State, call: ObservedCall) -> State:  # noqa: ARG002 - as all families
-        steps, calls, here, idle = state
-        return steps, calls + 1, here + 1, idle
+        steps, calls, step_calls, idle = state
+        return steps, calls + 1, step_calls + 1, idle
 
     def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all families
-        steps, calls, here, idle = state
-        return steps + 1, calls, 0, 0 if here else idle + 1
+        steps, calls, step_calls, idle = state
+        return steps + 1, calls, 0, 0 if step_calls else idle + 1
 
 
 class _Repeats:
@@ -107,14 +107,14 @@ class _Repeats:
     def fold(self, state: State, call: ObservedCall) -> State:
         keys, n, new, streak, stale, recent, matches = state
         key = self._key(call)
-        seen = key is not None and key in keys
-        if not seen:
+        is_old = key is not None and key in keys
+        if not is_old:
             return (*keys[1 - MEMORY :], key), n + 1, new + 1, 1, 0, (*recent[1 - RECENT :], False), self.start[6]
         streak = streak + 1 if key == keys[-1] else 1
-        before = keys[-MAX_PERIOD:]
-        length = len(before)
+        last_keys = keys[-MAX_PERIOD:]
+        length = len(last_keys)
         matches = tuple(
-            run + 1 if period <= length and key == before[-period] else 0 for period, run in enumerate(matches, 1)
+            run + 1 if period <= length and key == last_keys[-period] else 0 for period, run in enumerate(matches, 1)
         )
         return (*keys[1 - MEMORY :], key), n + 1, new, streak, stale + 1, (*recent[1 - RECENT :], True), matches
 
@@ -128,14 +128,14 @@ class _Errors:
     start: State = (0, 0, 0, (), 0)
 
     def fold(self, state: State, call: ObservedCall) -> State:
-        known, failed, streak, recent, n = state
+        n_known, failed, streak, recent, n = state
         if call.is_error is None:
-            return known, failed, None, recent, n + 1
+            return n_known, failed, None, recent, n + 1
         if not call.is_error:
             streak = 0
         elif streak is not None:
             streak += 1
-        return known + 1, failed + call.is_error, streak, (*recent[1 - RECENT :], call.is_error), n + 1
+        return n_known + 1, failed + call.is_error, streak, (*recent[1 - RECENT :], call.is_error), n + 1
 
     def close(self, state: State, response: Response) -> State:  # noqa: ARG002 - as all families
         return state
@@ -152,15 +152,26 @@ class _Lengths:
 
     def fold(self, state: State, call: ObservedCall) -> State:
         _, arguments, _, results, text, texts, calls, steps, recent, empty = state
-        sent, got = chars_of(call.arguments), chars_of(call.content)
-        empty = 0 if got else empty + 1
-        recent = (*recent[1 - RECENT :], got)
-        return sent, arguments + sent, got, results + got, text, texts, calls + 1, steps, recent, empty
+        argument_chars, result_chars = chars_of(call.arguments), chars_of(call.content)
+        empty = 0 if result_chars else empty + 1
+        recent = (*recent[1 - RECENT :], result_chars)
+        return (
+            argument_chars,
+            arguments + argument_chars,
+            result_chars,
+            results + result_chars,
+            text,
+            texts,
+            calls + 1,
+            steps,
+            recent,
+            empty,
+        )
 
     def close(self, state: State, response: Response) -> State:
-        sent, arguments, got, results, _, texts, calls, steps, recent, empty = state
+        argument_chars, arguments, result_chars, results, _, texts, calls, steps, recent, empty = state
         text = chars_of(response.text)
-        return sent, arguments, got, results, text, texts + text, calls, steps + 1, recent, empty
+        return argument_chars, arguments, result_chars, results, text, texts + text, calls, steps + 1, recent, empty
 
 
 class _Tools:
@@ -191,12 +202,12 @@ class _Tokens:
 
     def close(self, state: State, response: Response) -> State:
         _, _, all_in, all_out = state
-        sent, got = response.usage.input_tokens, response.usage.output_tokens
+        input_tokens, output_tokens = response.usage.input_tokens, response.usage.output_tokens
         return (
-            sent,
-            got,
-            None if all_in is None or sent is None else all_in + sent,
-            None if all_out is None or got is None else all_out + got,
+            input_tokens,
+            output_tokens,
+            None if all_in is None or input_tokens is None else all_in + input_tokens,
+            None if all_out is None or output_tokens is None else all_out + output_tokens,
         )
 
 
@@ -233,40 +244,40 @@ def _mean(total: float, n: int) -> float:
     return total / n if n else 0.0
 
 
-def _known_share(part: int, known: int, calls: int) -> float | None:
+def _known_share(part: int, n_known: int, calls: int) -> float | None:
     """A share of the calls of known status; None if there are calls and none of them has one."""
-    return part / known if known else None if calls else 0.0
+    return part / n_known if n_known else None if calls else 0.0
 
 
-def _amount(name: str, family: str, read: _Read, about: str, source: str = OWN) -> Feature:
+def _amount(name: str, family: str, read: _Read, meaning: str, source: str = SOURCE) -> Feature:
     """A feature without an upper bound, read as a log."""
-    return Feature(name, family, lambda state: _log(read(state)), f"log(1 + {about})", source)
+    return Feature(name, family, lambda state: _log(read(state)), f"log(1 + {meaning})", source)
 
 
-def _repeats(family: str, what: str) -> list[Feature]:
+def _repeats(family: str, noun: str) -> list[Feature]:
     """The features of what comes again: of calls, results or both."""
     return [
-        _amount(f"{family}_streak", family, lambda s: s[3], f"{what} in a row that are the same", "BooCode, opencode"),
-        _amount(f"{family}_old_streak", family, lambda s: s[4], f"{what} in a row that are not new"),
+        _amount(f"{family}_streak", family, lambda s: s[3], f"{noun} in a row that are the same", "BooCode, opencode"),
+        _amount(f"{family}_old_streak", family, lambda s: s[4], f"{noun} in a row that are not new"),
         Feature(
             f"{family}_old_recent",
             family,
             lambda s: sum(s[5]) / RECENT,
-            f"not new, of the last {RECENT} {what}",
+            f"not new, of the last {RECENT} {noun}",
             "crush",
         ),
-        Feature(f"{family}_new_share", family, lambda s: s[2] / s[1] if s[1] else 1.0, f"new, of all {what}", OWN),
+        Feature(f"{family}_new_share", family, lambda s: s[2] / s[1] if s[1] else 1.0, f"new, of all {noun}", SOURCE),
         _amount(
             f"{family}_cycle",
             family,
             lambda s: max(n // p for p, n in enumerate(s[6][1:], 2)),
-            f"equal blocks of 2 to {MAX_PERIOD} {what}, but one",
+            f"equal blocks of 2 to {MAX_PERIOD} {noun}, but one",
             "Gemini CLI",
         ),
     ]
 
 
-_ALL: Final = [
+_FEATURES: Final = [
     Feature("steps", "pace", lambda s: float(s[0]), "steps so far", "step caps"),
     _amount("log_steps", "pace", lambda s: s[0], "steps so far", "step caps"),
     _amount("calls_per_step", "pace", lambda s: _mean(s[1], s[0]), "calls in a step, on average", "tool budgets"),
@@ -276,14 +287,18 @@ _ALL: Final = [
     *_repeats("both", "calls with their results"),
     _amount("error_streak", "errors", lambda s: s[2], "calls in a row that failed", "BooCode"),
     Feature(
-        "error_share", "errors", lambda s: _known_share(s[1], s[0], s[4]), "failed, of all calls of known status", OWN
+        "error_share",
+        "errors",
+        lambda s: _known_share(s[1], s[0], s[4]),
+        "failed, of all calls of known status",
+        SOURCE,
     ),
     Feature(
         "error_recent",
         "errors",
         lambda s: _known_share(sum(s[3]), len(s[3]), s[4]),
         f"failed, of the last {RECENT} calls of known status",
-        OWN,
+        SOURCE,
     ),
     _amount("arguments_last", "lengths", lambda s: s[0], "characters of the latest arguments"),
     _amount("arguments_mean", "lengths", lambda s: _mean(s[1], s[6]), "characters of arguments, on average"),
@@ -300,14 +315,18 @@ _ALL: Final = [
         "lengths",
         lambda s: math.log1p(s[2]) - math.log1p(_mean(s[3], s[6])),
         "result_last - result_mean",
-        OWN,
+        SOURCE,
     ),
     _amount("empty_streak", "lengths", lambda s: s[9], "results in a row that are empty"),
     _amount("text_last", "lengths", lambda s: s[4], "characters of the latest response's text"),
     _amount("text_mean", "lengths", lambda s: _mean(s[5], s[7]), "characters of a response's text, on average"),
     _amount("tool_streak", "tools", lambda s: s[3], "calls in a row of one tool", "opencode"),
     Feature(
-        "tool_changes", "tools", lambda s: _mean(s[2], s[1]), "of another tool than the call before, of all calls", OWN
+        "tool_changes",
+        "tools",
+        lambda s: _mean(s[2], s[1]),
+        "of another tool than the call before, of all calls",
+        SOURCE,
     ),
     _amount("distinct_tools", "tools", lambda s: len(s[4]), "tools that have been called"),
     _amount("input_tokens", "tokens", lambda s: s[0], "input tokens of the latest response"),
@@ -315,10 +334,10 @@ _ALL: Final = [
     _amount("all_output_tokens", "tokens", lambda s: s[3], "output tokens so far"),
 ]
 
-FEATURES: Final[Mapping[str, Feature]] = {feature.name: feature for feature in _ALL}
+FEATURES: Final[Mapping[str, Feature]] = {feature.name: feature for feature in _FEATURES}
 """All features, by name."""
 
-DEFAULT: Final[tuple[str, ...]] = tuple(feature.name for feature in _ALL if feature.family != "tokens")
+DEFAULT: Final[tuple[str, ...]] = tuple(feature.name for feature in _FEATURES if feature.family != "tokens")
 """The features that a rule learns from if none are named: all that need no token counts."""
 
 
@@ -355,33 +374,37 @@ class FeatureReader:
     __slots__ = ("_families", "_reads", "start")
 
     def __init__(self, names: Sequence[str], detectors: Iterable[Detector] = ()) -> None:
-        own = {detector.name: detector for detector in detectors}
+        detector_by_name = {detector.name: detector for detector in detectors}
         families: dict[str, Family] = {}
-        wanted: list[tuple[str, _Read]] = []
-        for name in check_features(names, own):
-            if name in own:
-                families[name] = _Counted(own[name])
-                wanted.append((name, lambda state: _log(state[1])))
+        family_reads: list[tuple[str, _Read]] = []
+        for name in check_features(names, detector_by_name):
+            if name in detector_by_name:
+                families[name] = _Counted(detector_by_name[name])
+                family_reads.append((name, lambda state: _log(state[1])))
             else:
                 feature = FEATURES[name]
                 families[feature.family] = FAMILIES[feature.family]
-                wanted.append((feature.family, feature.read))
-        places = {name: place for place, name in enumerate(families)}
+                family_reads.append((feature.family, feature.read))
+        indices = {name: index for index, name in enumerate(families)}
         self._families = tuple(families.values())
-        self._reads = tuple((places[family], read) for family, read in wanted)
+        self._reads = tuple((indices[family], read) for family, read in family_reads)
         self.start: State = tuple(family.start for family in self._families)
 
     def fold(self, state: State, call: ObservedCall) -> State:
         """The states of all families after one more call."""
-        return tuple([family.fold(one, call) for family, one in zip(self._families, state, strict=True)])
+        return tuple(
+            [family.fold(family_state, call) for family, family_state in zip(self._families, state, strict=True)]
+        )
 
     def close(self, state: State, response: Response) -> State:
         """The states of all families at the end of a step."""
-        return tuple([family.close(one, response) for family, one in zip(self._families, state, strict=True)])
+        return tuple(
+            [family.close(family_state, response) for family, family_state in zip(self._families, state, strict=True)]
+        )
 
     def values(self, state: State) -> list[float | None]:
         """The value of each feature at the end of a step; None where it is not known."""
-        return [read(state[place]) for place, read in self._reads]
+        return [read(state[index]) for index, read in self._reads]
 
 
 def check_features(names: Sequence[str], detectors: Container[str] = ()) -> tuple[str, ...]:
@@ -392,15 +415,15 @@ def check_features(names: Sequence[str], detectors: Container[str] = ()) -> tupl
         Traceback (most recent call last):
         boolab.errors.SettingError: feature 'call_streak' is not known; did you mean 'calls_streak'?
     """
-    listed = (names,) if isinstance(names, str) else tuple(names)
-    if not listed:
+    features = (names,) if isinstance(names, str) else tuple(names)
+    if not features:
         msg = "features=(): expected at least one name, such as 'calls_streak'"
         raise SettingError(msg)
-    for name in listed:
+    for name in features:
         if name not in FEATURES and name not in detectors:
             msg = f"feature {name!r} is not known{near(name, [*FEATURES]) or '; see bl.stats.features_df()'}"
             raise SettingError(msg)
-        if listed.count(name) > 1:
+        if features.count(name) > 1:
             msg = f"feature {name!r} is here twice"
             raise SettingError(msg)
-    return listed
+    return features

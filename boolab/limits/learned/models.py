@@ -108,13 +108,15 @@ class TreeModel:
 
     def log_odds(self, values: Values) -> float:
         """The log-odds of failure."""
-        known = [unknown if value is None else value for value, unknown in zip(values, self.unknown, strict=True)]
+        filled_values = [
+            unknown if value is None else value for value, unknown in zip(values, self.unknown, strict=True)
+        ]
         total = self.intercept
         for tree in self.trees:
             node = tree
             while isinstance(node, tuple):
-                place, bound, low, high = node
-                node = low if known[place] <= bound else high
+                index, threshold, low, high = node
+                node = low if filled_values[index] <= threshold else high
             total += node
         return total
 

@@ -58,8 +58,8 @@ def save_rule(rule: LearnedRule, path: str | Path) -> None:
     """
     import yaml
 
-    given: object = rule
-    if not isinstance(given, LearnedRule) or rule.promise is None or rule.learned_from is None:
+    value: object = rule
+    if not isinstance(value, LearnedRule) or rule.promise is None or rule.learned_from is None:
         msg = f"rule={rule!r:.200}: expected a rule that bl.learn_stop returned"
         raise SettingError(msg)
     promise, source = rule.promise, rule.learned_from
@@ -99,14 +99,14 @@ def load_rule(path: str | Path, detectors: Iterable[Detector] = ()) -> LearnedRu
     """
     from boolab.io.yaml_loader import read_document
 
-    place = Path(path)
-    document = read_document(place, FileError, _MAX_BYTES)
+    file = Path(path)
+    document = read_document(file, FileError, _MAX_BYTES)
     try:
         return _rule(document.data, tuple(detectors))
     except _FieldFault as fault:
-        raise FileError(str(fault), path=place, line=document.line(fault.place)) from None
+        raise FileError(str(fault), path=file, line=document.line(fault.keys)) from None
     except SettingError as error:
-        raise FileError(str(error), path=place) from error
+        raise FileError(str(error), path=file) from error
 
 
 def _model_data(model: ScoreModel) -> dict[str, Any]:
@@ -125,41 +125,41 @@ def _model_data(model: ScoreModel) -> dict[str, Any]:
 def _tree_data(tree: Tree, names: tuple[str, ...]) -> object:
     if not isinstance(tree, tuple):
         return tree
-    place, bound, low, high = tree
-    return [names[place], bound, _tree_data(low, names), _tree_data(high, names)]
+    index, threshold, low, high = tree
+    return [names[index], threshold, _tree_data(low, names), _tree_data(high, names)]
 
 
 class _FieldFault(Exception):
     """What is wrong at a place of the file."""
 
-    def __init__(self, message: str, place: tuple[object, ...]) -> None:
-        self.place = place
+    def __init__(self, message: str, keys: tuple[object, ...]) -> None:
+        self.keys = keys
         super().__init__(message)
 
 
 def _rule(data: JSON, detectors: tuple[Detector, ...]) -> LearnedRule:
-    whole = _mapping(data, ())
-    if whole.get("boolab_rule") != VERSION:
-        found = whole.get("boolab_rule")
+    document = _mapping(data, ())
+    if document.get("boolab_rule") != VERSION:
+        version = document.get("boolab_rule")
         raise _FieldFault(
-            f"boolab_rule is {found!r:.80}: expected {VERSION}, as bl.stats.save_rule writes", ("boolab_rule",)
+            f"boolab_rule is {version!r:.80}: expected {VERSION}, as bl.stats.save_rule writes", ("boolab_rule",)
         )
-    threshold = _integer(whole, "threshold", (), BILLION + 1)
-    promise = _mapping(whole.get("promise"), ("promise",))
-    source = _mapping(whole.get("learned_from"), ("learned_from",))
+    threshold = _integer(document, "threshold", (), BILLION + 1)
+    promise = _mapping(document.get("promise"), ("promise",))
+    source = _mapping(document.get("learned_from"), ("learned_from",))
     keep, confidence = _share(promise, "keep"), None
     if promise.get("confidence") is not None:
         confidence = _share(promise, "confidence")
-    model = _model(_mapping(whole.get("model"), ("model",)))
+    model = _model(_mapping(document.get("model"), ("model",)))
     check_features(model.features, [detector.name for detector in detectors])
-    own = tuple(one for one in detectors if one.name in model.features and one.name not in FEATURES)
-    at = ("learned_from",)
-    counts = {name: _integer(source, name, at) for name in ("runs", "successes", "tasks", "steps")}
+    feature_detectors = tuple(item for item in detectors if item.name in model.features and item.name not in FEATURES)
+    section = ("learned_from",)
+    counts = {name: _integer(source, name, section) for name in ("runs", "successes", "tasks", "steps")}
     return learned_rule(
-        LearnedRisk(model, own),
+        LearnedRisk(model, feature_detectors),
         threshold,
         Promise(keep, confidence, _integer(promise, "calibration_tasks", ("promise",))),
-        LearnedFrom(**counts, sha256=_text(source, "sha256", at), cluster=_text(source, "cluster", at)),
+        LearnedFrom(**counts, sha256=_text(source, "sha256", section), cluster=_text(source, "cluster", section)),
     )
 
 
@@ -170,42 +170,44 @@ def _model(data: Mapping[str, JSON]) -> ScoreModel:
         raise _FieldFault(msg, ("model", "kind"))
     intercept = _number(data, "intercept", ("model",))
     features = _mapping(data.get("features"), ("model", "features"))
-    each = {name: _mapping(of, ("model", "features", name)) for name, of in features.items()}
-    unknown = tuple(_number(of, "unknown", ("model", "features", name)) for name, of in each.items())
+    fields_by_name = {name: _mapping(fields, ("model", "features", name)) for name, fields in features.items()}
+    unknown = tuple(_number(fields, "unknown", ("model", "features", name)) for name, fields in fields_by_name.items())
     if kind == LinearModel.kind:
-        weights = tuple(_number(of, "weight", ("model", "features", name)) for name, of in each.items())
-        return LinearModel(tuple(each), weights, intercept, unknown)
+        weights = tuple(
+            _number(fields, "weight", ("model", "features", name)) for name, fields in fields_by_name.items()
+        )
+        return LinearModel(tuple(fields_by_name), weights, intercept, unknown)
     trees = data.get("trees")
     if not isinstance(trees, list):
         msg = "trees: expected a list of trees"
         raise _FieldFault(msg, ("model", "trees"))
-    places = {name: place for place, name in enumerate(each)}
-    found = tuple(_tree(tree, places, ("model", "trees", n), _MAX_DEPTH) for n, tree in enumerate(trees))
-    return TreeModel(tuple(each), found, intercept, unknown)
+    indices = {name: index for index, name in enumerate(fields_by_name)}
+    tree_tuples = tuple(_tree(tree, indices, ("model", "trees", n), _MAX_DEPTH) for n, tree in enumerate(trees))
+    return TreeModel(tuple(fields_by_name), tree_tuples, intercept, unknown)
 
 
-def _tree(data: JSON, places: Mapping[str, int], place: tuple[object, ...], depth: int) -> Tree:
+def _tree(data: JSON, indices: Mapping[str, int], keys: tuple[object, ...], depth: int) -> Tree:
     if _is_number(data):
         return float(data)
     if not isinstance(data, list) or len(data) != 4 or depth == 0:  # noqa: PLR2004 - a feature, a bound, two trees
         msg = f"a tree is {data!r:.80}: expected a number, or a list of a feature, a bound and two trees"
-        raise _FieldFault(msg, place)
-    name, bound, low, high = data
-    if name not in places or not _is_number(bound):
-        msg = f"a tree splits {name!r:.80} at {bound!r:.80}: expected one of its features, and a number"
-        raise _FieldFault(msg, place)
+        raise _FieldFault(msg, keys)
+    name, threshold, low, high = data
+    if name not in indices or not _is_number(threshold):
+        msg = f"a tree splits {name!r:.80} at {threshold!r:.80}: expected one of its features, and a number"
+        raise _FieldFault(msg, keys)
     return (
-        places[name],
-        float(bound),
-        _tree(low, places, (*place, 2), depth - 1),
-        _tree(high, places, (*place, 3), depth - 1),
+        indices[name],
+        float(threshold),
+        _tree(low, indices, (*keys, 2), depth - 1),
+        _tree(high, indices, (*keys, 3), depth - 1),
     )
 
 
-def _mapping(data: JSON, place: tuple[object, ...]) -> Mapping[str, JSON]:
+def _mapping(data: JSON, keys: tuple[object, ...]) -> Mapping[str, JSON]:
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        name = place[-1] if place else "the file"
-        raise _FieldFault(f"{name}: expected a mapping, as bl.stats.save_rule writes it", place)
+        name = keys[-1] if keys else "the file"
+        raise _FieldFault(f"{name}: expected a mapping, as bl.stats.save_rule writes it", keys)
     return data
 
 
@@ -213,10 +215,10 @@ def _is_number(value: JSON) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _number(data: Mapping[str, JSON], name: str, place: tuple[object, ...]) -> float:
+def _number(data: Mapping[str, JSON], name: str, keys: tuple[object, ...]) -> float:
     value: JSON = data.get(name)
     if not _is_number(value):
-        raise _FieldFault(f"{name} is {value!r:.80}: expected a number", (*place, name))
+        raise _FieldFault(f"{name} is {value!r:.80}: expected a number", (*keys, name))
     return float(value)
 
 
@@ -227,15 +229,15 @@ def _share(promise: Mapping[str, JSON], name: str) -> float:
     return value
 
 
-def _integer(data: Mapping[str, JSON], name: str, place: tuple[object, ...], most: int = 2**63 - 1) -> int:
+def _integer(data: Mapping[str, JSON], name: str, keys: tuple[object, ...], maximum: int = 2**63 - 1) -> int:
     value = data.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise _FieldFault(f"{name} is {value!r:.80}: expected an integer from 1 to {most:,}", (*place, name))
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= maximum:
+        raise _FieldFault(f"{name} is {value!r:.80}: expected an integer from 1 to {maximum:,}", (*keys, name))
     return value
 
 
-def _text(data: Mapping[str, JSON], name: str, place: tuple[object, ...]) -> str:
+def _text(data: Mapping[str, JSON], name: str, keys: tuple[object, ...]) -> str:
     value = data.get(name)
     if not isinstance(value, str):
-        raise _FieldFault(f"{name} is {value!r:.80}: expected a text", (*place, name))
+        raise _FieldFault(f"{name} is {value!r:.80}: expected a text", (*keys, name))
     return value

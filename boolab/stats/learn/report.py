@@ -146,7 +146,7 @@ def features_df() -> pd.DataFrame:
         >>> features_df().query("family == 'errors'")["feature"].tolist()
         ['error_streak', 'error_share', 'error_recent']
     """
-    rows = [(one.name, one.name in DEFAULT, one.about, one.family, one.source) for one in FEATURES.values()]
+    rows = [(one.name, one.name in DEFAULT, one.meaning, one.family, one.source) for one in FEATURES.values()]
     return pd.DataFrame(rows, columns=["feature", "default", "about", "family", "source"])
 
 
@@ -155,7 +155,7 @@ def _effects_df(table: FeatureTable, model: ScoreModel) -> pd.DataFrame:
     weights = table.weights(np.ones(table.n_runs, dtype=bool))
     rows = weights > 0
     mean, scale = moments(table.features[rows], weights[rows])
-    about = [FEATURES[name].about if name in FEATURES else "log(1 + the detector's count)" for name in model.features]
+    about = [FEATURES[name].meaning if name in FEATURES else "log(1 + the detector's count)" for name in model.features]
     frame = pd.DataFrame({"feature": model.features, "mean": mean, "about": about})
     if isinstance(model, LinearModel):
         slopes = np.array(model.weights)

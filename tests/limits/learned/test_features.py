@@ -197,4 +197,4 @@ def test_features_that_do_not_exist_are_refused(names: list[str], message: str) 
 
 def test_the_default_needs_no_tokens() -> None:
     assert {*FEATURES} - {*DEFAULT} == {"input_tokens", "output_tokens", "all_output_tokens"}
-    assert all(feature.about and feature.source for feature in FEATURES.values())
+    assert all(feature.meaning and feature.source for feature in FEATURES.values())
