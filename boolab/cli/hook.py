@@ -189,7 +189,7 @@ def _options(args: argparse.Namespace) -> Options:
 
 def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     """Show a change of the settings, and write it if the user agrees."""
-    from boolab.harnesses.exports.write import PlannedFile, as_diff
+    from boolab.harnesses.exports.write import PlannedFile, format_diff
     from boolab.io.file_edit import edit_file
     from boolab.live.hooks.settings import commands_in, forget, note_installed, original_of, without_hook
 
@@ -197,7 +197,7 @@ def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     if file.text() == new:
         print(f"boolab: {name} has it already", file=sys.stderr)
         return 0
-    diff = as_diff([PlannedFile(file, new)])
+    diff = format_diff([PlannedFile(file, new)])
     lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
     print(f"Changes {name}: {count(added, 'line')} added, {removed:,} removed.\n\n{diff}")

@@ -7,10 +7,10 @@ from itertools import chain
 from typing import Final
 
 from boolab.display.text import wrapped
-from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, name_of
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file
 from boolab.harnesses.harness import Harness
-from boolab.harnesses.setting import ALL, Setting, as_front_matter
-from boolab.limits.call_identity import exempting, identity_of
+from boolab.harnesses.setting import ALL_AGENTS, Setting, as_front_matter
+from boolab.limits.call_identity import exempting, split_identity
 from boolab.limits.table import AGENT_LIMITS
 
 _RUN: Final = "boolab itself: the live loop and the offline evaluation stop at the same step (tests/whatif)"
@@ -23,17 +23,16 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         **{name: getattr(limits, name) for name in AGENT_LIMITS},
         identity=identity,
         scope=limits.scope,
-        agent=limits.agent or ALL,
+        agent=limits.agent or ALL_AGENTS,
     )
-    same, by_tool = identity_of(identity)
-    exempt = [tool for tool, one in by_tool if one is None]
+    default, by_tool, exempt = split_identity(identity)
     changes = [Change((name,), value) for name in AGENT_LIMITS if (value := getattr(limits, name)) is not None]
-    if limits.doom_loop is not None and len(exempt) == len(by_tool):
-        changes.append(Change(("identity",), same))
+    if limits.doom_loop is not None and not by_tool:
+        changes.append(Change(("identity",), default))
         changes += [Change(("exempt",), exempt)] if exempt else []
     lines = [*chain.from_iterable(wrapped(note, rest="  ").splitlines() for note in notes)]
     part = Part(
-        path=f"agents/{name_of(limits)}.md",
+        path=f"agents/{agent_file(limits)}.md",
         language="markdown",
         text=as_front_matter(setting, limits.policy, lines),
         how="an agent file; the prompt goes below it, and bl.load_agents reads it.",

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from boolab.harnesses.exports.export import limit_words, option_words
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file, comment
 from boolab.harnesses.front_matter import yaml_text
 from boolab.harnesses.groups import About, Cap
 from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness, Native, number_of
 from boolab.harnesses.policy import Policy
 from boolab.io.json_input import mapping
-from boolab.limits.call_identity import exempting, identity_of
+from boolab.limits.call_identity import exempting, split_identity
 from boolab.limits.table import LIMITS
 
 PRESET: Final = "claude_code"
@@ -33,8 +33,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     cap = None if limits.max_steps is None else step_cap(limits.max_steps, PRESET, limits.policy)
     hooked = [name for name in HOOK_LIMITS if name in limits.given]
     all_hooked = ["max_steps", *hooked] if cap is not None and limits.agent is None else hooked
-    own = [*([cap.note] if cap is not None and cap.note else []), *_own_notes(limits, hooked)]
-    comments = [*own, *notes]
+    remarks = [*([cap.note] if cap is not None and cap.note else []), *_own_notes(limits, hooked)]
+    comments = [*remarks, *notes]
     parts: list[Part] = []
     if cap is not None and limits.agent is not None:
         parts.append(_agent_file(limits, cap.value, comments))
@@ -42,31 +42,31 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     flags += [] if limits.max_cost is None else ["--max-budget-usd", f"{limits.max_cost:.12g}"]
     if flags:
         line = shlex.join(["claude", "-p", *flags, "PROMPT"])
-        how = "flags of claude -p; --max-turns holds for the main loop, not for its subagents."
+        place_text = "flags of claude -p; --max-turns holds for the main loop, not for its subagents."
         sets = [
             name
-            for name, on in (("max_steps", cap is not None and limits.agent is None), ("max_cost", limits.max_cost))
-            if on
+            for name, is_set in (("max_steps", cap is not None and limits.agent is None), ("max_cost", limits.max_cost))
+            if is_set
         ]
-        parts.append(_command(line, how, () if parts else comments, sets))
+        parts.append(_command(line, place_text, () if parts else comments, sets))
     if all_hooked:
-        how = (
+        place_text = (
             "a hook, which holds in all sessions, with and without -p, for each agent by itself; it shows the change "
             "of the settings first, and --shadow only logs what it would stop."
         )
         values = {**limits.given, **({} if cap is None else {"max_steps": cap.value})}
         line = _hook(limits, {name: values[name] for name in all_hooked})
-        parts.append(_command(line, how, () if parts else comments, all_hooked))
+        parts.append(_command(line, place_text, () if parts else comments, all_hooked))
     if not parts:
-        parts.append(Part(language="shell", text=commented("shell", comments), how="nothing of this can be set."))
-    return tuple(parts), tuple(own)
+        parts.append(Part(language="shell", text=comment("shell", comments), how="nothing of this can be set."))
+    return tuple(parts), tuple(remarks)
 
 
 def _own_notes(limits: Limits, hooked: Sequence[str]) -> Iterator[str]:
     """How the numbers are counted here, and for whom they hold."""
     if limits.agent is not None and limits.max_steps is not None:
         yield (
-            f"Claude Code {VERSION} holds maxTurns for subagents only: with --agent {name_of(limits)} the main loop "
+            f"Claude Code {VERSION} holds maxTurns for subagents only: with --agent {agent_file(limits)} the main loop "
             "does not stop there, and needs --max-turns."
         )
     if limits.scope == "run" and (limits.max_steps is not None or limits.max_cost is not None):
@@ -74,23 +74,23 @@ def _own_notes(limits: Limits, hooked: Sequence[str]) -> Iterator[str]:
     if limits.agent is not None and limits.max_cost is not None:
         yield "The cost budget is one for the whole of `claude -p`; no agent has one of its own."
     if limits.agent is not None and hooked:
-        yield f"The hook limits every agent, not {name_of(limits)} alone."
-    same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
-    if limits.doom_loop is not None and (same not in HOOK_IDENTITIES or any(one is not None for _, one in by_tool)):
+        yield f"The hook limits every agent, not {agent_file(limits)} alone."
+    default, by_tool, _ = split_identity(exempting(limits.identity, limits.exempt))
+    if limits.doom_loop is not None and (default not in HOOK_IDENTITIES or by_tool):
         yield "The hook cannot compare calls by this identity; it takes canonical."
 
 
-def _command(line: str, how: str, notes: Sequence[str], sets: Sequence[str]) -> Part:
-    return Part(language="shell", text=f"{commented('shell', notes)}{line}\n", how=how, sets=frozenset(sets))
+def _command(line: str, place_text: str, notes: Sequence[str], sets: Sequence[str]) -> Part:
+    return Part(language="shell", text=f"{comment('shell', notes)}{line}\n", how=place_text, sets=frozenset(sets))
 
 
 def _agent_file(limits: Limits, turns: int, notes: Sequence[str]) -> Part:
-    name = name_of(limits)
+    name = agent_file(limits)
     lines = [f"name: {yaml_text(name)}", "description: Say here when it is to be used.", f"maxTurns: {turns}"]
     return Part(
         path=f".claude/agents/{name}.md",
         language="markdown",
-        text="---\n" + "".join(f"{line}\n" for line in lines) + commented("markdown", notes) + "---\n",
+        text="---\n" + "".join(f"{line}\n" for line in lines) + comment("markdown", notes) + "---\n",
         how="the file of a subagent; its prompt goes below the second ---.",
         sets=frozenset({"max_steps"}),
         changes=(Change(("maxTurns",), turns),),
@@ -101,9 +101,9 @@ def _hook(limits: Limits, values: Mapping[str, float]) -> str:
     words = ["boolab", "hook", "claude-code", "--install"]
     words += limit_words(values)
     if limits.doom_loop is not None:
-        identity, by_tool = identity_of(exempting(limits.identity, limits.exempt))
+        identity, _, exempt = split_identity(exempting(limits.identity, limits.exempt))
         words += ["--identity", identity] if identity in HOOK_IDENTITIES and identity != "canonical" else []
-        words += chain.from_iterable(option_words("--exempt", tool) for tool, own in by_tool if own is None)
+        words += chain.from_iterable(option_words("--exempt", tool) for tool in exempt)
     words += ["--scope", "run"] if limits.scope == "run" else []
     return shlex.join(words)
 

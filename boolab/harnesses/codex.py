@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, commented
+from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, comment
 from boolab.harnesses.harness import ConfigFile, ConfigLimit, Harness, Native, is_amount
 from boolab.io.json_input import mapping
 
@@ -15,10 +15,10 @@ TABLE: Final = ("features", "rollout_budget")
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """config.toml with the rollout budget."""
-    own: list[str] = []
+    remarks: list[str] = []
     changes: tuple[Change, ...] = ()
     if limits.max_tokens is not None:
-        own += [
+        remarks += [
             f"rollout_budget is under development in Codex {VERSION}, and off unless it is enabled.",
             (
                 "It counts output and input that was not cached, each with its weight, for the session and its "
@@ -35,12 +35,14 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         }
         changes = tuple(Change((*TABLE, key), value) for key, value in values.items())
         if limits.scope == "turn":
-            own.append("The number counts from each message of the user; rollout_budget counts through the session.")
+            remarks.append(
+                "The number counts from each message of the user; rollout_budget counts through the session."
+            )
     if limits.agent is not None:
-        own.append("Codex has one set of limits for all agents.")
-    text = commented("toml", [*own, *notes])
+        remarks.append("Codex has one set of limits for all agents.")
+    text = comment("toml", [*remarks, *notes])
     if changes:
-        text += f"[{'.'.join(TABLE)}]\n" + "".join(f"{at[-1]} = {_toml(value)}\n" for at, value in changes)
+        text += f"[{'.'.join(TABLE)}]\n" + "".join(f"{path[-1]} = {_toml(value)}\n" for path, value in changes)
     part = Part(
         path=".codex/config.toml" if changes else None,
         language="toml",
@@ -51,15 +53,15 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         sets=frozenset({"max_tokens"} if changes else ()),
         changes=changes,
     )
-    return (part,), tuple(own)
+    return (part,), tuple(remarks)
 
 
 def _toml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _none(what: str) -> str:
-    return f"Codex {VERSION} has no limit on {what} that we know of: `codex exec --help` has none."
+def _no_limit(noun: str) -> str:
+    return f"Codex {VERSION} has no limit on {noun} that we know of: `codex exec --help` has none."
 
 
 _TARGET: Final = Target(
@@ -77,12 +79,12 @@ _TARGET: Final = Target(
         ),
     ),
     lacks={
-        "max_steps": _none("steps"),
-        "tool_budget": _none("tool calls"),
-        "doom_loop": _none("repeated calls"),
-        "error_streak": _none("failed calls"),
-        "max_cost": _none("costs"),
-        "max_time": _none("the time of a run"),
+        "max_steps": _no_limit("steps"),
+        "tool_budget": _no_limit("tool calls"),
+        "doom_loop": _no_limit("repeated calls"),
+        "error_streak": _no_limit("failed calls"),
+        "max_cost": _no_limit("costs"),
+        "max_time": _no_limit("the time of a run"),
     },
     build=build,
 )

@@ -69,8 +69,8 @@ class Compaction:
         if not isinstance(prompt, str) or not prompt.strip():
             msg = f"compaction: prompt={prompt!r}: expected a text that requests a summary"
             raise SettingError(msg)
-        given: object = self.by
-        if given != "model" and not callable(given):
+        summariser: object = self.by
+        if summariser != "model" and not callable(summariser):
             msg = f"compaction: by={self.by!r}: expected 'model', or a function from messages to a text"
             raise SettingError(msg)
 
@@ -89,8 +89,8 @@ class Compaction:
         return max(window - reserve, 1)
 
     def __str__(self) -> str:
-        kept = f"keeps {self.keep_steps} step{'' if self.keep_steps == 1 else 's'}"
+        ending = f"keeps {self.keep_steps} step{'' if self.keep_steps == 1 else 's'}"
         if self.at_tokens is not None:
-            return f"at {self.at_tokens:,} tokens, {kept}"
+            return f"at {self.at_tokens:,} tokens, {ending}"
         small = f" ({self.small_share:.0%} of windows up to {self.small_window:,})" if self.small_window else ""
-        return f"{self.reserve:,} tokens before the window is full{small}, {kept}"
+        return f"{self.reserve:,} tokens before the window is full{small}, {ending}"

@@ -119,7 +119,7 @@ class Comparison(Displayable):
         return " ".join(notes)
 
     def _by_policy(self) -> list[list[str]]:
-        return [[name, *(row.cells[place] for row in self.rows)] for place, name in enumerate(self.names)]
+        return [[name, *(row.cells[index] for row in self.rows)] for index, name in enumerate(self.names)]
 
     def _groups(self) -> Iterator[tuple[str, list[AxisRow]]]:
         for group in dict.fromkeys(row.group for row in self.rows):
@@ -156,17 +156,17 @@ def compare_policies(*policies: str | Policy, all_axes: bool = False) -> Compari
     if overview and not all_axes:
         return Comparison(names, tuple(row for row in rows if row.field in HEAD), by_policy=True)
     everything = all_axes or len(compared) == 1
-    shown = [row for row in rows if everything or row.differs or row.group == "in short"]
-    return Comparison(names, tuple(shown), len(rows) - len(shown))
+    selected_rows = [row for row in rows if everything or row.differs or row.group == "in short"]
+    return Comparison(names, tuple(selected_rows), len(rows) - len(selected_rows))
 
 
-def distinct_names(given: Iterable[str]) -> tuple[str, ...]:
+def distinct_names(policy_names: Iterable[str]) -> tuple[str, ...]:
     """The names of policies, made distinct (`cline`, `cline (2)`): a variant may have the name of its original."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     names = []
-    for name in given:
-        seen[name] = seen.get(name, 0) + 1
-        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    for name in policy_names:
+        counts[name] = counts.get(name, 0) + 1
+        names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return tuple(names)
 
 

@@ -52,10 +52,10 @@ class Axis(NamedTuple):
 def axes() -> tuple[Axis, ...]:
     """All axes of a policy, by heading and then in the order of its fields."""
     headings = {path: GROUPS.get(path) or GROUPS[path.partition(".")[0]] for path in PATHS if path != "name"}
-    found = [Axis(path, heading, *_TABLE[path]) for path, heading in headings.items()]
+    all_axes = [Axis(path, heading, *_TABLE[path]) for path, heading in headings.items()]
     order = list(dict.fromkeys(GROUPS.values()))
-    first = {field: place for place, field in enumerate(HEAD)}
-    return tuple(sorted(found, key=lambda axis: (order.index(axis.group), first.get(axis.field, len(first)))))
+    first = {field: index for index, field in enumerate(HEAD)}
+    return tuple(sorted(all_axes, key=lambda axis: (order.index(axis.group), first.get(axis.field, len(first)))))
 
 
 # --- How values are written -------------------------------------------------------------------------------------------
@@ -103,9 +103,9 @@ def guard_words(guard: Guard) -> str:
     """
     name = guard.detector.name
     kind = re.split(r"[(:]", name, maxsplit=1)[0]
-    more = name.removeprefix(kind).strip(":()")
-    what = getattr(guard.detector, "meaning", kind.replace("_", " ")) + (f" ({more})" if more else "")
-    return what + str(guard).removeprefix(name)
+    parameters = name.removeprefix(kind).strip(":()")
+    meaning = getattr(guard.detector, "meaning", kind.replace("_", " ")) + (f" ({parameters})" if parameters else "")
+    return meaning + str(guard).removeprefix(name)
 
 
 CONDITIONS: Final[Mapping[str, str]] = {

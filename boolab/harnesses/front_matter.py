@@ -51,7 +51,7 @@ def front_matter_starts(lines: Sequence[str]) -> Iterator[int]:
             in_fence = not in_fence
         if not in_fence and line.rstrip() == "---":
             end = next((j for j in range(i + 1, len(lines)) if lines[j].rstrip() == "---"), len(lines))
-            if at_top or any(re.match(r"""["']?name["']?\s*:""", inside) for inside in lines[i + 1 : end]):
+            if at_top or any(re.match(r"""["']?name["']?\s*:""", inner_line) for inner_line in lines[i + 1 : end]):
                 yield i
                 skip_to = end + 1
         at_top = False
@@ -64,8 +64,8 @@ def agent_name(text: str) -> str:
         >>> agent_name("../code reviewer"), agent_name("")
         ('code-reviewer', 'agent')
     """
-    kept = "".join(char if char.isalnum() or char in "-_" else "-" for char in clean(text))
-    return "-".join(part for part in kept.split("-") if part) or "agent"
+    safe_text = "".join(char if char.isalnum() or char in "-_" else "-" for char in clean(text))
+    return "-".join(part for part in safe_text.split("-") if part) or "agent"
 
 
 def yaml_text(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, nested
+from boolab.harnesses.exports.values import Change, Limits, Part, Sets, Target, agent_file, comment, nest
 from boolab.harnesses.front_matter import yaml_text
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Finish, LastStep
 from boolab.harnesses.harness import AgentFiles, ConfigFile, ConfigLimit, Harness, Native
@@ -32,26 +32,26 @@ _READ: Final = f"read in the package, {VERSION}"
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """The settings of the session; of an agent, its file."""
-    own: list[str] = []
+    remarks: list[str] = []
     if limits.agent is not None:
-        return _subagent(limits, notes, own)
+        return _subagent(limits, notes, remarks)
     changes: list[Change] = []
     if limits.max_steps is not None:
         cap = step_cap(limits.max_steps, PRESET, limits.policy)
-        own += [cap.note] if cap.note else []
+        remarks += [cap.note] if cap.note else []
         changes.append(Change(("model", "maxSessionTurns"), cap.value))
         if limits.scope == "turn":
-            own.append(
+            remarks.append(
                 "maxSessionTurns counts requests through the whole session, not from each message of the user: with "
                 "`gemini -p` the two are the same."
             )
     if limits.doom_loop is not None:
         changes.append(Change(("model", "disableLoopDetection"), value=False))
     if limits.max_time is not None:
-        own.append("No time budget of a session can be set; the file of a subagent has timeout_mins.")
-    comments = [*own, *notes]
-    text = json.dumps(nested(changes), indent=2)
-    text = "{\n" + commented("jsonc", comments, "  ") + (text.removeprefix("{\n") if changes else "}") + "\n"
+        remarks.append("No time budget of a session can be set; the file of a subagent has timeout_mins.")
+    comments = [*remarks, *notes]
+    text = json.dumps(nest(changes), indent=2)
+    text = "{\n" + comment("jsonc", comments, "  ") + (text.removeprefix("{\n") if changes else "}") + "\n"
     part = Part(
         path=".gemini/settings.json" if changes else None,
         language="jsonc",
@@ -60,21 +60,21 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         sets=frozenset({"max_steps"} & limits.given.keys()),
         changes=tuple(changes),
     )
-    return (part,), tuple(own)
+    return (part,), tuple(remarks)
 
 
-def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    name = name_of(limits).lower()
+def _subagent(limits: Limits, notes: Sequence[str], remarks: list[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    name = agent_file(limits).lower()
     changes: list[Change] = []
     if limits.max_steps is not None:
         turns = _max_turns(limits.max_steps, limits)
         changes.append(Change(("max_turns",), turns))
-        own.append(
+        remarks.append(
             f"A step cap of {limits.max_steps} is max_turns {turns} here: after max_turns responses the subagent gets "
             f"one more request, to report what it has, and calls in that response run too. So {turns + 1} responses "
             f"can run ({VERSION}, run: 4 under max_turns 3)."
         )
-        own.append(
+        remarks.append(
             f"A run of `gemini -p` {VERSION} in a new home, its folder trusted by GEMINI_CLI_TRUST_WORKSPACE=true, did "
             "not find an agent of the project; one in ~/.gemini/agents was found."
         )
@@ -82,21 +82,21 @@ def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tup
         minutes = max(1, math.ceil(limits.max_time / 60))
         changes.append(Change(("timeout_mins",), minutes))
         if minutes * 60 != limits.max_time:
-            own.append(f"timeout_mins is in whole minutes: {limits.max_time:g} s are {minutes} here.")
-    comments = [*own, *notes]
+            remarks.append(f"timeout_mins is in whole minutes: {limits.max_time:g} s are {minutes} here.")
+    comments = [*remarks, *notes]
     lines = [f"name: {yaml_text(name)}", "description: Say here when it is to be used."]
     lines += [f"{key}: {value}" for (key,), value in changes]
     part = Part(
         path=f".gemini/agents/{name}.md" if changes else None,
         language="markdown",
-        text="---\n" + "".join(f"{line}\n" for line in lines) + commented("markdown", comments) + "---\n",
+        text="---\n" + "".join(f"{line}\n" for line in lines) + comment("markdown", comments) + "---\n",
         how="the file of a subagent; its prompt goes below the second ---."
         if changes
         else "nothing of this can be set.",
         sets=frozenset({"max_steps", "max_time"} & limits.given.keys()),
         changes=tuple(changes),
     )
-    return (part,), tuple(own)
+    return (part,), tuple(remarks)
 
 
 def _max_turns(cap: int, limits: Limits) -> int:
@@ -106,8 +106,8 @@ def _max_turns(cap: int, limits: Limits) -> int:
     return max(1, step_cap(cap, SUBAGENT_PRESET, limits.policy).value - 1)
 
 
-def _none(what: str) -> str:
-    return f"Gemini CLI {VERSION} has no limit on {what}."
+def _no_limit(noun: str) -> str:
+    return f"Gemini CLI {VERSION} has no limit on {noun}."
 
 
 _TARGET: Final = Target(
@@ -146,10 +146,10 @@ _TARGET: Final = Target(
         "doom_loop": f"Gemini CLI {VERSION} has a detector of its own, which cannot be changed: it fires at {REPEATS} "
         "identical calls in a row, first with a message to the model, and then stops; disableLoopDetection: true turns "
         "it off.",
-        "tool_budget": _none("tool calls"),
-        "error_streak": _none("failed calls"),
-        "max_tokens": _none("the tokens of a run"),
-        "max_cost": _none("costs"),
+        "tool_budget": _no_limit("tool calls"),
+        "error_streak": _no_limit("failed calls"),
+        "max_tokens": _no_limit("the tokens of a run"),
+        "max_cost": _no_limit("costs"),
     },
     build=build,
 )

@@ -74,9 +74,9 @@ class Cap(FieldGroup):
     zero: Literal["text_only", "plain", "unlimited", "default", "invalid"] = "text_only"
     ceiling: int | None = 1000
 
-    def rules(self, n: int | None, place: LimitCheck) -> Iterator[StopRule]:
+    def rules(self, n: int | None, check: LimitCheck) -> Iterator[StopRule]:
         """The rules of a cap of n at one place, and of the ceiling unless a cap at the boundary is lower."""
-        if place == "boundary":
+        if check == "boundary":
             rule = None if n is None else self._rule_before_request(n)
             if rule is not None and (self.ceiling is None or rule.threshold <= self.ceiling):
                 yield rule
@@ -85,9 +85,9 @@ class Cap(FieldGroup):
         if n is None or (self.counts == "steps" and self.check == "boundary"):
             return
         if self.counts == "actions":
-            if place == self.check:
-                yield Threshold("step_cap", "tool_calls", n + int(place == "response"), f"max_actions({n})")
-        elif place == "response":
+            if check == self.check:
+                yield Threshold("step_cap", "tool_calls", n + int(check == "response"), f"max_actions({n})")
+        elif check == "response":
             if self.counts_each_superstep:  # with an odd number, the last response has no superstep for its calls
                 yield Threshold("step_cap", "responses", n // 2 + 1, f"max_supersteps({n})")
                 return
@@ -135,8 +135,8 @@ class Continues(FieldGroup):
         FieldGroup.__post_init__(self)
         if self.times is not None:
             _check_count("Continues", "times", self.times, ", or None for any number")
-        given: object = self.unless
-        if not isinstance(given, StopRule | None):
+        rule: object = self.unless
+        if not isinstance(rule, StopRule | None):
             msg = f"Continues: unless={self.unless!r}: expected a stop rule, such as bl.doom_loop(3), or None"
             raise SettingError(msg)
         for name, unset in (("message", True), ("unless", None)):
@@ -202,13 +202,13 @@ class Budgets(FieldGroup):
     after: Literal["exceeded", "unchecked"] = "unchecked"
     on_unknown: Literal["error", "ignore"] = "ignore"
 
-    def rules(self, name: str, place: LimitCheck) -> Iterator[StopRule]:
+    def rules(self, name: str, check: LimitCheck) -> Iterator[StopRule]:
         """The rule of the token or cost budget at one place; where it only may be `exceeded`, it stops above its value.
 
         `name`: the stop reason.
         """
-        check = self.before if place == "boundary" else self.after
-        if check == "unchecked":
+        condition = self.before if check == "boundary" else self.after
+        if condition == "unchecked":
             return
         if name == "token_budget" and self.tokens is not None:
             rule = max_tokens(self.tokens, on_unknown=self.on_unknown)
@@ -217,7 +217,7 @@ class Budgets(FieldGroup):
         else:
             return
         limit = next(rule.leaves())
-        if check == "exceeded":
+        if condition == "exceeded":
             label = limit.label.replace(")", ", exceeded)")
             limit = Threshold(limit.reason, limit.counter, limit.threshold + 1, label, limit.on_unknown)
         yield limit
@@ -397,7 +397,7 @@ GROUPS: Final[Mapping[str, type[FieldGroup]]] = {
 """The groups of fields by name."""
 
 
-def _check_count(group: str, name: str, value: object, without: str = "") -> None:
+def _check_count(group: str, name: str, value: object, ending: str = "") -> None:
     if not is_whole(value) or value < 0:
-        msg = f"{group}: {name}={repr_of(value)}: expected an integer >= 0{without}"
+        msg = f"{group}: {name}={repr_of(value)}: expected an integer >= 0{ending}"
         raise SettingError(msg)

@@ -8,7 +8,7 @@ from typing import Final
 
 from boolab.harnesses.exports.python_code import spending_notes
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish
 from boolab.harnesses.harness import STEPS, Harness, Native
 from boolab.harnesses.policy import Policy
@@ -16,36 +16,36 @@ from boolab.limits.detectors.streaks import FinishStreak
 from boolab.limits.guard import Guard
 
 _PRESET: Final = "inspect_react"
-_NONE: Final = "Inspect has none; bl.Monitor in a solver of your own has it."
+_NO_LIMIT: Final = "Inspect has none; bl.Monitor in a solver of your own has it."
 _RUN: Final = "run with inspect-ai 0.3.285"
 
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """The arguments of `eval`, and the options of `inspect eval`."""
-    own: list[str] = []
+    remarks: list[str] = []
     values: dict[str, int | float] = {}
     if limits.max_steps is not None:
         cap = step_cap(limits.max_steps, _PRESET, limits.policy, "turns")
-        own += [cap.note] if cap.note else []
+        remarks += [cap.note] if cap.note else []
         values["turn_limit"] = cap.value
     if limits.max_tokens is not None:
         values["token_limit"] = limits.max_tokens
     if limits.max_cost is not None:
         values["cost_limit"] = limits.max_cost
-        own.append("A cost limit needs the prices of the model: see set_model_info.")
+        remarks.append("A cost limit needs the prices of the model: see set_model_info.")
     if limits.max_time is not None:
         values["time_limit"] = math.ceil(limits.max_time)
-        own.append("The time limit is in whole seconds, and interrupts a sample at once, also during a call.")
-    own += spending_notes(limits, _PRESET, ("max_tokens", "max_cost"))
+        remarks.append("The time limit is in whole seconds, and interrupts a sample at once, also during a call.")
+    remarks += spending_notes(limits, _PRESET, ("max_tokens", "max_cost"))
     if not values:
-        text = commented("python", notes)
+        text = comment("python", notes)
         return (Part(text=text, language="python", how="Inspect has no such limit."),), ()
     arguments = "".join(f"    {name}={value},\n" for name, value in values.items())
     options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
     sets = frozenset({"max_steps", "max_tokens", "max_cost", "max_time"} & limits.given.keys())
     parts = (
         Part(
-            text=f"{commented('python', (*own, *notes))}import inspect_ai\n\n"
+            text=f"{comment('python', (*remarks, *notes))}import inspect_ai\n\n"
             f"logs = inspect_ai.eval(\n    task,\n    model=model,\n{arguments})\n",
             language="python",
             how="where the task is evaluated; `task` and `model` are yours.",
@@ -55,7 +55,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
             text=f"inspect eval task.py {options}\n", language="shell", how="the same on the command line.", sets=sets
         ),
     )
-    return parts, tuple(own)
+    return parts, tuple(remarks)
 
 
 _TARGET: Final = Target(
@@ -80,7 +80,7 @@ _TARGET: Final = Target(
             "inspect eval --help of 0.3.285",
         ),
     ),
-    lacks=dict.fromkeys(("tool_budget", "doom_loop", "error_streak"), _NONE),
+    lacks=dict.fromkeys(("tool_budget", "doom_loop", "error_streak"), _NO_LIMIT),
     build=build,
 )
 

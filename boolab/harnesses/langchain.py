@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import monitor_rows, monitored, options_code, rule_lines, spending_notes
+from boolab.harnesses.exports.python_code import monitor_notes, monitor_rows, options_code, rule_lines, spending_notes
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
 from boolab.harnesses.groups import About, Budgets, Cap, Execution, Inputs, WrapUp
 from boolab.harnesses.harness import STEPS, Harness
 from boolab.harnesses.policy import Policy
@@ -20,26 +20,26 @@ _RUN: Final = "run with langchain 1.4.7"
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """An agent with its middleware."""
     rule = rule_lines(limits, _MONITORED)
-    per = "thread_limit" if limits.scope == "run" else "run_limit"
-    own: list[str] = []
+    argument = "thread_limit" if limits.scope == "run" else "run_limit"
+    remarks: list[str] = []
     classes, entries = [], []
     if limits.max_steps is not None:
         cap = step_cap(limits.max_steps, _PRESET, limits.policy, "model calls")
-        own += [cap.note] if cap.note else []
+        remarks += [cap.note] if cap.note else []
         classes.append("ModelCallLimitMiddleware")
-        entries.append(f'ModelCallLimitMiddleware({per}={cap.value}, exit_behavior="end")')
+        entries.append(f'ModelCallLimitMiddleware({argument}={cap.value}, exit_behavior="end")')
     if limits.tool_budget is not None:
         classes.append("ToolCallLimitMiddleware")
-        entries.append(f'ToolCallLimitMiddleware({per}={limits.tool_budget}, exit_behavior="end")')
+        entries.append(f'ToolCallLimitMiddleware({argument}={limits.tool_budget}, exit_behavior="end")')
     if classes:
-        own.append(
+        remarks.append(
             'At a limit the agent returns, and its last message names the limit; exit_behavior="error" raises an '
             "exception at the same step instead."
         )
-    own += spending_notes(limits, _PRESET)
+    remarks += spending_notes(limits, _PRESET)
     if limits.scope == "run" and classes:
-        own.append("A thread_limit counts over several messages of the user; it needs a checkpointer.")
-    own += monitored(limits, _MONITORED, "LangChain")
+        remarks.append("A thread_limit counts over several messages of the user; it needs a checkpointer.")
+    remarks += monitor_notes(limits, _MONITORED, "LangChain")
     if rule:
         entries.append(f"middleware(rule{options_code(limits)})")
     lines = [
@@ -57,12 +57,12 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         ")",
     ]
     part = Part(
-        text=commented("python", (*own, *notes)) + "\n".join(lines) + "\n",
+        text=comment("python", (*remarks, *notes)) + "\n".join(lines) + "\n",
         language="python",
         how="where the agent is made; `model` and `tools` are yours.",
         sets=frozenset({"max_steps", "tool_budget", *_MONITORED} & limits.given.keys()),
     )
-    return (part,), tuple(own)
+    return (part,), tuple(remarks)
 
 
 _TARGET: Final = Target(

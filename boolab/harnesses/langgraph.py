@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
 from boolab.harnesses.groups import About, Cap, Execution, Inputs, WrapUp
 from boolab.harnesses.harness import STEPS, Harness
 from boolab.harnesses.policy import Policy
@@ -17,29 +17,29 @@ _MIDDLEWARE: Final = "LangGraph has none; the export target langchain has it, as
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """The limit of an agent without middleware, and that of one made by `create_react_agent`."""
     if limits.max_steps is None:
-        return (Part(text=commented("python", notes), language="python", how="LangGraph has no such limit."),), ()
+        return (Part(text=comment("python", notes), language="python", how="LangGraph has no such limit."),), ()
     agent, react = (
         step_cap(limits.max_steps, preset, limits.policy, "supersteps")
         for preset in ("langchain_agent", "langgraph_react")
     )
-    own = (
+    remarks = (
         "Each middleware node is a superstep more in every round: with middleware, use the export target langchain.",
     )
     parts = (
         Part(
-            text=commented("python", (agent.note, *own, *notes)) + _call(agent.value),
+            text=comment("python", (agent.note, *remarks, *notes)) + _call(agent.value),
             language="python",
             how="an agent made by langchain.agents.create_agent, without middleware; `agent` and `prompt` are yours.",
             sets=frozenset({"max_steps"}),
         ),
         Part(
-            text=commented("python", (react.note,)) + _call(react.value),
+            text=comment("python", (react.note,)) + _call(react.value),
             language="python",
             how="instead, an agent made by the older langgraph.prebuilt.create_react_agent.",
             sets=frozenset({"max_steps"}),
         ),
     )
-    return parts, (agent.note, react.note, *own)
+    return parts, (agent.note, react.note, *remarks)
 
 
 def _call(limit: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish, Inputs
 from boolab.harnesses.harness import STEPS, ConfigFile, ConfigLimit, Harness, Native
 from boolab.harnesses.policy import Policy
@@ -17,35 +17,35 @@ from boolab.limits.detectors.streaks import IdleStreak
 from boolab.limits.guard import Guard
 
 _PRESET: Final = "mini_swe_agent"
-_NONE: Final = "mini-swe-agent has none; a subclass of its DefaultAgent with bl.Monitor has it."
+_NO_LIMIT: Final = "mini-swe-agent has none; a subclass of its DefaultAgent with bl.Monitor has it."
 _RUN: Final = "run with mini-swe-agent 2.4.6"
 
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """A configuration file that is merged into the package's own."""
-    own: list[str] = []
+    remarks: list[str] = []
     values: dict[str, int | float] = {}
     if limits.max_steps is not None:
         cap = step_cap(limits.max_steps, _PRESET, limits.policy, "model calls")
-        own += [cap.note] if cap.note else []
+        remarks += [cap.note] if cap.note else []
         values["step_limit"] = cap.value
     if limits.max_cost is not None:
         values["cost_limit"] = limits.max_cost
     else:
         default = get_policy(_PRESET).budgets.cost
-        own.append(f"Its default cost_limit of ${default:g} stays in force: cost_limit: 0 lifts it.")
+        remarks.append(f"Its default cost_limit of ${default:g} stays in force: cost_limit: 0 lifts it.")
     if limits.max_time is not None:
         values["wall_time_limit_seconds"] = math.ceil(limits.max_time)
-        own.append("The time is in whole seconds.")
-    own.append("In a terminal, mini asks for new limits when one is reached; without one, the run ends.")
+        remarks.append("The time is in whole seconds.")
+    remarks.append("In a terminal, mini asks for new limits when one is reached; without one, the run ends.")
     if not values:
-        return (Part(text=commented("yaml", notes), language="yaml", how="mini-swe-agent has no such limit."),), ()
+        return (Part(text=comment("yaml", notes), language="yaml", how="mini-swe-agent has no such limit."),), ()
     settings = "".join(f"  {name}: {value}\n" for name, value in values.items())
     options = " ".join(f"-c agent.{name}={value}" for name, value in values.items())
     sets = frozenset({"max_steps", "max_cost", "max_time"} & limits.given.keys())
     parts = (
         Part(
-            text=f"{commented('yaml', (*own, *notes))}agent:\n{settings}",
+            text=f"{comment('yaml', (*remarks, *notes))}agent:\n{settings}",
             language="yaml",
             how="a configuration of its own, merged into the package's: mini -c mini.yaml -c limits.yaml",
             path="limits.yaml",
@@ -53,7 +53,7 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         ),
         Part(text=f"mini -c mini.yaml {options}\n", language="shell", how="the same on the command line.", sets=sets),
     )
-    return parts, tuple(own)
+    return parts, tuple(remarks)
 
 
 _TARGET: Final = Target(
@@ -72,7 +72,7 @@ _TARGET: Final = Target(
             "minisweagent/agents/default.py of 2.4.6",
         ),
     ),
-    lacks=dict.fromkeys(("tool_budget", "doom_loop", "error_streak", "max_tokens"), _NONE),
+    lacks=dict.fromkeys(("tool_budget", "doom_loop", "error_streak", "max_tokens"), _NO_LIMIT),
     build=build,
 )
 

@@ -12,7 +12,7 @@ from boolab.harnesses.presets import get_policy, policies
 from boolab.harnesses.registry import PRESETS, all_harnesses, harness, harness_of_source
 from boolab.limits.table import LIMITS
 
-_COUNTED: Final[Mapping[str, tuple[str, float, str]]] = {
+_COUNTER_AXES: Final[Mapping[str, tuple[str, float, str]]] = {
     limit.counter: (limit.name, limit.per_unit, limit.name) for limit in LIMITS.values()
 } | {"messages": ("messages", 1, "message_limit"), "working": ("working", 1000, "working_limit")}
 """By counter of `Run.limits`: its axis, how many of its units one of the axis's is, and a name for it."""
@@ -27,48 +27,50 @@ def harness_of(source: str, policy: str) -> Policy | None:
     return get_policy(name) if name else None
 
 
-def names_of(source: str, policy: Policy | None) -> dict[str, Native]:
+def native_names(source: str, policy: Policy | None) -> dict[str, Native]:
     """The limits that the runs of a source can have, by name: the harness's own names, then boolab's axes."""
     if policy is None:
         writer = harness_of_source(source)
-        known = dict(writer.limits.get(source, {}) if writer is not None else {})
-        known |= {alias: STEPS for alias in ALIASES if alias not in known}
+        limits = dict(writer.limits.get(source, {}) if writer is not None else {})
+        limits |= {alias: STEPS for alias in ALIASES if alias not in limits}
     else:
-        known = dict(harness(PRESETS[policy.name]).limits.get(policy.name, {}) if policy.name in PRESETS else {})
-    return known | {axis: Native(axis) for axis in LIMITS if axis not in known}
+        limits = dict(harness(PRESETS[policy.name]).limits.get(policy.name, {}) if policy.name in PRESETS else {})
+    return limits | {axis: Native(axis) for axis in LIMITS if axis not in limits}
 
 
-def find(name: str, known: Mapping[str, object]) -> str | None:
+def find_limit(name: str, limits: Mapping[str, object]) -> str | None:
     """The limit that is meant by a name: in any case, with hyphens or underscores, with or without `--`.
 
     Example:
-        >>> known = names_of("claude_code", get_policy("claude_code"))
-        >>> find("--max-turns", known), find("steps", known)
+        >>> known = native_names("claude_code", get_policy("claude_code"))
+        >>> find_limit("--max-turns", known), find_limit("steps", known)
         ('max_turns', None)
     """
     plain = name.removeprefix("--").replace("-", "_").lower()
-    return name if name in known else next((one for one in known if one.lower() == plain), None)
+    return name if name in limits else next((limit for limit in limits if limit.lower() == plain), None)
 
 
-def logged(source: str, limits: Mapping[str, int]) -> Iterator[tuple[str, float]]:
+def logged_limits(source: str, limits: Mapping[str, int]) -> Iterator[tuple[str, float]]:
     """The limits on record, by the harness's name, in its unit."""
     writer = harness_of_source(source)
     native = {} if writer is None else writer.limits.get(writer.sources[source] or source, {})
     for counter, threshold in limits.items():
         plain = counter.partition(":")[0]
-        if plain in _COUNTED:
-            axis, per_unit, default = _COUNTED[plain]
-            own = ((name, limit.factor) for name, limit in native.items() if limit.axis == axis and not limit.policy)
-            name, factor = next(own, (default, 1))
+        if plain in _COUNTER_AXES:
+            axis, per_unit, default = _COUNTER_AXES[plain]
+            own_names = (
+                (name, limit.factor) for name, limit in native.items() if limit.axis == axis and not limit.policy
+            )
+            name, factor = next(own_names, (default, 1))
             value = threshold / per_unit / factor
             yield name, int(value) if value.is_integer() else value
 
 
-def every_name() -> dict[str, list[str]]:
+def owners_by_name() -> dict[str, list[str]]:
     """All names of limits, each with the presets, or else sources, that have it."""
     owners: dict[str, list[str]] = {axis: [] for axis in LIMITS}
-    for one in all_harnesses():
-        for owner, names in one.limits.items():
+    for harness_value in all_harnesses():
+        for owner, names in harness_value.limits.items():
             for name in names:
                 owners.setdefault(name, []).append(owner)
     return owners

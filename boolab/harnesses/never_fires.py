@@ -41,29 +41,32 @@ class LimitFields(Protocol):
 def never_fires(policy: LimitFields, settings: Mapping[str, int | None]) -> dict[str, FiresFirst]:
     """The limits that can never fire."""
     cap, budget, doom = (settings.get(name) for name in AGENT_LIMITS)
-    found: dict[str, FiresFirst] = {}
+    first_by_limit: dict[str, FiresFirst] = {}
     hard = cap if "max_steps" in policy.order and policy.cap.kind == "hard" else None
     ceiling = policy.cap.ceiling
     plain = policy.cap.counts == "steps" and policy.cap.check == "boundary"
     if hard is not None and ceiling is not None and plain and hard > ceiling:
-        found["max_steps"] = FiresFirst("ceiling", f"the policy's ceiling of {ceiling:,} steps comes before {hard:,}")
+        first_by_limit["max_steps"] = FiresFirst(
+            "ceiling", f"the policy's ceiling of {ceiling:,} steps comes before {hard:,}"
+        )
     if hard == 0:
         for name, value in (("tool_budget", budget), ("doom_loop", doom)):
             if value:
-                found[name] = FiresFirst("max_steps", "with a step cap of 0 no tool is called")
-        return found
+                first_by_limit[name] = FiresFirst("max_steps", "with a step cap of 0 no tool is called")
+        return first_by_limit
     if budget is None or policy.budgets.batch == "cut":
-        return found
+        return first_by_limit
     if doom is not None and (budget == 0 or (policy.budgets.batch == "reject" and doom > budget)):
-        why = f"a tool budget of {budget:,} lets fewer than {doom:,} calls through"
-        found["doom_loop"] = FiresFirst("tool_budget", why)
-    name = "max_steps" if hard is not None and "max_steps" not in found else "ceiling"
+        reason = f"a tool budget of {budget:,} lets fewer than {doom:,} calls through"
+        first_by_limit["doom_loop"] = FiresFirst("tool_budget", reason)
+    name = "max_steps" if hard is not None and "max_steps" not in first_by_limit else "ceiling"
     limit = hard if name == "max_steps" else ceiling
     if limit is not None and _each_step_calls(policy) and _comes_first(policy, budget, limit, name):
-        what = f"a step cap of {limit:,}" if name == "max_steps" else f"the policy's ceiling of {limit:,} steps"
-        why = f"each step makes at least one call, so a tool budget of {budget:,} is used up before {what} is reached"
-        found["max_steps"] = FiresFirst("tool_budget", why)
-    return found
+        limit_name = f"a step cap of {limit:,}" if name == "max_steps" else f"the policy's ceiling of {limit:,} steps"
+        used_up = f"a tool budget of {budget:,} is used up before {limit_name} is reached"
+        reason = f"each step makes at least one call, so {used_up}"
+        first_by_limit["max_steps"] = FiresFirst("tool_budget", reason)
+    return first_by_limit
 
 
 def _each_step_calls(policy: LimitFields) -> bool:
@@ -83,13 +86,13 @@ def _comes_first(policy: LimitFields, budget: int, limit: int, name: str) -> boo
     Places are numbered in the order of the loop: boundary k is 2k, the response of step k is 2k - 1.
     """
     cap = policy.cap
-    before = policy.precedence.index("tool_budget") < policy.precedence.index("max_steps")
+    has_precedence = policy.precedence.index("tool_budget") < policy.precedence.index("max_steps")
     if name == "max_steps" and cap.counts == "actions":
-        return policy.budgets.batch == "overshoot" and cap.check == "boundary" and budget <= limit and before
+        return policy.budgets.batch == "overshoot" and cap.check == "boundary" and budget <= limit and has_precedence
     fires = 2 * limit
     if name == "max_steps" and cap.counts == "supersteps":
         fires = limit if cap.check == "boundary" else 2 * -(-limit // 2) - 1
     elif name == "max_steps" and (cap.check == "response" or cap.counts == "tool_steps"):
         fires = 2 * limit + 1
-    spent = 2 * budget if policy.budgets.batch == "overshoot" else 2 * budget + 1
-    return spent < fires or (spent == fires and before)
+    budget_place = 2 * budget if policy.budgets.batch == "overshoot" else 2 * budget + 1
+    return budget_place < fires or (budget_place == fires and has_precedence)

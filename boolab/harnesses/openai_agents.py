@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import default_note, monitor_rows, monitored, options_code, rule_lines
+from boolab.harnesses.exports.python_code import default_note, monitor_notes, monitor_rows, options_code, rule_lines
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
 from boolab.harnesses.groups import About, Cap, Execution, Inputs
 from boolab.harnesses.harness import STEPS, Harness
 from boolab.harnesses.policy import Policy
@@ -19,15 +19,15 @@ _PRESET: Final = "openai_agents"
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """The call that runs an agent."""
     rule = rule_lines(limits, _MONITORED)
-    own = [*default_note(limits, _PRESET, "max_turns=None lifts it")]
+    remarks = [*default_note(limits, _PRESET, "max_turns=None lifts it")]
     arguments = ["agent", "prompt"]
     if limits.max_steps is not None:
         cap = step_cap(limits.max_steps, _PRESET, limits.policy, "turns")
-        own += [cap.note] if cap.note else []
+        remarks += [cap.note] if cap.note else []
         arguments.append(f"max_turns={cap.value}")
     if rule:
         arguments.append(f"hooks=hooks(rule{options_code(limits)})")
-    own += monitored(limits, _MONITORED, "The SDK")
+    remarks += monitor_notes(limits, _MONITORED, "The SDK")
     lines = [
         *(["import boolab as bl"] if rule else []),
         "from agents import Runner",
@@ -35,16 +35,16 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         "",
         *rule,
         "result = Runner.run_sync(",
-        *(f"    {one}," for one in arguments),
+        *(f"    {argument}," for argument in arguments),
         ")",
     ]
     part = Part(
-        text=commented("python", (*own, *notes)) + "\n".join(lines) + "\n",
+        text=comment("python", (*remarks, *notes)) + "\n".join(lines) + "\n",
         language="python",
         how="where the agent is run; `agent` and `prompt` are yours, and `await Runner.run` takes the same.",
         sets=frozenset({"max_steps", *_MONITORED} & limits.given.keys()),
     )
-    return (part,), tuple(own)
+    return (part,), tuple(remarks)
 
 
 _TARGET: Final = Target(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from boolab.harnesses.compaction import Compaction
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, commented, nested
+from boolab.harnesses.exports.values import Change, JSONValue, Limits, Part, Sets, Target, comment, nest
 from boolab.harnesses.groups import About, Cap, Detectors, Finish, Inputs, LastStep, WrapUp
 from boolab.harnesses.harness import STEPS, AgentFiles, ConfigFile, ConfigLimit, Harness
 from boolab.harnesses.policy import Policy
@@ -30,39 +30,39 @@ _SOFT: Final = (
 
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """opencode.json with the steps of an agent, and what a repeat leads to."""
-    own: list[str] = []
+    remarks: list[str] = []
     changes: list[Change] = []
     agent = limits.agent or "build"
     if limits.max_steps is not None:
         cap = step_cap(limits.max_steps, PRESET, limits.policy)
-        own += [cap.note] if cap.note else []
-        own.append(_SOFT)
+        remarks += [cap.note] if cap.note else []
+        remarks.append(_SOFT)
         changes.append(Change(("agent", agent, "steps"), cap.value))
         if limits.agent is None:
-            own.append('The limit is that of one agent, here "build", which answers unless another is chosen.')
+            remarks.append('The limit is that of one agent, here "build", which answers unless another is chosen.')
         if limits.scope == "run":
-            own.append("The number counts through a whole session; each message of the user counts anew here.")
+            remarks.append("The number counts through a whole session; each message of the user counts anew here.")
     if limits.doom_loop is not None:
         value = "deny" if limits.doom_loop <= THRESHOLD else "ask"
         changes.append(Change(("permission", "doom_loop"), value))
-        what = '"deny" refuses the call' if value == "deny" else '"ask" asks before it continues'
-        own.append(f"{what}, at opencode's own threshold.")
-    comments = [*own, *notes]
-    body: dict[str, JSONValue] = {"$schema": "https://opencode.ai/config.json", **nested(changes)}
+        effect = '"deny" refuses the call' if value == "deny" else '"ask" asks before it continues'
+        remarks.append(f"{effect}, at opencode's own threshold.")
+    comments = [*remarks, *notes]
+    body: dict[str, JSONValue] = {"$schema": "https://opencode.ai/config.json", **nest(changes)}
     text = json.dumps(body, indent=2, ensure_ascii=False)
     part = Part(
         path="opencode.json" if changes else None,
         language="jsonc",
-        text="{\n" + commented("jsonc", comments, "  ") + text.removeprefix("{\n") + "\n",
+        text="{\n" + comment("jsonc", comments, "  ") + text.removeprefix("{\n") + "\n",
         how="the settings of the project." if changes else "nothing of this can be set.",
         sets=frozenset({"max_steps"} & limits.given.keys()),
         changes=tuple(changes),
     )
-    return (part,), tuple(own)
+    return (part,), tuple(remarks)
 
 
-def _none(what: str) -> str:
-    return f"opencode {VERSION} has no limit on {what}."
+def _no_limit(noun: str) -> str:
+    return f"opencode {VERSION} has no limit on {noun}."
 
 
 _TARGET: Final = Target(
@@ -88,11 +88,11 @@ _TARGET: Final = Target(
     lacks={
         "doom_loop": f"opencode's own threshold is {THRESHOLD} identical calls in one message of the model, and cannot "
         "be changed: with one call a message it never fires.",
-        "tool_budget": _none("tool calls"),
-        "error_streak": _none("failed calls"),
-        "max_tokens": _none("tokens"),
-        "max_cost": _none("costs"),
-        "max_time": _none("the time of a run"),
+        "tool_budget": _no_limit("tool calls"),
+        "error_streak": _no_limit("failed calls"),
+        "max_tokens": _no_limit("tokens"),
+        "max_cost": _no_limit("costs"),
+        "max_time": _no_limit("the time of a run"),
     },
     build=build,
 )

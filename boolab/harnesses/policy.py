@@ -60,7 +60,7 @@ DEFAULT: Final = _Default.DEFAULT
 """The value of a setting that was not set: the policy's default applies. (None means no limit, up to the ceiling.)"""
 
 Setting: TypeAlias = int | Literal[_Default.DEFAULT] | None
-_FURTHER: Final = ("guards", *(LIMITS[name].reason for name in BUDGETS))
+_OTHER_LIMITS: Final = ("guards", *(LIMITS[name].reason for name in BUDGETS))
 
 
 class PolicyChanges(TypedDict, total=False):
@@ -126,8 +126,8 @@ class Policy(Displayable):
     compaction: Compaction | None = None
 
     def __post_init__(self) -> None:
-        known = {*AGENT_LIMITS, *_FURTHER}
-        if not set(self.order) <= known or len(set(self.order)) < len(self.order):
+        limit_names = {*AGENT_LIMITS, *_OTHER_LIMITS}
+        if not set(self.order) <= limit_names or len(set(self.order)) < len(self.order):
             msg = f"policy {self.name}: order={self.order!r}: expected some of {', '.join(AGENT_LIMITS)}, each once"
             raise SettingError(msg)
         for name, kind in GROUPS.items():
@@ -334,7 +334,7 @@ class Policy(Displayable):
         """
         actions = {action for _, action in chain.from_iterable(guard.ladder for guard in self.detectors.guards)}
         text_ends = bool(self.finish.conditions) and {*self.finish.conditions} <= {"no_calls", "no_new_input"}
-        found = {
+        axes = {
             "last_step": self.last_step.action != "tools" or self.cap.kind == "soft",
             "reminder": self.last_step.reminder != "none",
             "continues_by": self.continues.times != 0
@@ -343,7 +343,7 @@ class Policy(Displayable):
             "guards": bool(actions & {"nudge", "ask", "block"}),
             "idle": self.finish.idle != "again" and not text_ends,
         }
-        return tuple(name for name, true in found.items() if true)
+        return tuple(name for name, true in axes.items() if true)
 
     @property
     def unseen(self) -> bool:
@@ -386,42 +386,42 @@ class Policy(Displayable):
 
 @functools.cache
 def _precedence(order: tuple[str, ...]) -> tuple[str, ...]:
-    further = tuple(name for name in _FURTHER if name not in order)
-    return (*order, *further, *(() if "max_steps" in order else ("max_steps",)))
+    other_limits = tuple(name for name in _OTHER_LIMITS if name not in order)
+    return (*order, *other_limits, *(() if "max_steps" in order else ("max_steps",)))
 
 
 @functools.lru_cache(maxsize=1024)
-def _rule(policy: Policy, settings: tuple[tuple[str, int | None], ...], place: LimitCheck) -> StopRule | None:
+def _rule(policy: Policy, settings: tuple[tuple[str, int | None], ...], check: LimitCheck) -> StopRule | None:
     """The rule of settings in order of precedence; cached because a sweep needs the same few many times."""
     values = dict(settings)
-    rules = [*chain.from_iterable(_limit(policy, name, values.get(name), place) for name in policy.precedence)]
+    rules = [*chain.from_iterable(_limit(policy, name, values.get(name), check) for name in policy.precedence)]
     if len(rules) > 1:
         return AnyOf(tuple(rules))
     return rules[0] if rules else None
 
 
 @functools.lru_cache(maxsize=4096)
-def _limit(policy: Policy, name: str, value: int | None, place: LimitCheck) -> tuple[StopRule, ...]:
+def _limit(policy: Policy, name: str, value: int | None, check: LimitCheck) -> tuple[StopRule, ...]:
     """The rules of one limit at one place; cached because a grid has many settings of few values."""
-    return tuple(_limits(policy, name, value, place))
+    return tuple(_limits(policy, name, value, check))
 
 
-def _limits(policy: Policy, name: str, value: int | None, place: LimitCheck) -> Iterator[StopRule]:
+def _limits(policy: Policy, name: str, value: int | None, check: LimitCheck) -> Iterator[StopRule]:
     if name == "max_steps":
-        off = policy.cap.kind == "soft" or "max_steps" not in policy.order
-        yield from policy.cap.rules(None if off else value, place)
+        is_off = policy.cap.kind == "soft" or "max_steps" not in policy.order
+        yield from policy.cap.rules(None if is_off else value, check)
     elif name == "tool_budget" and value is not None:
-        if policy.budgets.batch == "overshoot" and place == "boundary":
+        if policy.budgets.batch == "overshoot" and check == "boundary":
             yield tool_budget(value)
-        elif policy.budgets.batch == "reject" and place == "response":
+        elif policy.budgets.batch == "reject" and check == "response":
             yield Threshold("tool_budget", "tool_calls", value + 1, f"tool_budget({value}, whole batches)")
-    elif name == "doom_loop" and value is not None and place == "boundary":
+    elif name == "doom_loop" and value is not None and check == "boundary":
         yield doom_loop(value, policy.detectors.identity)
-    elif name == "guards" and place == "boundary":
+    elif name == "guards" and check == "boundary":
         yield from (guard.rule for guard in policy.detectors.guards if guard.rule is not None)
     elif name in ("token_budget", "cost_budget"):
-        yield from policy.budgets.rules(name, place)
-    elif name == "time_budget" and policy.budgets.seconds is not None and place == "boundary":
+        yield from policy.budgets.rules(name, check)
+    elif name == "time_budget" and policy.budgets.seconds is not None and check == "boundary":
         yield max_time(policy.budgets.seconds, policy.budgets.on_unknown)
 
 
@@ -470,7 +470,7 @@ def _check_continues(policy: Policy) -> None:
 
 def _names(kind: type[Policy | FieldGroup]) -> tuple[str, ...]:
     """The names of a dataclass's fields."""
-    return tuple(one.name for one in fields(kind))
+    return tuple(item.name for item in fields(kind))
 
 
 PATHS: Final = tuple(

@@ -161,9 +161,9 @@ def dynamic_turns(n: int, extend: int, *, unless: StopRule | None = None, remind
         [['truncated', 4, 'step_cap']]
     """
     fixed = fixed_turns(n, reminder=reminder)
-    more = ("" if unless is None else f", unless={unless}") + ("" if reminder else ", reminder=False")
+    options = ("" if unless is None else f", unless={unless}") + ("" if reminder else ", reminder=False")
     return fixed.vary(
-        name=f"dynamic_turns({n}, {_positive('dynamic_turns', extend)}{more})",
+        name=f"dynamic_turns({n}, {_positive('dynamic_turns', extend)}{options})",
         about={
             "source": "arXiv 2510.16786: dynamic turn limits",
             "loop_style": "while under a cap that is extended once",
@@ -173,8 +173,8 @@ def dynamic_turns(n: int, extend: int, *, unless: StopRule | None = None, remind
     )
 
 
-def _positive(what: str, n: object) -> int:
+def _positive(function: str, n: object) -> int:
     if not is_whole(n) or n < 1:
-        msg = f"{what}: {repr_of(n)} is not accepted; expected an integer >= 1"
+        msg = f"{function}: {repr_of(n)} is not accepted; expected an integer >= 1"
         raise SettingError(msg)
     return n

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import default_note, monitor_rows, monitored, rule_lines, spending_notes
+from boolab.harnesses.exports.python_code import default_note, monitor_notes, monitor_rows, rule_lines, spending_notes
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
 from boolab.harnesses.groups import About, Budgets, Cap, Detectors, Execution, Finish, Inputs
 from boolab.harnesses.harness import STEPS, Harness, Native
 from boolab.harnesses.policy import Policy
@@ -23,22 +23,22 @@ _RUN: Final = "run with pydantic-ai-slim 2.68.0"
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """The limits of a run, and the agent where boolab's capability is added."""
     rule = rule_lines(limits, _MONITORED)
-    own: list[str] = []
+    remarks: list[str] = []
     arguments = []
     if limits.max_steps is not None:
         cap = step_cap(limits.max_steps, _PRESET, limits.policy, "requests")
-        own += [cap.note] if cap.note else []
+        remarks += [cap.note] if cap.note else []
         arguments.append(f"request_limit={cap.value}")
     if limits.tool_budget is not None:
         arguments.append(f"tool_calls_limit={limits.tool_budget}")
-        own.append("Only successful calls count towards tool_calls_limit: not those that raise ModelRetry.")
+        remarks.append("Only successful calls count towards tool_calls_limit: not those that raise ModelRetry.")
     if limits.max_tokens is not None:
         arguments.append(f"total_tokens_limit={limits.max_tokens}")
     if limits.max_cost is not None:
         arguments.append(f'cost_limit=Decimal("{limits.max_cost}")')
-    own += default_note(limits, _PRESET, "UsageLimits(request_limit=None) lifts it")
-    own += spending_notes(limits, _PRESET)
-    own += monitored(limits, _MONITORED, "Pydantic AI")
+    remarks += default_note(limits, _PRESET, "UsageLimits(request_limit=None) lifts it")
+    remarks += spending_notes(limits, _PRESET)
+    remarks += monitor_notes(limits, _MONITORED, "Pydantic AI")
     imports = [
         *(["from decimal import Decimal", ""] if limits.max_cost is not None else []),
         *(["import boolab as bl", "from boolab.integrations.pydantic_ai import capability"] if rule else []),
@@ -47,16 +47,16 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
     ]
     code = [*rule, "agent = Agent(model, tools=tools, capabilities=[capability(rule)])"] if rule else []
     if arguments:
-        code += ["limits = UsageLimits(", *(f"    {one}," for one in arguments), ")"]
+        code += ["limits = UsageLimits(", *(f"    {argument}," for argument in arguments), ")"]
     code.append(f"result = agent.run_sync(prompt{', usage_limits=limits' if arguments else ''})")
     names = "`model`, `tools` and `prompt`" if rule else "`agent` and `prompt`"
     part = Part(
-        text=commented("python", (*own, *notes)) + "\n".join([*imports, "", *code]) + "\n",
+        text=comment("python", (*remarks, *notes)) + "\n".join([*imports, "", *code]) + "\n",
         language="python",
         how=f"where the agent is run; {names} are yours, and `await agent.run` takes the same.",
         sets=frozenset({"max_steps", "tool_budget", "max_tokens", "max_cost", *_MONITORED} & limits.given.keys()),
     )
-    return (part,), tuple(own)
+    return (part,), tuple(remarks)
 
 
 _TARGET: Final = Target(

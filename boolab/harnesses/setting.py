@@ -11,13 +11,13 @@ from boolab.display.numbers import percent, rounded_down, span
 from boolab.harnesses.front_matter import yaml_text
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, policies
-from boolab.limits.call_identity import identity_of
+from boolab.limits.call_identity import split_identity
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 
 Limits: TypeAlias = Mapping[str, int | None]
 """A cap, a budget and a threshold, by `AGENT_LIMITS`; None is off."""
 
-ALL: Final = "all"
+ALL_AGENTS: Final = "all"
 """In place of an agent's name: all agents."""
 SAME_CALL: Final[Mapping[str, str]] = {
     "raw": "same tool, arguments letter by letter",
@@ -37,7 +37,7 @@ class Setting(NamedTuple):
     doom_loop: int | None = None
     identity: Identities = "canonical"
     scope: Scope = "turn"
-    agent: str = ALL
+    agent: str = ALL_AGENTS
 
     @property
     def limits(self) -> dict[str, int | None]:
@@ -49,7 +49,7 @@ def identity_words(identity: Identities) -> str:
     """An identity on one line."""
     if isinstance(identity, str):
         return identity
-    return ", ".join(f"{tool}: {one or 'exempt'}" for tool, one in identity.items())
+    return ", ".join(f"{tool}: {tool_identity or 'exempt'}" for tool, tool_identity in identity.items())
 
 
 def identity_arguments(identity: Identities) -> str:
@@ -59,11 +59,10 @@ def identity_arguments(identity: Identities) -> str:
         >>> print(identity_arguments({"*": "ordered", "poll": None}))
         'ordered', exempt=['poll']
     """
-    same, by_tool = identity_of(identity)
-    exempt = [tool for tool, one in by_tool if one is None]
-    others = {tool: one for tool, one in by_tool if one is not None and one != same}
-    shown = repr({"*": same, **others} if others else same)
-    return f"{shown}, exempt={exempt!r}" if exempt else shown
+    default, by_tool, exempt = split_identity(identity)
+    exceptions = {tool: tool_identity for tool, tool_identity in by_tool.items() if tool_identity != default}
+    argument = repr({"*": default, **exceptions} if exceptions else default)
+    return f"{argument}, exempt={exempt!r}" if exempt else argument
 
 
 def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
@@ -75,19 +74,19 @@ def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
         >>> names["agent"].max_steps, names["agent"].identity, str(names["rule"])
         (18, 'canonical', 'max_steps(18) | doom_loop(3, canonical)')
     """
-    base, known = _named(policy)
-    identity, exempt = _by_agent(setting.identity)
+    base, is_preset = _preset_of(policy)
+    identity, exempt = _agent_identity(setting.identity)
     changes = ["cap={'ceiling': None}"] if _beyond_ceiling(setting, base) else []
     changes += [] if identity is not None else [f"detectors={{'identity': {setting.identity!r}}}"]
     lines = ["import boolab as bl", ""]
-    lines += [] if known else ["# Put your own policy in place of this preset."]
-    lines += [f"# {line}" for line in (*_unknown_limits(setting, base), *_per_turn(setting))]
+    lines += [] if is_preset else ["# Put your own policy in place of this preset."]
+    lines += [f"# {line}" for line in (*_unknown_limits(setting, base), *_scope_comment(setting))]
     lines += ["agent = bl.Agent(", f"    {_name(setting)!r},"]
     lines += [f"    {axis}={value}," for axis, value in setting.limits.items()]
     lines += [] if identity is None else [f"    identity={identity!r},"]
     lines += [f"    exempt={exempt!r},"] if exempt and identity is not None else []
-    own = f"bl.policies[{base!r}].vary({', '.join(changes)})" if changes else repr(base)
-    lines += [f"    policy={own},", ")"]
+    policy_code = f"bl.policies[{base!r}].vary({', '.join(changes)})" if changes else repr(base)
+    lines += [f"    policy={policy_code},", ")"]
     rules = {
         "max_steps": "bl.max_steps({})",
         "doom_loop": f"bl.doom_loop({{}}, {identity_arguments(setting.identity)})",
@@ -118,8 +117,8 @@ def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes:
         policy: boocode
         ---
     """
-    base, known = _named(policy)
-    identity, exempt = _by_agent(setting.identity)
+    base, is_preset = _preset_of(policy)
+    identity, exempt = _agent_identity(setting.identity)
     lines = ["---", f"name: {yaml_text(_name(setting))}", *(f"# {line}" for line in notes)]
     lines += [f"{axis}: {'none' if value is None else value}" for axis, value in setting.limits.items()]
     if identity is None:
@@ -129,8 +128,8 @@ def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes:
     else:
         lines.append(f"identity: {identity}")
         lines += [f"exempt: [{', '.join(map(yaml_text, exempt))}]"] if exempt else []
-    lines.append(f"policy: {base}" + ("" if known else "  # put your own policy in place of this preset"))
-    lines += [f"# {line}" for line in (*_unknown_limits(setting, base), *_per_turn(setting))]
+    lines.append(f"policy: {base}" + ("" if is_preset else "  # put your own policy in place of this preset"))
+    lines += [f"# {line}" for line in (*_unknown_limits(setting, base), *_scope_comment(setting))]
     if _beyond_ceiling(setting, base):
         ceiling = get_policy(base).cap.ceiling
         lines.append(
@@ -140,23 +139,22 @@ def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes:
 
 
 def _name(setting: Setting) -> str:
-    return "agent" if setting.agent in (ALL, "") else setting.agent
+    return "agent" if setting.agent in (ALL_AGENTS, "") else setting.agent
 
 
-def _by_agent(identity: Identities) -> tuple[str | None, list[str]]:
+def _agent_identity(identity: Identities) -> tuple[str | None, list[str]]:
     """An identity as agents have it: one for all tools, and the exempt tools; None if no agent can have it."""
-    same, by_tool = identity_of(identity)
-    exempt = [tool for tool, one in by_tool if one is None]
-    return (same, exempt) if len(exempt) == sum(one != same for _, one in by_tool) else (None, [])
+    default, by_tool, exempt = split_identity(identity)
+    return (default, exempt) if {*by_tool.values()} <= {default} else (None, [])
 
 
 def _beyond_ceiling(setting: Setting, policy: str) -> bool:
     """Whether the policy's ceiling would stop runs that the setting lets continue."""
-    most = get_policy(policy).cap.ceiling
-    return most is not None and (setting.max_steps is None or setting.max_steps > most)
+    ceiling = get_policy(policy).cap.ceiling
+    return ceiling is not None and (setting.max_steps is None or setting.max_steps > ceiling)
 
 
-def _per_turn(setting: Setting) -> list[str]:
+def _scope_comment(setting: Setting) -> list[str]:
     """A comment if the numbers count in another way than an agent does."""
     if setting.scope != "run":
         return []
@@ -166,13 +164,13 @@ def _per_turn(setting: Setting) -> list[str]:
     ]
 
 
-def _named(policy: str | Policy | None) -> tuple[str, bool]:
+def _preset_of(policy: str | Policy | None) -> tuple[str, bool]:
     """The preset that is equal to a policy, else the default; and whether there is one."""
     if policy is None:
         return "boocode", True
-    chosen = get_policy(policy)
-    known = policies.get(chosen.name) == chosen
-    return (chosen.name, True) if known else ("boocode", False)
+    policy_value = get_policy(policy)
+    is_preset = policies.get(policy_value.name) == policy_value
+    return (policy_value.name, True) if is_preset else ("boocode", False)
 
 
 def _unknown_limits(setting: Setting, policy: str) -> list[str]:
@@ -181,68 +179,67 @@ def _unknown_limits(setting: Setting, policy: str) -> list[str]:
     return [f"Policy {policy} knows no {LIMITS[axis].label}: the numbers are not reached by it." for axis in missing]
 
 
-def in_words(setting: Setting) -> str:
+def format_setting(setting: Setting) -> str:
     """A setting in words.
 
     Example:
-        >>> in_words(Setting(max_steps=18)).split(". ")[0]
+        >>> format_setting(Setting(max_steps=18)).split(". ")[0]
         'step cap 18, no tool budget, no doom-loop threshold'
     """
     limits = [
         f"no {LIMITS[axis].label}" if value is None else f"{LIMITS[axis].label} {value}"
         for axis, value in setting.limits.items()
     ]
-    return f"{', '.join(limits)}. {counted_by(setting)}"
+    return f"{', '.join(limits)}. {describe_counting(setting)}"
 
 
-def counted_by(setting: Setting) -> str:
+def describe_counting(setting: Setting) -> str:
     """How the limits of a setting are counted, in words.
 
     Example:
-        >>> counted_by(Setting(identity="tool", scope="run", agent="a"))
+        >>> describe_counting(Setting(identity="tool", scope="run", agent="a"))
         'Calls are repeats if they have the same tool. Limits hold for the whole run. The runs are those of agent a.'
     """
     scope = "Limits start at zero in each turn" if setting.scope == "turn" else "Limits hold for the whole run"
     name = clean(setting.agent)
-    whose = f"agent {name}" if name else "an agent without a name"
-    agent = "" if setting.agent == ALL else f" The runs are those of {whose}."
-    return f"{_compared(setting.identity)} {scope}.{agent}"
+    agent_text = f"agent {name}" if name else "an agent without a name"
+    agent = "" if setting.agent == ALL_AGENTS else f" The runs are those of {agent_text}."
+    return f"{_describe_identity(setting.identity)} {scope}.{agent}"
 
 
-def _compared(identity: Identities) -> str:
+def _describe_identity(identity: Identities) -> str:
     """When two calls are the same.
 
     Example:
-        >>> _compared({"*": "tool", "ls": "call+result"})
+        >>> _describe_identity({"*": "tool", "ls": "call+result"})
         'Calls are repeats if they have the same tool (ls: same tool, arguments and result).'
     """
-    same, by_tool = identity_of(identity)
-    own = [f"{clean(tool)}: {SAME_CALL[one]}" for tool, one in by_tool if one not in (None, same)]
-    exempt = [clean(tool) for tool, one in by_tool if one is None]
-    others = f" ({'; '.join(own)})" if own else ""
-    without = f" Repeats of {', '.join(exempt)} do not count." if exempt else ""
-    return f"Calls are repeats if they have the {SAME_CALL[same]}{others}.{without}"
+    default, by_tool, exempt = split_identity(identity)
+    tool_words = [f"{clean(tool)}: {SAME_CALL[rule]}" for tool, rule in by_tool.items() if rule != default]
+    exceptions = f" ({'; '.join(tool_words)})" if tool_words else ""
+    exempt_sentence = f" Repeats of {', '.join(map(clean, exempt))} do not count." if exempt else ""
+    return f"Calls are repeats if they have the {SAME_CALL[default]}{exceptions}.{exempt_sentence}"
 
 
-def kept_in_words(kept: Mapping[str, int]) -> str:
+def format_kept(counts: Mapping[str, int]) -> str:
     """How many runs are kept, of how many.
 
     Example:
-        >>> kept_in_words({"lower": 81, "upper": 83, "of": 84})
+        >>> format_kept({"lower": 81, "upper": 83, "of": 84})
         '81-83 of 84 (96.4% to 98.8%)'
     """
-    lower, upper, base = kept["lower"], kept["upper"], kept["of"]
+    lower, upper, base = counts["lower"], counts["upper"], counts["of"]
     if not base:
         return "none of none"
     shares = list(dict.fromkeys([rounded_down(lower / base), rounded_down(upper / base)]))
     return f"{span(lower, upper)} of {base:,} ({' to '.join(shares)})"
 
 
-def saved_in_words(saved: Mapping[str, Any]) -> str:
+def format_saved(saved: Mapping[str, Any]) -> str:
     """How much is saved, of how much.
 
     Example:
-        >>> saved_in_words({"measure": "steps", "label": "steps", "saved": 370, "of": 2454, "share": 0.1508})
+        >>> format_saved({"measure": "steps", "label": "steps", "saved": 370, "of": 2454, "share": 0.1508})
         '370 of 2,454 steps (15%)'
     """
     if saved["share"] is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.harnesses.exports.python_code import default_note, monitor_rows, monitored, options_code, rule_lines
+from boolab.harnesses.exports.python_code import default_note, monitor_notes, monitor_rows, options_code, rule_lines
 from boolab.harnesses.exports.step_cap import step_cap
-from boolab.harnesses.exports.values import Limits, Part, Sets, Target, commented
+from boolab.harnesses.exports.values import Limits, Part, Sets, Target, comment
 from boolab.harnesses.groups import About, Cap, Finish, Inputs, WrapUp
 from boolab.harnesses.harness import Harness
 from boolab.harnesses.policy import Policy
@@ -19,32 +19,32 @@ _PRESET: Final = "smolagents"
 def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """The agent."""
     rule = rule_lines(limits, _MONITORED)
-    own = [*default_note(limits, _PRESET, "a larger max_steps raises it")]
+    remarks = [*default_note(limits, _PRESET, "a larger max_steps raises it")]
     arguments = ["tools=tools", "model=model"]
     if limits.max_steps is not None:
         cap = step_cap(limits.max_steps, _PRESET, limits.policy, "steps")
-        own += [cap.note] if cap.note else []
-        own.append("After the cap one more request asks for a summary, without tools, and its text is the answer.")
+        remarks += [cap.note] if cap.note else []
+        remarks.append("After the cap one more request asks for a summary, without tools, and its text is the answer.")
         arguments.append(f"max_steps={cap.value}")
     if rule:
         arguments.append(f"step_callbacks=[callback(rule{options_code(limits)})]")
-    own += monitored(limits, _MONITORED, "smolagents")
+    remarks += monitor_notes(limits, _MONITORED, "smolagents")
     lines = [
         *(["import boolab as bl", "from boolab.integrations.smolagents import callback"] if rule else []),
         "from smolagents import ToolCallingAgent",
         "",
         *rule,
         "agent = ToolCallingAgent(",
-        *(f"    {one}," for one in arguments),
+        *(f"    {argument}," for argument in arguments),
         ")",
     ]
     part = Part(
-        text=commented("python", (*own, *notes)) + "\n".join(lines) + "\n",
+        text=comment("python", (*remarks, *notes)) + "\n".join(lines) + "\n",
         language="python",
         how="where the agent is made; `tools` and `model` are yours, and a CodeAgent takes the same.",
         sets=frozenset({"max_steps", *_MONITORED} & limits.given.keys()),
     )
-    return (part,), tuple(own)
+    return (part,), tuple(remarks)
 
 
 _TARGET: Final = Target(

@@ -24,7 +24,7 @@ def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack
         What goes into `create_agent(model, tools, middleware=[...])`.
     """
     base = imported("langchain.agents.middleware.types", "langchain")
-    made = imported("langchain_core.messages", "langchain")
+    core = imported("langchain_core.messages", "langchain")
     untracked = imported("langgraph.channels.untracked_value", "langchain").UntrackedValue
     MonitoredRun(rule, action, **options)  # refuse at once what no run accepts
     run_field = NotRequired[Annotated[Any, untracked, base.PrivateStateAttr]]
@@ -32,7 +32,7 @@ def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack
 
     def ended(verdict: Verdict, first: list[Any]) -> dict[str, Any]:
         stop = None if verdict.stop is None else verdict.stop._asdict()
-        last = made.AIMessage(verdict.message, response_metadata={"boolab_stop": stop})
+        last = core.AIMessage(verdict.message, response_metadata={"boolab_stop": stop})
         return {"jump_to": "end", "messages": [*first, last], "boolab_stop": stop}
 
     class MonitorMiddleware(base.AgentMiddleware):  # type: ignore[misc,name-defined] # without types here
@@ -42,23 +42,23 @@ def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack
         def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002
             run, messages = state.get("boolab_run"), state["messages"]
             if run is None:
-                run, ids = MonitoredRun(rule, action, **options), [type(one) is made.HumanMessage for one in messages]
+                run, ids = MonitoredRun(rule, action, **options), [type(msg) is core.HumanMessage for msg in messages]
                 start = len(ids) - ids[::-1].index(True) if True in ids and run.monitor.scope == "turn" else 0
             else:
                 latest = max(
-                    (n for n, one in enumerate(messages) if isinstance(one, made.AIMessage)), default=len(messages)
+                    (n for n, msg in enumerate(messages) if isinstance(msg, core.AIMessage)), default=len(messages)
                 )
-                start = next((n for n, one in enumerate(messages, 1) if one.id == run.seen), latest)
-            results = {one.tool_call_id: one for one in messages[start:] if isinstance(one, made.ToolMessage)}
+                start = next((n for n, msg in enumerate(messages, 1) if msg.id == run.seen), latest)
+            results = {msg.tool_call_id: msg for msg in messages[start:] if isinstance(msg, core.ToolMessage)}
             verdict = run.boundary()
-            for one in messages[start:]:
-                if isinstance(one, made.AIMessage):
-                    found = [results.get(call["id"]) for call in one.tool_calls]
-                    given = [None if got is None else (str(got.text), got.status == "error") for got in found]
-                    verdict, run.seen = run.after(one.tool_calls, given, _usage(one), str(one.text)), one.id
+            for msg in messages[start:]:
+                if isinstance(msg, core.AIMessage):
+                    tools = [results.get(call["id"]) for call in msg.tool_calls]
+                    pairs = [None if out is None else (str(out.text), out.status == "error") for out in tools]
+                    verdict, run.seen = run.after(msg.tool_calls, pairs, _usage(msg), str(msg.text)), msg.id
             if verdict.action == "stop":
                 return {"boolab_run": run} | ended(verdict, [])
-            return {"boolab_run": run, "messages": [made.HumanMessage(verdict.message)] if verdict.message else []}
+            return {"boolab_run": run, "messages": [core.HumanMessage(verdict.message)] if verdict.message else []}
 
         @base.hook_config(can_jump_to=["end"])  # type: ignore[untyped-decorator] # as its base
         def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002
@@ -67,7 +67,7 @@ def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack
             if verdict.action != "stop":
                 return None
             drop = [
-                made.ToolMessage(verdict.message, tool_call_id=call["id"], status="error") for call in last.tool_calls
+                core.ToolMessage(verdict.message, tool_call_id=call["id"], status="error") for call in last.tool_calls
             ]
             return ended(verdict, drop)
 
@@ -75,5 +75,5 @@ def middleware(rule: StopRule | None, action: Action = "stop", **options: Unpack
 
 
 def _usage(message: Any) -> dict[str, int] | None:
-    used = message.usage_metadata
-    return None if not used else {name: used[name] for name in ("input_tokens", "output_tokens")}
+    usage = message.usage_metadata
+    return None if not usage else {name: usage[name] for name in ("input_tokens", "output_tokens")}

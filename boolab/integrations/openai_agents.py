@@ -55,8 +55,8 @@ def hooks(rule: StopRule | None, action: Action = "stop", **options: Unpack[Adap
             if self.response is None:
                 return self.run.boundary()
             response, self.response = self.response, None
-            given = [self.results.get(item.call_id) for item in _items(response)]
-            return self.run.after(_calls(response), given, _usage(response))
+            results = [self.results.get(item.call_id) for item in _items(response)]
+            return self.run.after(_calls(response), results, _usage(response))
 
         def add_nudge(self, data: Any) -> Any:
             """Add the message of a nudge to a request: what goes into `RunConfig(call_model_input_filter=...)`."""
@@ -77,5 +77,5 @@ def _calls(response: Any) -> list[tuple[str, str]]:
 
 
 def _usage(response: Any) -> dict[str, int] | None:
-    used = response.usage
-    return {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens} if used.requests else None
+    usage = response.usage
+    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens} if usage.requests else None

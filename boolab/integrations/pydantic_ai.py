@@ -27,14 +27,14 @@ def capability(rule: StopRule | None, action: Action = "stop", **options: Unpack
     """
     base = imported("pydantic_ai.capabilities", "pydantic-ai-slim").AbstractCapability
     errors = imported("pydantic_ai.exceptions", "pydantic-ai-slim")
-    made = imported("pydantic_ai.messages", "pydantic-ai-slim")
+    message_types = imported("pydantic_ai.messages", "pydantic-ai-slim")
     MonitoredRun(rule, action, **options)  # refuse at once what no run accepts
 
     def ended(verdict: Verdict, context: Any, response: Any) -> Any:
         if not context.model_request_parameters.allow_text_output or verdict.stop is None:
             raise errors.UsageLimitExceeded(verdict.message)
         return replace(
-            response, parts=[made.TextPart(verdict.message)], metadata={"boolab_stop": verdict.stop._asdict()}
+            response, parts=[message_types.TextPart(verdict.message)], metadata={"boolab_stop": verdict.stop._asdict()}
         )
 
     class MonitorCapability(base):  # type: ignore[misc,valid-type] # without types here
@@ -42,24 +42,24 @@ def capability(rule: StopRule | None, action: Action = "stop", **options: Unpack
         response: Any = None
 
         async def for_run(self, ctx: Any) -> Any:  # noqa: ARG002
-            mine = MonitorCapability()
-            mine.run = MonitoredRun(rule, action, **options)
-            return mine
+            copy = MonitorCapability()
+            copy.run = MonitoredRun(rule, action, **options)
+            return copy
 
         async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
             assert self.run is not None  # noqa: S101 - the package calls `for_run` first
             verdict, response, self.response = self.run.boundary(), self.response, None
             if response is not None:
-                sent = {getattr(part, "tool_call_id", ""): part for part in ctx.messages[-1].parts}
-                found = [sent.get(call.tool_call_id) for call in response.tool_calls]
-                given = [None if part is None else (_text(part), _failed(part)) for part in found]
-                verdict = self.run.after(_calls(response), given, _usage(response), response.text or "")
+                part_by_id = {getattr(part, "tool_call_id", ""): part for part in ctx.messages[-1].parts}
+                result_parts = [part_by_id.get(call.tool_call_id) for call in response.tool_calls]
+                results = [None if part is None else (_text(part), _failed(part)) for part in result_parts]
+                verdict = self.run.after(_calls(response), results, _usage(response), response.text or "")
             if verdict.action == "stop":
-                raise errors.SkipModelRequest(ended(verdict, request_context, made.ModelResponse([])))
+                raise errors.SkipModelRequest(ended(verdict, request_context, message_types.ModelResponse([])))
             if verdict.message:
-                *before, last = request_context.messages
-                parts = [*last.parts, made.UserPromptPart(verdict.message)]
-                request_context.messages = [*before, replace(last, parts=parts)]
+                *earlier_messages, last = request_context.messages
+                parts = [*last.parts, message_types.UserPromptPart(verdict.message)]
+                request_context.messages = [*earlier_messages, replace(last, parts=parts)]
             return request_context
 
         async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:  # noqa: ARG002
@@ -76,9 +76,9 @@ def _calls(response: Any) -> list[tuple[str, Any]]:
 
 
 def _usage(response: Any) -> dict[str, int | None]:
-    used, micro = response.usage, getattr(response.usage, "cost", None)
+    usage, micro = response.usage, getattr(response.usage, "cost", None)
     cost = None if micro is None else round(1_000_000 * micro)
-    return {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens, "cost": cost}
+    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost": cost}
 
 
 def _failed(part: Any) -> bool:

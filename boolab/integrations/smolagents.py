@@ -44,7 +44,7 @@ def callback(rule: StopRule, action: Action = "stop", **options: Unpack[AdapterO
             if step.is_final_answer or isinstance(step.error, package.AgentMaxStepsError):
                 return  # the run ends by itself
             if step.step_number == 1:
-                if any(isinstance(one, package.ActionStep) for one in agent.memory.steps):
+                if any(isinstance(memory_step, package.ActionStep) for memory_step in agent.memory.steps):
                     self.run.open_turn()
                 else:
                     self.run = MonitoredRun(rule, action, **options)
@@ -59,9 +59,9 @@ def callback(rule: StopRule, action: Action = "stop", **options: Unpack[AdapterO
 
 def _parts(step: Any) -> tuple[list[tuple[str, Any]], list[tuple[str, bool]], dict[str, int] | None]:
     """The calls, results and usage of a step: it records one outcome for all calls, and none of them after an error."""
-    asked = getattr(step.model_output_message, "tool_calls", None) or ()
-    calls = [(call.name, call.arguments) for call in step.tool_calls or [one.function for one in asked]]
+    wire_calls = getattr(step.model_output_message, "tool_calls", None) or ()
+    calls = [(call.name, call.arguments) for call in step.tool_calls or [entry.function for entry in wire_calls]]
     result = (f"{step.observations or ''}{step.error or ''}", step.error is not None)
-    used = step.token_usage
-    usage = None if used is None else {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+    counts = step.token_usage
+    usage = None if counts is None else {"input_tokens": counts.input_tokens, "output_tokens": counts.output_tokens}
     return calls, [result] * len(calls), usage

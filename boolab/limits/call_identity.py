@@ -233,6 +233,18 @@ def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None]
     return identity.get("*") or "canonical", tools
 
 
+def split_identity(identity: Identities) -> tuple[str, dict[str, str], list[str]]:
+    """The identity of most tools, those of others by tool, and the exempt tools.
+
+    Example:
+        >>> split_identity({"*": "ordered", "bash": "call+result", "poll": None})
+        ('ordered', {'bash': 'call+result'}, ['poll'])
+    """
+    identity, by_tool = identity_of(identity)
+    exempt = [tool for tool, tool_identity in by_tool if tool_identity is None]
+    return identity, {tool: tool_identity for tool, tool_identity in by_tool if tool_identity is not None}, exempt
+
+
 def check_tools(identity: Identities | None, tools: Iterable[str]) -> tuple[str, ...]:
     """Check the tools that an identity names against those of recordings.
 

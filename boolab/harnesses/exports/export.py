@@ -12,7 +12,7 @@ from boolab.errors import SettingError, near
 from boolab.harnesses.exports.values import Export, Limits, Part, Target
 from boolab.harnesses.presets import get_policy
 from boolab.harnesses.registry import TARGETS, harness
-from boolab.limits.call_identity import exempting, identity_of
+from boolab.limits.call_identity import exempting, split_identity
 from boolab.limits.table import LIMITS
 
 TARGET: Final = "TARGET"
@@ -42,23 +42,23 @@ def export(target: str, limits: Limits) -> Export:
         >>> export("boolab", Limits(max_steps=56, max_cost=2.5)).notes[0].partition(";")[0]
         'A cost budget of $2.5 is not set. An agent file has none'
     """
-    chosen = target_of(target)
+    destination = target_of(target)
     if not limits.given:
         msg = f"there is nothing to export: no limit is on; expected one of {', '.join(LIMITS)}"
         raise SettingError(msg)
     missing = tuple(
-        f"{_capital(LIMITS[name].with_value(value))} is not set. {chosen.lacks[name]}"
+        f"{_capital(LIMITS[name].with_value(value))} is not set. {destination.lacks[name]}"
         for name, value in limits.given.items()
-        if name in chosen.lacks
+        if name in destination.lacks
     )
-    parts, notes = chosen.build(limits, missing)
+    parts, notes = destination.build(limits, missing)
     return Export(
         target=target,
-        title=f"{_capital(limits.in_words())} for {chosen.title}",
+        title=f"{_capital(limits.in_words())} for {destination.title}",
         parts=parts,
         notes=(*notes, *missing),
-        source=chosen.source,
-        no_file="" if any(part.path for part in parts) else _no_file(limits, chosen, parts),
+        source=destination.source,
+        no_file="" if any(part.path for part in parts) else _no_file(limits, destination, parts),
     )
 
 
@@ -67,15 +67,15 @@ def _no_file(limits: Limits, target: Target, parts: Sequence[Part]) -> str:
     lines = chain.from_iterable(part.text.splitlines() for part in parts)
     commands = [line for line in lines if line and not line.startswith("#")]
     if not commands:
-        has = dict.fromkeys(LIMITS[row.limit].option for row in target.sets)
-        return f"{target.title} has none of these limits; it has {', '.join(has)}"
-    own = as_command(limits, target.name)
+        options = dict.fromkeys(LIMITS[row.limit].option for row in target.sets)
+        return f"{target.title} has none of these limits; it has {', '.join(options)}"
+    command = as_command(limits, target.name)
     if parts[0].language != "shell":
-        return f"these are lines for your own program or command; to print them, type: {own}"
+        return f"these are lines for your own program or command; to print them, type: {command}"
     ways = [f"for all sessions, type: {line}" for line in commands if line.startswith("boolab ")]
-    named = replace(limits, agent="coder")
-    if limits.agent is None and any(part.path for part in target.build(named, ())[0]):
-        ways.append(f"for a subagent, such as coder, type: {as_command(named, target.name)} --write")
+    agent_limits = replace(limits, agent="coder")
+    if limits.agent is None and any(part.path for part in target.build(agent_limits, ())[0]):
+        ways.append(f"for a subagent, such as coder, type: {as_command(agent_limits, target.name)} --write")
     ways += [f"for one start, type: {line}" for line in commands if not line.startswith("boolab ")]
     return "; ".join(ways)
 
@@ -93,11 +93,11 @@ def as_command(limits: Limits, target: str = TARGET, program: str = "boolab") ->
     """
     words = ["export", target]
     words += limit_words(limits.given)
-    same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
-    if same != ("canonical" if limits.policy is None else get_policy(limits.policy).detectors.identity):
-        words += ["--identity", same]
-    exempt = dict.fromkeys([*limits.exempt, *(tool for tool, own in by_tool if own is None)])
-    words += chain.from_iterable(option_words("--exempt", tool) for tool in exempt)
+    default, _, exempt = split_identity(exempting(limits.identity, limits.exempt))
+    if default != ("canonical" if limits.policy is None else get_policy(limits.policy).detectors.identity):
+        words += ["--identity", default]
+    tools = dict.fromkeys([*limits.exempt, *exempt])
+    words += chain.from_iterable(option_words("--exempt", tool) for tool in tools)
     words += ["--scope", "run"] if limits.scope == "run" else []
     words += [] if limits.agent is None else option_words("--agent", limits.agent)
     words += [] if limits.policy is None else ["--policy", str(limits.policy)]

@@ -19,10 +19,10 @@ def rule_lines(limits: Limits, names: Sequence[str]) -> list[str]:
     rules = [_rule(limits, name, value) for name, value in limits.given.items() if name in names]
     if not rules:
         return []
-    first, *others = rules
-    if not others:
+    first, *other_rules = rules
+    if not other_rules:
         return [f"rule = {first}", ""]
-    return ["rule = (", f"    {first}", *(f"    | {rule}" for rule in others), ")", ""]
+    return ["rule = (", f"    {first}", *(f"    | {rule}" for rule in other_rules), ")", ""]
 
 
 def _rule(limits: Limits, name: str, value: float) -> str:
@@ -39,7 +39,7 @@ def _literal(value: object) -> str:
         text = ascii(value)
         return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_literal(key)}: {_literal(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{_literal(key)}: {_literal(item)}' for key, item in value.items())}}}"
     return "None" if value is None else f"[{', '.join(map(_literal, value))}]"  # type: ignore[call-overload]
 
 
@@ -48,17 +48,17 @@ def options_code(limits: Limits) -> str:
     return ', scope="run"' if limits.scope == "run" else ""
 
 
-def monitored(limits: Limits, names: Sequence[str], package: str) -> tuple[str, ...]:
+def monitor_notes(limits: Limits, names: Sequence[str], package: str) -> tuple[str, ...]:
     """A note that names the limits that boolab's monitor sets; none if it sets none.
 
     Example:
-        >>> monitored(Limits(doom_loop=5), ["doom_loop"], "LangChain")[0].partition(":")[0]
+        >>> monitor_notes(Limits(doom_loop=5), ["doom_loop"], "LangChain")[0].partition(":")[0]
         'LangChain has no doom-loop threshold of its own'
     """
-    on = [LIMITS[name].label for name in limits.given if name in names]
-    if not on:
+    labels = [LIMITS[name].label for name in limits.given if name in names]
+    if not labels:
         return ()
-    lacks = " or ".join([", ".join(on[:-1]), on[-1]] if len(on) > 1 else on)
+    lacks = " or ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
     note = (
         f"{package} has no {lacks} of its own: boolab's monitor counts the steps beside it, and stops where the rule "
         "that was scored does."
@@ -90,14 +90,14 @@ def spending_notes(
         [0, 1]
     """
     policy = get_policy(preset)
-    given = [name for name in limits.given if name in names]
-    if "tool_budget" in given and policy.budgets.batch == "reject":
+    limit_names = [name for name in limits.given if name in names]
+    if "tool_budget" in limit_names and policy.budgets.batch == "reject":
         yield (
             "A batch of calls that would exceed the tool budget is not run, and the run stops there; boolab's rule "
             "runs the whole batch that reaches the budget, then stops. A run may answer after its last allowed call."
         )
-    if {"max_tokens", "max_cost"} & {*given} and policy.budgets.after == "exceeded":
-        budgets = " and ".join(LIMITS[name].label for name in ("max_tokens", "max_cost") if name in given)
+    if {"max_tokens", "max_cost"} & {*limit_names} and policy.budgets.after == "exceeded":
+        budgets = " and ".join(LIMITS[name].label for name in ("max_tokens", "max_cost") if name in limit_names)
         yield (
             f"The response that exceeds the {budgets} is paid for, and its calls are not run: the run may end one step "
             "earlier than under boolab's rule."

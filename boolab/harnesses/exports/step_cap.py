@@ -54,10 +54,10 @@ def cap_of(cap: Cap, longest: int) -> int:
     return longest - 1 if cap.counts in ("tool_steps", "actions") else longest
 
 
-def step_cap(value: int, harness: str | Policy, counted: str | Policy | None = None, unit: str = "") -> StepCap:
+def step_cap(value: int, harness: str | Policy, value_policy: str | Policy | None = None, unit: str = "") -> StepCap:
     """A step cap in the unit of a harness.
 
-    `counted`: the preset in whose unit `value` is; None: steps, evaluated after each step.
+    `value_policy`: the preset in whose unit `value` is; None: steps, evaluated after each step.
 
     Example:
         >>> step_cap(20, "pydantic_ai")
@@ -68,22 +68,22 @@ def step_cap(value: int, harness: str | Policy, counted: str | Policy | None = N
         40
     """
     cap = get_policy(harness).cap
-    own = None if counted is None else get_policy(counted).cap
-    if own is not None and (own.counts, own.check) == (cap.counts, cap.check):
+    value_cap = None if value_policy is None else get_policy(value_policy).cap
+    if value_cap is not None and (value_cap.counts, value_cap.check) == (cap.counts, cap.check):
         return StepCap(value, "")
-    longest = value if own is None else longest_finish(own, value)
-    wanted = cap_of(cap, longest)
-    number = max(1, wanted)  # 0 is off, or refused, in most harnesses
-    what = unit or {"tool_steps": "rounds of tool calls", "actions": "actions"}.get(cap.counts, cap.counts)
+    longest = value if value_cap is None else longest_finish(value_cap, value)
+    exact_value = cap_of(cap, longest)
+    number = max(1, exact_value)  # 0 is off, or refused, in most harnesses
+    noun = unit or {"tool_steps": "rounds of tool calls", "actions": "actions"}.get(cap.counts, cap.counts)
     if number == value and cap.check == "boundary":
         return StepCap(number, "")
     begin = (
-        f"A step cap of {value} is {number} here, counted in {what}: the longest run that finishes has "
+        f"A step cap of {value} is {number} here, counted in {noun}: the longest run that finishes has "
         f"{count(longest, 'response')}, the last without calls."
     )
-    if number != wanted:
+    if number != exact_value:
         begin = (
-            f"A step cap of {value} cannot be set exactly: {number}, counted in {what}, is the smallest, and lets a "
+            f"A step cap of {value} cannot be set exactly: {number}, counted in {noun}, is the smallest, and lets a "
             f"run finish with {count(longest_finish(cap, number), 'response')}."
         )
     elif number == value:

@@ -18,7 +18,7 @@ from boolab.errors import SettingError, near
 from boolab.harnesses.front_matter import agent_name
 from boolab.harnesses.policy import Policy
 from boolab.io.checks import is_whole, repr_of
-from boolab.limits.call_identity import identity_of
+from boolab.limits.call_identity import split_identity
 from boolab.limits.table import LIMITS
 
 Language: TypeAlias = Literal["json", "jsonc", "markdown", "python", "shell", "toml", "yaml"]
@@ -79,14 +79,14 @@ class Limits:
     def __post_init__(self) -> None:
         for name, axis in LIMITS.items():
             value = getattr(self, name)
-            least = axis.min_useful
+            minimum = axis.min_useful
             right = value is None or (
                 not isinstance(value, bool) and isinstance(value, int | float) and 0 < value < float("inf")
                 if axis.fractions
-                else is_whole(value) and value >= least
+                else is_whole(value) and value >= minimum
             )
             if not right:
-                kind = "a number above 0" if axis.fractions else f"a whole number, {least} or more"
+                kind = "a number above 0" if axis.fractions else f"a whole number, {minimum} or more"
                 msg = f"{name}={repr_of(value)}: expected {kind}, or None for no limit"
                 raise SettingError(msg)
             if axis.fractions and value == int(value or 0):
@@ -95,11 +95,10 @@ class Limits:
             msg = f"identity={self.identity!r}{near(self.identity, IDENTITIES, 'accepted')}"
             raise SettingError(msg)
         if not isinstance(self.identity, str):
-            same, by_tool = identity_of(self.identity)
-            if all(one is None for _, one in by_tool):  # written in one way, whichever way it was given
-                exempt = dict.fromkeys([*self.exempt, *(tool for tool, _ in by_tool)])
-                object.__setattr__(self, "identity", same)
-                object.__setattr__(self, "exempt", tuple(exempt))
+            default, by_tool, exempt = split_identity(self.identity)
+            if not by_tool:  # written in one way, whichever way it was given
+                object.__setattr__(self, "identity", default)
+                object.__setattr__(self, "exempt", tuple(dict.fromkeys([*self.exempt, *exempt])))
         if self.scope not in ("turn", "run"):
             msg = f"scope={self.scope!r}: expected 'turn' or 'run'"
             raise SettingError(msg)
@@ -205,9 +204,9 @@ class Export(Displayable):
         Raises:
             FileError: if a file cannot be changed without changing more than these values: path, line, and why.
         """
-        from boolab.harnesses.exports.write import as_diff, planned
+        from boolab.harnesses.exports.write import format_diff, plan_files
 
-        return as_diff(planned(self, path, root))
+        return format_diff(plan_files(self, path, root))
 
     def write(self, path: str | Path | None = None, root: str | Path = ".") -> str:
         """Set the limits in the files of the harness; their format, comments and other values stay.
@@ -223,11 +222,11 @@ class Export(Displayable):
             FileError: if a file cannot be changed without changing more than these values: path, line, and why. No
                 file has been changed then.
         """
-        from boolab.harnesses.exports.write import as_diff, planned, replace_files
+        from boolab.harnesses.exports.write import format_diff, plan_files, replace_files
 
-        files = planned(self, path, root)
+        files = plan_files(self, path, root)
         replace_files(files)
-        return as_diff(files)
+        return format_diff(files)
 
 
 class Sets(NamedTuple):
@@ -268,11 +267,11 @@ class Target(NamedTuple):
     build: Callable[[Limits, Sequence[str]], tuple[tuple[Part, ...], tuple[str, ...]]]
 
 
-def commented(language: Language, notes: Sequence[str], indent: str = "") -> str:
+def comment(language: Language, notes: Sequence[str], indent: str = "") -> str:
     r"""Notes as lines of comment, each with its line end; "" in a language without comments.
 
     Example:
-        >>> commented("toml", ["It has no tool budget."])
+        >>> comment("toml", ["It has no tool budget."])
         '# It has no tool budget.\n'
     """
     sign = _COMMENT[language]
@@ -286,11 +285,11 @@ def _comment(note: str, begin: str) -> str:
     return wrapped(note, WIDTH, begin, f"{begin}  ") + "\n"
 
 
-def name_of(limits: Limits) -> str:
+def agent_file(limits: Limits) -> str:
     """The agent's name as the name of a file: what a path could misread is left out.
 
     Example:
-        >>> name_of(Limits(agent="../code reviewer")), name_of(Limits())
+        >>> agent_file(Limits(agent="../code reviewer")), agent_file(Limits())
         ('code-reviewer', 'agent')
     """
     return agent_name(limits.agent or "")
@@ -300,20 +299,20 @@ def _heading(part: Part) -> str:
     return f"{part.path}: {part.how}" if part.path else part.how
 
 
-def nested(changes: Sequence[Change]) -> dict[str, JSONValue]:
+def nest(changes: Sequence[Change]) -> dict[str, JSONValue]:
     """Values at their places, as one object.
 
     Example:
-        >>> nested([Change(("a", "b"), 1), Change(("a", "c"), 2)])
+        >>> nest([Change(("a", "b"), 1), Change(("a", "c"), 2)])
         {'a': {'b': 1, 'c': 2}}
     """
-    made: dict[str, Any] = {}
-    for at, value in changes:
-        inner = made
-        for key in at[:-1]:
+    tree: dict[str, Any] = {}
+    for path, value in changes:
+        inner = tree
+        for key in path[:-1]:
             inner = inner.setdefault(key, {})
-        inner[at[-1]] = value
-    return made
+        inner[path[-1]] = value
+    return tree
 
 
 def _hashed(text: str) -> str:

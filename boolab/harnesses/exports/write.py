@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from boolab.core.text import printable
 from boolab.errors import ConfigFileError, FileError, SettingError
-from boolab.harnesses.agent_edit import AgentText, agents_in, with_field
+from boolab.harnesses.agent_edit import AgentText, read_agents, set_field
 from boolab.harnesses.front_matter import ALIASES, agent_name
 from boolab.io.file_edit import MAX_FILE_BYTES, UserFile, edit_files, read_user_file
 from boolab.io.files import read_file, user_path
@@ -33,7 +33,7 @@ class PlannedFile(NamedTuple):
     new: str
 
 
-def planned(export: Export, path: str | Path | None = None, root: str | Path = ".") -> list[PlannedFile]:
+def plan_files(export: Export, path: str | Path | None = None, root: str | Path = ".") -> list[PlannedFile]:
     """The files of an export, as they are and as they would be; nothing is written.
 
     `path`: a file for the one part that it fits, or a folder in place of `root`. `root`: the folder of the project. No
@@ -43,28 +43,28 @@ def planned(export: Export, path: str | Path | None = None, root: str | Path = "
     if not parts:
         msg = f"export to {export.target}: no file has these settings: {export.no_file}"
         raise SettingError(msg)
-    where = user_path(root)
-    given = None if path is None else user_path(path)
-    if given is not None and (_is_folder(given) or (not given.suffix and not _exists(given))):
-        where, given = given, None
-    if given is not None:
-        fits = [part for part in parts if given.suffix in _suffixes(part)]
+    folder = user_path(root)
+    destination = None if path is None else user_path(path)
+    if destination is not None and (_is_folder(destination) or (not destination.suffix and not _exists(destination))):
+        folder, destination = destination, None
+    if destination is not None:
+        fits = [part for part in parts if destination.suffix in _suffixes(part)]
         if len(fits) != 1:
             names = ", ".join(str(part.path) for part in parts)
-            msg = f"{given}: expected a folder, or a file in place of one of {names}, with the same ending"
+            msg = f"{destination}: expected a folder, or a file in place of one of {names}, with the same ending"
             raise SettingError(msg)
-        return [_file(fits[0], read_user_file(given))]
-    return [_file(part, read_user_file(_place(part, where), where)) for part in parts]
+        return [_plan_file(fits[0], read_user_file(destination))]
+    return [_plan_file(part, read_user_file(_find_file(part, folder), folder)) for part in parts]
 
 
-def as_diff(files: Sequence[PlannedFile]) -> str:
+def format_diff(files: Sequence[PlannedFile]) -> str:
     """The changes as a unified diff, safe for a terminal; "" if there are none. It names the target of a link."""
     lines: list[str] = []
     for read, new in files:
         old = read.text()
-        before = "/dev/null" if old is None else read.title
-        was, now = (printable(text).splitlines() for text in (old or "", new))
-        lines += difflib.unified_diff(was, now, before, read.title, lineterm="")
+        old_title = "/dev/null" if old is None else read.title
+        old_lines, new_lines = (printable(text).splitlines() for text in (old or "", new))
+        lines += difflib.unified_diff(old_lines, new_lines, old_title, read.title, lineterm="")
     return "\n".join(map(printable, lines))
 
 
@@ -78,7 +78,7 @@ def _suffixes(part: Part) -> tuple[str, ...]:
     return (".json", ".jsonc") if part.language in ("json", "jsonc") else (Path(part.path or "").suffix,)
 
 
-def _place(part: Part, root: Path) -> Path:
+def _find_file(part: Part, root: Path) -> Path:
     """The file of a part in a project: the usual one, or what the project has in its place.
 
     opencode reads opencode.jsonc too (opencode.ai/docs/config). An agent is known by the name in its file, whatever the
@@ -89,22 +89,24 @@ def _place(part: Part, root: Path) -> Path:
         return path.with_suffix(".jsonc")
     if part.language != "markdown":
         return path
-    names = _names(path)
+    names = _read_names(path)
     if any(_is_meant(name, part) for name in names):
         return path
     for other in sorted(path.parent.rglob("*.md")):
-        if any(name is not None and _is_meant(name, part) for name in _names(other)):
+        if any(name is not None and _is_meant(name, part) for name in _read_names(other)):
             return other
     if not names:
         return path
-    found = ", ".join(map(str, names))
-    raise ConfigFileError(f"holds the agent {found}, and none is named {path.stem!r}: expected that name", path=path)
+    names_text = ", ".join(map(str, names))
+    raise ConfigFileError(
+        f"holds the agent {names_text}, and none is named {path.stem!r}: expected that name", path=path
+    )
 
 
-def _names(path: Path) -> list[object]:
+def _read_names(path: Path) -> list[object]:
     """The names of the agents in a file, None for one without; nothing if it cannot be read."""
     try:
-        return [agent.data.get("name") for agent in agents_in(read_file(path, MAX_FILE_BYTES).decode("utf-8"))]
+        return [agent.data.get("name") for agent in read_agents(read_file(path, MAX_FILE_BYTES).decode("utf-8"))]
     except (OSError, UnicodeDecodeError, FileError):
         return []
 
@@ -126,7 +128,7 @@ def _exists(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def _file(part: Part, read: UserFile) -> PlannedFile:
+def _plan_file(part: Part, read: UserFile) -> PlannedFile:
     old, path = read.text(), read.path
     if old is None:
         return PlannedFile(read, part.text)
@@ -140,42 +142,42 @@ def _file(part: Part, read: UserFile) -> PlannedFile:
         raise type(error)(error.message, path=path, line=error.line) from error
 
 
-def _markdown(text: str, changes: Sequence[Change], part: Part) -> str:
-    place = _agent(agents_in(text), part)
+def _edit_markdown(text: str, changes: Sequence[Change], part: Part) -> str:
+    index = _agent_index(read_agents(text), part)
     for (key, *_), value in changes:
         field = ALIASES.get(key, key)
-        written: Any = "none" if value is None else value
-        text = with_field(text, place, field, written, key=key if key != field else None)
+        yaml_value: Any = "none" if value is None else value
+        text = set_field(text, index, field, yaml_value, key=key if key != field else None)
     return text
 
 
-def _agent(agents: Sequence[AgentText], part: Part) -> int:
+def _agent_index(agents: Sequence[AgentText], part: Part) -> int:
     """The agent of a file that is meant: the one of that name, or the only one."""
     if len(agents) == 1:
         return 0
-    wanted = Path(part.path or "").stem
-    for place, agent in enumerate(agents):
+    name = Path(part.path or "").stem
+    for index, agent in enumerate(agents):
         if _is_meant(agent.data.get("name", ""), part):
-            return place
+            return index
     names = ", ".join(str(agent.data.get("name")) for agent in agents)
-    raise ConfigFileError(f"holds {len(agents)} agents ({names}), and none is named {wanted!r}: expected one of them")
+    raise ConfigFileError(f"holds {len(agents)} agents ({names}), and none is named {name!r}: expected one of them")
 
 
-def _json(text: str, changes: Sequence[Change], _: Part) -> str:
-    for at, value in changes:
-        text = with_json(text, at, value)
+def _edit_json(text: str, changes: Sequence[Change], _: Part) -> str:
+    for path, value in changes:
+        text = with_json(text, path, value)
     return text
 
 
-def _toml(text: str, changes: Sequence[Change], _: Part) -> str:
-    for at, value in changes:
-        text = with_toml(text, at, value)
+def _edit_toml(text: str, changes: Sequence[Change], _: Part) -> str:
+    for path, value in changes:
+        text = with_toml(text, path, value)
     return text
 
 
 _EDITORS: Final[Mapping[str, Callable[[str, Sequence[Change], Part], str]]] = {
-    "json": _json,
-    "jsonc": _json,
-    "markdown": _markdown,
-    "toml": _toml,
+    "json": _edit_json,
+    "jsonc": _edit_json,
+    "markdown": _edit_markdown,
+    "toml": _edit_toml,
 }

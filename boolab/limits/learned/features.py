@@ -55,7 +55,7 @@ class Family(Protocol):
 
 _Read: TypeAlias = Callable[[State], float | None]
 
-SOURCE: Final = "own"
+BOOLAB: Final = "own"
 """The source of a feature that was thought of here."""
 
 
@@ -152,26 +152,16 @@ class _Lengths:
 
     def fold(self, state: State, call: ObservedCall) -> State:
         _, arguments, _, results, text, texts, calls, steps, recent, empty = state
-        argument_chars, result_chars = chars_of(call.arguments), chars_of(call.content)
-        empty = 0 if result_chars else empty + 1
-        recent = (*recent[1 - RECENT :], result_chars)
-        return (
-            argument_chars,
-            arguments + argument_chars,
-            result_chars,
-            results + result_chars,
-            text,
-            texts,
-            calls + 1,
-            steps,
-            recent,
-            empty,
-        )
+        argument, result = chars_of(call.arguments), chars_of(call.content)
+        empty = 0 if result else empty + 1
+        recent = (*recent[1 - RECENT :], result)
+        arguments, results = arguments + argument, results + result
+        return argument, arguments, result, results, text, texts, calls + 1, steps, recent, empty
 
     def close(self, state: State, response: Response) -> State:
-        argument_chars, arguments, result_chars, results, _, texts, calls, steps, recent, empty = state
+        argument, arguments, result, results, _, texts, calls, steps, recent, empty = state
         text = chars_of(response.text)
-        return argument_chars, arguments, result_chars, results, text, texts + text, calls, steps + 1, recent, empty
+        return argument, arguments, result, results, text, texts + text, calls, steps + 1, recent, empty
 
 
 class _Tools:
@@ -249,7 +239,7 @@ def _known_share(part: int, n_known: int, calls: int) -> float | None:
     return part / n_known if n_known else None if calls else 0.0
 
 
-def _amount(name: str, family: str, read: _Read, meaning: str, source: str = SOURCE) -> Feature:
+def _amount(name: str, family: str, read: _Read, meaning: str, source: str = BOOLAB) -> Feature:
     """A feature without an upper bound, read as a log."""
     return Feature(name, family, lambda state: _log(read(state)), f"log(1 + {meaning})", source)
 
@@ -266,7 +256,7 @@ def _repeats(family: str, noun: str) -> list[Feature]:
             f"not new, of the last {RECENT} {noun}",
             "crush",
         ),
-        Feature(f"{family}_new_share", family, lambda s: s[2] / s[1] if s[1] else 1.0, f"new, of all {noun}", SOURCE),
+        Feature(f"{family}_new_share", family, lambda s: s[2] / s[1] if s[1] else 1.0, f"new, of all {noun}", BOOLAB),
         _amount(
             f"{family}_cycle",
             family,
@@ -291,14 +281,14 @@ _FEATURES: Final = [
         "errors",
         lambda s: _known_share(s[1], s[0], s[4]),
         "failed, of all calls of known status",
-        SOURCE,
+        BOOLAB,
     ),
     Feature(
         "error_recent",
         "errors",
         lambda s: _known_share(sum(s[3]), len(s[3]), s[4]),
         f"failed, of the last {RECENT} calls of known status",
-        SOURCE,
+        BOOLAB,
     ),
     _amount("arguments_last", "lengths", lambda s: s[0], "characters of the latest arguments"),
     _amount("arguments_mean", "lengths", lambda s: _mean(s[1], s[6]), "characters of arguments, on average"),
@@ -315,7 +305,7 @@ _FEATURES: Final = [
         "lengths",
         lambda s: math.log1p(s[2]) - math.log1p(_mean(s[3], s[6])),
         "result_last - result_mean",
-        SOURCE,
+        BOOLAB,
     ),
     _amount("empty_streak", "lengths", lambda s: s[9], "results in a row that are empty"),
     _amount("text_last", "lengths", lambda s: s[4], "characters of the latest response's text"),
@@ -326,7 +316,7 @@ _FEATURES: Final = [
         "tools",
         lambda s: _mean(s[2], s[1]),
         "of another tool than the call before, of all calls",
-        SOURCE,
+        BOOLAB,
     ),
     _amount("distinct_tools", "tools", lambda s: len(s[4]), "tools that have been called"),
     _amount("input_tokens", "tokens", lambda s: s[0], "input tokens of the latest response"),
@@ -392,15 +382,11 @@ class FeatureReader:
 
     def fold(self, state: State, call: ObservedCall) -> State:
         """The states of all families after one more call."""
-        return tuple(
-            [family.fold(family_state, call) for family, family_state in zip(self._families, state, strict=True)]
-        )
+        return tuple([family.fold(part, call) for family, part in zip(self._families, state, strict=True)])
 
     def close(self, state: State, response: Response) -> State:
         """The states of all families at the end of a step."""
-        return tuple(
-            [family.close(family_state, response) for family, family_state in zip(self._families, state, strict=True)]
-        )
+        return tuple([family.close(part, response) for family, part in zip(self._families, state, strict=True)])
 
     def values(self, state: State) -> list[float | None]:
         """The value of each feature at the end of a step; None where it is not known."""

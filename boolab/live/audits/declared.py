@@ -23,7 +23,7 @@ from boolab.errors import ConfigFileError, RunFormatError, SettingError, near
 from boolab.frames.dtypes import well_formed
 from boolab.harnesses.groups import WrapUp
 from boolab.harnesses.harness import AgentFiles, ConfigFile, ConfigLimit, Native, is_amount, number_of
-from boolab.harnesses.native_limits import every_name, find, harness_of, logged, names_of
+from boolab.harnesses.native_limits import find_limit, harness_of, logged_limits, native_names, owners_by_name
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, policies
 from boolab.harnesses.registry import all_harnesses, harness_of_source
@@ -110,7 +110,7 @@ def by_hand(limits: Given) -> list[Declared]:
     if not isinstance(unchecked, Mapping):
         msg = f'limits: {limits!r} is not accepted; expected "auto", or a mapping such as {{"max_turns": 10}}'
         raise SettingError(msg)
-    known = every_name()
+    known = owners_by_name()
     found = []
     for agent, name, value in _flat(limits):
         where = f"limits[{agent!r}]" if agent is not None else "limits"
@@ -118,7 +118,7 @@ def by_hand(limits: Given) -> list[Declared]:
         if isinstance(unchecked, bool) or not isinstance(unchecked, int | float) or not 0 <= unchecked < 2**53:
             msg = f"{where}: {name}={repr_of(value)} is not accepted; expected a number >= 0"
             raise SettingError(msg)
-        if find(name, known) is None:
+        if find_limit(name, known) is None:
             raise SettingError(f"{where}: no harness has a limit {name!r}{near(name, sorted(known))}")
         found.append(Declared(name, value, BY_HAND, agent))
     if not found:
@@ -146,7 +146,7 @@ def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | Non
     mine = [one for one in declared if one.is_for(run)]
     own = {one.name for one in mine if one.agent not in (None, ANY)}
     mine = [one for one in mine if one.agent != ANY or one.name not in own]
-    recorded = logged(run.source, run.limits) if log else ()
+    recorded = logged_limits(run.source, run.limits) if log else ()
     found: dict[tuple[str, str, float], RunLimit] = {}
     for one in (*mine, *(Declared(name, value, THE_LOG) for name, value in recorded)):
         limit = _resolved(one, run, harness)
@@ -158,16 +158,16 @@ def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | Non
 def _resolved(one: Declared, run: Run, harness: Policy | None) -> RunLimit | None:
     """The limit under the run's harness; None if that has none of this name, or the value switches it off."""
     harness = harness if one.policy is None else one.policy
-    known = names_of(run.source, harness)
-    name = find(one.name, known)
+    known = native_names(run.source, harness)
+    name = find_limit(one.name, known)
     if name is None and harness is None:
-        every = every_name()
-        owners = every.get(find(one.name, every) or "", [])
+        every = owners_by_name()
+        owners = every.get(find_limit(one.name, every) or "", [])
         owner = "langgraph_react" if "langgraph_react" in owners else owners[0] if len(owners) == 1 else ""
         if owner in policies:
             harness = get_policy(owner)
-            known = names_of(run.source, harness)
-            name = find(one.name, known)
+            known = native_names(run.source, harness)
+            name = find_limit(one.name, known)
     if name is None:
         return None
     native = known[name]._replace(weights=one.weights)

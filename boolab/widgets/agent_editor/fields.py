@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import IDENTITIES
-from boolab.harnesses.agent_edit import FIELDS, AgentText, agents_in
+from boolab.harnesses.agent_edit import FIELDS, AgentText, read_agents
 from boolab.harnesses.presets import policies
 from boolab.limits.table import LIMITS
 from boolab.runtime.tools.workspace import BUILT_IN
@@ -46,7 +46,7 @@ def changes_of(before: str, after: str, place: int) -> list[str]:
         >>> changes_of("---\nname: a\nmax_steps: 5\n---\nGo.", "---\nname: a\nmax_steps: 7\n---\nGo!", 0)
         ['step cap 5 → 7', 'prompt']
     """
-    old, new = agents_in(before), agents_in(after)
+    old, new = read_agents(before), read_agents(after)
     found = []
     for number, (one, other) in enumerate(zip(old, new, strict=False)):
         whose = "" if number == place else f"{clean(shorten(str(other.data.get('name', number + 1))))}: "

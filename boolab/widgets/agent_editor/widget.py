@@ -12,7 +12,7 @@ import ipywidgets
 
 from boolab.core.text import clean
 from boolab.errors import AgentFileError, ConfigFileError, SettingError
-from boolab.harnesses.agent_edit import FIELDS, Value, agents_in, with_field, with_prompt, without_field
+from boolab.harnesses.agent_edit import FIELDS, Value, read_agents, remove_field, set_field, set_prompt
 from boolab.io.file_edit import UserFile, edit_file, read_user_file
 from boolab.io.files import user_path
 from boolab.limits.table import AGENT_LIMITS, LIMITS
@@ -183,7 +183,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.text = self._decoded(file)
         self._file = file
         self._before = []
-        self.place = min(self.place, len(agents_in(self.text)) - 1)
+        self.place = min(self.place, len(read_agents(self.text)) - 1)
         self._fill()
 
     # --- Between the form and the text --------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         except ConfigFileError as error:
             raise AgentFileError(error.message, path=self.path) from error
         try:
-            agents_in(text)
+            read_agents(text)
         except AgentFileError as error:
             raise AgentFileError(error.message, path=self.path, line=error.line) from error
         return text
@@ -255,7 +255,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
     def _fill(self) -> None:
         """Show the values of the text."""
-        agents = agents_in(self.text)
+        agents = read_agents(self.text)
         agent = agents[self.place]
         self._filling = True
         try:
@@ -277,11 +277,11 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         before = self.text
         try:
             if name == "prompt":
-                self.text = with_prompt(self.text, self.place, typed)
+                self.text = set_prompt(self.text, self.place, typed)
             elif not typed.strip() and name != "name":
-                self.text = without_field(self.text, self.place, name)
+                self.text = remove_field(self.text, self.place, name)
             else:
-                self.text = with_field(self.text, self.place, name, typed_value(name, typed))
+                self.text = set_field(self.text, self.place, name, typed_value(name, typed))
         except (AgentFileError, SettingError) as error:
             self._problems[name] = error.message if isinstance(error, AgentFileError) else str(error)
         if self.text != before:
@@ -298,7 +298,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         return {"name": f"two agents have the name {twice!r}"} if twice is not None else {}
 
     def _field_at(self, line: int | None) -> str:
-        agent = agents_in(self.text)[self.place]
+        agent = read_agents(self.text)[self.place]
         return next((name for name in FIELDS if agent.lines.get(agent.key_of(name) or "") == line), "")
 
     def _agent(self) -> Agent | None:
@@ -328,7 +328,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self._show_verdict(self._verdict())
 
     def _fill_menus(self) -> None:
-        menus = menus_of(agents_in(self.text), *self._given)
+        menus = menus_of(read_agents(self.text), *self._given)
         for name in menus.keys() - self.menus.keys():
             self.fields[name].options = menus[name]
         for name, menu in self.menus.items():
@@ -354,7 +354,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
     def _verdict(self) -> str:
         """What is valid, changed and saved."""
-        agent, messages = agents_in(self.text)[self.place], self.messages
+        agent, messages = read_agents(self.text)[self.place], self.messages
         name = str(agent.data.get("name", self.path.stem))
         changed = changes_of(self._on_disk, self.text, self.place)
         return " ".join(filter(None, [verdict_of(name, messages, changed), messages.get("", "")]))

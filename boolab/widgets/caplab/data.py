@@ -17,7 +17,7 @@ from boolab.core.types import Identities, Run
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
-from boolab.harnesses.setting import ALL, Setting, identity_words
+from boolab.harnesses.setting import ALL_AGENTS, Setting, identity_words
 from boolab.io.checks import is_whole
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.stats.recommend.recommend import recommend
@@ -74,11 +74,11 @@ class CapTables:
         """The group that is shown at first: of most families, or of most runs; all, where there is one only."""
         if self.roots:
             return self.roots[0]
-        return next(iter(self.groups)) if len(self.groups) > 1 else ALL
+        return next(iter(self.groups)) if len(self.groups) > 1 else ALL_AGENTS
 
     def group(self, setting: Setting) -> Group | None:
         """The group of a setting; None for all runs."""
-        return None if setting.agent == ALL else self.groups[setting.agent]
+        return None if setting.agent == ALL_AGENTS else self.groups[setting.agent]
 
     def named(self, setting: Setting) -> Setting:
         """The setting with the agent that its limits are for, in place of the name of a group."""
@@ -87,13 +87,15 @@ class CapTables:
 
     def at(self, setting: Setting) -> CapTable:
         """The table for a setting's identity, scope and agent; its limits do not matter."""
-        if setting.agent != ALL and setting.agent not in self.groups:
-            known = ", ".join(map(repr, dict.fromkeys([ALL, *self.groups])))
+        if setting.agent != ALL_AGENTS and setting.agent not in self.groups:
+            known = ", ".join(map(repr, dict.fromkeys([ALL_AGENTS, *self.groups])))
             msg = f"agent={setting.agent!r}: no run is of this agent: {known}"
             raise SettingError(msg)
-        if setting.agent == ALL and self.roots:
+        if setting.agent == ALL_AGENTS and self.roots:
             names = ", ".join(map(repr, self.groups))
-            msg = f"agent={ALL!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
+            msg = (
+                f"agent={ALL_AGENTS!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
+            )
             raise SettingError(msg)
         check_scope(setting.scope)
         return self._asked(_kept(self._tables, _where(setting), MAX_TABLES, lambda: self._counted(setting)), setting)

@@ -11,7 +11,7 @@ from boolab.harnesses.exports.export import export, target_of
 from boolab.harnesses.exports.values import Limits, Part
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.registry import TARGETS
-from boolab.harnesses.setting import ALL, Setting, as_code, as_front_matter
+from boolab.harnesses.setting import ALL_AGENTS, Setting, as_code, as_front_matter
 
 SHORT: Final = {"max_steps": "cap", "tool_budget": "budget", "doom_loop": "doom loop"}
 """What limits are called where there is little room."""
@@ -49,7 +49,7 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
         doom_loop=setting.doom_loop,
         identity=setting.identity,
         scope="run" if setting.scope == "run" else "turn",
-        agent=None if setting.agent == ALL else setting.agent,
+        agent=None if setting.agent == ALL_AGENTS else setting.agent,
         policy=policy,
     )
     ways = chain.from_iterable(_ways(name, limits, given) for name in TARGETS if name != "boolab")

@@ -15,7 +15,7 @@ from boolab.errors import SettingError
 from boolab.frames.data_set import SET
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy
-from boolab.harnesses.setting import ALL
+from boolab.harnesses.setting import ALL_AGENTS
 from boolab.limits.table import AGENT_LIMITS
 from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.recommend import OBJECTIVES, Objective
@@ -76,7 +76,7 @@ class Group(NamedTuple):
     @property
     def limits_of(self) -> str:
         """The agent that its limits are written down for, as the `agent` of a setting."""
-        return ALL if self.agent is None else self.agent
+        return ALL_AGENTS if self.agent is None else self.agent
 
 
 def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
@@ -111,7 +111,7 @@ def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
     order = in_agent_order([*keys.values()], [runs[place].parent_run_id is None for place in keys])
     own.sort(key=lambda group: order.index(group.name))
     if len(own) > 1 and not families:
-        unions.append(_group(ALL, None, range(len(runs)), runs))
+        unions.append(_group(ALL_AGENTS, None, range(len(runs)), runs))
     return [*own, *unions]
 
 

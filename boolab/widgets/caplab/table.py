@@ -16,7 +16,7 @@ import pandas as pd
 
 from boolab.core.types import MICRO
 from boolab.errors import SettingError
-from boolab.harnesses.setting import Limits, Setting, counted_by
+from boolab.harnesses.setting import Limits, Setting, describe_counting
 from boolab.limits.table import AGENT_LIMITS, LIMITS, MEASURES
 from boolab.stats.intervals import Array
 from boolab.stats.recommend.candidates import measure_of
@@ -344,7 +344,7 @@ class CapTable:
             "lengths": {"edges": self._edges.tolist(), "turns": self._turns(), **lengths},
             "measure": MEASURES[self.measure].label,
             "confidence": self._question.confidence,
-            "counted_by": counted_by(self._where),
+            "counted_by": describe_counting(self._where),
             "notes": self._notes(),
         }
 

@@ -11,7 +11,7 @@ from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.display.numbers import percent
 from boolab.errors import SettingError
-from boolab.harnesses.setting import ALL
+from boolab.harnesses.setting import ALL_AGENTS
 from boolab.trials.result import TrialEstimate, TrialResult
 from boolab.trials.trial import Trial
 from boolab.widgets.caplab.controls import is_log
@@ -45,7 +45,7 @@ class TrialEvidence:
             )  # fmt: skip
             msg = f"trial: it is a trial of other runs: {why}; expected a trial of the runs of CapLab, or of one agent"
             raise SettingError(msg)
-        self.groups = [*of, ALL] if of and len(groups) == 1 else of
+        self.groups = [*of, ALL_AGENTS] if of and len(groups) == 1 else of
         """The agents of settings whose runs are those of the trial; empty if it is of several with subagents."""
         self._rows = self.result.table
         self._sentence = self.result.sentences[0]

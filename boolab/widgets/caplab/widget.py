@@ -18,7 +18,7 @@ from boolab.frames.runs import Runs, as_runs
 from boolab.frames.tables import tools_called
 from boolab.harnesses.policy import Policy
 from boolab.harnesses.presets import get_policy, identity_under
-from boolab.harnesses.setting import ALL, Setting, in_words, kept_in_words, saved_in_words
+from boolab.harnesses.setting import ALL_AGENTS, Setting, format_kept, format_saved, format_setting
 from boolab.limits.call_identity import check_tools
 from boolab.limits.table import AGENT_LIMITS, MEASURES
 from boolab.stats.recommend.recommend import Objective
@@ -355,9 +355,9 @@ class CapLab(OpensRuns):
         found = self._tables.found(self._setting)
         tried = self._of_table(table, self._setting.agent)["trial"]
         lines = [
-            f"Setting: {in_words(self._tables.named(self._setting))}",
-            f"Kept: {kept_in_words(answer['kept'])} {table.base['success']}.",
-            *(f"Saved: {saved_in_words(saved)}." for saved in answer["saved"]),
+            f"Setting: {format_setting(self._tables.named(self._setting))}",
+            f"Kept: {format_kept(answer['kept'])} {table.base['success']}.",
+            *(f"Saved: {format_saved(saved)}." for saved in answer["saved"]),
             f"Stopped: {count(stopped['n'], table.noun)}, {stopped['succeeded']} of them {table.base['success']}.",
             *([] if found is None else found["sentences"]),
             *([] if tried is None else [tried["sentence"]]),
@@ -399,7 +399,7 @@ class CapLab(OpensRuns):
     def _others(self) -> list[Setting]:
         """The settings without limits of the agents that a page may hold besides the one that is shown."""
         names = [one["name"] for one in self._agents] if self._others_in_page else []
-        chosen = [*names[:MAX_AGENTS_IN_PAGE], *(names[-1:] if ALL in names[-1:] else [])]
+        chosen = [*names[:MAX_AGENTS_IN_PAGE], *(names[-1:] if ALL_AGENTS in names[-1:] else [])]
         no_limits = self._setting._replace(max_steps=None, tool_budget=None, doom_loop=None)
         return [no_limits._replace(agent=name) for name in dict.fromkeys(chosen) if name != self._setting.agent]
 

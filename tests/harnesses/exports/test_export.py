@@ -174,9 +174,9 @@ def answers_at(n: int) -> bl.ScriptedModel:
 
 
 def test_a_cap_in_the_unit_of_its_own_harness_stays() -> None:
-    assert step_cap(20, "claude_code", counted="claude_code").value == 20
+    assert step_cap(20, "claude_code", value_policy="claude_code").value == 20
     rounds = bl.policies["claude_code"].vary(cap={"counts": "tool_steps", "check": "response"})
-    assert step_cap(20, "langgraph_react", counted=rounds).value == 43
+    assert step_cap(20, "langgraph_react", value_policy=rounds).value == 43
     for policy in bl.policies.values():
         assert longest_finish(policy.cap, cap_of(policy.cap, 12)) == 12
 

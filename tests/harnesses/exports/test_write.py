@@ -10,10 +10,10 @@ import pytest
 
 from boolab.cli.main import main
 from boolab.errors import ConfigFileError, FileError, SettingError
-from boolab.harnesses.agent_edit import agents_in
+from boolab.harnesses.agent_edit import read_agents
 from boolab.harnesses.exports.export import export
 from boolab.harnesses.exports.values import Limits
-from boolab.harnesses.exports.write import planned, replace_files
+from boolab.harnesses.exports.write import plan_files, replace_files
 from boolab.harnesses.registry import TARGETS
 from boolab.io.json_edit import read_json
 
@@ -71,7 +71,7 @@ def test_a_subagents_file_keeps_all_but_its_limit(tmp_path: Path) -> None:
         "---\nname: coder\nmaxTurns: 20\nmax_steps: 9 # not Claude's\ncolor: red\n---\nYou write.\n"
     )
     export("claude-code", Limits(max_steps=7, agent="coder")).write(root=tmp_path)
-    assert agents_in(file.read_text())[0].data["maxTurns"] == 7
+    assert read_agents(file.read_text())[0].data["maxTurns"] == 7
 
 
 def test_toml_keeps_its_comments_and_line_ends(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_agent_is_found_by_the_name_in_its_file(tmp_path: Path) -> None:
     (folder / "one.md").write_text("---\nname: Deep Explorer\n---\nYou look.\n")
     (folder / "coder.md").write_text("---\nname: writer\n---\nYou write.\n")
     export("claude-code", Limits(max_steps=7, agent="Deep Explorer")).write(root=tmp_path)
-    assert agents_in((folder / "one.md").read_text())[0].data["maxTurns"] == 7
+    assert read_agents((folder / "one.md").read_text())[0].data["maxTurns"] == 7
     assert sorted(path.name for path in folder.iterdir()) == ["broken.md", "coder.md", "one.md"]
     with pytest.raises(ConfigFileError, match="holds the agent writer, and none is named 'coder'"):
         export("claude-code", Limits(max_steps=7, agent="coder")).write(root=tmp_path)
@@ -218,7 +218,7 @@ def test_a_file_that_changes_before_it_is_written_stays(tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         if before is not None:
             path.write_text(before)
-        files = planned(made, root=tmp_path)
+        files = plan_files(made, root=tmp_path)
         path.write_text("{}")
         with pytest.raises(ConfigFileError, match="has changed since it was read, and nothing was written"):
             replace_files(files)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boolab.errors import AgentFileError
-from boolab.harnesses.agent_edit import agents_in, with_field, with_prompt, without_field
+from boolab.harnesses.agent_edit import read_agents, remove_field, set_field, set_prompt
 from boolab.io.resources import data_path
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=30)
@@ -60,7 +60,7 @@ def files(draw: st.DrawFn) -> str:
 def field_lines(text: str, place: int, field: str) -> tuple[list[str], list[str]]:
     """The lines before a field's, and those after them: found without the parser, from the next line at its margin."""
     lines = text.splitlines(keepends=True)
-    agent = agents_in(text)[place]
+    agent = read_agents(text)[place]
     key = agent.key_of(field)
     assert key is not None
     first = agent.lines[key] - 1
@@ -75,12 +75,12 @@ def field_lines(text: str, place: int, field: str) -> tuple[list[str], list[str]
 @settings(max_examples=60, deadline=None)
 @given(files(), st.data())
 def test_edit_of_one_field_changes_its_lines_alone(text: str, data: Any) -> None:
-    agents = agents_in(text)
+    agents = read_agents(text)
     place = data.draw(st.integers(0, len(agents) - 1))
     field = data.draw(st.sampled_from(sorted(VALUES)))
     value = data.draw(VALUES[field])
-    changed = with_field(text, place, field, value)
-    new = agents_in(changed)
+    changed = set_field(text, place, field, value)
+    new = read_agents(changed)
     key = agents[place].key_of(field) or field
     said = new[place].data[key]
     if field in ("tools", "exempt") and isinstance(said, str):
@@ -104,37 +104,37 @@ def test_edit_of_one_field_changes_its_lines_alone(text: str, data: Any) -> None
 @settings(max_examples=30, deadline=None)
 @given(files(), st.data())
 def test_a_field_that_is_taken_out_takes_its_lines_along_and_nothing_else(text: str, data: Any) -> None:
-    agents = agents_in(text)
+    agents = read_agents(text)
     place = data.draw(st.integers(0, len(agents) - 1))
     fields = [field for field in ("description", "tools", "max_steps", "policy") if agents[place].key_of(field)]
     if not fields:
         return
     field = data.draw(st.sampled_from(fields))
-    changed = without_field(text, place, field)
+    changed = remove_field(text, place, field)
     before, after = field_lines(text, place, field)
     assert changed == "".join([*before, *after])
-    assert without_field(changed, place, field) == changed
+    assert remove_field(changed, place, field) == changed
 
 
 @settings(max_examples=30, deadline=None)
 @given(files(), st.data())
 def test_another_prompt_changes_the_body_alone(text: str, data: Any) -> None:
-    place = data.draw(st.integers(0, len(agents_in(text)) - 1))
+    place = data.draw(st.integers(0, len(read_agents(text)) - 1))
     prompt = data.draw(st.sampled_from(["You listen.", "Two\n\nparts", "", "---"]))
-    changed = with_prompt(text, place, prompt)
-    assert [one.data for one in agents_in(changed)] == [one.data for one in agents_in(text)]
-    assert agents_in(changed)[place].prompt == prompt
-    if agents_in(text)[place].prompt:
-        assert with_prompt(changed, place, agents_in(text)[place].prompt).replace("\r\n", "\n").split() == text.split()
+    changed = set_prompt(text, place, prompt)
+    assert [one.data for one in read_agents(changed)] == [one.data for one in read_agents(text)]
+    assert read_agents(changed)[place].prompt == prompt
+    if read_agents(text)[place].prompt:
+        assert set_prompt(changed, place, read_agents(text)[place].prompt).replace("\r\n", "\n").split() == text.split()
 
 
 @pytest.mark.parametrize("name", ["AGENTS.md", "scout.md"])
 def test_saying_again_what_the_shipped_files_say_changes_no_byte(name: str) -> None:
     text = (data_path("agents") / name).read_bytes().decode()
-    for place, agent in enumerate(agents_in(text)):
+    for place, agent in enumerate(read_agents(text)):
         for field, value in agent.data.items():
-            assert with_field(text, place, field, value) == text
-        assert with_prompt(text, place, agent.prompt) == text
+            assert set_field(text, place, field, value) == text
+        assert set_prompt(text, place, agent.prompt) == text
 
 
 @pytest.mark.parametrize(
@@ -143,21 +143,21 @@ def test_saying_again_what_the_shipped_files_say_changes_no_byte(name: str) -> N
 )
 def test_what_cannot_be_changed_alone_is_refused(front: str, field: str) -> None:
     with pytest.raises(AgentFileError, match=f"{field} cannot be changed here"):
-        with_field(f"---\n{front}\n---\nYou look.\n", 0, field, "b")
+        set_field(f"---\n{front}\n---\nYou look.\n", 0, field, "b")
 
 
 def test_an_alias_is_replaced_where_it_stands() -> None:
     text = "---\nname: &n a\nmodel: *n  # the same\n---\nYou look.\n"
-    assert with_field(text, 0, "model", "b") == text.replace("*n ", "b ")
+    assert set_field(text, 0, "model", "b") == text.replace("*n ", "b ")
 
 
 def test_a_prompt_that_would_be_another_agent_is_refused() -> None:
     with pytest.raises(AgentFileError, match="prompt cannot be changed here"):
-        with_prompt("---\nname: a\n---\nYou look.\n", 0, "x\n\n---\nname: b\n---\n")
+        set_prompt("---\nname: a\n---\nYou look.\n", 0, "x\n\n---\nname: b\n---\n")
 
 
 def test_an_edit_that_was_made_changes_nothing_again() -> None:
     text = '---\r\nname: a\r\ntools: "a\\u00e9\\n"\n# mine\r\n---\r\n'
-    changed = with_field(text, 0, "tools", ["A", "B"])
+    changed = set_field(text, 0, "tools", ["A", "B"])
     assert changed == text.replace('"a\\u00e9\\n"', '"A, B"')
-    assert with_field(changed, 0, "tools", ["A", "B"]) == changed
+    assert set_field(changed, 0, "tools", ["A", "B"]) == changed
