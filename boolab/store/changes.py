@@ -98,15 +98,8 @@ def put_finished(
             shared = placed.record.base
             base = None if shared is None else rows.get(shared) or _row_with_steps(connection, shared, storable)
             rows[placed.record.run_id] = placed.row if base is None else base
-            position = (
-                placed.row,
-                attempt,
-                "finished",
-                None if placed.member else stored_cell,
-                placed.root,
-                placed.member,
-                base,
-            )
+            own_cell = None if placed.member else stored_cell
+            position = (placed.row, attempt, "finished", own_cell, placed.root, placed.member, base)
             runs.append(_run_row(position, placed.record, storable))
     _put_rows(connection, runs, list(itertools.chain.from_iterable(family for _, family in families)), storable)
 

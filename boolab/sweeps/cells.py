@@ -191,12 +191,8 @@ def _tool_names(agent: Agent) -> list[str]:
 
 
 def _agents(agents: Agents) -> list[Agent]:
-    agent_values: Any = agents.values() if isinstance(agents, Mapping) else agents
-    agent_list: list[Any] = (
-        list(agent_values)
-        if isinstance(agent_values, Iterable) and not isinstance(agent_values, str)
-        else [agent_values]
-    )
+    values: Any = agents.values() if isinstance(agents, Mapping) else agents
+    agent_list: list[Any] = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     names = set()
     for agent in agent_list:
         if not isinstance(agent, Agent):

@@ -397,11 +397,8 @@ def _describe_request(observed: _Observed, other: _Observed, step: int) -> str:
     own_messages = [
         observed.lexicon.messages[number] for number in request.messages if number not in set(other_request.messages)
     ]
-    texts = (
-        [f"{len(own_messages)} messages of its own"]
-        if len(own_messages) > _MAX_MESSAGES
-        else map(_quote_message, own_messages)
-    )
+    n_own = len(own_messages)
+    texts = [f"{n_own} messages of its own"] if n_own > _MAX_MESSAGES else map(_quote_message, own_messages)
     parts = []
     if request.messages != other_request.messages:
         parts.append(f"is sent {' and '.join(texts)}" if own_messages else "is sent no such message")

@@ -259,12 +259,8 @@ def _with_advice(advice: Callable[[], str]) -> Iterator[None]:
 
 
 def _describe_runs_in_memory(n_finished: int) -> str:
-    sentence = (
-        f"The attribute `runs` of this error has the {n_finished:,} that were finished"
-        if n_finished
-        else "No run was finished"
-    )
-    return f"{sentence}: with store=... the same call would resume"
+    finished = f"The attribute `runs` of this error has the {n_finished:,} that were finished"
+    return f"{finished if n_finished else 'No run was finished'}: with store=... the same call would resume"
 
 
 async def _open_to_write(path: str | Path) -> Store:
@@ -336,15 +332,9 @@ def _unfinished(
     for block in plan.blocks() if is_incomplete else ():
         cells = [PlannedCell(index + n, cell, names[index + n][1]) for n, cell in enumerate(block)]
         index += len(cells)
-        for group in (
-            group_cells(cells, _models_by_cell(job)) if reuse_prefixes else ([planned_cell] for planned_cell in cells)
-        ):
+        for group in group_cells(cells, _models_by_cell(job)) if reuse_prefixes else ([entry] for entry in cells):
             first, *other_cells = group
-            todo = [
-                planned_cell
-                for planned_cell in other_cells
-                if finished_cells is None or not finished_cells[planned_cell.position]
-            ]
+            todo = [entry for entry in other_cells if finished_cells is None or not finished_cells[entry.position]]
             if finished_cells is None or not finished_cells[first.position]:
                 yield Task((first, *todo))
             elif todo and store is not None:
@@ -427,9 +417,7 @@ async def _run_here(tasks: Iterator[Task | None], job: Job, sink: Sink, bar: Swe
                 except asyncio.CancelledError as interruption:
                     run = getattr(interruption, "run", None)
                     if isinstance(run, Run):
-                        sink.interrupted(
-                            next(planned_cell for planned_cell in task.cells if planned_cell.run_id == run.run_id), run
-                        )
+                        sink.interrupted(next(entry for entry in task.cells if entry.run_id == run.run_id), run)
                     raise
 
     try:

@@ -57,17 +57,15 @@ def is_plain(policy: Policy) -> bool:
 def group_cells(cells: Iterable[PlannedCell], answers: Callable[[Cell], object]) -> Iterator[list[PlannedCell]]:
     """Groups of cells that may follow from their first, the loosest; all others alone."""
     groups: dict[object, list[PlannedCell]] = {}
-    for planned_cell in cells:
-        group = _group_key(planned_cell.cell)
-        groups.setdefault(planned_cell.position if group is None else (group, answers(planned_cell.cell)), []).append(
-            planned_cell
-        )
+    for entry in cells:
+        group = _group_key(entry.cell)
+        groups.setdefault(entry.position if group is None else (group, answers(entry.cell)), []).append(entry)
     for group in groups.values():
-        loosest = max(group, key=lambda planned_cell: _looseness(planned_cell.cell))
-        if all(_is_within(planned_cell.cell, loosest.cell) for planned_cell in group):
-            yield [loosest, *(planned_cell for planned_cell in group if planned_cell is not loosest)]
+        loosest = max(group, key=lambda entry: _looseness(entry.cell))
+        if all(_is_within(entry.cell, loosest.cell) for entry in group):
+            yield [loosest, *(entry for entry in group if entry is not loosest)]
         else:
-            yield from ([planned_cell] for planned_cell in group)
+            yield from ([entry] for entry in group)
 
 
 async def derive_runs(
@@ -77,10 +75,10 @@ async def derive_runs(
     if not cells:
         return
     model = turn.plan.model
-    plans = [plan_of({**options_of(planned_cell.cell, planned_cell.run_id), "model": model}) for planned_cell in cells]
+    plans = [plan_of({**options_of(entry.cell, entry.run_id), "model": model}) for entry in cells]
     path = _Path(turn.plan, base, plans) if _is_plain_run(base) else None
-    for number, (planned_cell, plan) in enumerate(zip(cells, plans, strict=True), 1):
-        yield planned_cell, None if path is None else await path.run_under(plan)
+    for number, (entry, plan) in enumerate(zip(cells, plans, strict=True), 1):
+        yield entry, None if path is None else await path.run_under(plan)
         if number % _YIELD_EVERY == 0:
             await asyncio.sleep(0)
 

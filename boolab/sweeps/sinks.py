@@ -38,7 +38,7 @@ class Sink:
     def sending(self, tasks: Sequence[Task]) -> None:
         """Tasks are about to be sent to another process."""
 
-    def step(self, planned_cell: PlannedCell, turn: Turn) -> None:
+    def step(self, entry: PlannedCell, turn: Turn) -> None:
         """A run in real time has made a step."""
 
     def done(self, done_run: Done) -> None:
@@ -49,7 +49,7 @@ class Sink:
         """A run from another process is finished."""
         raise NotImplementedError
 
-    def interrupted(self, planned_cell: PlannedCell, run: Run) -> None:
+    def interrupted(self, entry: PlannedCell, run: Run) -> None:
         """A run was interrupted."""
 
     def flush(self) -> None:
@@ -75,12 +75,12 @@ class KeptRuns(Sink):
         return [] if index is None else [cast("Run", self._runs[index])]
 
     def done(self, done_run: Done) -> None:
-        self._keep(done_run.planned_cell.position, done_run.run)
+        self._keep(done_run.entry.position, done_run.run)
 
     def received(self, index: int, run: Run | Sequence[RunRecord]) -> None:
         self._keep(index, cast("Run", run))
 
-    def interrupted(self, planned_cell: PlannedCell, run: Run) -> None:  # noqa: ARG002 - a store has the cell too
+    def interrupted(self, entry: PlannedCell, run: Run) -> None:  # noqa: ARG002 - a store has the cell too
         self.unfinished.append(run)
 
     def _keep(self, index: int, run: Run) -> None:
@@ -103,17 +103,17 @@ class WrittenRuns(Sink):
         self._started_ids: set[str] = set()  # the runs that are written step by step
 
     def sending(self, tasks: Sequence[Task]) -> None:
-        for planned_cell in chain.from_iterable(task.cells for task in tasks) if self._records_start else ():
-            turn = self._job.turn(planned_cell.cell, planned_cell.run_id)
+        for entry in chain.from_iterable(task.cells for task in tasks) if self._records_start else ():
+            turn = self._job.turn(entry.cell, entry.run_id)
             turn.record.fault(NOT_RETURNED, SENT_FAULT)
-            self.step(planned_cell, turn)
+            self.step(entry, turn)
 
-    def step(self, planned_cell: PlannedCell, turn: Turn) -> None:
-        self._started_ids.add(planned_cell.run_id)
-        self._store.step(run_of(turn, turn.end("aborted")), self._names[planned_cell.position][0])
+    def step(self, entry: PlannedCell, turn: Turn) -> None:
+        self._started_ids.add(entry.run_id)
+        self._store.step(run_of(turn, turn.end("aborted")), self._names[entry.position][0])
 
     def done(self, done_run: Done) -> None:
-        key = self._names[done_run.planned_cell.position][0]
+        key = self._names[done_run.entry.position][0]
         if done_run.base is None and (done_run.run.started_at is not None or done_run.run.run_id in self._started_ids):
             self._store.finish(done_run.run, key)
         else:
@@ -126,9 +126,9 @@ class WrittenRuns(Sink):
         records = self._records_of(run) if isinstance(run, Run) else run
         self._store.put(records, self._names[index][0])
 
-    def interrupted(self, planned_cell: PlannedCell, run: Run) -> None:
+    def interrupted(self, entry: PlannedCell, run: Run) -> None:
         if run.started_at is not None or run.run_id in self._started_ids:
-            self._store.finish(run, self._names[planned_cell.position][0], state="interrupted")
+            self._store.finish(run, self._names[entry.position][0], state="interrupted")
 
     def flush(self) -> None:
         self._store.flush()

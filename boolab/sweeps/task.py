@@ -46,7 +46,7 @@ SENT_FAULT: Final = "it was sent to another process, which did not return it: it
 class Done(NamedTuple):
     """The run of a cell, and the run that it was cut from, if any."""
 
-    planned_cell: PlannedCell
+    entry: PlannedCell
     run: Run
     base: Run | None = None
 
@@ -115,12 +115,12 @@ async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) ->
     """
     first, *other_cells = task.cells
 
-    async def run(planned_cell: PlannedCell, turn: Turn) -> Run:
+    async def run(entry: PlannedCell, turn: Turn) -> Run:
         if after_step is None or turn.clock.virtual:
             return await drive(turn)
         if job.records_start:
-            after_step(planned_cell, turn)
-        return await drive(turn, functools.partial(after_step, planned_cell))
+            after_step(entry, turn)
+        return await drive(turn, functools.partial(after_step, entry))
 
     base = task.base
     if base is not None:
@@ -133,11 +133,11 @@ async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) ->
             turn, base = job.turn(first.cell, first.run_id), make_lost_run(job, first, BoolabError(str(error)))
         yield Done(first, base)
     async with aclosing(derive_runs(turn, base, other_cells, job.options_of)) as cuts:
-        async for planned_cell, cut_run in cuts:
+        async for entry, cut_run in cuts:
             if cut_run is None:
-                yield Done(planned_cell, await run(planned_cell, job.turn(planned_cell.cell, planned_cell.run_id)))
+                yield Done(entry, await run(entry, job.turn(entry.cell, entry.run_id)))
             else:
-                yield Done(planned_cell, cut_run, base)
+                yield Done(entry, cut_run, base)
 
 
 def pack(job: Job, tasks: Sequence[Task] | None = None) -> bytes:
@@ -158,7 +158,7 @@ def pack(job: Job, tasks: Sequence[Task] | None = None) -> bytes:
 def _find_unsendable(job: Job, tasks: Sequence[Task]) -> str:
     """The part of a job that cannot be pickled."""
     cells = itertools.chain.from_iterable(task.cells for task in tasks)
-    agents = {planned_cell.cell.agent.name: planned_cell.cell.agent for planned_cell in cells}
+    agents = {entry.cell.agent.name: entry.cell.agent for entry in cells}
     parts = [*job.parts, *((f"the agent {name!r}", agent) for name, agent in agents.items())]
     for name, part in parts:
         try:
@@ -184,7 +184,7 @@ def _unpack_job(job_load: bytes, _thread: int) -> Job:
 async def _run_all(job: Job, tasks: Sequence[Task], convert: Callable[[Done], Run | Sequence[RunRecord]]) -> Results:
     async def run(task: Task) -> Results:
         return [
-            (done_run.planned_cell.position, convert(done_run), result_of(done_run.run))
+            (done_run.entry.position, convert(done_run), result_of(done_run.run))
             async for done_run in run_task(job, task)
         ]
 
@@ -198,12 +198,12 @@ def _rows(done_run: Done) -> Sequence[RunRecord]:
     return records_of(done_run.run, done_run.base)
 
 
-def make_lost_run(job: Job, planned_cell: PlannedCell, error: Exception, *, dispatched: bool = False) -> Run:
+def make_lost_run(job: Job, entry: PlannedCell, error: Exception, *, dispatched: bool = False) -> Run:
     """The record of a cell that could not be run: it ends with that error before its first step, and has no score.
 
     If it was `dispatched` to another process, it may have made steps there.
     """
-    turn = replace(job, score=_no_score).turn(planned_cell.cell, planned_cell.run_id)
+    turn = replace(job, score=_no_score).turn(entry.cell, entry.run_id)
     if dispatched and job.records_start:
         turn.record.fault(NOT_RETURNED, SENT_FAULT)
     run = close(turn, turn.fail(error))
@@ -311,6 +311,6 @@ class Dispatcher:
                 last_error = error
             else:
                 return
-        for planned_cell in task.cells if task.base is None else task.cells[1:]:
-            run = make_lost_run(self._job, planned_cell, last_error, dispatched=True)
-            self._received(planned_cell.position, run, result_of(run))
+        for entry in task.cells if task.base is None else task.cells[1:]:
+            run = make_lost_run(self._job, entry, last_error, dispatched=True)
+            self._received(entry.position, run, result_of(run))

@@ -59,15 +59,11 @@ async def run_branches(
     """
     if job.score is not None:
         job = replace(job, score_digest=fingerprint(job.score))
-    repeated_reasons = (
-        () if job.replay_tools else REPEATED_REASONS
-    )  # the record will not have the missing result another time either
+    # With replay_tools, the record will not have the missing result another time either.
+    repeated_reasons = () if job.replay_tools else REPEATED_REASONS
     records = {run_id: cell.run.run_id for cell, run_id in zip(cells, ids, strict=True)}
-    finished_ids = (
-        ()
-        if store is not None
-        else {run.run_id for run in finished.values() if run.stop.reason not in repeated_reasons}
-    )
+    completed = (run for run in finished.values() if run.stop.reason not in repeated_reasons)
+    finished_ids = () if store is not None else {run.run_id for run in completed}
     chosen_cells = list(zip(cells, ids, strict=True))[:n]
 
     labels = labelled and job.score is not None

@@ -110,12 +110,7 @@ def tasks_in_order(openings: Sequence[Opening], seed: int) -> list[OpenTask]:
 
 
 def looks_of(
-    tasks: Sequence[OpenTask],
-    branches: Mapping[str, Run],
-    limits: BranchLimits,
-    *,
-    labelled: bool,
-    confidence: float,
+    tasks: Sequence[OpenTask], branches: Mapping[str, Run], limits: BranchLimits, *, labelled: bool, confidence: float
 ) -> Looks:
     """What the finished branches show at each look."""
     n_done = 0
@@ -145,8 +140,8 @@ def looks_of(
                 _value(name, opening, branches[opening.run.run_id], limits, labelled=labelled)
                 for opening in task.openings
             ]
-            n_beyond += sum(excess_values > _ROUNDING for _, excess_values in parts)
-            excess.append(excess[-1] + sum(excess_values for _, excess_values in parts))
+            n_beyond += sum(surplus > _ROUNDING for _, surplus in parts)
+            excess.append(excess[-1] + sum(surplus for _, surplus in parts))
             spreads.append(Spread(sum(part.low for part, _ in parts), sum(part.high for part, _ in parts)))
         gains = spreads if name == "gain" else gains
         minima, maxima = (

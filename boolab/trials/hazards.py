@@ -172,15 +172,13 @@ class _Pool:
             leaving[:, n] = weights[:, at_time].sum(axis=1)
             endings[:, n] = weights[:, at_time & ended].sum(axis=1)
             successes[:, n] = weights[:, at_time & succeeded].sum(axis=1)
-        risk = np.maximum(
-            leaving[:, ::-1].cumsum(axis=1)[:, ::-1], 1.0
-        )  # weights are whole: 0 only where nothing is left
+        # Weights are whole: 0 only where nothing is left.
+        risk = np.maximum(leaving[:, ::-1].cumsum(axis=1)[:, ::-1], 1.0)
         is_within = times <= limit
         alive = np.cumprod(1 - endings / risk, axis=1)
         alive_before = np.hstack([np.ones((len(alive), 1)), alive[:, :-1]])
-        incidence = np.minimum(
-            np.where(is_within, alive_before * successes / risk, 0.0).sum(axis=1), 1.0
-        )  # rounding may exceed 1
+        sums = np.where(is_within, alive_before * successes / risk, 0.0).sum(axis=1)
+        incidence = np.minimum(sums, 1.0)  # rounding may exceed 1
         return float(incidence[0]), incidence[1:], int(times[-1])
 
 

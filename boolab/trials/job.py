@@ -69,12 +69,12 @@ def most_steps(cell: BranchCell) -> int | None:
         return min(caps) + 1 if caps else None
     policy = get_policy(cell.agent.policy)
     cap = policy.effective(cell.agent.settings).get("max_steps") if "max_steps" in policy.order else None
-    caps_known = [alternative for alternative in (cap, policy.cap.ceiling) if alternative is not None]
-    if not caps_known or policy.continues.by == "loop" or policy.cap.counts != "steps":
+    caps = [alternative for alternative in (cap, policy.cap.ceiling) if alternative is not None]
+    if not caps or policy.continues.by == "loop" or policy.cap.counts != "steps":
         return policy.cap.ceiling
-    return (
-        (policy.cap.ceiling or min(caps_known)) if policy.cap.kind == "soft" else min(caps_known) + 1
-    )  # one may come beyond it
+    if policy.cap.kind == "soft":
+        return policy.cap.ceiling or min(caps)
+    return min(caps) + 1  # one step may come beyond the cap
 
 
 def cost_before(run: Run, n_steps: int) -> int:

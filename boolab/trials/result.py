@@ -176,7 +176,7 @@ class TrialResult(Displayable):
     def evidence(self) -> pd.DataFrame:
         """The three kinds of evidence for the gain in successes over all runs; they are never mixed."""
         rows: list[tuple[str, float | None, float | None, float | None, str]] = [
-            ("bounds", None, *self.bounds, "nothing is assumed"),
+            ("bounds", None, *self.bounds, "nothing is assumed")
         ]
         h = self.hazards
         if h.gain is not None and h.interval is not None:

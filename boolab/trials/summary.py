@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -202,16 +203,9 @@ def _effects(design: Design, branches: Mapping[str, Run], n_done: int) -> Effect
         (opening.success, known_success(opening, branches[opening.run.run_id], design.limits, labelled=design.labelled))
         for opening in openings_in(design.tasks[:n_done])
     ]
-    known_pairs = [
-        (success_on_record, branch_success)
-        for success_on_record, branch_success in pairs
-        if success_on_record is not None and branch_success is not None
-    ]
-    of_failures, of_successes = (
-        [branch_success for success_on_record, branch_success in known_pairs if not success_on_record],
-        [branch_success for success_on_record, branch_success in known_pairs if success_on_record],
-    )
-    return Effects(len(of_failures), sum(of_failures), len(of_successes), len(of_successes) - sum(of_successes))
+    counts = Counter(pairs)
+    recovered, lost = counts[False, True], counts[True, False]
+    return Effects(counts[False, False] + recovered, recovered, counts[True, True] + lost, lost)
 
 
 def _forecast(design: Design, looks: Looks, effects: Effects, width: float) -> Forecast:

@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import yaml
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PositiveInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
 from boolab.core.text import count
 from boolab.errors import ProfileError
@@ -225,9 +218,8 @@ class Profile(BaseModel):
                 data[name] = value
                 changed.append(f"{name}.")
         for field in {"sources", "assumptions"} & data.keys() - fields.keys():
-            data[field] = {
-                path: text for path, text in data[field].items() if not f"{path}.".startswith(tuple(changed))
-            }
+            texts = data[field].items()
+            data[field] = {path: text for path, text in texts if not f"{path}.".startswith(tuple(changed))}
         return self.of(data)
 
     def save(self, path: str | Path) -> None:

@@ -8,15 +8,7 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PositiveInt,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
 
 K = TypeVar("K", str, int)
 

@@ -231,11 +231,8 @@ class ReplayByOrder(_Replay):
         """The first difference between a request and the recorded one."""
         recorded = _key_of(exchange)
         if recorded[0] == key[0]:
-            names = [
-                name
-                for name, recorded_value, value in zip(_KEY_FIELDS, recorded, key, strict=True)
-                if recorded_value != value
-            ]
+            pairs = zip(_KEY_FIELDS, recorded, key, strict=True)
+            names = [name for name, recorded_value, value in pairs if recorded_value != value]
             return {"what": f"differs from the recording: {', '.join(names)}"}
         recorded_links, sent_links = self._recording.conversation(exchange.after), _links(request.messages)
         difference = next(
@@ -268,9 +265,7 @@ class ReplayByRequest(_Replay):
 
     def _why(self, request: Request, key: tuple[Any, ...]) -> str:
         """Why a request is not in the recording; compared with the first request after the same messages, if any."""
-        similar = next(
-            (recorded_value for recorded_value in self._recording.exchanges if recorded_value.after == key[0]), None
-        )
+        similar = next((exchange for exchange in self._recording.exchanges if exchange.after == key[0]), None)
         if similar is None:
             return self._unknown_from(request)
         if similar.cancelled:
@@ -420,10 +415,8 @@ class RecordedModel(LocalModel):
     @property
     def fingerprint(self) -> tuple[object, ...]:
         """The content of the recording: models with equal fingerprints give equal responses."""
-        recording = self._recording
-        data = (
-            dumps(run_fields(recording)) if isinstance(recording, Run) else read_file(user_path(recording), MAX_BYTES)
-        )
+        source = self._recording
+        data = dumps(run_fields(source)) if isinstance(source, Run) else read_file(user_path(source), MAX_BYTES)
         return (type(self._replay).__name__, blake2b(data, digest_size=16).digest())
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:

@@ -195,9 +195,5 @@ def _failure(error: BaseException) -> Failure:
     status, retryable = getattr(error, "status", None), getattr(error, "retryable", False)
     message = str(error) if isinstance(error, ModelError) else describe(error)
     return Failure(
-        message,
-        describe(error),
-        status if type(status) is int else None,
-        retryable is True,
-        partial_of(error),
+        message, describe(error), status if type(status) is int else None, retryable is True, partial_of(error)
     )

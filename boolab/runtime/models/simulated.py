@@ -133,22 +133,22 @@ class SimulatedModel(LocalModel):
         shortened = False
         if played is None or played.seed != seed:
             played, tail, shortened = self._find(request)
-        planned_step = self._latest = played.trajectory.at(index)
-        response, hazard = planned_step[0], planned_step[2]
+        step_plan = self._latest = played.trajectory.at(index)
+        response, hazard = step_plan[0], step_plan[2]
         if purpose != "step":
-            response = self._summary(planned_step)
+            response = self._summary(step_plan)
         elif not tools or choice == "none":
-            text = self._finish_texts[planned_step.text_slot]
+            text = self._finish_texts[step_plan.text_slot]
             response = response._replace(text=text, tool_calls=(), finish_reason="stop", native_finish_reason=NO_TOOLS)
         elif self._submits is not None and index and self._has_submitted(played, index, messages):
             response = response._replace(
-                text=self._finish_texts[planned_step.text_slot], tool_calls=(), finish_reason="stop"
+                text=self._finish_texts[step_plan.text_slot], tool_calls=(), finish_reason="stop"
             )
-        elif hazard >= 0 and _finishes(planned_step, played.factor, self._reminder(tail)):
-            response = self._finish(planned_step)
+        elif hazard >= 0 and _finishes(step_plan, played.factor, self._reminder(tail)):
+            response = self._finish(step_plan)
         if shortened:
             response = self._shorten_usage(response, messages, index, played.trajectory)
-        duration_ms = planned_step[5]
+        duration_ms = step_plan[5]
         if emit is not None:
             await _stream(response, duration_ms, clock, emit)
         elif duration_ms:
@@ -197,12 +197,12 @@ class SimulatedModel(LocalModel):
         turns_left = _turns_left(tail)
         return next((reminder for reminder in self._reminders if reminder.turns_left >= turns_left), _NO_REMINDER)
 
-    def _finish(self, planned_step: PlannedStep) -> Response:
-        text, tool = self._finish_texts[planned_step.text_slot], self._submits
+    def _finish(self, step_plan: PlannedStep) -> Response:
+        text, tool = self._finish_texts[step_plan.text_slot], self._submits
         if tool is None:
-            return planned_step.response._replace(text=text, tool_calls=(), finish_reason="stop")
-        start = planned_step.response.tool_calls[0].id.removesuffix("1")
-        return planned_step.response._replace(text=text, tool_calls=(ToolCall(f"{start}0", tool, "{}"),))
+            return step_plan.response._replace(text=text, tool_calls=(), finish_reason="stop")
+        start = step_plan.response.tool_calls[0].id.removesuffix("1")
+        return step_plan.response._replace(text=text, tool_calls=(ToolCall(f"{start}0", tool, "{}"),))
 
     def _has_submitted(self, played: _Played, index: int, messages: Sequence[Message]) -> bool:
         """Whether the previous response called the finishing tool, but the run continued."""
@@ -211,14 +211,12 @@ class SimulatedModel(LocalModel):
         may = previous_step.hazard >= 0 and _finishes(previous_step, played.factor, self._boldest)
         return may and self._submits in _latest_tools(messages)
 
-    def _summary(self, planned_step: PlannedStep) -> Response:
-        usage = planned_step.response.usage
+    def _summary(self, step_plan: PlannedStep) -> Response:
+        usage = step_plan.response.usage
         if self._summary_tokens is not None:
-            outputs = self._summary_tokens[planned_step.text_slot]
+            outputs = self._summary_tokens[step_plan.text_slot]
             usage = self._rules.usage(usage.input_tokens or 0, usage.cached_tokens or 0, outputs)
-        return Response(
-            self._summary_texts[planned_step.text_slot], (), "stop", usage, "", planned_step.response.ttft_ms
-        )
+        return Response(self._summary_texts[step_plan.text_slot], (), "stop", usage, "", step_plan.response.ttft_ms)
 
     def _shorten_usage(
         self, response: Response, messages: Sequence[Message], index: int, trajectory: SimulatedTrajectory
@@ -252,10 +250,10 @@ class SimulatedModel(LocalModel):
         Returns:
             The result, to be awaited: its time is that of the profile. None for a call that is not the model's own.
         """
-        planned_step, index = self._latest, context[2] - 1
+        step_plan, index = self._latest, context[2] - 1
         # Mostly the call is an object of the model's latest response.
-        if planned_step is not None and index < len(planned_step[1]) and planned_step[0][1][index] is call:
-            return _give_result(planned_step[1][index], context[3])
+        if step_plan is not None and index < len(step_plan[1]) and step_plan[0][1][index] is call:
+            return _give_result(step_plan[1][index], context[3])
         result = self._recall(call, context)
         return None if result is None else _give_result(result, context.clock)
 
@@ -268,9 +266,9 @@ class SimulatedModel(LocalModel):
             return ToolResult(call.id, SUBMITTED, duration_ms=0)
         played = self._played.get(context.history) if type(context.history) is History else None
         trajectory = SimulatedTrajectory(self._rules, match[1]) if played is None else played.trajectory
-        planned_step, index = trajectory.at(int(match[2]) - 1), int(match[3]) - 1
-        calls = planned_step.response.tool_calls
-        return planned_step.results[index] if 0 <= index < len(calls) and calls[index] == call else None
+        step_plan, index = trajectory.at(int(match[2]) - 1), int(match[3]) - 1
+        calls = step_plan.response.tool_calls
+        return step_plan.results[index] if 0 <= index < len(calls) and calls[index] == call else None
 
     def score(self, run: Run) -> bool | None:
         """Whether a run of this model was a success, by the profile's probabilities.
@@ -302,11 +300,11 @@ class SimulatedModel(LocalModel):
         return len(steps) - after_call
 
 
-def _finishes(planned_step: PlannedStep, factor: float, reminder: Reminder) -> bool:
+def _finishes(step_plan: PlannedStep, factor: float, reminder: Reminder) -> bool:
     """Whether the agent finishes at a step that allows it."""
-    if planned_step.hazard == ALWAYS:
+    if step_plan.hazard == ALWAYS:
         return True
-    return planned_step.draw < max(planned_step.hazard * factor * reminder.factor, reminder.least)
+    return step_plan.draw < max(step_plan.hazard * factor * reminder.factor, reminder.least)
 
 
 def _task_of(messages: Iterable[Message]) -> str:

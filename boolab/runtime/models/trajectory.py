@@ -290,11 +290,8 @@ class SimulatedTrajectory:
 
     def _call(self, tool: SimulatedTool, call_id: str) -> tuple[ToolCall, ToolResult]:
         """A call and its result."""
-        tool_calls, latest_results, rate = (
-            self._calls_by_tool[tool.index],
-            self._latest_results,
-            self._rules.revisit_rate,
-        )
+        tool_calls, rate = self._calls_by_tool[tool.index], self._rules.revisit_rate
+        latest_results = self._latest_results
         number = len(latest_results)
         if rate and tool_calls:
             n_earlier = len(tool_calls) - (self._last is tool)

@@ -20,11 +20,11 @@ from boolab.runtime.models.remote.protocol import (
     Decoder,
     Fault,
     Pieces,
+    as_count,
     assign_ids,
     dump_json,
     micro_dollars,
     parse_object,
-    usage_number,
 )
 
 _HTTP_ERRORS: Final = range(400, 600)
@@ -262,7 +262,7 @@ class MessageDecoder(Decoder):
 
     def _usage(self) -> Usage:
         counts = [self._input.get("input_tokens"), *self._input.values()]
-        total = None if None in counts else usage_number(sum(n for n in self._input.values() if n is not None))
+        total = None if None in counts else as_count(sum(n for n in self._input.values() if n is not None))
         return Usage(total, self._output, self._input.get("cache_read_input_tokens"), self._reasoning, self._cost)
 
 
@@ -290,7 +290,7 @@ def _word(value: object) -> str:
 
 def _update_count(value: object, earlier: int | None) -> int | None:
     """The latest valid value of a cumulative count."""
-    number = usage_number(value)
+    number = as_count(value)
     return earlier if number is None else number
 
 

@@ -76,13 +76,8 @@ def split_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
     plain: dict[str, str] = {}
     secrets: dict[str, SecretStr] = {}
     for name, value in headers.items():
-        header_value: object = value
-        if not (
-            isinstance(name, str)
-            and _NAME.fullmatch(name)
-            and isinstance(header_value, str)
-            and _LINE.fullmatch(header_value)
-        ):
+        line: object = value
+        if not (isinstance(name, str) and _NAME.fullmatch(name) and isinstance(line, str) and _LINE.fullmatch(line)):
             msg = f"headers: {name!r}: expected the name of a header, and one line of ASCII text"
             raise SettingError(msg)
         if _SECRET.search(name):

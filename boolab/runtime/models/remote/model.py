@@ -356,8 +356,5 @@ class AnthropicModel(RemoteModel):
     """
 
     protocol = Protocol(
-        "https://api.anthropic.com/v1",
-        Messages,
-        lambda key: {"x-api-key": key},
-        {"anthropic-version": "2023-06-01"},
+        "https://api.anthropic.com/v1", Messages, lambda key: {"x-api-key": key}, {"anthropic-version": "2023-06-01"}
     )

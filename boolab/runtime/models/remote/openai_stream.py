@@ -20,10 +20,10 @@ from boolab.runtime.models.remote.protocol import (
     Decoder,
     Fault,
     Pieces,
+    as_count,
     dump_json,
     micro_dollars,
     parse_object,
-    usage_number,
 )
 
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
@@ -147,9 +147,8 @@ class ChatDecoder(Decoder):
 
     def _take_choice(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta")
-        if (
-            delta is None and not self.has_output
-        ):  # a whole response; in a stream, Perplexity's `message` repeats the deltas
+        # A whole response; in a stream, Perplexity's `message` repeats the deltas.
+        if delta is None and not self.has_output:
             delta = choice.get("message")
         delta = as_object(delta)
         self._take_reasoning(delta)
@@ -267,7 +266,7 @@ def _fault_of(error: object) -> Fault:
 
 def _status(code: object) -> int | None:
     """A code that is an HTTP status, as OpenRouter and llama.cpp send it."""
-    number = int(code) if isinstance(code, str) and code.isdecimal() and len(code) == len("404") else usage_number(code)
+    number = int(code) if isinstance(code, str) and code.isdecimal() and len(code) == len("404") else as_count(code)
     return number if number in _STATUSES else None
 
 
@@ -333,27 +332,23 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
         >>> usage_of({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135, "reasoning_tokens": 94})[:4]
         (32, 103, None, 94)
     """
-    prompt, completion = usage_number(usage.get("prompt_tokens")), usage_number(usage.get("completion_tokens"))
-    read = _first_number(
+    prompt, completion = as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
+    read = _first_count(
         _details(usage, "prompt_tokens_details").get("cached_tokens"), usage.get("prompt_cache_hit_tokens")
     )
-    cached = _first_number(read, usage.get("cached_tokens"))  # the last one is Moonshot's
-    reasoning = _first_number(
+    cached = _first_count(read, usage.get("cached_tokens"))  # the last one is Moonshot's
+    reasoning = _first_count(
         _details(usage, "completion_tokens_details").get("reasoning_tokens"), usage.get("reasoning_tokens")
     )
-    if (
-        prompt is not None
-        and completion is not None
-        and reasoning
-        and usage.get("total_tokens") == prompt + completion + reasoning
-    ):
-        completion = usage_number(completion + reasoning)
+    if prompt is not None and completion is not None and reasoning:
+        total = prompt + completion + reasoning
+        completion = as_count(completion + reasoning) if usage.get("total_tokens") == total else completion
     return Usage(prompt, completion, cached, reasoning, _cost(usage))
 
 
 def cache_write_tokens(usage: Mapping[str, Any]) -> int:
     """The tokens of the prompt that were written to the provider's cache, as OpenAI and OpenRouter report them."""
-    return usage_number(_details(usage, "prompt_tokens_details").get("cache_write_tokens")) or 0
+    return as_count(_details(usage, "prompt_tokens_details").get("cache_write_tokens")) or 0
 
 
 def _cost(usage: Mapping[str, Any]) -> int | None:
@@ -365,7 +360,7 @@ def _cost(usage: Mapping[str, Any]) -> int | None:
     cost = usage.get("cost")
     if isinstance(cost, dict):
         cost = cost.get("total_cost")
-    ticks = usage_number(usage.get("cost_in_usd_ticks"))
+    ticks = as_count(usage.get("cost_in_usd_ticks"))
     costs = (cost, usage.get("estimated_cost"), None if ticks is None else ticks / _TICKS_PER_DOLLAR)
     return next((dollars for dollars in map(micro_dollars, costs) if dollars is not None), None)
 
@@ -375,5 +370,5 @@ def _details(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return details if isinstance(details, dict) else {}
 
 
-def _first_number(*values: object) -> int | None:
-    return next((number for number in map(usage_number, values) if number is not None), None)
+def _first_count(*values: object) -> int | None:
+    return next((number for number in map(as_count, values) if number is not None), None)

@@ -55,7 +55,7 @@ def parse_object(text: str | bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def usage_number(value: object) -> int | None:
+def as_count(value: object) -> int | None:
     """A number of usage: an integer >= 0 that a table can hold; None for anything else."""
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 

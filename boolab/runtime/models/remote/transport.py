@@ -163,6 +163,10 @@ class _Client:
     retired: bool = False
 
 
+def _has_room(client: _Client) -> bool:
+    return client.active < MAX_REQUESTS_PER_CLIENT and not client.retired
+
+
 class _Clients:
     """The clients of one event loop.
 
@@ -181,12 +185,7 @@ class _Clients:
     @asynccontextmanager
     async def room(self) -> AsyncIterator[httpx.AsyncClient]:
         """A client for one request: the first that has room."""
-        free = (
-            candidate
-            for candidate in self._clients
-            if candidate.active < MAX_REQUESTS_PER_CLIENT and not candidate.retired
-        )
-        client = next(free, None) or self._add_client()
+        client = next(filter(_has_room, self._clients), None) or self._add_client()
         client.active += 1
         try:
             yield client.httpx
