@@ -179,7 +179,7 @@ def _counts(
         return counts | {bound: counts[name] for name, bound in bounds.items()}
     most = _most_counts([run for run in equal if run is not None], lacking, raw, first, scopes, detectors, responses)
     certain = [detector.name for detector in detectors if handles_unknown_arguments(detector)]
-    certain += map(response_counter, certain)
+    certain += [*map(response_counter, certain)]
     lengths = np.diff(first)
     which = np.zeros(len(lengths), dtype=bool)
     which[lacking] = True

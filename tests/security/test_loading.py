@@ -75,7 +75,9 @@ def uses(path: Path) -> Iterator[str]:
 
 def test_nothing_that_could_run_what_it_loads_is_used_but_between_boolabs_own_processes() -> None:
     found = {path.relative_to(PACKAGE).as_posix(): [*uses(path)] for path in sorted(PACKAGE.rglob("*.py"))}
-    assert found.pop("cli/watch.py") == ["shell"]  # the user's own command of --exec, to which no log adds a word
+    assert found.pop("live/follow/watch.py") == [
+        "shell"
+    ]  # the user's own command of --exec, to which no log adds a word
     named = {name for name, each in found.items() if each}
     assert named == BETWEEN_PROCESSES
     assert {use for each in found.values() for use in each} == {"pickle.loads", "cloudpickle.loads"}
