@@ -137,10 +137,14 @@ class RunBuilder:
         It opens a turn if the user wrote it: reminders, notices and summaries open none. One that was added already,
         with the same text at the same time, is a copy.
         """
-        twice, copied = self._repeats(role, content, time)
-        if twice or (copied and not self.steps):
-            return
-        self._advance(time)
+        copied = False
+        if time is None:
+            self._last_said = None
+        else:
+            twice, copied = self._repeats(role, content, time)
+            if twice or (copied and not self.steps):
+                return
+            self._advance(time)
         if opens_turn:
             self.has_prompt = True
             self.task = self.task or one_line(content)
@@ -151,14 +155,11 @@ class RunBuilder:
         else:
             self._prompt.append(message)
 
-    def _repeats(self, role: Role, content: str, time: int | None) -> tuple[bool, bool]:
+    def _repeats(self, role: Role, content: str, time: int) -> tuple[bool, bool]:
         """Whether a message is there twice in a row; and whether it was there before, and the log goes back to it.
 
         The latter is a copy if the response to it is one.
         """
-        if time is None:
-            self._last_said = None
-            return False, False
         digest = hash((time, role, content))
         twice = digest == self._last_said and time % 1000 > 0
         copied = digest in self._said and self._goes_back(time)
@@ -184,12 +185,14 @@ class RunBuilder:
         begun = start if start is not None else self._latest if self._latest is not None else time
         step = StepBuilder(start=begun)
         step.model = model
-        step.responded = None if begun is None or (start is None and self._latest is None) else time
-        step.goes_back = time is not None and self._goes_back(time)
-        step.dated = time is not None or start is not None
-        step.extend_to(time)
-        self.note_time(start)
-        self._advance(time)
+        if time is not None or start is not None:
+            step.responded = None if start is None and self._latest is None else time
+            step.goes_back = time is not None and self._goes_back(time)
+            step.ended = time
+            self.note_time(start)
+            self._advance(time)
+        else:
+            step.dated = False
         self.append(step)
         if key:
             self._responses[key] = step
@@ -208,8 +211,9 @@ class RunBuilder:
         self._last_said = None
         if step.model:
             self.models[step.model] += 1
-        step.version = step.version or self.version
-        step.effort = step.effort or self.effort
+        if self.version is not None or self.effort is not None:
+            step.version = step.version or self.version
+            step.effort = step.effort or self.effort
         self.steps.append(step)
 
     def extend_response(self, step: StepBuilder, time: int | None) -> None:
@@ -293,8 +297,9 @@ class RunBuilder:
         call = step.calls[position]
         result = ToolResult(call.id, content, is_error, unreadable(call.arguments), duration_ms)
         step.set_result(self.source, position, result, rejected=rejected)
-        step.extend_to(time)
-        self._advance(time)
+        if time is not None:
+            step.extend_to(time)
+            self._advance(time)
 
     def add_event(self, kind: str, time: int | None = None, **payload: object) -> None:
         """Add an event: `retry`, `compaction`, `fault`, `abort`, `rewind`. One that the log goes back to is a copy."""
@@ -389,9 +394,11 @@ class RunBuilder:
         stop = self._stop_reason() if stop is None else stop
         origin = self.first_time
         model = model or (self.models.most_common(1)[0][0] if self.models else "")
-        steps = tuple(step.build(index, origin, model) for index, step in enumerate(self.steps, 1))
+        steps = tuple([step.build(index, origin, model) for index, step in enumerate(self.steps, 1)])
         if self._checked is not None:
-            self._checked.inconsistencies += self.totals.check(run_id, steps, [step.stated for step in self.steps])
+            stated = [step.stated for step in self.steps]
+            if not self.totals.is_empty or any(stated):
+                self._checked.inconsistencies += self.totals.check(run_id, steps, stated)
             self._checked.inconsistencies += implausible(run_id, self.source, steps)
         return Run(
             run_id=run_id,
@@ -402,7 +409,7 @@ class RunBuilder:
             stop=stop if isinstance(stop, Stop) else self._stop(stop),
             steps=steps,
             prompt=tuple(self._prompt),
-            inputs=tuple(given for given, _ in self._inputs),
+            inputs=tuple([message for message, _ in self._inputs]),
             source=self.source,
             parent_run_id=parent_run_id,
             started_at=None if origin is None else _EPOCH + timedelta(milliseconds=origin),
@@ -448,15 +455,15 @@ class RunBuilder:
     def _build_events(self) -> tuple[Event, ...]:
         last = len(self.steps)
         found: list[tuple[int, bool, Event]] = []
-        rejections = [
-            (step, step.ended, "rejected", {"call_id": call.id, "tool": call.name, "what": result.content})
-            for step in self.steps
-            if step.rejects
-            for call, result in step.distinct_calls()
-            if isinstance(result, RejectedResult)
-        ]
-        events = [*self._events, *rejections]
-        numbers = {id(step): number for number, step in enumerate(self.steps, 1)} if events else {}
+        events = [*self._events]
+        for step in self.steps:
+            for call, result in step.distinct_calls() if step.rejects else ():
+                if isinstance(result, RejectedResult):
+                    facts = {"call_id": call.id, "tool": call.name, "what": result.content}
+                    events.append((step, step.ended, "rejected", facts))
+        if not events:
+            return ()
+        numbers = {id(step): number for number, step in enumerate(self.steps, 1)}
         for place, time, kind, payload in reversed(events):
             if isinstance(place, int):
                 number = last = min(place, last)  # events of steps that were removed follow the last step kept

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from boolab.core.text import count
@@ -106,20 +106,20 @@ class Totals:
 def implausible(run_id: str, source: str, steps: Sequence[Step]) -> list[Inconsistency]:
     """What no correct reading of a log gives: calls without a name, the same usage again and again, calls in texts."""
     found = []
-    calls = [call for step in steps for call in step.response.tool_calls]
-    nameless = [call.name for call in calls].count("")
+    names = [call.name for call in chain.from_iterable([step.response.tool_calls for step in steps])]
+    nameless = names.count("")
     if nameless:
-        what = f"{nameless:,} of {count(len(calls), 'call')} {'has' if nameless == 1 else 'have'} no name"
-        found.append(Inconsistency(run_id, what, len(calls), nameless))
+        what = f"{nameless:,} of {count(len(names), 'call')} {'has' if nameless == 1 else 'have'} no name"
+        found.append(Inconsistency(run_id, what, len(names), nameless))
     usages = [step.response.usage for step in steps] if source in _CONVERTED else []
-    repeated = sum(_is_repeated(*pair) for pair in pairwise(usages))
+    repeated = sum(_is_repeated(*pair) for pair in pairwise(usages)) if usages else 0
     if repeated >= max(MIN_REPEATED, MIN_REPEATED_SHARE * len(usages)):
         what = (
             f"{repeated:,} of {count(len(usages), 'step')} have exactly the tokens of the step before: the log may "
             f"have a step for each block of a response, which would be {count(len(usages) - repeated, 'response')}"
         )
         found.append(Inconsistency(run_id, what, len(usages) - repeated, len(usages)))
-    written = sum(_CALL_IN_TEXT.search(step.response.text) is not None for step in steps) if not calls else 0
+    written = sum(_CALL_IN_TEXT.search(step.response.text) is not None for step in steps) if not names else 0
     if written > 1 and 2 * written >= len(steps):
         responses = count(len(steps), "response")
         what = f"none of {responses} has a call, but {written:,} of their texts hold what looks like one"

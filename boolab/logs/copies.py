@@ -13,28 +13,18 @@ beside its logs. `Copies` takes the runs of all files, of related ones together,
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from enum import IntEnum
 from itertools import count as counting
 from typing import Any, Final, NamedTuple
 
 from boolab.core.text import count
 from boolab.core.types import (
-    UNKNOWN_USAGE,
-    Event,
-    Input,
-    Message,
-    Response,
     Run,
-    Step,
-    StepStart,
-    Usage,
-    response_message,
-    results_message,
 )
+from boolab.logs.copy_parts import completed, without_history
 from boolab.logs.identity import Marks, first_keys, is_unique, marks_of, shared_steps
 
 SESSIONS: Final = frozenset({"claude_code", "cline", "codex", "gemini", "opencode", "pi"})
@@ -90,6 +80,8 @@ class _Known:
     number: int
     run: Run | None
     """None once it was handed on."""
+    held: Run | None = None
+    """The run that was handed on, where it is in memory anyway: its digests are made if they are needed."""
     known_marks: Marks | None = None
     same_as: _Known | None = None
     """The run that this one is a copy of."""
@@ -100,9 +92,9 @@ class _Known:
 
     @property
     def marks(self) -> Marks:
-        """The digests of its steps, made when they are needed, or before the run is handed on."""
+        """The digests of its steps, made when they are needed, or before the run is forgotten."""
         if self.known_marks is None:
-            self.known_marks = marks_of(_handed(self.run))
+            self.known_marks = marks_of(_handed(self.run or self.held))
         return self.known_marks
 
     @property
@@ -118,11 +110,15 @@ class _Known:
         pairs = zip(self.facts, other.facts, strict=True)
         return all(mine in (None, "") or theirs in (None, "") or mine == theirs for mine, theirs in pairs)
 
-    def likeness(self) -> object:
-        """What runs have alike that are the same to any other one, but to one with an id of theirs."""
-        if self.marks.texts:  # their files are compared
-            return self.number
-        return self.marks.digest(), self.kind, self.source, self.parent, self.lineage, self.facts, bool(self.log_id)
+    def likeness(self, key: int, at: int) -> object:
+        """What runs have alike that are the same to any other one, but to one with an id of theirs.
+
+        `key` and `at`: the key by which the other one is sought, and the step that has it.
+        """
+        names = (("run", self.run_id), ("log", self.log_id), ("log", self.lineage))
+        if (not at and key in map(hash, names)) or self.marks.texts:  # with such texts, their files are compared
+            return self.number, at
+        return self.marks.digest(), self.kind, self.source, self.parent, self.lineage, self.facts, bool(self.log_id), at
 
     def original(self) -> _Known:
         """The run that counts: itself, or what it is a copy of."""
@@ -146,14 +142,32 @@ def _leave_out_subagents_of_conversions(taken: Sequence[_Known]) -> None:
             one.same_as = subagents.get(parent.original().run_id)
 
 
+class _Alike:
+    """The runs that have a key, in groups of those that are alike, so that a run is compared with the first of many."""
+
+    __slots__ = ("_groups", "new")
+
+    def __init__(self) -> None:
+        self._groups: dict[object, list[tuple[_Known, int]]] = {}
+        self.new: list[tuple[_Known, int]] = []
+        """Those that came since the groups were last asked for: most are never asked for, and need no digests."""
+
+    def groups(self, key: int) -> Iterable[list[tuple[_Known, int]]]:
+        for one, at in self.new:
+            self._groups.setdefault(one.likeness(key, at), []).append((one, at))
+        self.new.clear()
+        return self._groups.values()
+
+
 @dataclass(slots=True, eq=False)
 class Copies:
     """The runs of all logs so far, by digests."""
 
     digest: Callable[[str], object]
     """The digest of the bytes of a file, unpacked."""
-    _by_key: dict[int, dict[object, list[tuple[_Known, int]]]] = field(default_factory=dict)
-    """By key and by likeness, so that a run is compared with the first of many that are alike."""
+    holds_runs: bool
+    """Whether the runs that were handed on stay in memory."""
+    _by_key: defaultdict[int, _Alike] = field(default_factory=lambda: defaultdict(_Alike))
     _numbers: Iterator[int] = field(default_factory=counting)
     _kin: dict[str, set[str]] = field(default_factory=dict)
     """For each id of a run the ids of those that it is a copy or a branch of."""
@@ -189,7 +203,9 @@ class Copies:
                 own = replace(one, known_marks=marks_of(run), keys=[*one.keys[:1], *first_keys(run)], anchors=[])
                 own.run, own.number = None, next(self._numbers)
                 self._add(own)
-            if one.same_as is None:
+            if self.holds_runs:
+                one.held = one.run
+            elif one.same_as is None:
                 _ = one.marks
             one.run = None
 
@@ -213,9 +229,10 @@ class Copies:
             run=run,
         )
         if kind < _Kind.OWN:
-            known.keys += first_keys(run)
+            first = first_keys(run)
+            known.keys += first
             known.keys += [hash(("log", name)) for name in (known.log_id, known.lineage) if name]
-            if not alone and (texts := known.marks.texts):
+            if not alone and not first and (texts := known.marks.texts):
                 known.keys.append(hash(("texts", texts)))
         return known
 
@@ -264,7 +281,7 @@ class Copies:
         seen: dict[tuple[int, int], tuple[_Known, int]] = {}
         related = one.lineage or self._kin.get(one.parent or "")
         for key in one.keys if related else (*one.marks.sought(one.keys), hash(("log", one.run_id))):
-            for alike in self._by_key.get(key, {}).values():
+            for alike in self._by_key[key].groups(key) if key in self._by_key else ():
                 while alike and alike[0][0].same_as is not None:
                     alike.pop(0)
                 for other, at in alike[:1]:
@@ -314,6 +331,7 @@ class Copies:
         one.same_as = other
         self._kin.setdefault(one.run_id, set()).add(other.run_id)
         if one.run is not None and other.run is not None:
+            _ = other.marks  # before it has what the copy adds
             other.run = completed(other.run, one.run, steps=one.kind < _Kind.OWN)
 
     def _continue(self, one: _Known, steps: int, other: _Known, at: int) -> None:
@@ -331,13 +349,11 @@ class Copies:
         self._kin.setdefault(one.run_id, set()).add(other.run_id)
 
     def _add(self, one: _Known) -> None:
-        names = {hash(("run", one.run_id)), hash(("log", one.log_id)), hash(("log", one.lineage))}
-        likeness = one.likeness()
         for key in one.keys:
-            self._by_key.setdefault(key, {}).setdefault(one.number if key in names else likeness, []).append((one, 0))
+            self._by_key[key].new.append((one, 0))
         for at in one.anchors:
             for key in one.marks.keys(at):
-                self._by_key.setdefault(key, {}).setdefault((likeness, at), []).append((one, at))
+                self._by_key[key].new.append((one, at))
 
 
 def _order(taken: Sequence[_Known]) -> Callable[[_Known], tuple[Any, ...]]:
@@ -404,98 +420,3 @@ def _counted(one: _Known) -> Run:
         return run
     origin, step = one.branch
     return without_history(run, one.shared, origin.original().run_id, step)
-
-
-def without_history(run: Run, shared: int, origin: str, step: int) -> Run:
-    """A run with only its own steps: those that it shares with another one are in its prompt."""
-    prompt = list(run.prompt)
-    waiting = list(reversed(run.inputs))
-    for old in run.steps[:shared]:
-        while waiting and waiting[-1].before <= old.index:
-            prompt.append(waiting.pop().message)
-        prompt += _history(old)
-    own = run.steps[shared:]
-    shift = own[0].start_ms if own else None
-    after = timedelta(milliseconds=shift or 0)
-    events = [
-        event._replace(
-            t_ms=None if event.t_ms is None else max(0, event.t_ms - (shift or 0)),
-            payload={**event.payload, "after_step": event.payload.get("after_step", len(run.steps)) - shared},
-        )
-        for event in run.events
-        if event.payload.get("after_step", len(run.steps)) > shared and event.kind != "branch"
-    ]
-    began = Event(None, "branch", {"run_id": origin, "step": step, "kept": 0, "after_step": 0})
-    begun = sum(old.turn == own[-1].turn for old in run.steps[:shared]) if own else 0
-    return replace(
-        run,
-        prompt=tuple(prompt),
-        inputs=tuple(Input(before - shared, message) for before, message in run.inputs if before > shared),
-        steps=tuple(
-            new._replace(index=place, start_ms=None if new.start_ms is None else max(0, new.start_ms - (shift or 0)))
-            for place, new in enumerate(own, 1)
-        ),
-        stop=run.stop._replace(step=max(0, run.stop.step - begun)),
-        started_at=None if run.started_at is None else run.started_at + after,
-        duration_ms=None if run.duration_ms is None else max(0, run.duration_ms - (shift or 0)),
-        events=(began, *events),
-        prints=run.prints[shared:],
-    )
-
-
-def _history(step: Step) -> list[Message]:
-    """The messages of a step, as a later request sends them."""
-    made = response_message(step.index, step.start_ms, step.response)
-    parts = tuple(part for part in made.parts if not isinstance(part, StepStart))
-    answers = results_message(step.results)
-    return [Message("assistant", parts), *([] if answers is None else [answers])]
-
-
-_FILLED: Final = (
-    "agent", "model", "task", "started_at", "duration_ms", "seed", "context_window", "limits", "success", "scores",
-    "error", "harness_version", "git_commit", "git_branch", "cwd", "entrypoint", "log_id",
-)  # fmt: skip
-"""The fields of a run that a copy adds where they are not known."""
-
-
-def completed(run: Run, copy: Run, *, steps: bool) -> Run:
-    """A run with what only its copy has; with `steps` also what only the copy's steps have."""
-    new = {name: getattr(copy, name) for name in _FILLED if getattr(run, name) in (None, "", (), {})}
-    new = {name: value for name, value in new.items() if value not in (None, "", (), {})}
-    if steps:
-        filled = [_completed(*pair) for pair in zip(run.steps, copy.steps, strict=False)]
-        if any(step is not old for step, old in zip(filled, run.steps, strict=False)):
-            new["steps"] = (*filled, *run.steps[len(filled) :])
-    return replace(run, **new) if new else run
-
-
-def _completed(step: Step, copy: Step) -> Step:
-    """A step with what only its copy has; as it is if the copy has other calls."""
-    response, other = step.response, copy.response
-    if [call[1:] for call in response.tool_calls] != [call[1:] for call in other.tool_calls]:
-        return step
-    filled = {name: getattr(other, name) for name in _OF_RESPONSE if getattr(response, name) is None}
-    filled = {name: value for name, value in filled.items() if value is not None}
-    usage = _merged(response.usage, other.usage)
-    if usage != response.usage:
-        filled["usage"] = usage
-    results = tuple(
-        result._replace(is_error=known.is_error)
-        if result is not None and known is not None and result.is_error is None
-        else result
-        for result, known in zip(step.results, copy.results, strict=True)
-    )
-    if not filled and results == step.results:
-        return step
-    return step._replace(response=response._replace(**filled), results=results)
-
-
-_OF_RESPONSE: Final = tuple(
-    name for name, usual in Response._field_defaults.items() if usual is None
-)  # what is unknown without a value
-
-
-def _merged(usage: Usage, other: Usage) -> Usage:
-    if UNKNOWN_USAGE in (usage, other):
-        return usage if other == UNKNOWN_USAGE else other
-    return Usage(*(one if one is not None else more for one, more in zip(usage, other, strict=True)))

@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from typing import Final, NamedTuple
 
 from boolab.core.types import Run, Step, ToolCall
@@ -142,7 +143,7 @@ def _mark(step: Step, began: int | None) -> tuple[int, int, int, int, int]:
     else:
         unique = _calls_ids(calls) if calls else _NONE
         name = hash(id_) if id_ else _NONE
-    content = hash((response.text, *[call[1:] for call in calls]))
+    content = hash((response.text, *[call[1:] for call in calls]) if calls else response.text)
     if began is None or start is None or abs(start) + abs(took or 0) >= _MAX_MS:
         return unique, name, content, _UNKNOWN, _UNKNOWN
     return unique, name, content, began + start, _UNKNOWN if took is None else began + start + took
@@ -151,15 +152,15 @@ def _mark(step: Step, began: int | None) -> tuple[int, int, int, int, int]:
 def marks_of(run: Run) -> Marks:
     """The digests of a run."""
     began = None if run.started_at is None else _epoch_ms(run.started_at)
-    marks = [_mark(step, began) for step in run.steps]
-    ids, names, contents, starts, ends = (array("q", [mark[place] for mark in marks]) for place in range(5))
+    marks = zip(*[_mark(step, began) for step in run.steps], strict=True) if run.steps else [()] * 5
+    ids, names, contents, starts, ends = [array("q", column) for column in marks]
     figures = [
         (step.start_ms, step.duration_ms, step.response.usage, len(step.response.tool_calls)) for step in run.steps
     ]
     prompt = hash(run.prompt)
     texts = _NONE
     if not any(ids) and not any(names) and starts.count(_UNKNOWN) == len(starts):
-        results = [result and result.content for step in run.steps for result in step.results]
+        results = [result and result.content for result in chain.from_iterable([step.results for step in run.steps])]
         texts = hash((prompt, run.inputs, *contents, *results))
     return Marks(
         ids,

@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
@@ -21,7 +19,6 @@ from boolab.core.types import Run
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.io.checks import check_count, repr_of
 from boolab.io.json_input import Damage, Inconsistency, Warn
-from boolab.io.packed import unpacked
 from boolab.logs.atif_format import is_own
 from boolab.logs.checks import check_file, newer
 from boolab.logs.conversations import read_conversations
@@ -35,6 +32,7 @@ from boolab.logs.log_files import (
     Reader,
     Unrecognised,
     choose_reader,
+    content_digest,
     find_files,
     head_of,
     reader_of,
@@ -54,8 +52,6 @@ MAX_PATHS: Final = 3
 _OWN: Final = ("parquet", "store")
 """The formats that boolab alone writes."""
 _OWN_MARK: Final = b'{"boolab":{"turn":'
-_DIGESTED: Final = 2**20
-"""How many bytes of a file are digested at once."""
 _NEWER: Final = (
     "version {} wrote it, and the newest that the reader of {} was tested with is {}: what is new in it may not be "
     "read (further files are not named)"
@@ -210,7 +206,8 @@ def read_logs(
         >>> reading, reading.files[0].format
         (<Reading: 1 run of 1 file, 0 skipped, 0 warnings>, 'openai_chat')
     """
-    read = sorted(_read(paths, format, since, limit, progress=progress, prices=prices), key=lambda one: one[0])
+    logs = _read(paths, format, since, limit, progress=progress, prices=prices, holds_runs=True)
+    read = sorted(logs, key=lambda log: log[0])
     return Reading(tuple(run for _, _, new in read for run in new), tuple(row for _, row, _ in read))
 
 
@@ -240,8 +237,12 @@ def _read(
     *,
     progress: bool,
     prices: bool,
+    holds_runs: bool = False,
 ) -> Iterator[tuple[int, FileRow, list[Run]]]:
-    """The place of each file among those that were found, its row, and its runs without copies."""
+    """The place of each file among those that were found, its row, and its runs without copies.
+
+    `holds_runs`: whether the caller keeps all runs in memory.
+    """
     wanted = choose_reader(format)
     if limit is not None:
         check_count(limit, "limit")
@@ -252,7 +253,7 @@ def _read(
     if limit is not None:
         found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
     strict = len(given) == 1 and len(found) == 1 and found[0].named
-    copies = Copies(_content_digest())
+    copies = Copies(content_digest(), holds_runs)
     newer_formats: set[str] = set()
     looks = (_look(place, file, wanted, alone=len(found) == 1) for place, file in enumerate(found))
     n_read = 0
@@ -334,23 +335,6 @@ def _with_prices(row: FileRow, runs: list[Run]) -> tuple[FileRow, list[Run]]:
     except Exception as error:  # noqa: BLE001 - as above
         why = _warn(f"{row.path}: list prices cannot be computed ({type(error).__name__}: {error})")
         return row._replace(warnings=(*row.warnings, why)), runs
-
-
-def _content_digest() -> Callable[[str], object]:
-    """What digests the bytes of files, unpacked, each once; a file that cannot be read has a digest of its own."""
-
-    @cache
-    def digest(path: str) -> object:
-        content = blake2b()
-        try:
-            with unpacked(Path(path)) as file:
-                while data := file.read(_DIGESTED):
-                    content.update(data)
-        except (OSError, RunFormatError):
-            return path
-        return content.digest()
-
-    return digest
 
 
 def read_file(reader: Reader, path: Path, warn: Warn, damage: Damage | None = None) -> list[Run]:

@@ -11,6 +11,7 @@ from datetime import datetime
 from fnmatch import fnmatch
 from functools import cache, partial
 from glob import has_magic
+from hashlib import blake2b
 from importlib import import_module
 from io import BufferedReader
 from pathlib import Path
@@ -50,6 +51,8 @@ MAX_SIMILAR: Final = 2
 """So many formats are described in the error about a file of none."""
 
 
+_DIGESTED: Final = 2**20
+"""How many bytes of a file are digested at once."""
 UNKNOWN: Final = "no reader recognises it"
 _COMPANION: Final = "a file that is written beside logs, and holds no run: give the logs, or their folder"
 _TABLE: Final = "a table and no log: bl.runs_from_table makes runs of it, if you name its columns"
@@ -376,6 +379,23 @@ def recognise(head: Head, wanted: Reader | None = None) -> list[Reader]:
         return [wanted] if wanted.sniff(head) else []
     names = [name for name in _module_names() if name not in SIGNS or not head.signs.isdisjoint(SIGNS[name])]
     return [reader for name in names if (reader := _reader(name)) is not None and reader.sniff(head)]
+
+
+def content_digest() -> Callable[[str], object]:
+    """What digests the bytes of files, unpacked, each once; a file that cannot be read has a digest of its own."""
+
+    @cache
+    def digest(path: str) -> object:
+        content = blake2b()
+        try:
+            with unpacked(Path(path)) as file:
+                while data := file.read(_DIGESTED):
+                    content.update(data)
+        except (OSError, RunFormatError):
+            return path
+        return content.digest()
+
+    return digest
 
 
 def _similar(head: Head, choice: Sequence[Reader]) -> str:

@@ -18,7 +18,6 @@ _NAMES: Final = frozenset((
 ))  # fmt: skip
 """The keys of ids and times that copies have too."""
 
-_HOLDERS: Final = (dict, list)
 _NUMBER: Final = (int, float)  # a union would be made anew for each value
 _MIN_CHARS: Final = 5
 """Shorter ids are counters."""
@@ -36,28 +35,28 @@ def head_keys(head: Head) -> set[int]:
         >>> len(one), len(one & other)
         (2, 1)
     """
-    found: set[int] = set()
-    _collect(head.values, _MAX_DEPTH, dict.fromkeys(_NAMES, _MAX_OF_NAME), found)
-    return found
+    keys: set[int] = set()
+    _collect(head.values, _MAX_DEPTH, dict.fromkeys(_NAMES, _MAX_OF_NAME), keys)
+    return keys
 
 
-def _collect(value: Any, depth: int, left: dict[str, int], found: set[int]) -> None:  # noqa: ANN401 - it is JSON
-    """Add the digests of the ids and times in a value, as many as are `left` of each name."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            if name not in left:
-                if depth and isinstance(item, _HOLDERS):
-                    _collect(item, depth - 1, left, found)
-            elif left[name]:
-                key = item if isinstance(item, str) else str(item) if isinstance(item, _NUMBER) else ""
-                digest = hash(key)
-                if len(key) >= _MIN_CHARS and digest not in found:
-                    left[name] -= 1
-                    found.add(digest)
-    elif depth:
-        for item in value:
-            if isinstance(item, _HOLDERS):
-                _collect(item, depth - 1, left, found)
+def _collect(value: Any, depth: int, left: dict[str, int], keys: set[int]) -> bool:  # noqa: ANN401 - it is JSON
+    """Add the digests of the ids and times in a value, as many as are `left` of each name. False once none is left."""
+    pairs: Iterable[tuple[Any, Any]] = value.items() if value.__class__ is dict else enumerate(value)
+    for name, item in pairs:
+        kind = item.__class__
+        if kind is dict or kind is list:
+            if depth and item and name not in left and not _collect(item, depth - 1, left, keys):
+                return False
+        elif left.get(name):
+            key = item if kind is str else str(item) if isinstance(item, _NUMBER) else ""
+            digest = hash(key)
+            if len(key) >= _MIN_CHARS and digest not in keys:
+                keys.add(digest)
+                left[name] -= 1
+                if not left[name] and not any(left.values()):
+                    return False
+    return True
 
 
 def grouped(keys: Sequence[Iterable[Any]]) -> list[list[int]]:

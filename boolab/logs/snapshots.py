@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from boolab.core.types import Run, Step
-from boolab.logs.copies import completed
+from boolab.logs.copy_parts import completed
 from boolab.logs.identity import is_unique
 
 

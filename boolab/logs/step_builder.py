@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from boolab.core.endings import FINISHING
@@ -22,20 +22,15 @@ class RejectedResult(ToolResult):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False)
 class StepBuilder:
     """One response of the model and the results of its calls. Times are milliseconds on any one clock."""
 
+    # Defaults of the class, because most of these are set on few of the millions of responses of a log.
     turn: int = 1
-    start: int | None = None
     responded: int | None = None
     """When the last part of the response was written."""
     ended: int | None = None
     """When the last part of the response, or the last result, was written."""
-    text: list[str] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
-    results: list[ToolResult | None] = field(default_factory=list)
     finish_reason: str | None = None
     usage: Usage = UNKNOWN_USAGE
     error: str = ""
@@ -45,7 +40,7 @@ class StepBuilder:
     """What the provider or the harness calls the response, "" if unknown."""
     dated: bool = True
     """Whether its record has a time: else its start is that of the record before."""
-    stated: dict[tuple[str, str], int] = field(default_factory=dict)
+    stated: Mapping[tuple[str, str], int] = MappingProxyType({})
     """Figures that the log states as totals of this response, by place and name: see `boolab.logs.checks`."""
     version: str | None = None
     """The version of the harness that requested it."""
@@ -59,6 +54,13 @@ class StepBuilder:
     rejects: bool = False
     """Whether one of its calls was rejected."""
     _earlier_texts: frozenset[str] = frozenset()
+
+    def __init__(self, start: int | None = None) -> None:
+        self.start = start
+        self.text: list[str] = []
+        self.reasoning: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.results: list[ToolResult | None] = []
 
     @property
     def complete(self) -> bool:
@@ -118,9 +120,8 @@ class StepBuilder:
 
     def state(self, place: str, **figures: int | None) -> None:
         """Note figures that the log states as totals of this response."""
-        for name, figure in figures.items():
-            if figure is not None:
-                self.stated[place, name] = figure
+        known = {(place, name): figure for name, figure in figures.items() if figure is not None}
+        self.stated = {**self.stated, **known}
 
     @property
     def time(self) -> int | None:
@@ -156,8 +157,8 @@ class StepBuilder:
 
     def build(self, index: int, origin: int | None, model: str = "") -> Step:
         """The step of a run of this model. Its times count from `origin`."""
-        calls, results = tuple(self.calls), tuple(self.results)
-        if self._repeats_calls():
+        start, calls, results = self.start, tuple(self.calls), tuple(self.results)
+        if calls[1:] and self._repeats_calls():
             calls, results = zip(*self.distinct_calls(), strict=True)
         if self.rejects:
             results = tuple(None if isinstance(result, RejectedResult) else result for result in results)
@@ -165,7 +166,7 @@ class StepBuilder:
             "\n".join(self.text),
             calls,
             self.finish_reason,
-            priced(self.usage),
+            priced(self.usage) if self.usage.cost == 0 else self.usage,
             "\n".join(self.reasoning),
             model="" if self.model == model else self.model,
             id=self.id,
@@ -176,9 +177,9 @@ class StepBuilder:
         return Step(
             index,
             self.turn,
-            elapsed_ms(origin, self.start),
-            elapsed_ms(self.start, self.ended),
-            elapsed_ms(self.start, self.responded),
+            None if start is None else elapsed_ms(origin, start),
+            None if start is None else elapsed_ms(start, self.ended),
+            None if start is None else elapsed_ms(start, self.responded),
             response,
             results,
             self.error,
@@ -212,7 +213,8 @@ class OpenCalls:
 
     def __init__(self, damage: Damage | None = None) -> None:
         self._damage = damage
-        self._open: dict[str, dict[StepBuilder, list[int]]] = {}
+        self._open: dict[str, tuple[StepBuilder, int] | dict[StepBuilder, list[int]]] = {}
+        """By id the one call, as nearly always; or the positions of several by step."""
         self._answered: dict[str, tuple[StepBuilder, int]] = {}
         """The last call with each id that was answered."""
         self._early: dict[str, list[_EarlyResult]] = {}
@@ -226,7 +228,11 @@ class OpenCalls:
         step.calls.append(call)
         step.results.append(None)
         if not self._early or call.id not in self._early:
-            self._open.setdefault(call.id, {}).setdefault(step, []).append(position)
+            waiting = self._open.setdefault(call.id, (step, position))
+            if waiting != (step, position):
+                if isinstance(waiting, tuple):
+                    waiting = self._open[call.id] = {waiting[0]: [waiting[1]]}
+                waiting.setdefault(step, []).append(position)
             return
         early = self._early[call.id].pop(0)
         if not self._early[call.id]:
@@ -271,15 +277,19 @@ class OpenCalls:
             if self._damage is not None:
                 self._damage.answers_no_call(line)
             return step, position
-        latest, positions = waiting.popitem()
-        position = positions.pop(0)
-        if positions:
-            waiting[latest] = positions
-        elif not waiting:
+        if isinstance(waiting, tuple):
+            found = waiting
             del self._open[call_id]
+        else:
+            latest, positions = waiting.popitem()
+            found = latest, positions.pop(0)
+            if positions:
+                waiting[latest] = positions
+            elif not waiting:
+                del self._open[call_id]
         if call_id:
-            self._answered[call_id] = (latest, position)
-        return latest, position
+            self._answered[call_id] = found
+        return found
 
     def _is_copy(self, call_id: str, content: str | None) -> bool:
         """Whether a result has the content of the one that answered the last call with this id."""
@@ -351,7 +361,9 @@ def openai_arguments(arguments: object) -> object:
         >>> openai_arguments(""), openai_arguments("null"), openai_arguments('{"path": "a"}')
         ({}, {}, '{"path": "a"}')
     """
-    return {} if isinstance(arguments, str) and arguments.strip() in {"", "null"} else arguments
+    if not isinstance(arguments, str) or arguments.startswith("{"):
+        return arguments
+    return {} if arguments.strip() in {"", "null"} else arguments
 
 
 def arguments_text(arguments: object) -> str:

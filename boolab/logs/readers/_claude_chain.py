@@ -134,7 +134,7 @@ class AgentLines:
         digests = [_digest(block) for block in blocks]
         reply = self._replies.get(key)
         if reply is None:
-            reply = self._replies[key] = Reply(place=place, start=time if self._latest is None else self._latest)
+            reply = self._replies[key] = Reply(place, time if self._latest is None else self._latest)
             reply.id, reply.goes_back = name, self._goes_back(time)
             self._entries.append(reply)
         elif self._is_copy(reply, digests, place, parent, time):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
@@ -33,24 +32,26 @@ _ENDINGS: Final = (b"-turn limit", b"<task-id>", b'"agentId"')
 """Each line about the end of a subagent has one of these."""
 
 
-@dataclass(slots=True, eq=False)
 class Reply(StepBuilder):
     """A response, with its position in the session."""
 
-    place: int = 0
     stopped: str | None = None
     """The reason that the log gives for its end."""
     cut: bool = False
     """Whether the log marks it as interrupted."""
     broken: bool = False
     """Whether it was interrupted."""
-    sums: dict[str, int] = field(default_factory=dict)
-    counted: Mapping[str, Any] = field(default_factory=dict)
+    counted: Mapping[str, Any] = MappingProxyType({})
     """The usage that its last line has."""
-    places: dict[int, tuple[int, int | None]] = field(default_factory=dict)
-    """The line that each of its blocks is in, and when that was written, by a digest of the block."""
     left: SessionNote | None = None
     """The event of the rewind that left it, if it is on a branch that the session rewound from."""
+
+    def __init__(self, place: int, start: int | None) -> None:
+        super().__init__(start)
+        self.place = place
+        self.sums: dict[str, int] = {}
+        self.places: dict[int, tuple[int, int | None]] = {}
+        """The line that each of its blocks is in, and when that was written, by a digest of the block."""
 
     def count(self, usage: Mapping[str, Any]) -> None:
         """Keep the largest of each figure: every line of a response repeats its usage."""

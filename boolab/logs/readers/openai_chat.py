@@ -46,6 +46,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
+    _refuse_request_by_head(path)
     values = json_values(path, damage)
     first = [*islice(values, 1)]
     _refuse_request([value for _, value in first], path)
@@ -54,9 +55,16 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The conversations or messages of a file, as they are written."""
-    with unpacked(path) as file, suppress(DamagedFile):
-        _refuse_request(Head(file.read(_BEGINNING), path).values, path)
+    _refuse_request_by_head(path)
     return follow_chats(path, damage, NAME)
+
+
+def _refuse_request_by_head(path: Path) -> None:
+    """Refuse a request before it is read whole, if the beginning shows it."""
+    with unpacked(path) as file, suppress(DamagedFile):
+        data = file.read(_BEGINNING)
+        if any(f'"{name}"'.encode() in data for name in _REQUEST):
+            _refuse_request(Head(data, path).values, path)
 
 
 def _refuse_request(values: Sequence[Any], path: Path) -> None:
