@@ -477,33 +477,6 @@ def json_text(value: object) -> str:
         return json.dumps(value, separators=(",", ":"))
 
 
-def plain_json(value: object) -> JSON:
-    """A value of Python as one of JSON: objects of pydantic become mappings, numpy's numbers become Python's.
-
-    Example:
-        >>> plain_json({"role": "user", "content": ("a", None)})
-        {'role': 'user', 'content': ['a', None]}
-    """
-    try:
-        try:
-            data = to_json(value, inf_nan_mode="constants", fallback=_plain_part)
-        except PydanticSerializationError:  # lone surrogates
-            data = json.dumps(value, separators=(",", ":"), default=_plain_part).encode()
-    except (TypeError, RecursionError) as error:
-        raise ValueError(str(error)) from None
-    return parse(data)
-
-
-def _plain_part(value: object) -> object:
-    """A scalar or an array of numpy as Python's; pandas' NA as None."""
-    if type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    to_list = getattr(value, "tolist", None)
-    if to_list is None:
-        raise TypeError(f"{type(value).__name__} is no type of JSON")
-    return to_list()
-
-
 def json_object(content: str) -> Mapping[str, Any]:
     """The JSON object in a text; an empty one if the text is anything else."""
     try:

@@ -13,9 +13,10 @@ from boolab.core.types import Run
 from boolab.errors import RunFormatError, SettingError
 from boolab.frames.labels import flag_of
 from boolab.io.checks import repr_of
-from boolab.io.json_input import JSON, Damage, Warn, json_text, plain_json
+from boolab.io.json_input import JSON, Damage, Warn, json_text
 from boolab.logs.checks import check_file
 from boolab.logs.fields import unique
+from boolab.logs.from_table import plain_json
 from boolab.logs.readers._chat import dialect_of, follow_chats
 
 ACCEPTED: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,8 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from boolab.core.text import count
 from boolab.core.types import REDACTED, Run, Usage
 from boolab.errors import ReadWarning, RunFormatError, SettingError, install, near
@@ -18,7 +21,7 @@ from boolab.frames.dtypes import Cell, is_missing
 from boolab.frames.labels import flag_of
 from boolab.io.checks import repr_of
 from boolab.io.files import open_file, user_path
-from boolab.io.json_input import json_text, micro, plain_json
+from boolab.io.json_input import JSON, json_text, micro, parse
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import epoch_ms
 from boolab.logs.step_builder import StepBuilder, unreadable
@@ -409,3 +412,30 @@ class _TableRun:
         return SettingError(
             f"run {self.run_id!r}, row {row['row']}: the column {column!r} is {value}; expected {accepted}"
         )
+
+
+def plain_json(value: object) -> JSON:
+    """A value of Python as one of JSON: objects of pydantic become mappings, numpy's numbers become Python's.
+
+    Example:
+        >>> plain_json({"role": "user", "content": ("a", None)})
+        {'role': 'user', 'content': ['a', None]}
+    """
+    try:
+        try:
+            data = to_json(value, inf_nan_mode="constants", fallback=_plain_part)
+        except PydanticSerializationError:  # lone surrogates
+            data = json.dumps(value, separators=(",", ":"), default=_plain_part).encode()
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    return parse(data)
+
+
+def _plain_part(value: object) -> object:
+    """A scalar or an array of numpy as Python's; pandas' NA as None."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    to_list = getattr(value, "tolist", None)
+    if to_list is None:
+        raise TypeError(f"{type(value).__name__} is no type of JSON")
+    return to_list()

@@ -38,8 +38,8 @@ if several scores do not agree.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,8 +61,9 @@ from boolab.io.json_input import (
 from boolab.io.packed import unpacked
 from boolab.logs.builder import RunBuilder
 from boolab.logs.checks import Totals
-from boolab.logs.fields import Head, block_text, effort_of, epoch_ms, first_choice, named, one_line, scores_of, unique
+from boolab.logs.fields import Head, effort_of, epoch_ms, first_choice, named, one_line, scores_of, unique
 from boolab.logs.readers._archives import Archive
+from boolab.logs.readers._inspect_sample import Attachments, SampleEvents, response_of
 from boolab.logs.step_builder import StepBuilder, elapsed_ms
 
 NAME: Final = "inspect"
@@ -79,7 +80,6 @@ _START: Final = "_journal/start.json"
 _WHOLE: Final = re.compile(r"samples/.*_epoch_\d+\.json", re.DOTALL)
 _SHELL: Final = re.compile(r"(samples/.*_epoch_\d+/)sample\.json", re.DOTALL)
 _CHUNK: Final = re.compile(r"(samples/.*_epoch_\d+/(?:messages|events|attachments)/)(\d{1,12})\.json", re.DOTALL)
-_ATTACHED: Final = ("attachment://", "tc://")
 _UNPARSED: Final = re.compile(r"Error parsing the following tool call arguments:\n\n(.*)\n\nError details: ", re.DOTALL)
 _CONTINUE: Final = (
     "Please proceed to the next step using your best judgement",
@@ -249,141 +249,15 @@ def _units(amount: object, unit: int) -> int | None:
     return round(amount * unit)
 
 
-class _Events:
-    """The events of a sample about the agent's responses and tools."""
-
-    def __init__(self, events: Sequence[Any], attached: _Attached) -> None:
-        self.models: list[Mapping[str, Any]] = []
-        """The model events, without those of scorers. One without a start was `started` by the event before it."""
-        self.tools: defaultdict[str, deque[Mapping[str, Any]]] = defaultdict(deque)
-        self.begun: int | None = None
-        self.limit: Mapping[str, Any] = {}
-        """The last event of a limit, if no response came after it."""
-        self._by_id: defaultdict[str, deque[int]] = defaultdict(deque)
-        self._by_key: defaultdict[object, deque[int]] | None = None
-        self._attached = attached
-        self._next = 0
-        self._scan(events)
-
-    def _scan(self, events: Sequence[Any]) -> None:
-        scoring: set[str] = set()
-        depth = 0
-        before: object = None
-        for item in events:
-            event = mapping(item)
-            kind = event.get("event")
-            if self.begun is None:
-                self.begun = epoch_ms(event.get("timestamp"))
-            if kind == "span_begin":
-                scorer = event.get("type") in ("scorer", "scorers") or event.get("name") == "scorers"
-                if scorer or text(event.get("parent_id")) in scoring:
-                    scoring.add(text(event.get("id")))
-            elif kind == "step" and event.get("type") == "scorer":
-                depth += 1 if event.get("action") == "begin" else -1
-            elif kind == "tool":
-                self.tools[text(event.get("id"))].append(event)
-            elif kind == "sample_limit":
-                self.limit = event
-            elif kind == "model" and depth <= 0 and text(event.get("span_id")) not in scoring:
-                self._by_id[text(_message(event).get("id"))].append(len(self.models))
-                self.models.append(event if event.get("completed") else {**event, "started": before})
-                self.limit = {}
-            before = event.get("timestamp")
-
-    def of(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The model event of a message: by its id, else the next with the same content."""
-        name = text(message.get("id"))
-        waiting = self._by_id.get(name) if name else None
-        if not waiting:
-            waiting = self._with_content(message)
-            while waiting and waiting[0] < self._next:
-                waiting.popleft()
-        if not waiting:
-            return {}
-        place = waiting.popleft()
-        self._next = max(self._next, place + 1)
-        return self.models[place]
-
-    def _with_content(self, message: Mapping[str, Any]) -> deque[int] | None:
-        if self._by_key is None:
-            self._by_key = defaultdict(deque)
-            for place, event in enumerate(self.models):
-                self._by_key[self._key(_message(event))].append(place)
-        return self._by_key.get(self._key(message))
-
-    def _key(self, message: Mapping[str, Any]) -> object:
-        calls = tuple(text(mapping(call).get("id")) for call in items(message.get("tool_calls")))
-        return calls, self._attached.content(message.get("content"))
-
-    def left(self) -> Iterator[Mapping[str, Any]]:
-        """The events with a response of the same agent, after the last event that was used."""
-        if not self._next:
-            return
-        span = self.models[self._next - 1].get("span_id")
-        for event in self.models[self._next :]:
-            if event.get("span_id") == span and _message(event) and not event.get("error"):
-                yield event
-
-
-def _message(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(first_choice(event.get("output")).get("message"))
-
-
-_MAX_REPEATS: Final = 16
-"""How often all attached texts of a sample may replace references; further references stay."""
-_MIN_CHARS: Final = 2**20
-"""How many characters may replace references in any sample."""
-_MAX_REFERENCE: Final = 128
-"""The longest reference, in characters."""
-_MAX_DEPTH: Final = 200
-"""Values are not nested deeper than this: the parser refuses them."""
-
-
-class _Attached:
-    """The attachments of a sample: long texts, to which its messages refer."""
-
-    def __init__(self, sample: Mapping[str, Any]) -> None:
-        old = mapping(mapping(sample.get("transcript")).get("content"))
-        self._texts = {**old, **mapping(sample.get("attachments"))}
-        whole = sum(len(found) for found in self._texts.values() if isinstance(found, str))
-        self._left = max(_MIN_CHARS, _MAX_REPEATS * whole)
-        """How many more characters may replace references."""
-
-    def resolve(self, content: str) -> str:
-        """The text, or the attachment that it refers to, unless too much was replaced, which would fill the memory."""
-        if self._texts and len(content) < _MAX_REFERENCE and content.startswith(_ATTACHED):
-            found = self._texts.get(content.partition("://")[2])
-            if isinstance(found, str) and len(found) <= self._left:
-                self._left -= len(found)
-                return found
-        return content
-
-    def content(self, content: object) -> str:
-        """The text of a message's content without reasoning; other blocks are named in brackets."""
-        if isinstance(content, str):
-            return self.resolve(content)
-        blocks = [block for block in items(content) if mapping(block).get("type") != "reasoning"]
-        return "\n".join(self.resolve(block_text(block)) for block in blocks)
-
-    def deep(self, value: object, depth: int = 0) -> object:
-        if isinstance(value, str):
-            return self.resolve(value)
-        if depth > _MAX_DEPTH:
-            return value
-        if isinstance(value, dict):
-            return {key: self.deep(item, depth + 1) for key, item in value.items()}
-        return [self.deep(item, depth + 1) for item in value] if isinstance(value, list) else value
-
-
 class _Sample:
     """Builds the run of one sample, from its conversation and its events."""
 
     def __init__(self, log: _Log, sample: Mapping[str, Any], damage: Damage) -> None:
         self._log = log
         self._sample = sample
-        self._attached = _Attached(sample)
+        self._attached = Attachments(sample)
         events = items(sample.get("events")) or items(mapping(sample.get("transcript")).get("events"))
-        self._events = _Events(events, self._attached)
+        self._events = SampleEvents(events, self._attached)
         self._unparsed: list[tuple[StepBuilder, int]] = []
         self._shown: set[str] = set()
         self._messages = [mapping(message) for message in items(sample.get("messages"))]
@@ -468,7 +342,7 @@ class _Sample:
     def _close(self) -> None:
         if mapping(self._sample.get("limit")):
             for event in self._events.left():
-                self._reply(_message(event), event)
+                self._reply(response_of(event), event)
         steps = self.builder.steps
         output = mapping(self._sample.get("output"))
         if steps and not self._events.models and first_choice(output):

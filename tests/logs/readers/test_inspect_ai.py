@@ -16,7 +16,7 @@ from boolab.errors import RunFormatError
 from boolab.io import packed as limits
 from boolab.logs.load import load_runs
 from boolab.logs.readers import _archives
-from boolab.logs.readers.inspect_ai import _Attached
+from boolab.logs.readers._inspect_sample import Attachments
 from tests.support.readers import reader_of
 from tests.support.samples import own, shared
 
@@ -332,7 +332,7 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_attached_text_is_said_so_often_and_then_stays_a_reference() -> None:
-    attached = _Attached({"attachments": {"a": "x" * 2_000_000, "b": "y"}})
+    attached = Attachments({"attachments": {"a": "x" * 2_000_000, "b": "y"}})
     said = [attached.resolve("attachment://a") for _ in range(20)]
     assert [len(one) for one in said] == [2_000_000] * 16 + [len("attachment://a")] * 4
     assert attached.resolve("attachment://b") == "y"
