@@ -1,9 +1,12 @@
 """The class Replay, without a browser: what it refuses, its traits, its page, its text and its picture."""
 
+import sys
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+import comm
 import pytest
 import traitlets
 from matplotlib import pyplot as plt
@@ -115,3 +118,34 @@ def test_no_text_can_keep_it_from_being_shown(run: Run) -> None:
     replay = bl.Replay(replace(run, steps=(one,), limits={half: 1}, **names))  # type: ignore[arg-type] # all of them text
     assert "<noscript>" in replay.to_html()
     assert not any(letter in replay._text() + repr(replay) for letter in (half, "\x00", "\x1b", "\u202e"))
+
+
+def test_replay_makes_its_data_when_they_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Run] = []
+    sent: list[dict[str, Any]] = []
+
+    def count_calls(run: Run, *options: Any) -> dict[str, Any]:
+        made.append(run)
+        return replay_data(run, *options)
+
+    def send(**state: Any) -> comm.DummyComm:
+        sent.append(state)
+        return comm.DummyComm(**state)
+
+    monkeypatch.setattr("boolab.widgets.replay.widget.replay_data", count_calls)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    replay = bl.Replay(run)
+    assert not made
+    page = replay.to_html()
+    assert replay.get_state()["_data"] == replay._data
+    assert len(made) == 1
+    monkeypatch.setattr(comm, "create_comm", send)  # as a kernel does
+    live = bl.Replay(run)
+    assert len(made) == 2
+    assert live._data in sent[-1]["buffers"]
+    assert live.to_html() == page
+
+
+def test_replay_refuses_an_unknown_policy_at_once(run: Run) -> None:
+    with pytest.raises(bl.SettingError):
+        bl.Replay(run, policies=["nobody"])

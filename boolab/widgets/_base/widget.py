@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
 import anywidget
 import traitlets
+from ipywidgets.comm import comm
 
 from boolab.core.text import clean
 from boolab.io.files import write_output
@@ -148,6 +150,7 @@ class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no
 
     _module: ClassVar[str]
     _data = traitlets.Bytes().tag(sync=True)
+    _sends_all = True
 
     def __init_subclass__(cls, module: str = "", **kwargs: Any) -> None:  # noqa: ANN401 - for the classes above
         if module:  # without, it is the class that anywidget derives from each for its traits
@@ -157,9 +160,26 @@ class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no
         super().__init_subclass__(**kwargs)
 
     def __init__(self, data: object, **traits: Any) -> None:  # noqa: ANN401 - the subclass's own
-        """Pack the plain data for the JavaScript file; `traits` are values of synced traits."""
+        """Pack the plain data for the JavaScript file, or make them later by a function; `traits` are synced ones."""
         self._plain = data
-        super().__init__(_data=packed(data), **traits)
+        super().__init__(**({} if callable(data) else {"_data": packed(data)}), **traits)
+
+    @traitlets.default("_data")
+    def _pack(self) -> bytes:
+        return packed(self._plain() if callable(self._plain) else self._plain)
+
+    def open(self) -> None:
+        """Open the comm. Where no kernel runs, nothing reads what is sent, so data that are made later are left out."""
+        # Old kernels do not replace `create_comm`, and other hosts (marimo) read the state before this is called.
+        self._sends_all = "ipykernel" in sys.modules or comm.create_comm.__module__ != comm.__name__
+        super().open()
+        self._sends_all = True
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:  # noqa: ANN401 - as its base
+        if key is None and not self._sends_all:
+            key = [name for name in self.keys if name != "_data"]
+        state: dict[str, Any] = super().get_state(key, drop_defaults)
+        return state
 
     def show(self, data: object) -> None:
         """Draw other data."""

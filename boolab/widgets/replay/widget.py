@@ -81,11 +81,17 @@ class Replay(View, module="replay"):
     ) -> None:
         self._run = one_run(run, "Replay")
         _check_step(self._run, step)
-        marked = listed_rules(rules)
-        self._replayed = replay_data(self._run, policies, marked, as_runs(runs))
-        if isinstance(run, str | Path) and begins_as_sqlite(run):
-            self._replayed["code"] = code_of(self._run, run)
-        super().__init__(self._replayed, step=int(step))
+        self._store = run if isinstance(run, str | Path) and begins_as_sqlite(run) else None
+        compared = listed_rules(rules)
+        self._options = policies, compared, as_runs(runs)
+        if policies is not None or compared:
+            self._replayed  # noqa: B018 - an error for those that cannot be evaluated; the default ones can
+        super().__init__(lambda: self._replayed, step=int(step))
+
+    @cached_property
+    def _replayed(self) -> dict[str, Any]:
+        data = replay_data(self._run, *self._options)
+        return data if self._store is None else data | {"code": code_of(self._run, self._store)}
 
     @property
     def run(self) -> Run:
