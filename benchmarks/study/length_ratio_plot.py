@@ -84,7 +84,7 @@ def plot_length_ratio(table: Finding | pd.DataFrame, *, title: str | None = styl
         grid=ax.yaxis,
         key=[],
         notes=_notes(frame, rows, fitted=trend is not None),
-        what=f"Steps saved by the smallest cap that keeps {kept} of successes",
+        subject=f"Steps saved by the smallest cap that keeps {kept} of successes",
     )
 
 

@@ -74,7 +74,7 @@ def plot_lift(table: Finding | pd.DataFrame, *, title: str | None = style.AUTO, 
         grid=ax.xaxis,
         key=[],
         notes=_notes(frame, rows),
-        what=f"Share of {what}, among all runs and among those with an alarm",
+        subject=f"Share of {what}, among all runs and among those with an alarm",
     )
 
 

@@ -19,7 +19,7 @@ from boolab.display.numbers import level, percent, span
 from boolab.errors import SettingError
 from boolab.plots import palette, style
 from boolab.plots._frames import check_columns, floats, frame_of, missing
-from boolab.plots.palette import BROKEN, HELD, WHITE, around, rising
+from boolab.plots.palette import BROKEN_COLOURS, HELD_COLOURS, WHITE, around, rising
 from boolab.plots.themed import new_figure
 from boolab.stats.finding import Finding
 
@@ -113,7 +113,7 @@ def plot_transfer(
         grid=None,
         key=_key(ax, keep) if value == "kept_share" else [],
         notes=_notes(frame, value),
-        what=f"{VALUES[value].capitalize()} by the rule of the row, on the group of the column",
+        subject=f"{VALUES[value].capitalize()} by the rule of the row, on the group of the column",
     )
 
 
@@ -217,8 +217,8 @@ def _ticks(ax: Axes, square: _Square) -> None:
 
 def _key(ax: Axes, keep: float) -> list[Patch]:
     own = Patch(facecolor="none", edgecolor=style.fade(ax, 0.95), linewidth=1.6, label="own group, held-out tasks")
-    kept = Patch(facecolor=HELD[-1], linewidth=0, label=f"keeps at least {level(keep)}")
-    return [kept, Patch(facecolor=BROKEN[1], linewidth=0, label="keeps less"), own]
+    kept = Patch(facecolor=HELD_COLOURS[-1], linewidth=0, label=f"keeps at least {level(keep)}")
+    return [kept, Patch(facecolor=BROKEN_COLOURS[1], linewidth=0, label="keeps less"), own]
 
 
 def _title(frame: pd.DataFrame, keep: float) -> str:

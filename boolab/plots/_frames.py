@@ -23,18 +23,18 @@ from boolab.plots.palette import STOP_LOOKS, UNKNOWN, Look
 from boolab.stats.finding import Finding
 
 
-def sample(runs: pd.DataFrame, by: Sequence[str] = (), unit: str = "run") -> str:
+def sample(runs: pd.DataFrame, keys: Sequence[str] = (), unit: str = "run") -> str:
     """For a note: the runs, or the turns, that a figure is drawn from.
 
-    An agent without a name is one too, beside others. Agents of one name are several, where `by` keeps sources apart.
+    An agent without a name is one too, beside others. Agents of one name are several, where `keys` keeps sources apart.
     """
     parts = [count(len(runs), unit)]
     for name in ("agent", "task"):
         if name in runs:
-            named = runs[runs[name].fillna("") != ""]
-            apart = ["source", name] if name == "agent" and "source" in by else [name]
-            of = runs if name == "agent" and len(named) else named
-            n = len(of[apart].fillna("").drop_duplicates())
+            named_runs = runs[runs[name].fillna("") != ""]
+            columns = ["source", name] if name == "agent" and "source" in keys else [name]
+            counted_runs = runs if name == "agent" and len(named_runs) else named_runs
+            n = len(counted_runs[columns].fillna("").drop_duplicates())
             parts += [count(n, name)] if n else []
     return after_set(runs, f"{', '.join(parts)}.")
 
@@ -45,9 +45,9 @@ def after_set(frame: pd.DataFrame, text: str) -> str:
     return f"{shorten(name)}, {text}" if name else text
 
 
-def missing(n: int, noun: str, what: str) -> str:
+def missing(n: int, noun: str, description: str) -> str:
     """For a note: how many have this property; nothing, where there are none."""
-    return f"{count(n, noun)} {what}." if n else ""
+    return f"{count(n, noun)} {description}." if n else ""
 
 
 Data: TypeAlias = Runs | pd.DataFrame
@@ -56,15 +56,15 @@ MAX_GROUPS = 200  # rows; the note counts the others
 
 
 def table_of(
-    data: Data, make: Callable[[Runs], pd.DataFrame], needed: Sequence[str], by: Sequence[str] = ()
+    data: Data, make: Callable[[Runs], pd.DataFrame], columns: Sequence[str], keys: Sequence[str] = ()
 ) -> pd.DataFrame:
     """The frame that was given, or the one that `make` makes of runs; checked, and with an index of its own."""
     frame = data if isinstance(data, pd.DataFrame) else make(data)
     if make is runs_df and is_of_steps(frame):
         frame = _rows_of_runs(frame)
-    others = "; bl.runs_from_table(frame, run=..., step=..., tool=...) makes runs of other tables"
-    check_columns(frame, needed, f"{make.__name__} makes, or runs{others}")
-    for name in by:
+    hint = "; bl.runs_from_table(frame, run=..., step=..., tool=...) makes runs of other tables"
+    check_columns(frame, columns, f"{make.__name__} makes, or runs{hint}")
+    for name in keys:
         if name not in frame and len(frame):
             raise SettingError(f"by={name!r}: there is no such column{near(name, [*frame.columns], 'columns')}")
     return frame.reset_index(drop=True)
@@ -78,15 +78,15 @@ def is_of_steps(frame: pd.DataFrame) -> bool:
 def _rows_of_runs(steps: pd.DataFrame) -> pd.DataFrame:
     """A row for each run of a frame with a row for each step: its first, and the number of its steps."""
     first = steps.drop_duplicates("run_id").drop(columns="step")
-    named = {name: first[name].replace("", pd.NA) for name in ("agent", "model", "task") if name in first}
-    return first.assign(n_steps=first["run_id"].map(steps.groupby("run_id")["step"].count()), **named)
+    text_columns = {name: first[name].replace("", pd.NA) for name in ("agent", "model", "task") if name in first}
+    return first.assign(n_steps=first["run_id"].map(steps.groupby("run_id")["step"].count()), **text_columns)
 
 
-def check_columns(frame: pd.DataFrame, needed: Iterable[str], like: str) -> None:
+def check_columns(frame: pd.DataFrame, columns: Iterable[str], example: str) -> None:
     """Raise `SettingError` if a column is missing."""
-    for name in needed:
+    for name in columns:
         if name not in frame:
-            raise SettingError(f"the frame has no column {name!r}: expected one like {like}")
+            raise SettingError(f"the frame has no column {name!r}: expected one like {example}")
 
 
 def check_top(top: object) -> None:
@@ -95,25 +95,25 @@ def check_top(top: object) -> None:
         raise SettingError(f"top={repr_of(top)}: expected an integer >= 1")
 
 
-def columns_of(by: str | Sequence[str]) -> list[str]:
+def columns_of(names: str | Sequence[str]) -> list[str]:
     """The columns that groups are made by, each once."""
-    columns = [by] if isinstance(by, str) else list(dict.fromkeys(by))
+    columns = [names] if isinstance(names, str) else list(dict.fromkeys(names))
     if not columns:
         msg = "by=[]: expected the name of a column, or several"
         raise SettingError(msg)
     return columns
 
 
-def frame_of(data: Finding | Data, make: Callable[[Any], Finding], needed: Sequence[str], maker: str) -> pd.DataFrame:
+def frame_of(data: Finding | Data, make: Callable[[Any], Finding], columns: Sequence[str], maker: str) -> pd.DataFrame:
     """The frame of a finding, or the frame that was given, or that of the finding which `make` makes of runs; checked.
 
     `maker` is the name of the function whose frames have those columns.
     """
-    found = data if isinstance(data, pd.DataFrame) or hasattr(data, "frame") else make(data)
-    frame = found if isinstance(found, pd.DataFrame) else getattr(found, "frame", None)
+    result = data if isinstance(data, pd.DataFrame) or hasattr(data, "frame") else make(data)
+    frame = result if isinstance(result, pd.DataFrame) else getattr(result, "frame", None)
     if not isinstance(frame, pd.DataFrame):
         raise SettingError(f"expected what {maker} returns, or its frame, not {type(data).__name__}")
-    check_columns(frame, needed, f"{maker} makes")
+    check_columns(frame, columns, f"{maker} makes")
     return frame.reset_index(drop=True)
 
 
@@ -141,15 +141,15 @@ class Groups(NamedTuple):
     note: str
 
 
-def groups_of(frame: pd.DataFrame, by: Sequence[str], unit: str = "run") -> Groups:
+def groups_of(frame: pd.DataFrame, keys: Sequence[str], unit: str = "run") -> Groups:
     """Numbers ascend, names stand as they first appear, and what has no value comes last: see `no_value`.
 
     Groups by several columns stand in the order of the first, then of the next. Of more groups than a figure can hold,
     those with most runs are kept.
     """
-    if len(by) != 1:
-        return _pairs(frame, [_codes(frame[name]) for name in by], unit)
-    codes, texts = _codes(frame[by[0]])
+    if len(keys) != 1:
+        return _pairs(frame, [_codes(frame[name]) for name in keys], unit)
+    codes, texts = _codes(frame[keys[0]])
     return _groups(codes, texts, unit)
 
 
@@ -157,9 +157,9 @@ def _pairs(frame: pd.DataFrame, columns: Sequence[tuple[pd.Series[int], list[str
     """The groups by several columns."""
     rows = [*zip(*(codes for codes, _ in columns), strict=True)] if columns else [()] * len(frame)
     keys = sorted(set(rows))
-    place = {key: number for number, key in enumerate(keys)}
+    numbers = {key: number for number, key in enumerate(keys)}
     texts = [", ".join(column[1][code] for column, code in zip(columns, key, strict=True)) or "all" for key in keys]
-    return _groups(pd.Series([place[row] for row in rows], dtype="int64"), texts, unit)
+    return _groups(pd.Series([numbers[row] for row in rows], dtype="int64"), texts, unit)
 
 
 def no_value(column: pd.Series[Any]) -> str:
@@ -182,11 +182,16 @@ def _codes(values: pd.Series[Any]) -> tuple[pd.Series[int], list[str]]:
 
 def _groups(code: pd.Series[int], texts: Sequence[str], unit: str) -> Groups:
     sizes = code.value_counts()
-    kept = sorted(sizes.nlargest(MAX_GROUPS).index)
-    rows = code.map({place: row for row, place in enumerate(kept)})
-    hidden = count(int(rows.isna().sum()), unit)
-    note = missing(len(sizes) - len(kept), "further group", f"not shown, with {hidden}")
-    return Groups(rows, [shorten(texts[place]) for place in kept], [int(sizes[place]) for place in kept], note)
+    shown_codes = sorted(sizes.nlargest(MAX_GROUPS).index)
+    rows = code.map({group_code: row for row, group_code in enumerate(shown_codes)})
+    hidden_count = count(int(rows.isna().sum()), unit)
+    note = missing(len(sizes) - len(shown_codes), "further group", f"not shown, with {hidden_count}")
+    return Groups(
+        rows,
+        [shorten(texts[group_code]) for group_code in shown_codes],
+        [int(sizes[group_code]) for group_code in shown_codes],
+        note,
+    )
 
 
 def floats(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
@@ -196,8 +201,8 @@ def floats(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
 
 def shares(part: pd.Series[Any], base: pd.Series[Any]) -> pd.Series[Any]:
     """Each part of its base; NA where there is no base."""
-    whole = base.astype("Float64")
-    return part.astype("Float64") / whole.mask(whole == 0)
+    bases = base.astype("Float64")
+    return part.astype("Float64") / bases.mask(bases == 0)
 
 
 def capital(text: str) -> str:

@@ -53,97 +53,99 @@ class Grid(NamedTuple):
 class Words(NamedTuple):
     """How what is kept is called: "success", or the proxy that stands for it; and what is counted: runs or turns."""
 
-    one: str
-    several: str
+    singular: str
+    plural: str
     short: str
     proxy: bool = False
     unit: str = "run"
 
     def number(self, n: int) -> str:
         """So many of them."""
-        return count(n, self.one, self.several)
+        return count(n, self.singular, self.plural)
 
 
-def grid_of(table: pd.DataFrame, drawn: Sequence[str | None], needed: Sequence[str], at: Mapping[str, Any]) -> Grid:
-    """The slice of an aggregate that varies only along `drawn`; where that is None, along its first axis.
+def grid_of(
+    table: pd.DataFrame, axis_names: Sequence[str | None], columns: Sequence[str], fixed: Mapping[str, Any]
+) -> Grid:
+    """The slice of an aggregate that varies only along `axis_names`; where that is None, along its first axis.
 
-    Other axes are at the value in `at`, else off, else at their loosest.
+    Other axes are at the value in `fixed`, else off, else at their loosest.
     """
     axes = [name for name in LIMITS if name in table]
-    for name in drawn:
+    for name in axis_names:
         if name is not None and name not in LIMITS and name not in table:
             raise SettingError(f"{name!r} is not an axis{near(name, axes or list(LIMITS), 'axes')}")
-    check_columns(table, (*needed, *filter(None, drawn)), "counterfactual(..., aggregate=True) makes")
+    check_columns(table, (*columns, *filter(None, axis_names)), "counterfactual(..., aggregate=True) makes")
     rows = table[table["rule"].isna()] if "rule" in table else table
     varying = [name for name in axes if rows[name].notna().any()] or axes
-    chosen = [varying[0] if name is None and varying else name for name in drawn]
-    for name in chosen:
+    drawn_axes = [varying[0] if name is None and varying else name for name in axis_names]
+    for name in drawn_axes:
         if name not in axes:
             raise SettingError(f"{name!r} is not an axis of the grid: {', '.join(axes) or 'it has none, only rules'}")
-    others = [name for name in axes if name not in chosen]
-    for name in at:
-        if name not in others:
-            close = f" (did you mean {meant!r}?)" if (meant := nearest(name, others)) else ""
-            msg = f"at={name!r}{close}: expected an axis that is not drawn: {', '.join(others) or 'there is none'}"
+    free_axes = [name for name in axes if name not in drawn_axes]
+    for name in fixed:
+        if name not in free_axes:
+            close = f" (did you mean {near_name!r}?)" if (near_name := nearest(name, free_axes)) else ""
+            msg = f"at={name!r}{close}: expected an axis that is not drawn: {', '.join(free_axes) or 'there is none'}"
             raise SettingError(msg)
     notes = []
-    for name in others if len(rows) else ():
-        rows, note = _slice(rows, name, at)
+    for name in free_axes if len(rows) else ():
+        rows, note = _slice(rows, name, fixed)
         notes.append(note)
     groups = _group_columns(table)
-    twice = rows.duplicated([*groups, *(str(name) for name in chosen)])
-    if twice.any():
-        where = ", ".join(setting(str(name), rows.loc[twice, name].iloc[0]) for name in chosen)
-        raise SettingError(f"several rows for {where}: expected one for each setting")
-    return Grid(rows.reset_index(drop=True), [str(name) for name in chosen], groups, "".join(notes))
+    duplicates = rows.duplicated([*groups, *(str(name) for name in drawn_axes)])
+    if duplicates.any():
+        position = ", ".join(setting(str(name), rows.loc[duplicates, name].iloc[0]) for name in drawn_axes)
+        raise SettingError(f"several rows for {position}: expected one for each setting")
+    return Grid(rows.reset_index(drop=True), [str(name) for name in drawn_axes], groups, "".join(notes))
 
 
-def _slice(rows: pd.DataFrame, name: str, at: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
+def _slice(rows: pd.DataFrame, name: str, fixed: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
     """The rows at one value of an axis, and, where there was a choice, what was chosen."""
     values = rows[name].drop_duplicates()
-    value = at.get(name)
-    if name in at:
-        some = rows[rows[name].isna() if is_missing(value) else rows[name] == value]
-        if some.empty:
-            first, more = values.tolist()[:12], values.tolist()[12:]
-            known = ", ".join("None" if is_missing(v) else f"{v:g}" for v in first)
-            msg = f"at={{{name!r}: {repr_of(value)}}} is not in the table: it has {known}{', ...' if more else ''}"
+    value = fixed.get(name)
+    if name in fixed:
+        slice_rows = rows[rows[name].isna() if is_missing(value) else rows[name] == value]
+        if slice_rows.empty:
+            first, rest = values.tolist()[:12], values.tolist()[12:]
+            texts = ", ".join("None" if is_missing(v) else f"{v:g}" for v in first)
+            msg = f"at={{{name!r}: {repr_of(value)}}} is not in the table: it has {texts}{', ...' if rest else ''}"
             raise SettingError(msg)
     elif values.isna().any():
-        some = rows[rows[name].isna()]
+        slice_rows = rows[rows[name].isna()]
         value = None
     else:
         value = values.max()
-        some = rows[rows[name] == value]
-    loosest = ", its loosest" if name not in at and not is_missing(value) and len(values) > 1 else ""
+        slice_rows = rows[rows[name] == value]
+    loosest = ", its loosest" if name not in fixed and not is_missing(value) and len(values) > 1 else ""
     text = setting(name, value)
-    return some, f"{text[0].upper()}{text[1:]}{loosest}. "
+    return slice_rows, f"{text[0].upper()}{text[1:]}{loosest}. "
 
 
 def _group_columns(table: pd.DataFrame) -> list[str]:
     """The columns before the first that an aggregate always has."""
-    known = {*LIMITS, *_COUNTS, *UNITS}
+    fixed_columns = {*LIMITS, *_COUNTS, *UNITS}
     names: list[str] = []
     for name in map(str, table.columns):
-        if name in known or name.startswith(("n_", "saved_", "kept_")):
+        if name in fixed_columns or name.startswith(("n_", "saved_", "kept_")):
             break
         names.append(name)
     return names
 
 
 def by_group(
-    frame: pd.DataFrame, groups: Sequence[str], most: int = len(GROUP_LOOKS)
+    frame: pd.DataFrame, groups: Sequence[str], max_groups: int = len(GROUP_LOOKS)
 ) -> list[tuple[str, pd.DataFrame]]:
     """The rows of each group, in the order in which they appear."""
     if not groups:
         return [("", frame)]
     parts = list(frame.groupby(list(groups), sort=False, dropna=False))
-    if len(parts) > most:
-        what, first = " and ".join(groups), ", ".join(repr(_name(key)) for key, _ in parts[:3])
-        choose = "choose one" if most == 1 else f"choose at most {most}"
-        how = f"{choose}, as in table[table[{groups[0]!r}] == ...]"
-        how += "; or leave ax out, so that each has a panel of its own" if most == len(GROUP_LOOKS) else ""
-        raise SettingError(f"the frame has {len(parts):,} groups by {what} ({first}, ...): {how}")
+    if len(parts) > max_groups:
+        key_names, first = " and ".join(groups), ", ".join(repr(_name(key)) for key, _ in parts[:3])
+        choose = "choose one" if max_groups == 1 else f"choose at most {max_groups}"
+        advice = f"{choose}, as in table[table[{groups[0]!r}] == ...]"
+        advice += "; or leave ax out, so that each has a panel of its own" if max_groups == len(GROUP_LOOKS) else ""
+        raise SettingError(f"the frame has {len(parts):,} groups by {key_names} ({first}, ...): {advice}")
     return [(shorten(_name(key)), part) for key, part in parts]
 
 
@@ -164,14 +166,16 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
     """
     if recommended is None:
         return {}
-    found = hasattr(recommended, "setting")
+    from_recommend = hasattr(recommended, "setting")
     point = getattr(recommended, "setting", recommended)
     if isinstance(point, Mapping | pd.Series):
-        named = {str(name): value for name, value in dict(point).items()}
-        strange = [] if found or isinstance(point, pd.Series) else [name for name in named if name not in LIMITS]
+        values = {str(name): value for name, value in dict(point).items()}
+        strange = (
+            [] if from_recommend or isinstance(point, pd.Series) else [name for name in values if name not in LIMITS]
+        )
         if strange:
             raise SettingError(f"recommended: there is no setting {strange[0]!r}{near(strange[0], LIMITS, 'settings')}")
-        return {name: named[name] for name in LIMITS if name in named and (name in table or not found)}
+        return {name: values[name] for name in LIMITS if name in values and (name in table or not from_recommend)}
     if isinstance(point, bool) or not isinstance(point, Real) or len(axes) != 1:
         kind = "a number, or values by axis" if len(axes) == 1 else f"values by axis ({', '.join(axes)})"
         raise SettingError(f"recommended={recommended!r}: expected {kind}")
@@ -180,31 +184,29 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
 
 def row_at(frame: pd.DataFrame, point: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row of a recommended setting."""
-    some = frame
+    matched_rows = frame
     for name, value in point.items():
-        some = some[some[name].isna() if is_missing(value) else some[name] == value]
-    if some.empty:
+        matched_rows = matched_rows[matched_rows[name].isna() if is_missing(value) else matched_rows[name] == value]
+    if matched_rows.empty:
         msg = f"recommended: the table has no row for {', '.join(setting(*pair) for pair in point.items())}"
         raise SettingError(msg)
-    return {str(name): value for name, value in some.iloc[0].items()}
+    return {str(name): value for name, value in matched_rows.iloc[0].items()}
 
 
 def words_of(rows: pd.DataFrame) -> Words:
     """What the kept ones are called."""
-    by = rows["success_by"].dropna().astype(str).unique().tolist() if "success_by" in rows else []
-    if len(by) > 1 or by == ["mixed"]:
-        msg = (
-            f"success_by differs between rows or runs ({', '.join(by)}): labels and proxies are not drawn in one figure"
-        )
-        raise SettingError(msg)
-    if not by or by[0] == LABEL:
+    kinds = rows["success_by"].dropna().astype(str).unique().tolist() if "success_by" in rows else []
+    if len(kinds) > 1 or kinds == ["mixed"]:
+        differ = f"success_by differs between rows or runs ({', '.join(kinds)})"
+        raise SettingError(f"{differ}: labels and proxies are not drawn in one figure")
+    if not kinds or kinds[0] == LABEL:
         return Words("success", "successes", "successes kept")
-    if by[0].endswith("ended by itself"):
-        noun = by[0].split()[0]
-        several = f"{noun}s that ended by themselves"
-        kept = f"{noun}s that ended by\nthemselves kept (proxy)"
-        return Words(f"{noun} that ended by itself (proxy)", f"{several} (proxy)", kept, proxy=True, unit=noun)
-    name = shorten(by[0])
+    if kinds[0].endswith("ended by itself"):
+        noun = kinds[0].split()[0]
+        plural = f"{noun}s that ended by themselves"
+        short_text = f"{noun}s that ended by\nthemselves kept (proxy)"
+        return Words(f"{noun} that ended by itself (proxy)", f"{plural} (proxy)", short_text, proxy=True, unit=noun)
+    name = shorten(kinds[0])
     return Words(f"success by {name}", f"successes by {name}", f"successes kept, by {name}")
 
 
@@ -214,7 +216,7 @@ def sample_of(frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], wo
     if "n_runs" in parts[0][1]:
         successes = words.number(sum(_first(part, "successes") for _, part in parts))
         yield after_set(frame, f"{count(runs, words.unit)}, {successes}.")
-    for name, what in (
+    for name, description in (
         ("n_censored", "censored: stopped by the harness's own limit"),
         ("n_not_identified", "not identified: a turn was stopped inside a session"),
         ("n_unknown", "undecided: the source lacks the counter"),
@@ -222,7 +224,7 @@ def sample_of(frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], wo
     ):
         worst = sum(int(part[name].max()) for _, part in parts if name in part and part[name].notna().any())
         noun = words.unit if name.startswith("n_") else "success"
-        yield f"Up to {count(worst, noun, f'{noun}es' if noun == 'success' else '')} {what}." if worst else ""
+        yield f"Up to {count(worst, noun, f'{noun}es' if noun == 'success' else '')} {description}." if worst else ""
 
 
 def left_out(part: pd.DataFrame, saved: str, unit: str) -> str:
@@ -234,8 +236,8 @@ def left_out(part: pd.DataFrame, saved: str, unit: str) -> str:
 
 
 def _first(part: pd.DataFrame, name: str) -> int:
-    known = part[name].dropna() if name in part else part.iloc[:0, 0]
-    return int(known.max()) if len(known) else 0
+    values = part[name].dropna() if name in part else part.iloc[:0, 0]
+    return int(values.max()) if len(values) else 0
 
 
 def spent_and_saved(saved: str, row: Mapping[str, Any], verb: str = "saves") -> str:

@@ -63,10 +63,10 @@ class Square(NamedTuple):
     keep: float | None
     measure: Measure
     across: list[Any]
-    up: list[Any]
+    up_values: list[Any]
     cells: Any
     good: Any
-    marked: Mapping[str, Any] | None
+    marked_row: Mapping[str, Any] | None
     words: Words
     title: str
     notes: tuple[str, ...]
@@ -88,7 +88,7 @@ def square_of(
     value: str,
     *,
     keep: float | None,
-    at: Mapping[str, Any] | None,
+    fixed_values: Mapping[str, Any] | None,
     recommended: Point | None,
 ) -> Square:
     """The cells of two axes of an aggregate; arguments and errors are those of `plot_heatmap`."""
@@ -99,32 +99,44 @@ def square_of(
     if value not in table and value != "kept_lower" and (close := near(value, [*table.columns])):
         raise SettingError(f"value: the table has no column {value!r}{close}")
     point = point_of(recommended, [x, y], table)
-    needed = [value, *(["successes", "kept_lower"] if keep is not None or value.startswith("kept_") else [])]
-    fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **(at or {})}
-    grid = grid_of(table, [x, y], needed, fixed)
+    columns = [value, *(["successes", "kept_lower"] if keep is not None or value.startswith("kept_") else [])]
+    fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **(fixed_values or {})}
+    grid = grid_of(table, [x, y], columns, fixed)
     words = words_of(grid.rows)
     ((_, rows),) = by_group(grid.rows, grid.groups, 1) if len(grid.rows) else [("", grid.rows)]
     target = {name: point[name] for name in (x, y) if name in point}
-    marked = row_at(rows, target) if target and len(rows) else None
+    marked_row = row_at(rows, target) if target and len(rows) else None
     measure = _measure(rows, value, words)
-    across, up = (_values(rows, name) for name in (x, y))
-    places = [rows[name].map({v: i for i, v in enumerate(values)}).fillna(len(values) - 1).astype(int)
-              for name, values in ((y, up), (x, across))]  # fmt: skip
+    across, up_values = (_values(rows, name) for name in (x, y))
+    indices = [rows[name].map({v: i for i, v in enumerate(values)}).fillna(len(values) - 1).astype(int)
+              for name, values in ((y, up_values), (x, across))]  # fmt: skip
 
     def laid_out(numbers: pd.Series[Any]) -> npt.NDArray[Any]:
-        out = np.full((len(up), len(across)), np.nan)
-        out[places[0], places[1]] = floats(numbers)
+        out = np.full((len(up_values), len(across)), np.nan)
+        out[indices[0], indices[1]] = floats(numbers)
         return out
 
     cells = laid_out(measure.numbers)
     good = laid_out(_enough(rows, keep)) == 1 if keep is not None else None
     empty = _why_empty(rows, measure, value, words, cells)
-    title = "" if empty else _title(rows, measure, good, keep, marked, value, words, (x, y))
+    title = "" if empty else _title(rows, measure, good, keep, marked_row, value, words, (x, y))
     sample = sample_of(rows, [("", rows)], words) if "successes" in rows else ()
     notes = () if empty else (*sample, grid.note.strip(),
-                              *_notes(cells, good, keep, marked, words))  # fmt: skip
+                              *_notes(cells, good, keep, marked_row, words))  # fmt: skip
     return Square(
-        rows, value, keep, measure, across, up, cells, good, marked, words, title, tuple(filter(None, notes)), empty
+        rows,
+        value,
+        keep,
+        measure,
+        across,
+        up_values,
+        cells,
+        good,
+        marked_row,
+        words,
+        title,
+        tuple(filter(None, notes)),
+        empty,
     )
 
 
@@ -139,8 +151,8 @@ def cell_text(value: float, measure: Measure) -> str:
     if np.isnan(value):
         return ""
     if measure.shares:
-        whole = math.floor(100 * value + 1e-9)
-        return f"{whole}%" if whole or not value else "<1%"
+        percent_value = math.floor(100 * value + 1e-9)
+        return f"{percent_value}%" if percent_value or not value else "<1%"
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits
 
 
@@ -156,7 +168,7 @@ def _why_empty(rows: pd.DataFrame, measure: Measure, value: str, words: Words, c
     if not np.isnan(cells).all():
         return ""
     if measure.shares and value.startswith("kept_") and (rows["successes"] == 0).all():
-        return f"no {words.several} to keep"
+        return f"no {words.plural} to keep"
     return f"{measure.name.split(' (')[0]}: unknown in every setting"
 
 
@@ -164,12 +176,14 @@ def _measure(rows: pd.DataFrame, value: str, words: Words) -> Measure:
     if not pd.api.types.is_numeric_dtype(rows[value]):
         raise SettingError(f"value={value!r}: expected a column of numbers")
     raw = rows[value].astype("Float64")
-    spent = value.removeprefix("saved_")
+    spent_name = value.removeprefix("saved_")
     if value in ("kept_lower", "kept_upper"):
-        most = "" if value == "kept_lower" else " at most"
-        return Measure(shares(raw, rows["successes"]), f"{words.short}{most} (share)".replace("\n", " "), shares=True)
-    if spent != value and spent in UNITS and spent in rows:
-        return Measure(shares(raw, rows[spent] + raw), f"{UNITS[spent][1]} saved (share)", shares=True)
+        bound_text = "" if value == "kept_lower" else " at most"
+        return Measure(
+            shares(raw, rows["successes"]), f"{words.short}{bound_text} (share)".replace("\n", " "), shares=True
+        )
+    if spent_name != value and spent_name in UNITS and spent_name in rows:
+        return Measure(shares(raw, rows[spent_name] + raw), f"{UNITS[spent_name][1]} saved (share)", shares=True)
     if value == "success_share":
         return Measure(raw, f"{words.unit}s that succeed (share)", shares=True)
     if value.startswith("n_") and value != "n_runs" and "n_runs" in rows:
@@ -194,12 +208,12 @@ def _notes(
     cells: npt.NDArray[Any],
     good: npt.NDArray[Any] | None,
     keep: float | None,
-    marked: Mapping[str, Any] | None,
+    marked_row: Mapping[str, Any] | None,
     words: Words,
 ) -> Iterable[str]:
     if good is not None and keep is not None and good.any() and not good.all():
-        yield f"Line: up to where at least {whole_percent(keep, 1)} of {words.several} are kept on record."
-    if marked is not None:
+        yield f"Line: up to where at least {whole_percent(keep, 1)} of {words.plural} are kept on record."
+    if marked_row is not None:
         yield "Blue frame: recommended."
     unknown = int(np.isnan(cells).sum())
     if unknown:
@@ -212,33 +226,44 @@ def _title(
     measure: Measure,
     good: npt.NDArray[Any] | None,
     keep: float | None,
-    marked: Mapping[str, Any] | None,
+    marked_row: Mapping[str, Any] | None,
     value: str,
     words: Words,
-    drawn: Sequence[str],
+    axis_names: Sequence[str],
 ) -> str:
-    if marked is not None and "successes" in marked and not pd.isna(marked["successes"]) and marked["successes"]:
-        where = " with ".join(setting(name, marked[name]) for name in drawn)
-        kept = f"keeps {span(int(marked['kept_lower']), int(marked.get('kept_upper', marked['kept_lower'])))}"
-        found = [f"{kept} of {words.number(int(marked['successes']))}"]
-        found += [spent_and_saved("steps", marked)] if {"steps", "saved_steps"} <= set(marked) else []
-        return f"{capital(where)} {' and '.join(filter(None, found))}"
+    if (
+        marked_row is not None
+        and "successes" in marked_row
+        and not pd.isna(marked_row["successes"])
+        and marked_row["successes"]
+    ):
+        position = " with ".join(setting(name, marked_row[name]) for name in axis_names)
+        kept_text = (
+            f"keeps {span(int(marked_row['kept_lower']), int(marked_row.get('kept_upper', marked_row['kept_lower'])))}"
+        )
+        parts = [f"{kept_text} of {words.number(int(marked_row['successes']))}"]
+        parts += [spent_and_saved("steps", marked_row)] if {"steps", "saved_steps"} <= set(marked_row) else []
+        return f"{capital(position)} {' and '.join(filter(None, parts))}"
     total = rows["successes"].max() if "successes" in rows else pd.NA
     if good is not None and keep is not None and not pd.isna(total) and total:
-        enough = int(good.sum())
+        enough_count = int(good.sum())
         share = "all" if keep == 1 else f"at least {whole_percent(keep, 1)} of"
-        if value.startswith("saved_") and enough and measure.shares:
+        if value.startswith("saved_") and enough_count and measure.shares:
             best = int(measure.numbers.where(_enough(rows, keep) == 1).fillna(-1).argmax())
             row = row_at(rows.iloc[best : best + 1], {})
-            most = spent_and_saved(value.removeprefix("saved_"), row, "Up to").replace("Up to ", "", 1)
-            return f"Up to {most} are saved while {share} {words.number(int(total))} are kept"
-        verb = "keeps" if enough == 1 else "keep"
-        known = int(rows["kept_lower"].notna().sum())
-        which = "The one setting" if len(rows) == enough == 1 else f"{enough:,} of {count(known, 'setting')}"
-        which += " of known outcome" if known < len(rows) else ""
-        return f"{which} {verb} {share} {words.number(int(total))}"
+            largest_amount = spent_and_saved(value.removeprefix("saved_"), row, "Up to").replace("Up to ", "", 1)
+            return f"Up to {largest_amount} are saved while {share} {words.number(int(total))} are kept"
+        verb = "keeps" if enough_count == 1 else "keep"
+        known_count = int(rows["kept_lower"].notna().sum())
+        subject = (
+            "The one setting"
+            if len(rows) == enough_count == 1
+            else f"{enough_count:,} of {count(known_count, 'setting')}"
+        )
+        subject += " of known outcome" if known_count < len(rows) else ""
+        return f"{subject} {verb} {share} {words.number(int(total))}"
     if not pd.isna(total) and not total and value.startswith("kept_"):
-        return f"No {words.one} to keep, whatever the setting"
+        return f"No {words.singular} to keep, whatever the setting"
     values = measure.numbers.dropna()
     low, high = (cell_text(float(v), measure) for v in (values.min(), values.max()))
     return f"{capital(measure.name.split(' (')[0])}: {low if low == high else f'{low} to {high}'}"

@@ -66,9 +66,9 @@ def label_lines(ax: Axes, lines: Sequence[Line], mark: Line | None = None) -> No
             text.set_clip_on(False)
 
 
-def label_points(ax: Axes, points: Sequence[Line], others: Sequence[Line] = ()) -> None:
+def label_points(ax: Axes, points: Sequence[Line], obstacles: Sequence[Line] = ()) -> None:
     """Write each point's text beside it, clear of all points and other lines; where no room is left, there is none."""
-    labels = _Labels(ax, [*points, *others], gap=7, drop=True)
+    labels = _Labels(ax, [*points, *obstacles], gap=7, drop=True)
     look: dict[str, Any] = {"size": style.sizes(ax).note, "color": style.fade(ax, 0.85), "gid": "point label"}
     halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
     for point in points:
@@ -81,8 +81,8 @@ def label_points(ax: Axes, points: Sequence[Line], others: Sequence[Line] = ()) 
 class _Label(Text):
     """A text that gets its place before it is drawn."""
 
-    def __init__(self, labels: _Labels, text: str, **how: Keyword) -> None:
-        super().__init__(0, 0, text, transform=IdentityTransform(), **how)
+    def __init__(self, labels: _Labels, text: str, **options: Keyword) -> None:
+        super().__init__(0, 0, text, transform=IdentityTransform(), **options)
         self._labels = labels
         self.fits = True
 
@@ -114,36 +114,49 @@ class _Labels:
             return
         self._placed_for = state
         paths = {id(line): _path(self.ax, line) for line in self.lines}
-        taken: list[Box] = []
+        taken_boxes: list[Box] = []
         for line, text in self.texts:
-            own = paths[id(line)]
-            others = [path for key, path in paths.items() if key != id(line) and len(path)]
-            if not len(own):
+            line_path = paths[id(line)]
+            other_paths = [path for key, path in paths.items() if key != id(line) and len(path)]
+            if not len(line_path):
                 continue
             size = Text.get_window_extent(text, renderer)
-            best = _best(own, others, (size.width, size.height), taken, frame, point, self.gap)
+            best = _best(line_path, other_paths, (size.width, size.height), taken_boxes, frame, point, self.gap)
             text.set_position((best[0], best[1]))
-            mine: Box = (best[0], best[1], best[0] + size.width, best[1] + size.height)
-            outside = mine[2] > frame[2] or mine[1] < frame[1]
-            text.fits = not (self.drop and (outside or _meets(mine, taken) or _covers(mine, others, 2 * point)))
-            taken += [mine] if text.fits else []
+            label_box: Box = (best[0], best[1], best[0] + size.width, best[1] + size.height)
+            is_outside = label_box[2] > frame[2] or label_box[1] < frame[1]
+            text.fits = not (
+                self.drop
+                and (is_outside or _meets(label_box, taken_boxes) or _covers(label_box, other_paths, 2 * point))
+            )
+            taken_boxes += [label_box] if text.fits else []
 
 
-def _meets(box: Box, taken: Sequence[Box]) -> bool:
-    return any(box[0] < one[2] and one[0] < box[2] and box[1] < one[3] and one[1] < box[3] for one in taken)
+def _meets(box: Box, taken_boxes: Sequence[Box]) -> bool:
+    return any(
+        box[0] < other_box[2] and other_box[0] < box[2] and box[1] < other_box[3] and other_box[1] < box[3]
+        for other_box in taken_boxes
+    )
 
 
-def _covers(box: Box, others: Sequence[Points], rim: float) -> bool:
+def _covers(box: Box, other_paths: Sequence[Points], rim: float) -> bool:
     """Whether a box is over a single point, or within so many pixels of one; lines it may cross."""
     x0, y0, x1, y1 = box
-    single = [path[0] for path in others if (path == path[0]).all()]
+    single = [path[0] for path in other_paths if (path == path[0]).all()]
     return any(x0 - rim < x < x1 + rim and y0 - rim < y < y1 + rim for x, y in single)
 
 
-def _best(own: Points, others: Sequence[Points], size: tuple[float, float], taken: Sequence[Box], frame: Box,
-          point: float, gap: float) -> tuple[float, float]:  # fmt: skip
-    places = _places(own[:: max(1, len(own) // _TRIES)], size, gap * point)
-    x, y, _, _ = places[np.argmin(_costs(places, own, others, taken, frame, point))]
+def _best(
+    line_path: Points,
+    other_paths: Sequence[Points],
+    size: tuple[float, float],
+    taken_boxes: Sequence[Box],
+    frame: Box,
+    point: float,
+    gap: float,
+) -> tuple[float, float]:
+    candidates = _places(line_path[:: max(1, len(line_path) // _TRIES)], size, gap * point)
+    x, y, _, _ = candidates[np.argmin(_costs(candidates, line_path, other_paths, taken_boxes, frame, point))]
     return float(x), float(y)
 
 
@@ -152,39 +165,39 @@ def _places(points: Points, size: tuple[float, float], gap: float) -> Boxes:
     wide, high = size
     x = points[:, :1] + np.array([gap, -gap - wide, -wide / 2])
     y = points[:, 1:] + np.array([gap, -gap - high, -high / 2])
-    left, low = np.repeat(x, 3, axis=1).ravel(), np.tile(y, 3).ravel()
-    return np.column_stack([left, low, left + wide, low + high])
+    lefts, low = np.repeat(x, 3, axis=1).ravel(), np.tile(y, 3).ravel()
+    return np.column_stack([lefts, low, lefts + wide, low + high])
 
 
 def _costs(
     boxes: Boxes,
-    own: Points,
-    others: Sequence[Points],
-    taken: Sequence[Box],
+    line_path: Points,
+    other_paths: Sequence[Points],
+    taken_boxes: Sequence[Box],
     frame: Box,
     point: float,
 ) -> npt.NDArray[Any]:
     """How bad each place is: off the Axes or on another text, on a line, nearer to another line than to its own."""
     x0, y0, x1, y1 = boxes.T
-    left, low, right, high = frame
+    left_edge, low, right, high = frame
     pad = 3 * point
-    outside = np.maximum(0, left + pad - x0) + np.maximum(0, low + pad - y0)
-    outside += np.maximum(0, x1 - right + pad) + np.maximum(0, y1 - high)
-    costs = 20 * outside / point
-    for other in taken:
+    overhang = np.maximum(0, left_edge + pad - x0) + np.maximum(0, low + pad - y0)
+    overhang += np.maximum(0, x1 - right + pad) + np.maximum(0, y1 - high)
+    costs = 20 * overhang / point
+    for other in taken_boxes:
         costs += 400 * ((x0 < other[2] + pad) & (other[0] < x1 + pad) & (y0 < other[3] + pad) & (other[1] < y1 + pad))
-    away = _distances(own, boxes)
-    costs += (40 if np.ptp(own[:, 0]) < 1 else 10) * (away < point).sum(axis=1)
-    nearest = np.full(len(boxes), _NEAR if not others else np.inf)
-    for other in others:
+    own_distances = _distances(line_path, boxes)
+    costs += (40 if np.ptp(line_path[:, 0]) < 1 else 10) * (own_distances < point).sum(axis=1)
+    nearest = np.full(len(boxes), _NEAR if not other_paths else np.inf)
+    for other in other_paths:
         far = _distances(other, boxes)
         costs += 10 * (far < pad).sum(axis=1)
         nearest = np.minimum(nearest, far.min(axis=1) / point)
-    mine = away.min(axis=1) / point
+    own_distance = own_distances.min(axis=1) / point
     middle = np.abs((y0 + y1) / 2 - (low + high) / 2) / (high - low)
-    middle += np.abs((x0 + x1 - left - right) / 2) / (right - left)
-    near = np.maximum(0, mine + 10 - nearest) * 1.5 - np.minimum(nearest, _NEAR) * 0.1
-    return np.asarray(costs + mine + near + 14 * middle)
+    middle += np.abs((x0 + x1 - left_edge - right) / 2) / (right - left_edge)
+    near = np.maximum(0, own_distance + 10 - nearest) * 1.5 - np.minimum(nearest, _NEAR) * 0.1
+    return np.asarray(costs + own_distance + near + 14 * middle)
 
 
 def _distances(path: Points, boxes: Boxes) -> npt.NDArray[Any]:
@@ -204,8 +217,8 @@ def _path(ax: Axes, line: Line) -> Points:
         return xy
     corners = ax.transData.transform(xy)
     length = np.append(0, np.cumsum(np.hypot(*np.diff(corners, axis=0).T)))
-    at = np.linspace(0, length[-1], min(500, int(length[-1] / 3) + 2))
-    return np.column_stack([np.interp(at, length, corners[:, i]) for i in (0, 1)])
+    positions = np.linspace(0, length[-1], min(500, int(length[-1] / 3) + 2))
+    return np.column_stack([np.interp(positions, length, corners[:, i]) for i in (0, 1)])
 
 
 class FrontNames:
@@ -214,11 +227,13 @@ class FrontNames:
     Small Axes have room for one, in a corner.
     """
 
-    def __init__(self, ax: Axes, front: pd.DataFrame, least: float, best: int | None, *, alone: bool = True) -> None:
+    def __init__(
+        self, ax: Axes, front: pd.DataFrame, min_share: float, best: int | None, *, with_names: bool = True
+    ) -> None:
         self.ax = ax
-        self.alone = alone
+        self.alone = with_names
         self.front = front
-        self.least = least
+        self.least = min_share
         self.best = best
         self.size = style.sizes(ax).note
         self.taken: list[tuple[float, float, float, float]] = []
@@ -226,11 +241,11 @@ class FrontNames:
     def write(self) -> None:
         """Write as many as there is room for: the best first, then from the one that saves most on."""
         small = style.is_small(self.ax)
-        shown = np.flatnonzero(floats(self.front["kept_share"]) >= self.least).tolist()
+        indices = np.flatnonzero(floats(self.front["kept_share"]) >= self.least).tolist()
         if not small and self.alone:
             first = [] if self.best is None else [self.best]
-            for place in [*first, *(place for place in shown[::-1] if place != self.best)]:
-                self._write(place)
+            for index in [*first, *(index for index in indices[::-1] if index != self.best)]:
+                self._write(index)
         if self.best is not None:
             row = self.front.iloc[self.best]
             if small:
@@ -240,27 +255,27 @@ class FrontNames:
                          markeredgecolor=style.tint(self.ax, palette.SAVED), markeredgewidth=1.2 if small else 1.8,
                          zorder=5, label="best", clip_on=False)  # fmt: skip
 
-    def _write(self, place: int) -> None:
-        row = self.front.iloc[place]
+    def _write(self, index: int) -> None:
+        row = self.front.iloc[index]
         text = shorten(str(row["rule"]), NAME_CHARS)
         wide, high = style.room(self.ax), style.row_height(self.ax, 1)
         (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
         x = (float(row["saved_share"]) - x0) / (x1 - x0) * wide
         y = (float(row["kept_share"]) - y0) / (y1 - y0) * high
         long, tall = style.text_width(text, self.size), self.size * 1.3
-        away = 9.0 if place == self.best else 5.0
-        left = min(x + away, max(0.0, wide - long))
-        low = y + (away if left < x + away else away / 2)
-        box = (left, low, left + long, low + tall)
+        gap = 9.0 if index == self.best else 5.0
+        left_edge = min(x + gap, max(0.0, wide - long))
+        low = y + (gap if left_edge < x + gap else gap / 2)
+        box = (left_edge, low, left_edge + long, low + tall)
         if len(self.taken) > MAX_NAMES or low + tall > high or any(_are_near(box, other) for other in self.taken):
             return
-        if place != self.best and self._crosses(box, wide, high):
+        if index != self.best and self._crosses(box, wide, high):
             return
         self.taken.append(box)
         halo = [withStroke(linewidth=2.2, foreground=style.ground(self.ax))]
-        strength, weight = (1.0, "bold") if place == self.best else (0.75, "normal")
+        strength, weight = (1.0, "bold") if index == self.best else (0.75, "normal")
         point = float(row["saved_share"]), float(row["kept_share"])
-        style.annotate(self.ax, text, point, (left - x, low - y), strength, va="bottom", gid="setting", zorder=6,
+        style.annotate(self.ax, text, point, (left_edge - x, low - y), strength, va="bottom", gid="setting", zorder=6,
                        path_effects=halo, weight=weight, annotation_clip=False).set_in_layout(False)  # fmt: skip
 
     def _in_corner(self, text: str) -> None:
@@ -268,11 +283,14 @@ class FrontNames:
         wide = style.text_width(text, self.size) / style.room(self.ax) + 0.06
         high = 2.6 * self.size / style.row_height(self.ax, 1) + 0.06
         x, y = self._path()
-        inside = (x < wide) & (y < high), (x > 1 - wide) & (y > 0.81 - high)
-        below, beyond = (int((some & (x <= 1) & (y >= 0)).sum()) for some in inside)
-        at, how = ((0.98, 0.79), ("right", "top")) if beyond <= below else ((0.03, 0.04), ("left", "bottom"))
+        masks = (x < wide) & (y < high), (x > 1 - wide) & (y > 0.81 - high)
+        below_count, beyond_count = (int((mask & (x <= 1) & (y >= 0)).sum()) for mask in masks)
+        corner, alignment = (
+            ((0.98, 0.79), ("right", "top")) if beyond_count <= below_count else ((0.03, 0.04), ("left", "bottom"))
+        )
         halo = [withStroke(linewidth=2.2, foreground=style.ground(self.ax))]
-        style.annotate(self.ax, text, at, (0, 0), 1.0, xycoords="axes fraction", ha=how[0], va=how[1], gid="setting",
+        sides = {"ha": alignment[0], "va": alignment[1]}
+        style.annotate(self.ax, text, corner, (0, 0), 1.0, xycoords="axes fraction", **sides, gid="setting",
                        zorder=6, path_effects=halo, linespacing=1.2).set_in_layout(False)  # fmt: skip
 
     def _path(self) -> tuple[Any, Any]:
@@ -280,9 +298,11 @@ class FrontNames:
         x, y = np.append(0.0, floats(self.front["saved_share"])), np.append(1.0, floats(self.front["kept_share"]))
         corners = np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
         along = np.concatenate(([0], np.cumsum(np.abs(np.diff(corners[0])) + np.abs(np.diff(corners[1])))))
-        at = np.linspace(0, along[-1], 400)
+        positions = np.linspace(0, along[-1], 400)
         (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
-        return (np.interp(at, along, corners[0]) - x0) / (x1 - x0), (np.interp(at, along, corners[1]) - y0) / (y1 - y0)
+        return (np.interp(positions, along, corners[0]) - x0) / (x1 - x0), (
+            np.interp(positions, along, corners[1]) - y0
+        ) / (y1 - y0)
 
     def _crosses(self, box: tuple[float, float, float, float], wide: float, high: float) -> bool:
         """Whether a mark of the front lies in a box."""
@@ -292,5 +312,5 @@ class FrontNames:
         return bool(((x > box[0] - 3) & (x < box[2]) & (y > box[1]) & (y < box[3])).any())
 
 
-def _are_near(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[2] + 4 and other[0] < one[2] + 4 and one[1] < other[3] + 1 and other[1] < one[3] + 1
+def _are_near(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return box[0] < other[2] + 4 and other[0] < box[2] + 4 and box[1] < other[3] + 1 and other[1] < box[3] + 1

@@ -41,9 +41,9 @@ def draw_bars(ax: Axes, counts: pd.DataFrame, looks: Mapping[str, palette.Look])
     """A horizontal bar for each row of a table of counts, divided by column; the parts, each with its column's name."""
     parts: list[tuple[Rectangle, str]] = []
     rows = np.arange(len(counts))
-    for name, some, start, end in stacked(counts):
+    for name, mask, start, end in stacked(counts):
         paint = style.paint(ax, looks[name], len(counts))
-        bars = ax.barh(rows[some], end - start, height=0.72, left=start, label=name, **paint)
+        bars = ax.barh(rows[mask], end - start, height=0.72, left=start, label=name, **paint)
         parts += [(bar, name) for bar in bars]
     return parts
 
@@ -75,9 +75,9 @@ def label_inside(
 class _Inside(Text):
     """A text in a bar: the first of several that fits when the figure is drawn, or none."""
 
-    def __init__(self, bar: Rectangle, choices: Sequence[str], **how: Keyword) -> None:
+    def __init__(self, bar: Rectangle, choices: Sequence[str], **options: Keyword) -> None:
         x, y = bar.get_x() + bar.get_width() / 2, bar.get_y() + bar.get_height() / 2
-        super().__init__(x, y, choices[0], ha="center", va="center", **how)
+        super().__init__(x, y, choices[0], ha="center", va="center", **options)
         self._bar = bar
         self._choices = choices
         self.set_in_layout(False)
@@ -174,24 +174,24 @@ def plot_stop_reasons(
         grid=ax.xaxis,
         key=key,
         notes=notes,
-        what=f"Stop reasons by {' and '.join(keys)}",
+        subject=f"Stop reasons by {' and '.join(keys)}",
     )
 
 
 def _reasons_title(reasons: pd.Series[str]) -> str:
     total = len(reasons)
     counts = reasons.value_counts().reindex(list(STOP_LOOKS), fill_value=0).sort_values(ascending=False, kind="stable")
-    (first, n), (second, m), *_ = counts.items()
+    (first, n), (next_reason, m), *_ = counts.items()
     if n == total:
         return f"{all_of(total, 'run')} {ends(str(first), n)}"
     half = total > 2 and 2 * n == total  # noqa: PLR2004 - one half, and "1 of 2" is as short
-    return f"{'Half' if half else f'{n:,}'} of {total:,} runs {ends(str(first), n)}, {m:,} {ends(str(second), m)}"
+    return f"{'Half' if half else f'{n:,}'} of {total:,} runs {ends(str(first), n)}, {m:,} {ends(str(next_reason), m)}"
 
 
 def ends(reason: str, n: int) -> str:
     """How one run, or several, ended: "finishes", "end at the step cap"."""
-    one, several, rest = _VERBS[reason]
-    return f"{one if n == 1 else several}{rest}"
+    singular_verb, plural_verb, rest = _VERBS[reason]
+    return f"{singular_verb if n == 1 else plural_verb}{rest}"
 
 
 def plot_tools(data: Data, *, top: int = 12, title: str | None = style.AUTO, ax: Axes | None = None) -> Axes:
@@ -223,15 +223,15 @@ def plot_tools(data: Data, *, top: int = 12, title: str | None = style.AUTO, ax:
     outcomes = outcomes_of(calls)
     tools = cross(calls["tool"].astype(TEXT).fillna("").replace("", NO_NAME), outcomes, CALL_LOOKS)
     tools = tools.loc[tools.sum(axis=1).sort_values(ascending=False, kind="stable").index]
-    shown = tools.iloc[:top]
-    ax = style.rows_axes(ax, [shorten(str(name)) for name in shown.index], outcomes)
-    draw_bars(ax, shown, CALL_LOOKS)
-    label_ends(ax, shown, [_failures(row) for row in shown.to_dict("records")])
+    shown_tools = tools.iloc[:top]
+    ax = style.rows_axes(ax, [shorten(str(name)) for name in shown_tools.index], outcomes)
+    draw_bars(ax, shown_tools, CALL_LOOKS)
+    label_ends(ax, shown_tools, [_failures(row) for row in shown_tools.to_dict("records")])
     key = style.key_of(ax, outcomes, CALL_LOOKS)
     notes = _tools_notes(calls, tools, tools.iloc[top:])
     heading = style.chosen(title, _tools_title(tools))
     return style.finish(ax, title=heading, xlabel="tool calls", ylabel="tool", grid=ax.xaxis, key=key, notes=notes,
-                        what="Results of calls by tool")  # fmt: skip
+                        subject="Results of calls by tool")  # fmt: skip
 
 
 def outcomes_of(calls: pd.DataFrame) -> pd.Series[str]:
@@ -243,44 +243,48 @@ def outcomes_of(calls: pd.DataFrame) -> pd.Series[str]:
 
 def _failures(row: Mapping[Any, int]) -> str:
     """The results of the calls of a bar: failures with their base, and the calls that are not in the base."""
-    known = row["failed"] + row["ok"]
-    parts = [f"{row['failed']:,} of {known:,} failed"] if known else []
+    known_count = row["failed"] + row["ok"]
+    parts = [f"{row['failed']:,} of {known_count:,} failed"] if known_count else []
     parts += [f"{row[name]:,} {name}" for name in (UNKNOWN, "dropped") if row[name]]
     return ", ".join(parts)
 
 
 def _tools_notes(calls: pd.DataFrame, tools: pd.DataFrame, rest: pd.DataFrame) -> list[str]:
     runs = f" in {count(calls['run_id'].nunique(), 'run')} with calls" if "run_id" in calls else ""
-    total, hidden = tools.sum().astype(int), rest.sum().astype(int)
+    total, hidden_totals = tools.sum().astype(int), rest.sum().astype(int)
     notes = [
         f"{count(len(calls), 'call')} of {count(len(tools), 'tool')}{runs}.",
         missing(total[UNKNOWN], "call", "of unknown error status"),
         missing(total["dropped"], "call", "dropped: paid for, never executed"),
     ]
     if len(rest):
-        of_hidden = f"{count(int(hidden.sum()), 'call')} ({_failures(hidden.to_dict())})"
+        of_hidden = f"{count(int(hidden_totals.sum()), 'call')} ({_failures(hidden_totals.to_dict())})"
         notes.append(f"Not shown: {count(len(rest), 'further tool')} with {of_hidden}.")
     return notes
 
 
 def _tools_title(tools: pd.DataFrame) -> str:
     failed, ok, unknown, dropped = (int(tools[name].sum()) for name in CALL_LOOKS)
-    known = failed + ok
-    if not known and unknown:
+    known_count = failed + ok
+    if not known_count and unknown:
         how_many = f"ow many of {count(unknown, 'call')} failed is not known"
         if len(tools) == 1:
             return f"H{how_many}"
         calls = tools.sum(axis=1)
         return f"{shorten(str(calls.idxmax()))} is called most, {int(calls.max()):,} times; h{how_many}"
-    if not known:
+    if not known_count:
         return f"{all_of(dropped, 'call')} {'was' if dropped == 1 else 'were'} dropped"
-    which = " of known outcome" if unknown or dropped else ""
-    if failed == known:
-        return f"{all_of(known, 'call')}{which} failed"
+    condition = " of known outcome" if unknown or dropped else ""
+    if failed == known_count:
+        return f"{all_of(known_count, 'call')}{condition} failed"
     if not failed:
-        return f"The one call{which} did not fail" if known == 1 else f"None of {known:,} calls{which} failed"
-    title = f"{failed:,} of {known:,} calls{which} failed"
+        return (
+            f"The one call{condition} did not fail"
+            if known_count == 1
+            else f"None of {known_count:,} calls{condition} failed"
+        )
+    title = f"{failed:,} of {known_count:,} calls{condition} failed"
     if len(tools) == 1:
         return title
-    most, worst = int(tools["failed"].max()), shorten(str(tools["failed"].idxmax()))
-    return f"{title}, all in {worst}" if most == failed else f"{title}, {most:,} of them in {worst}"
+    most_failures, worst = int(tools["failed"].max()), shorten(str(tools["failed"].idxmax()))
+    return f"{title}, all in {worst}" if most_failures == failed else f"{title}, {most_failures:,} of them in {worst}"

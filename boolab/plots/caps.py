@@ -47,7 +47,7 @@ class _Curve(NamedTuple):
     lower: Any
     upper: Any
     saved: Any
-    off: Mapping[str, Any] | None
+    off_row: Mapping[str, Any] | None
 
 
 def plot_caps(
@@ -99,23 +99,23 @@ def plot_caps(
         raise SettingError(f"saved={saved!r}: expected {', '.join(UNITS)}")
     first = axis or _first_axis(table)
     point = point_of(recommended, [first], table)
-    others = {name: value for name, value in point.items() if name != first}
-    needed = ["successes", "kept_lower", "kept_upper", saved, f"saved_{saved}"]
-    grid = grid_of(table, [axis], needed, {**others, **(at or {})})
+    fixed_values = {name: value for name, value in point.items() if name != first}
+    columns = ["successes", "kept_lower", "kept_upper", saved, f"saved_{saved}"]
+    grid = grid_of(table, [axis], columns, {**fixed_values, **(at or {})})
     (name,) = grid.axes
     words = words_of(grid.rows)
     parts = by_group(grid.rows, grid.groups, len(palette.GROUP_LOOKS) if ax is not None else MAX_PANELS)
     curves = [_curve(group, part, name, saved) for group, part in parts]
-    kept = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
-    curves, parts = [curve for curve, _ in kept], [(curve.name, part) for curve, part in kept]
+    drawn_curves = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
+    curves, parts = [curve for curve, _ in drawn_curves], [(curve.name, part) for curve, part in drawn_curves]
     if not curves:
         return style.empty_axes(ax, f"no settings with a {LIMITS[name].label}")
     if all(np.isnan([*curve.lower, *curve.saved]).all() for curve in curves):
-        return style.empty_axes(ax, f"no known {words.several} to keep, no known {UNITS[saved][1]} to save")
+        return style.empty_axes(ax, f"no known {words.plural} to keep, no known {UNITS[saved][1]} to save")
     target = {name: point[name]} if name in point else {}
-    marked = [row_at(curve.rows if target and not is_missing(target[name]) else part, target) if target else None
+    marked_rows = [row_at(curve.rows if target and not is_missing(target[name]) else part, target) if target else None
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
-    heading = style.chosen(title, _title(name, curves, marked, words, saved))
+    heading = style.chosen(title, _title(name, curves, marked_rows, words, saved))
     notes = [*sample_of(table, parts, words), grid.note.strip(), *_notes(curves, words, saved, name)]
     if len(curves) > len(palette.GROUP_LOOKS):
 
@@ -129,11 +129,13 @@ def plot_caps(
     lines = _draw(ax, curves, words, saved)
     mark = None
     if target and not is_missing(target[name]):
-        mark = _mark(ax, setting(name, target[name]), target[name], curves, marked, saved)
+        mark = _mark(ax, setting(name, target[name]), target[name], curves, marked_rows, saved)
     label_lines(ax, lines, mark)
     xlabel, ylabel = f"{LIMITS[name].label} ({LIMITS[name].unit})", _ylabel(ax, curves, words, saved)
-    what = f"{capital(words.short)} and {UNITS[saved][1]} saved, by {LIMITS[name].label}".replace("\n", " ")
-    return style.finish(ax, title=heading, xlabel=xlabel, ylabel=ylabel, grid=ax.yaxis, key=[], notes=notes, what=what)
+    subject = f"{capital(words.short)} and {UNITS[saved][1]} saved, by {LIMITS[name].label}".replace("\n", " ")
+    return style.finish(
+        ax, title=heading, xlabel=xlabel, ylabel=ylabel, grid=ax.yaxis, key=[], notes=notes, subject=subject
+    )
 
 
 def _first_axis(table: pd.DataFrame) -> str:
@@ -146,17 +148,17 @@ def _ylabel(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> str
     total = curves[0].rows["successes"].iloc[0]
     if style.is_small(ax) or len(curves) > 1 or pd.isna(total) or not total or words.proxy:
         return "share"
-    known = not np.isnan(curves[0].saved).all()
-    return f"share of {words.number(int(total))}{f', of {UNITS[saved][1]}' if known else ''}"
+    has_saved = not np.isnan(curves[0].saved).all()
+    return f"share of {words.number(int(total))}{f', of {UNITS[saved][1]}' if has_saved else ''}"
 
 
 def _curve(group: str, part: pd.DataFrame, name: str, saved: str) -> _Curve:
-    on = part[part[name].notna()].sort_values(name)
-    off = part[part[name].isna()]
-    lower, upper = (floats(shares(on[column], on["successes"])) for column in ("kept_lower", "kept_upper"))
-    spare = floats(shares(on[f"saved_{saved}"], on[saved] + on[f"saved_{saved}"]))
-    last = {str(key): value for key, value in off.iloc[0].items()} if len(off) else None
-    return _Curve(group, on, on[name].to_numpy(dtype=float), lower, upper, spare, last)
+    on_rows = part[part[name].notna()].sort_values(name)
+    off_rows = part[part[name].isna()]
+    lower, upper = (floats(shares(on_rows[column], on_rows["successes"])) for column in ("kept_lower", "kept_upper"))
+    spare = floats(shares(on_rows[f"saved_{saved}"], on_rows[saved] + on_rows[f"saved_{saved}"]))
+    last = {str(key): value for key, value in off_rows.iloc[0].items()} if len(off_rows) else None
+    return _Curve(group, on_rows, on_rows[name].to_numpy(dtype=float), lower, upper, spare, last)
 
 
 def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
@@ -191,25 +193,34 @@ def _end(curves: Sequence[_Curve]) -> float:
 def _draw(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> list[Line]:
     """Bands and stairs; what there is to label."""
     lines: list[Line] = []
-    end, several = _end(curves), len(curves) > 1
+    end, has_groups = _end(curves), len(curves) > 1
     values = np.unique(np.concatenate([curve.x for curve in curves]))
     sparse = len(values) <= MAX_MARKED and bool((np.diff(values) > 1).any() or len(values) == 1)
     for curve, (color, dash, marker) in zip(curves, palette.GROUP_LOOKS, strict=False):
-        kept, spare = (style.tint(ax, c) for c in ((color, color) if several else (palette.KEPT, palette.SAVED)))
+        kept_color, spare = (
+            style.tint(ax, c) for c in ((color, color) if has_groups else (palette.KEPT, palette.SAVED))
+        )
         marks: dict[str, Any] = (
-            {"marker": marker if several else "o", "markersize": 4, "markevery": slice(0, None, 2)} if sparse else {}
+            {"marker": marker if has_groups else "o", "markersize": 4, "markevery": slice(0, None, 2)} if sparse else {}
         )
         x, lower = stairs(curve.x, curve.lower, end)
         _, upper = stairs(curve.x, curve.upper, end)
         _, rest = stairs(curve.x, curve.saved, end)
-        ax.fill_between(x, lower, upper, color=kept, alpha=0.1 if several else 0.18, linewidth=0, label="band")
-        ax.plot(x, rest, color=spare, linewidth=1.1 if several else 1.8, linestyle=dash,
+        ax.fill_between(x, lower, upper, color=kept_color, alpha=0.1 if has_groups else 0.18, linewidth=0, label="band")
+        ax.plot(x, rest, color=spare, linewidth=1.1 if has_groups else 1.8, linestyle=dash,
                 label=f"saved {curve.name}".strip(), zorder=3)  # fmt: skip
         ax.plot(
-            x, lower, color=kept, linewidth=2, linestyle=dash, label=f"kept {curve.name}".strip(), zorder=4, **marks
+            x,
+            lower,
+            color=kept_color,
+            linewidth=2,
+            linestyle=dash,
+            label=f"kept {curve.name}".strip(),
+            zorder=4,
+            **marks,
         )
-        lines.append(Line(x, lower, curve.name or words.short, kept))
-        lines.append(Line(x, rest, "" if several else f"{UNITS[saved][1]} saved", spare))
+        lines.append(Line(x, lower, curve.name or words.short, kept_color))
+        lines.append(Line(x, rest, "" if has_groups else f"{UNITS[saved][1]} saved", spare))
         lines.append(Line(x, upper))
     return lines
 
@@ -219,15 +230,15 @@ def _mark(
     name: str,
     value: float,
     curves: Sequence[_Curve],
-    marked: Sequence[Mapping[str, Any] | None],
+    marked_rows: Sequence[Mapping[str, Any] | None],
     saved: str,
 ) -> Line:
     """A dashed line at the recommended value, and what it keeps and saves."""
     ax.axvline(value, color=style.fade(ax, 0.7), linewidth=1.1, linestyle=(0, (4, 3)), zorder=2.5, label="recommended")
     texts = [name]
     if style.is_small(ax):
-        marked = [None] * len(curves)  # the title has it
-    for curve, row in zip(curves, marked, strict=True):
+        marked_rows = [None] * len(curves)  # the title has it
+    for curve, row in zip(curves, marked_rows, strict=True):
         if row is not None:
             parts = [f"keeps {_kept(row)}", spent_and_saved(saved, row)]
             texts += [f"{curve.name}: {', '.join(filter(None, parts))}"] if curve.name else list(filter(None, parts))
@@ -242,24 +253,24 @@ def _kept(row: Mapping[str, Any]) -> str:
 
 
 def _title(
-    name: str, curves: Sequence[_Curve], marked: Sequence[Mapping[str, Any] | None], words: Words, saved: str
+    name: str, curves: Sequence[_Curve], marked_rows: Sequence[Mapping[str, Any] | None], words: Words, saved: str
 ) -> str:
-    row = marked[0]
+    row = marked_rows[0]
     if len(curves) > 1:
         return _groups_title(name, curves, words)
     total = curves[0].rows["successes"].iloc[0]
     if row is not None:
-        kept = f"keeps {_kept(row)} {words.several}" if not pd.isna(total) and total else ""
-        result = " and ".join(filter(None, [kept, spent_and_saved(saved, row)]))
+        kept_text = f"keeps {_kept(row)} {words.plural}" if not pd.isna(total) and total else ""
+        result = " and ".join(filter(None, [kept_text, spent_and_saved(saved, row)]))
         return capital(f"{setting(name, row[name])} {result or 'is recommended'}")
     if pd.isna(total):
-        return f"How many {words.several} a {LIMITS[name].label} keeps is not known"
+        return f"How many {words.plural} a {LIMITS[name].label} keeps is not known"
     if not total:
-        return f"No {words.one} to keep, whatever the {LIMITS[name].label}"
+        return f"No {words.singular} to keep, whatever the {LIMITS[name].label}"
     tight = _tightest(curves[0])
     if tight is None:
         last = row_at(curves[0].rows.iloc[-1:], {})
-        return f"Even {setting(name, last[name])} keeps only {_kept(last)} {words.several}"
+        return f"Even {setting(name, last[name])} keeps only {_kept(last)} {words.plural}"
     result = " and ".join(filter(None, [f"keeps {_all(int(total), words)}", spent_and_saved(saved, tight)]))
     return capital(f"{setting(name, tight[name])} {result}")
 
@@ -268,48 +279,47 @@ def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
     """From which value each group loses nothing."""
     having = [curve for curve in curves if (curve.rows["successes"].fillna(1) > 0).any()]
     if not having:
-        return f"No group has {words.several} to keep"
+        return f"No group has {words.plural} to keep"
     tight = [(row[name], curve.name) for curve in having if (row := _tightest(curve)) is not None]
     with_some = "" if len(having) == len(curves) else " that have some"
     if len(tight) < len(having):
-        none = len(having) - len(tight)
-        return (
-            f"In {none} of {count(len(having), 'group')}{with_some} no {LIMITS[name].label} keeps all {words.several}"
-        )
+        lossy_count = len(having) - len(tight)
+        groups = f"{lossy_count} of {count(len(having), 'group')}{with_some}"
+        return f"In {groups} no {LIMITS[name].label} keeps all {words.plural}"
     (low, first), (high, last) = min(tight), max(tight)
     if low == high:
-        of = f"all {len(having)} groups" if len(having) > 1 else "the one group"
-        some = with_some if len(having) > 1 else with_some.replace("have", "has")
-        return f"{capital(setting(name, low))} keeps all {words.several} of {of}{some}"
-    return f"All {words.several} are kept from {setting(name, low)} ({first}) to {high:,g} ({last})"
+        groups_text = f"all {len(having)} groups" if len(having) > 1 else "the one group"
+        condition = with_some if len(having) > 1 else with_some.replace("have", "has")
+        return f"{capital(setting(name, low))} keeps all {words.plural} of {groups_text}{condition}"
+    return f"All {words.plural} are kept from {setting(name, low)} ({first}) to {high:,g} ({last})"
 
 
 def _all(n: int, words: Words) -> str:
     if n > 2:  # noqa: PLR2004 - "the one", "both"
-        return f"all {n:,} {words.several}"
-    return f"the one {words.one}" if n == 1 else f"both {words.several}"
+        return f"all {n:,} {words.plural}"
+    return f"the one {words.singular}" if n == 1 else f"both {words.plural}"
 
 
 def _tightest(curve: _Curve) -> Mapping[str, Any] | None:
     """The row of the least value from which on all is kept on record."""
     rows = curve.rows
-    less = (rows["kept_lower"] < rows["successes"]).fillna(value=True) | (rows["successes"].fillna(0) == 0)
-    good = rows[~less[::-1].cummax()[::-1].astype(bool)]
+    loses_some = (rows["kept_lower"] < rows["successes"]).fillna(value=True) | (rows["successes"].fillna(0) == 0)
+    good = rows[~loses_some[::-1].cummax()[::-1].astype(bool)]
     return {str(key): value for key, value in good.iloc[0].items()} if len(good) else None
 
 
 def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Iterable[str]:
-    several = len(curves) > 1
+    has_groups = len(curves) > 1
     if any(np.nanmax(curve.upper - curve.lower, initial=0) > 0 for curve in curves):
         yield "Band: from the least to the most that are kept, where that is not on record."
-    if several:
+    if has_groups:
         yield f"Thick: {words.short}. Thin: {UNITS[saved][1]} saved.".replace("\n", " ")
     if all(np.isnan(curve.saved).all() for curve in curves):
         yield f"Not drawn: {UNITS[saved][1]} saved, which the source does not report."
-    elif not several:
+    elif not has_groups:
         yield left_out(curves[0].rows, saved, words.unit)
-    off = curves[0].off
-    if off is not None and not several and not pd.isna(off["successes"]):
-        parts = [f"keeps {_kept(off)}", spent_and_saved(saved, off)]
+    off_row = curves[0].off_row
+    if off_row is not None and not has_groups and not pd.isna(off_row["successes"]):
+        parts = [f"keeps {_kept(off_row)}", spent_and_saved(saved, off_row)]
         yield f"{capital(setting(name, None))}: {', '.join(filter(None, parts))}."
     yield "Counts on record."

@@ -20,9 +20,9 @@ from boolab.plots.palette import rising
 
 _COLOUR: Final = palette.GROUP_LOOKS[0][0]
 """What diverges late is dark on a light background: even steps in lightness, the same to colour-blind readers."""
-_EACH: Final = 0.19  # inches
+_ROW_HEIGHT: Final = 0.19  # inches
 MIN_SIZE: Final = 4.5  # points: smaller numbers are not shown
-_ITSELF: Final = "#8b95a3"
+_DIAGONAL_COLOR: Final = "#8b95a3"
 
 
 def plot_divergences(table: pd.DataFrame, *, title: str | None = style.AUTO, ax: Axes | None = None) -> Axes:
@@ -56,25 +56,25 @@ def plot_divergences(table: pd.DataFrame, *, title: str | None = style.AUTO, ax:
         return style.empty_axes(ax, "no pairs of policies")
     order = _grouped(steps, list(range(len(steps))))
     cells, names = steps[np.ix_(order, order)], [str(table.index[i]) for i in order]
-    ax = style.axes_for(ax, max(3.2, 2.0 + _EACH * len(names)))
+    ax = style.axes_for(ax, max(3.2, 2.0 + _ROW_HEIGHT * len(names)))
     upper = cells[np.triu_indices(len(cells), 1)]
-    known = upper[np.isfinite(upper)]
-    most = max(2.0, float(known.max()) if len(known) else 2.0)
-    colours, scale = rising(to_hex(style.tint(ax, _COLOUR)), 1, most, style.ground(ax), log=True)
+    known_steps = upper[np.isfinite(upper)]
+    last_step = max(2.0, float(known_steps.max()) if len(known_steps) else 2.0)
+    colours, scale = rising(to_hex(style.tint(ax, _COLOUR)), 1, last_step, style.ground(ax), log=True)
     _draw(ax, cells, colours, scale)
     _label(ax, names)
-    if len(known):
+    if len(known_steps):
         _bar(ax, colours, scale)
     key = [Patch(label="never diverge", facecolor=style.fade(ax, style.NO_VALUE), linewidth=0)]
     return style.finish(
         ax,
-        title=style.chosen(title, _title(upper, known)),
+        title=style.chosen(title, _title(upper, known_steps)),
         xlabel="",
         ylabel="policy",
         grid=None,
-        key=key if len(known) < len(upper) else [],
+        key=key if len(known_steps) < len(upper) else [],
         notes=[f"{len(names)} policies on the same script.", "Those that diverge late are neighbours."],
-        what="First step at which two policies diverge",
+        subject="First step at which two policies diverge",
     )
 
 
@@ -90,22 +90,22 @@ def _checked(table: pd.DataFrame) -> npt.NDArray[Any]:
     return steps
 
 
-def _grouped(steps: npt.NDArray[Any], some: list[int]) -> list[int]:
+def _grouped(steps: npt.NDArray[Any], indices: list[int]) -> list[int]:
     """An order in which those that diverge late are neighbours: the largest group first, each ordered likewise."""
-    if len(some) <= 1:
-        return some
-    first = min(steps[i, j] for i, j in permutations(some, 2))
+    if len(indices) <= 1:
+        return indices
+    first = min(steps[i, j] for i, j in permutations(indices, 2))
     if np.isinf(first):
-        return some
+        return indices
     groups: list[list[int]] = []
-    for i in some:
+    for i in indices:
         home = next((group for group in groups if steps[group[0], i] > first), None)
         if home is None:
             groups.append([i])
         else:
             home.append(i)
     if len(groups) == 1:  # the first is not the one that diverges
-        return some
+        return indices
     ordered = (_grouped(steps, group) for group in sorted(groups, key=len, reverse=True))
     return [*chain.from_iterable(ordered)]
 
@@ -116,13 +116,13 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: Normalize
     ax.set_ylim(n, 0)
     style.grey_ground(ax)
     edges = np.arange(n + 1)
-    shown = np.ma.masked_invalid(np.where(np.isfinite(cells), cells, np.nan))
-    ax.pcolormesh(edges, edges, shown, cmap=colours, norm=scale, rasterized=True)
+    masked_cells = np.ma.masked_invalid(np.where(np.isfinite(cells), cells, np.nan))
+    ax.pcolormesh(edges, edges, masked_cells, cmap=colours, norm=scale, rasterized=True)
     for draw in (ax.hlines, ax.vlines):  # as vectors, which follow the theme
         draw(edges, 0, n, colors=[style.ground(ax)], linewidth=0.6, zorder=1.5)
     for i in range(n):
         ax.add_patch(Rectangle((i, i), 1, 1, facecolor=style.ground(ax), linewidth=0, zorder=2))
-        ax.plot([i + 0.3, i + 0.7], [i + 0.3, i + 0.7], color=_ITSELF, linewidth=0.8, zorder=3)
+        ax.plot([i + 0.3, i + 0.7], [i + 0.3, i + 0.7], color=_DIAGONAL_COLOR, linewidth=0.8, zorder=3)
     size = style.sizes(ax).note * 0.9
     widest = max((len(f"{cell:.0f}") for cell in cells[np.isfinite(cells)].tolist()), default=0)
     size = min(size, 0.75 * style.row_height(ax, 1) * 0.8 / n)
@@ -137,30 +137,30 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: Normalize
 
 def _label(ax: Axes, names: list[str]) -> None:
     size = min(style.sizes(ax).text, 0.75 * 0.8 * style.row_height(ax, len(names)))  # a layout lowers the rows
-    shown = [shorten(name, 20) for name in names]
-    middles = [place + 0.5 for place in range(len(names))]
-    ax.set_xticks(middles, shown, rotation=90, **style.PLAIN)
-    ax.set_yticks(middles, shown, **style.PLAIN)
+    short_names = [shorten(name, 20) for name in names]
+    middles = [index + 0.5 for index in range(len(names))]
+    ax.set_xticks(middles, short_names, rotation=90, **style.PLAIN)
+    ax.set_yticks(middles, short_names, **style.PLAIN)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_tick_params(labelsize=size, length=0)
 
 
 def _bar(ax: Axes, colours: Colormap, scale: Normalize) -> None:
     bar = style.color_bar(ax, colours, scale, "first step at which they diverge", fraction=0.04, aspect=30)
-    most = float(scale.vmax or 2)
-    ticks = [tick for tick in (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000) if tick <= most]
+    last_step = float(scale.vmax or 2)
+    ticks = [tick for tick in (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000) if tick <= last_step]
     bar.ax.yaxis.set_major_locator(FixedLocator(ticks))
     bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def _title(upper: npt.NDArray[Any], known: npt.NDArray[Any]) -> str:
-    total, diverged = len(upper), len(known)
+def _title(upper: npt.NDArray[Any], known_steps: npt.NDArray[Any]) -> str:
+    total, diverged = len(upper), len(known_steps)
     if not diverged:
         return f"No two policies diverge in {total:,} pairs" if total > 1 else "The two policies never diverge"
-    half = int(np.sort(known)[(diverged - 1) // 2])
-    early = int((known <= half).sum())
+    half = int(np.sort(known_steps)[(diverged - 1) // 2])
+    early = int((known_steps <= half).sum())
     if total == 1:
         return f"The two policies diverge at step {half}"
-    some = f"All {total:,}" if diverged == total else f"{diverged:,} of {total:,}"
-    return f"{some} pairs of policies diverge, {early:,} of them by step {half:,}"
+    count_text = f"All {total:,}" if diverged == total else f"{diverged:,} of {total:,}"
+    return f"{count_text} pairs of policies diverge, {early:,} of them by step {half:,}"

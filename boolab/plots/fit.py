@@ -77,13 +77,13 @@ def plot_fit(
     notes = [sample, f"Band: {100 * fit.confidence:.4g}% of as many simulated turns."]
     if of == "tools":
         rows = rows.sort_values("recorded", ascending=False, kind="stable").reset_index(drop=True)
-        hidden = rows.iloc[top:]
+        hidden_rows = rows.iloc[top:]
         rows = rows.iloc[:top]
         ax = style.rows_axes(ax, [shorten(str(name)) for name in rows["x"]], pd.Series(["", " "], dtype=str))
         _draw_rows(ax, rows)
-        if len(hidden):
-            share = whole_percent(float(hidden["recorded"].sum()), 1)
-            notes.append(f"Not shown: {count(len(hidden), 'further tool')} with {share} of the recorded calls.")
+        if len(hidden_rows):
+            share = whole_percent(float(hidden_rows["recorded"].sum()), 1)
+            notes.append(f"Not shown: {count(len(hidden_rows), 'further tool')} with {share} of the recorded calls.")
     else:
         ax = style.axes_for(ax)
         _draw_lines(ax, rows, stepped=of in ("steps", "success_steps"))
@@ -96,7 +96,7 @@ def plot_fit(
         grid=ax.xaxis if of == "tools" else ax.yaxis,
         key=_key(ax, lines=of in ("steps", "success_steps") or ax.get_xscale() == "log"),
         notes=notes,
-        what="Recorded turns against simulated ones",
+        subject="Recorded turns against simulated ones",
     )
 
 
@@ -110,8 +110,8 @@ def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
     long = float(x[-1]) >= MIN_LOG
     if stepped or long:
         end = float(x[-1]) + 0.02 * max(float(x[-1]), 1.0)
-        left, below = stairs(x, low, end)
-        ax.fill_between(left, below, stairs(x, high, end)[1], color=ink, alpha=_BAND, linewidth=0, label="band")
+        band_x, band_low = stairs(x, low, end)
+        ax.fill_between(band_x, band_low, stairs(x, high, end)[1], color=ink, alpha=_BAND, linewidth=0, label="band")
         ax.plot(*stairs(x, simulated, end), color=ink, linewidth=1.6, linestyle=(0, (4, 1.5)), label="simulated")
         ax.plot(*stairs(x, recorded, end), color=dark, linewidth=2, label="recorded", zorder=3)
         ax.set_xlim(1 if long else 0, end)
@@ -156,17 +156,17 @@ def _key(ax: Axes, *, lines: bool) -> Sequence[Artist]:
     return [recorded, simulated, Patch(facecolor=ink, alpha=_BAND, label="by chance")]
 
 
-def _title(goodness: pd.DataFrame, of: str) -> str:
-    row = goodness[goodness["measure"] == of].iloc[0]
-    what = {
+def _title(goodness: pd.DataFrame, measure: str) -> str:
+    row = goodness[goodness["measure"] == measure].iloc[0]
+    subject = {
         "steps": "Steps",
         "success_steps": "Steps of successes",
         "tools": "Tools",
         "repeat_streak": "Repeated calls",
-    }[of]
+    }[measure]
     if not row["distance"]:
-        return f"{what}: no difference between recorded and simulated"
-    apart, chance = (percent(float(row[name])) for name in ("distance", "by_chance"))
+        return f"{subject}: no difference between recorded and simulated"
+    distance, chance = (percent(float(row[name])) for name in ("distance", "by_chance"))
     if bool(row["fits"]):
-        return f"{what}: {apart} apart, within the {chance} of chance"
-    return f"{what}: {apart} apart, more than the {chance} of chance"
+        return f"{subject}: {distance} apart, within the {chance} of chance"
+    return f"{subject}: {distance} apart, more than the {chance} of chance"

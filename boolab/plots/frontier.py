@@ -26,12 +26,12 @@ from boolab.stats.compare_rules.frontiers import Frontier, first_on_front
 from boolab.stats.compare_rules.settings import NO_LIMIT
 from boolab.stats.intervals import check_confidence
 
-_NEEDED: Final = ("rule", "n_runs", "n_tasks", "successes", "kept_lower", "kept_share", "saved_steps", "saved_share",
+_COLUMNS: Final = ("rule", "n_runs", "n_tasks", "successes", "kept_lower", "kept_share", "saved_steps", "saved_share",
                   "on_front")  # fmt: skip
 _BAND: Final = ("saved_share", "kept_share", "kept_low", "kept_high")
 _DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1)))
 MAX_LINES: Final = len(_DASHES)
-_SEVERAL: Final = "several joined"
+_JOINED_RULES: Final = "several joined"
 _ROUNDING: Final = 1e-9
 _EVEN: Final = "even trade: 1% of successes for 1% of steps"
 
@@ -43,7 +43,7 @@ class _Part(NamedTuple):
     rows: pd.DataFrame
     front: pd.DataFrame
     band: pd.DataFrame
-    least: float
+    min_share: float
     reach: float
 
 
@@ -97,7 +97,7 @@ def plot_frontier(
         check_confidence(keep, "keep")
     if least:
         check_confidence(least, "least")
-    frame = frame_of(data, lambda other: other, _NEEDED, "frontier")
+    frame = frame_of(data, lambda other: other, _COLUMNS, "frontier")
     if frame.empty or not frame["on_front"].fillna(value=False).any():
         return style.empty_axes(ax, "no successes, so no front" if len(frame) else "no runs")
     band = getattr(data, "band", pd.DataFrame(columns=list(_BAND)))
@@ -105,8 +105,8 @@ def plot_frontier(
     keys = _group_columns(frame)
     lines = _lines_beside(beside or {})
     groups = by_group(frame, keys, MAX_PANELS if ax is None and not lines else 1)
-    shown = frame[frame["on_front"].fillna(value=False) & (frame["kept_share"] >= least)]
-    reach = max(0.05, min(1.0, 1.06 * float(floats(shown["saved_share"]).max(initial=0))))
+    shown_rows = frame[frame["on_front"].fillna(value=False) & (frame["kept_share"] >= least)]
+    reach = max(0.05, min(1.0, 1.06 * float(floats(shown_rows["saved_share"]).max(initial=0))))
     parts = [
         _Part(name, rows.drop(columns=keys), first_on_front(rows), _band_of(band, keys, rows), least, reach)
         for name, rows in groups
@@ -114,13 +114,13 @@ def plot_frontier(
     looks = _looks(parts)
     if len(parts) == 1:
         return _one(parts[0], looks, keep, title, ax, lines)
-    named = [(f"{part.name} ({_successes(part):,})", part) for part in parts]
+    named_parts = [(f"{part.name} ({_successes(part):,})", part) for part in parts]
 
     def alone(part: _Part, panel: Axes) -> Axes:
         return _one(part, looks, keep, None, panel)
 
     heading = style.chosen(title, _title_of_panels(parts, keep))
-    return draw_panels(named, alone, title=heading, notes=_notes_of_panels(parts, keep, looks))
+    return draw_panels(named_parts, alone, title=heading, notes=_notes_of_panels(parts, keep, looks))
 
 
 def _group_columns(frame: pd.DataFrame) -> list[str]:
@@ -141,7 +141,7 @@ def _band_of(band: pd.DataFrame, keys: Sequence[str], rows: pd.DataFrame) -> pd.
 
 def _family(rule: str) -> str:
     """The kind of a rule: the function that made it."""
-    return _SEVERAL if " | " in rule or " & " in rule else rule.partition("(")[0]
+    return _JOINED_RULES if " | " in rule or " & " in rule else rule.partition("(")[0]
 
 
 def _looks(parts: Sequence[_Part]) -> dict[str, tuple[str, str]]:
@@ -193,10 +193,10 @@ def _one(
     ax.plot(floats(beaten["saved_share"]), floats(beaten["kept_share"]), linestyle="", label="beaten", zorder=2, **dot)
     kinds = front["rule"].astype(str).map(_family)
     for kind, (color, marker) in looks.items():
-        mine = front[(kinds == kind) & (front["kept_share"] >= part.least)]
-        if mine.empty:
+        kind_rows = front[(kinds == kind) & (front["kept_share"] >= part.min_share)]
+        if kind_rows.empty:
             continue
-        ax.plot(floats(mine["saved_share"]), floats(mine["kept_share"]), linestyle="", marker=marker,
+        ax.plot(floats(kind_rows["saved_share"]), floats(kind_rows["kept_share"]), linestyle="", marker=marker,
                 markersize=_mark_size(front, small=small), color=style.tint(ax, color), markeredgewidth=0, label=kind,
                 zorder=4, clip_on=False)  # fmt: skip
     best = _best(part, keep)
@@ -206,7 +206,7 @@ def _one(
         if not small:
             style.annotate(ax, f"{level(keep)} kept", (1, keep), (0, 3), color=ink, xycoords=ax.get_yaxis_transform(),
                            ha="right", gid="keep").set_in_layout(False)  # fmt: skip
-    FrontNames(ax, front, part.least, best, alone=not lines).write()
+    FrontNames(ax, front, part.min_share, best, with_names=not lines).write()
     if lines:
         mark = None
         if best is not None:
@@ -221,7 +221,7 @@ def _one(
         grid=ax.yaxis,
         key=[] if small else _key(ax, looks, part),
         notes=[*_notes([part], keep), *_notes_beside(lines)],
-        what="Settings, by what they keep and save",
+        subject="Settings, by what they keep and save",
     )
 
 
@@ -233,29 +233,29 @@ def _draw_even_trade(ax: Axes) -> None:
             label="even trade", scalex=False, scaley=False)  # fmt: skip
     if style.is_small(ax):
         return
-    place = 0.66 * end
-    ax.text(place, 1 - place, f"\n{_EVEN}", ha="center", va="center", rotation=-45, transform_rotates_text=True,
+    middle = 0.66 * end
+    ax.text(middle, 1 - middle, f"\n{_EVEN}", ha="center", va="center", rotation=-45, transform_rotates_text=True,
             rotation_mode="anchor", size=style.sizes(ax).note, color=style.fade(ax, 0.7), linespacing=1.6,
             gid="even trade").set_in_layout(False)  # fmt: skip
 
 
 def _mark_size(front: pd.DataFrame, *, small: bool) -> float:
     """Smaller where there are many, so that they do not become a line of their own."""
-    most, crowd = (3.2, 40) if small else (6.0, 60)
-    return most * min(1.0, max(0.45, crowd / max(len(front), 1) / 2))
+    full_size, crowd = (3.2, 40) if small else (6.0, 60)
+    return full_size * min(1.0, max(0.45, crowd / max(len(front), 1) / 2))
 
 
 def _frame_axes(ax: Axes, part: _Part) -> None:
     ax.set_xlim(0, part.reach)
-    ax.set_ylim(part.least, 1 + 0.07 * (1 - part.least))
+    ax.set_ylim(part.min_share, 1 + 0.07 * (1 - part.min_share))
     for axis in (ax.yaxis, ax.xaxis):
         style.share_ticks(ax, axis)
         axis.set_major_locator(MaxNLocator(3 if style.is_small(ax) else 6, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _key(ax: Axes, looks: dict[str, tuple[str, str]], part: _Part) -> list[Artist]:
-    shown = part.front[part.front["kept_share"] >= part.least]
-    kinds = shown["rule"].astype(str).map(_family).value_counts()
+    shown_rows = part.front[part.front["kept_share"] >= part.min_share]
+    kinds = shown_rows["rule"].astype(str).map(_family).value_counts()
     marks: list[Artist] = [
         Line2D([], [], linestyle="", marker=marker, color=style.tint(ax, color), markersize=5, markeredgewidth=0,
                label=f"{kind} {kinds[kind]:,}")
@@ -282,11 +282,11 @@ def _title(part: _Part, keep: float | None, best: int | None, lines: Sequence[Li
             return f"{len(part.front):,} of {count(len(part.rows), 'setting')} are on the front"
         return f"None of {count(len(part.rows), 'setting')} keeps {level(keep)} of {count(n, 'success', 'successes')}"
     row = part.front.iloc[best]
-    saved, kept = (
+    saved, kept_text = (
         percent(float(row["saved_share"])),
         f"{int(row['kept_lower']):,} of {count(n, 'success', 'successes')}",
     )
-    return f"{shorten(str(row['rule']), NAME_CHARS)} saves {saved} of steps and keeps {kept}"
+    return f"{shorten(str(row['rule']), NAME_CHARS)} saves {saved} of steps and keeps {kept_text}"
 
 
 def _title_of_panels(parts: Sequence[_Part], keep: float | None) -> str:
@@ -305,20 +305,20 @@ def _title_of_panels(parts: Sequence[_Part], keep: float | None) -> str:
 def _notes(parts: Sequence[_Part], keep: float | None) -> Iterable[str]:
     runs = [int(part.rows["n_runs"].iloc[0]) for part in parts]
     tasks = [int(part.rows["n_tasks"].iloc[0]) for part in parts]
-    each = " each" if len(parts) > 1 else ""
-    sample = f"{count_span(min(runs), max(runs), 'run')} of {count_span(min(tasks), max(tasks), 'task')}{each}."
+    suffix = " each" if len(parts) > 1 else ""
+    sample = f"{count_span(min(runs), max(runs), 'run')} of {count_span(min(tasks), max(tasks), 'task')}{suffix}."
     yield after_set(parts[0].rows, sample)
     levels = {float(value) for value in _values(parts, "confidence")}
     if any(len(part.band) for part in parts):
-        held = f"{level(levels.pop())} of" if len(levels) == 1 else "most of"
-        yield f"Band: {held} the fronts of resampled tasks, at each share of steps saved."
+        share_text = f"{level(levels.pop())} of" if len(levels) == 1 else "most of"
+        yield f"Band: {share_text} the fronts of resampled tasks, at each share of steps saved."
     if keep is not None:
         yield f"Ring: the setting that saves most of those that keep {level(keep)}."
     yield "Dashed: 1% of successes for 1% of steps." if len(parts) > 1 else ""
-    yield f"Settings that keep less than {level(parts[0].least)} are not shown." if parts[0].least else ""
+    yield f"Settings that keep less than {level(parts[0].min_share)} are not shown." if parts[0].min_share else ""
     yield "The front is chosen with hindsight: on other tasks its settings keep less on average."
-    by = {str(value) for value in _values(parts, "success_by")}
-    yield f"Success by {', '.join(sorted(by))}." if by - {"label"} else ""
+    success_kinds = {str(value) for value in _values(parts, "success_by")}
+    yield f"Success by {', '.join(sorted(success_kinds))}." if success_kinds - {"label"} else ""
     unknown = sum(int(part.rows["n_unknown"].max()) for part in parts if "n_unknown" in part.rows)
     yield missing(unknown, "run", "in which a counter that a rule needs is unknown")
 
@@ -339,27 +339,27 @@ def _notes_of_panels(parts: Sequence[_Part], keep: float | None, looks: dict[str
 # --- Lines beside the front, such as those of learned rules on held-out tasks -----------------------------------------
 
 
-def _lines_beside(beside: Mapping[str, pd.DataFrame]) -> list[Line]:
+def _lines_beside(frames: Mapping[str, pd.DataFrame]) -> list[Line]:
     """The lines, each from no limit on, which saves nothing and keeps all."""
-    if len(beside) > MAX_LINES:
-        msg = f"beside has {len(beside)} lines: expected {MAX_LINES} at most"
+    if len(frames) > MAX_LINES:
+        msg = f"beside has {len(frames)} lines: expected {MAX_LINES} at most"
         raise SettingError(msg)
     lines = []
-    for name, frame in beside.items():
+    for name, frame in frames.items():
         check_columns(frame, ("saved_share", "kept_share"), "crossval makes")
-        known = frame[["saved_share", "kept_share"]].dropna().sort_values(["saved_share", "kept_share"])
-        x, y = floats(known["saved_share"]), floats(known["kept_share"])
+        known_rows = frame[["saved_share", "kept_share"]].dropna().sort_values(["saved_share", "kept_share"])
+        x, y = floats(known_rows["saved_share"]), floats(known_rows["kept_share"])
         lines.append(Line(np.append(0.0, x), np.append(1.0, y), name))
     return lines
 
 
 def _saved_at(line: Line, keep: float) -> float | None:
     """The share of steps at which a line falls below a share of successes; None if it stays above."""
-    below = np.flatnonzero(line.y < keep)
-    if not len(below):
+    indices = np.flatnonzero(line.y < keep)
+    if not len(indices):
         return None
-    at = int(below[0])
-    (x0, x1), (y0, y1) = line.x[at - 1 : at + 1], line.y[at - 1 : at + 1]
+    index = int(indices[0])
+    (x0, x1), (y0, y1) = line.x[index - 1 : index + 1], line.y[index - 1 : index + 1]
     return float(x0 + (y0 - keep) / (y0 - y1) * (x1 - x0))
 
 
@@ -376,16 +376,16 @@ def _draw_beside(ax: Axes, lines: Sequence[Line], front: Line, best: Line | None
             drops.append((saved, keep, ink))
     _drop(ax, sorted(drops, key=lambda drop: drop[0]))
     low = ax.get_ylim()[0]
-    shown = [line._replace(x=line.x[line.y >= low], y=line.y[line.y >= low]) for line in [front, *labelled]]
-    label_lines(ax, shown, best)
+    visible_lines = [line._replace(x=line.x[line.y >= low], y=line.y[line.y >= low]) for line in [front, *labelled]]
+    label_lines(ax, visible_lines, best)
 
 
 def _drop(ax: Axes, drops: Sequence[tuple[float, float, Any]]) -> None:
     """Lines down to the axis, with what is saved there, above one another where they are close."""
     low, size = ax.get_ylim()[0], style.sizes(ax).note
     end, row = 0.0, 0
-    for saved, kept, ink in drops:
-        ax.plot([saved, saved], [low, kept], color=ink, linestyle=(0, (1.5, 1.5)), linewidth=1.2, zorder=2.5,
+    for saved, kept_share, ink in drops:
+        ax.plot([saved, saved], [low, kept_share], color=ink, linestyle=(0, (1.5, 1.5)), linewidth=1.2, zorder=2.5,
                 label="saved")  # fmt: skip
         x = (saved - ax.get_xlim()[0]) / (ax.get_xlim()[1] - ax.get_xlim()[0]) * style.room(ax)
         row = row + 1 if x < end else 0
@@ -396,8 +396,8 @@ def _drop(ax: Axes, drops: Sequence[tuple[float, float, Any]]) -> None:
 
 def _title_beside(lines: Sequence[Line], best: tuple[str, float] | None, keep: float) -> str:
     """What each saves that keeps as much as is to be kept."""
-    found = [(line.text, _saved_at(line, keep)) for line in lines]
-    pairs = [*((name, saved) for name, saved in found if saved is not None), *([best] if best is not None else [])]
+    crossings = [(line.text, _saved_at(line, keep)) for line in lines]
+    pairs = [*((name, saved) for name, saved in crossings if saved is not None), *([best] if best is not None else [])]
     (name, saved), *rest = sorted(pairs, key=lambda pair: -pair[1])
     parts = [f"{name} saves {percent(saved)} of steps", *(f"{name} {percent(saved)}" for name, saved in rest)]
     return f"At {level(keep)} of successes kept, {', '.join(parts)}"

@@ -90,22 +90,22 @@ def plot_heatmap(
         '1 of 4 settings keeps at least 95% of 6 successes'
     """
     x, y = _axes_of(table, x, y)
-    square = square_of(table, x, y, value, keep=keep, at=at, recommended=recommended)
+    square = square_of(table, x, y, value, keep=keep, fixed_values=at, recommended=recommended)
     if not len(square.rows):
         return style.empty_axes(ax, square.empty)
-    across, up = _side(x, square.across), _side(y, square.up)
+    across, up_side = _side(x, square.across), _side(y, square.up_values)
     ax = style.axes_for(ax, 4.6)
     if square.empty:
         return style.empty_axes(ax, square.empty)
     colours, scale = scale_of(square, style.ground(ax))
-    _draw(ax, square.cells, across, up, colours, scale)
-    _number(ax, square, across, up, colours, scale)
+    _draw(ax, square.cells, across, up_side, colours, scale)
+    _number(ax, square, across, up_side, colours, scale)
     if square.good is not None:
-        _outline(ax, square.good, across, up)
-    if square.marked is not None:
-        _mark(ax, across, up, square.marked)
+        _outline(ax, square.good, across, up_side)
+    if square.marked_row is not None:
+        _mark(ax, across, up_side, square.marked_row)
     _bar(ax, square.measure, colours, scale)
-    _ticks(ax, across, up)
+    _ticks(ax, across, up_side)
     return style.finish(
         ax,
         title=style.chosen(title, square.title),
@@ -114,7 +114,7 @@ def plot_heatmap(
         grid=None,
         key=[],
         notes=square.notes,
-        what=capital(f"{square.measure.name.split(' (')[0]} by {LIMITS[x].label} and {LIMITS[y].label}"),
+        subject=capital(f"{square.measure.name.split(' (')[0]} by {LIMITS[x].label} and {LIMITS[y].label}"),
     )
 
 
@@ -124,23 +124,23 @@ def scale_of(square: Square, ground: palette.Color = WHITE, *, dark: bool = Fals
     They are around what is to be kept; or from the background on, to the colour of what is kept or saved, or to grey.
     `dark` is for a page. A figure has the same cells on any ground: a page that shows one in both themes has it once.
     """
-    kept = square.value.startswith("kept_")
-    if kept and square.keep is not None:
+    shows_kept = square.value.startswith("kept_")
+    if shows_kept and square.keep is not None:
         return around(square.keep, float(np.nanmin(square.cells)), dark=dark)
-    color = palette.KEPT if kept else palette.SAVED if square.value.startswith("saved_") else "#46505c"
+    color = palette.KEPT if shows_kept else palette.SAVED if square.value.startswith("saved_") else "#46505c"
     return rising(palette.lighter(color) if dark else color, *square.limits, ground)
 
 
 def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
     """The two axes to draw: those that are named, else the first of the table that have several values."""
-    there = [name for name in LIMITS if name in table]
-    several = [name for name in there if len(table[name].drop_duplicates()) > 1]
-    free = [name for name in dict.fromkeys([*several, *there]) if name not in (x, y)]
+    axes = [name for name in LIMITS if name in table]
+    varying_axes = [name for name in axes if len(table[name].drop_duplicates()) > 1]
+    free = [name for name in dict.fromkeys([*varying_axes, *axes]) if name not in (x, y)]
     if len(free) < (x is None) + (y is None):
-        if not there:
+        if not axes:
             return x or "max_steps", y or "tool_budget"  # reading the table reports what it lacks
         msg = (
-            f"a heatmap has two axes, and the table has one axis, {there[0]}: draw it with "
+            f"a heatmap has two axes, and the table has one axis, {axes[0]}: draw it with "
             "bl.plot_caps(table), or use another axis, as in grid={'max_steps': [9, 20], 'doom_loop': [3, 5]}"
         )
         raise SettingError(msg)
@@ -149,33 +149,38 @@ def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, st
 
 def _side(name: str, settings: list[Any]) -> _Side:
     """Cells one unit wide; off stands apart, and is a little wider in a fine grid."""
-    off = bool(settings) and is_missing(settings[-1])
-    n = len(settings) - off
+    has_off = bool(settings) and is_missing(settings[-1])
+    n = len(settings) - has_off
     starts, ends = np.arange(n, dtype=float), np.arange(1, n + 1, dtype=float)
-    if off:
+    if has_off:
         gap = max(_GAP, 0.012 * n) if n else 0.0
         wide = max(1.0, 0.035 * n)
         starts, ends = np.append(starts, n + gap), np.append(ends, n + gap + wide)
     return _Side(name, settings, starts, ends)
 
 
-def _draw(ax: Axes, cells: npt.NDArray[Any], across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:
+def _draw(
+    ax: Axes, cells: npt.NDArray[Any], across: _Side, up_side: _Side, colours: Colormap, scale: Normalize
+) -> None:
     """Four blocks at most: numbers and off, to the right and upwards; what is unknown is grey."""
-    x_blocks, y_blocks = _blocks(across), _blocks(up)
+    x_blocks, y_blocks = _blocks(across), _blocks(up_side)
     ax.set_xlim(0, across.ends[-1])
-    ax.set_ylim(0, up.ends[-1])
+    ax.set_ylim(0, up_side.ends[-1])
     if np.isnan(cells).any():
         style.grey_ground(ax)
     for columns in x_blocks:
         for rows in y_blocks:
             edges = [
-                np.append(side.starts[some], side.ends[some][-1]) for side, some in ((across, columns), (up, rows))
+                np.append(side.starts[block], side.ends[block][-1])
+                for side, block in ((across, columns), (up_side, rows))
             ]
             ax.pcolormesh(*edges, np.ma.masked_invalid(cells[rows, columns]), cmap=colours, norm=scale, rasterized=True)
-    for side, blocks, low in ((across, x_blocks, "x"), (up, y_blocks, "y")):
+    for side, blocks, low in ((across, x_blocks, "x"), (up_side, y_blocks, "y")):
         if len(blocks) == 2:  # noqa: PLR2004 - the gap before no limit shows the background
             start, wide = side.ends[-2], side.starts[-1] - side.ends[-2]
-            corner, size = ((start, 0), (wide, up.ends[-1])) if low == "x" else ((0, start), (across.ends[-1], wide))
+            corner, size = (
+                ((start, 0), (wide, up_side.ends[-1])) if low == "x" else ((0, start), (across.ends[-1], wide))
+            )
             ax.add_patch(Rectangle(corner, *size, facecolor=style.ground(ax), linewidth=0, zorder=1))
 
 
@@ -184,30 +189,30 @@ def _blocks(side: _Side) -> list[slice]:
     return [slice(0, n - 1), slice(n - 1, n)] if n > 1 and is_missing(side.settings[-1]) else [slice(0, n)]
 
 
-def _number(ax: Axes, square: Square, across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:
+def _number(ax: Axes, square: Square, across: _Side, up_side: _Side, colours: Colormap, scale: Normalize) -> None:
     """The number in each cell, where all of them fit."""
     cells = square.cells
     size = style.sizes(ax).note
     texts = [[cell_text(cell, square.measure) for cell in row] for row in cells.tolist()]
     widest = max(style.text_width(text, size) for text in chain.from_iterable(texts))
-    wide, high = style.room(ax) * 0.8 / across.ends[-1], style.row_height(ax, 1) / up.ends[-1]
+    wide, high = style.room(ax) * 0.8 / across.ends[-1], style.row_height(ax, 1) / up_side.ends[-1]
     if cells.size > _MAX_NUMBERS or widest + 3 > wide or size * 1.2 > high:
         return
-    for y, row in zip(up.middles, zip(cells.tolist(), texts, strict=True), strict=True):
+    for y, row in zip(up_side.middles, zip(cells.tolist(), texts, strict=True), strict=True):
         for x, cell, text in zip(across.middles, *row, strict=True):
             if text:
                 ink = palette.ink_on(colours(scale(cell))[:3])
                 ax.text(x, y, text, ha="center", va="center", size=size, color=ink, gid="cell", **style.PLAIN)
 
 
-def _outline(ax: Axes, good: npt.NDArray[Any], across: _Side, up: _Side) -> None:
+def _outline(ax: Axes, good: npt.NDArray[Any], across: _Side, up_side: _Side) -> None:
     """A line between cells that keep enough and cells that do not; along cells' edges, because nothing lies between."""
     segments: list[Any] = []
     for i, j in np.argwhere(good[:, 1:] != good[:, :-1]):
         x = (across.ends[j] + across.starts[j + 1]) / 2
-        segments.append([(x, _low(up, i)), (x, _high(up, i))])
+        segments.append([(x, _low(up_side, i)), (x, _high(up_side, i))])
     for i, j in np.argwhere(good[1:] != good[:-1]):
-        y = (up.ends[i] + up.starts[i + 1]) / 2
+        y = (up_side.ends[i] + up_side.starts[i + 1]) / 2
         segments.append([(_low(across, j), y), (_high(across, j), y)])
     for color, linewidth, name in ((style.ground(ax), 4.2, ""), (style.fade(ax, 0.95), 1.8, "keep")):
         line = LineCollection(segments, colors=color, linewidths=linewidth, zorder=3, label=name, capstyle="projecting")
@@ -222,12 +227,15 @@ def _high(side: _Side, i: int) -> float:
     return float(side.ends[i] if i + 1 == len(side.ends) else (side.ends[i] + side.starts[i + 1]) / 2)
 
 
-def _mark(ax: Axes, across: _Side, up: _Side, row: Mapping[str, Any]) -> None:
+def _mark(ax: Axes, across: _Side, up_side: _Side, row: Mapping[str, Any]) -> None:
     """A ring at the recommended cell."""
-    x, y = (side.middles[side.place(row[side.name])] for side in (across, up))
+    x, y = (side.middles[side.place(row[side.name])] for side in (across, up_side))
     ink = style.tint(ax, palette.KEPT)
-    cells = [float((side.ends - side.starts)[side.place(row[side.name])]) for side in (across, up)]
-    wide, high = style.room(ax) * 0.8 / across.ends[-1] * cells[0], style.row_height(ax, 1) / up.ends[-1] * cells[1]
+    cells = [float((side.ends - side.starts)[side.place(row[side.name])]) for side in (across, up_side)]
+    wide, high = (
+        style.room(ax) * 0.8 / across.ends[-1] * cells[0],
+        style.row_height(ax, 1) / up_side.ends[-1] * cells[1],
+    )
     if min(wide, high) >= 9:  # noqa: PLR2004 - points: an outline leaves the number to be read
         cell = Rectangle((x - cells[0] / 2, y - cells[1] / 2), cells[0], cells[1])
         cell.set(facecolor="none", edgecolor=ink, linewidth=2.6, zorder=5, label="recommended",
@@ -248,30 +256,32 @@ def _bar(ax: Axes, measure: Measure, colours: Colormap, scale: Normalize) -> Non
     bar.update_ticks()
 
 
-def _ticks(ax: Axes, across: _Side, up: _Side) -> None:
+def _ticks(ax: Axes, across: _Side, up_side: _Side) -> None:
     """As many as fit, at round values; no limit always, below the axis in two lines."""
     size = style.sizes(ax).text
-    for axis, side, room in ((ax.xaxis, across, style.room(ax) * 0.8), (ax.yaxis, up, style.row_height(ax, 1))):
+    for axis, side, room in ((ax.xaxis, across, style.room(ax) * 0.8), (ax.yaxis, up_side, style.row_height(ax, 1))):
         texts = [axis_value(side.name, value) for value in side.settings]
         widest = max(style.text_width(text, size) for text in texts if text != NO_LIMIT or len(texts) == 1)
-        texts = texts if side is up else [text.replace(NO_LIMIT, NO_LIMIT.replace(" ", "\n")) for text in texts]
-        each = size * 1.5 if side is up else widest + size
-        shown = _thinned(side.settings, max(1, int(room / each)))
-        axis.set_ticks([side.middles[i] for i in shown], [texts[i] for i in shown], **style.PLAIN)
+        texts = texts if side is up_side else [text.replace(NO_LIMIT, NO_LIMIT.replace(" ", "\n")) for text in texts]
+        tick_room = size * 1.5 if side is up_side else widest + size
+        indices = _thinned(side.settings, max(1, int(room / tick_room)))
+        axis.set_ticks([side.middles[i] for i in indices], [texts[i] for i in indices], **style.PLAIN)
         axis.set_tick_params(labelsize=size, length=0)
 
 
-def _thinned(values: Sequence[Any], most: int) -> list[int]:
+def _thinned(values: Sequence[Any], max_ticks: int) -> list[int]:
     """Which values get a tick: all, or multiples of a round number, or every nth; no limit always."""
-    off = [len(values) - 1] if is_missing(values[-1]) else []
-    on = list(range(len(values) - len(off)))
-    if len(on) + len(off) <= most:
-        return [*on, *off]
-    most = max(1, most - len(off))
+    off_indices = [len(values) - 1] if is_missing(values[-1]) else []
+    on_indices = list(range(len(values) - len(off_indices)))
+    if len(on_indices) + len(off_indices) <= max_ticks:
+        return [*on_indices, *off_indices]
+    max_ticks = max(1, max_ticks - len(off_indices))
     for power in range(8):
         for digit in (1, 2, 5):
-            some = [i for i in on if values[i] % (digit * 10**power) == 0]
-            if len(some) <= most and (len(some) > 1 or most < 3):  # noqa: PLR2004 - two ticks
-                near = [i for i in some if not off or len(on) - i > len(on) / most / 2]
-                return [*near, *off]
-    return [*on[:: -(-len(on) // most)], *off]
+            multiples = [i for i in on_indices if values[i] % (digit * 10**power) == 0]
+            if len(multiples) <= max_ticks and (len(multiples) > 1 or max_ticks < 3):  # noqa: PLR2004 - two ticks
+                near = [
+                    i for i in multiples if not off_indices or len(on_indices) - i > len(on_indices) / max_ticks / 2
+                ]
+                return [*near, *off_indices]
+    return [*on_indices[:: -(-len(on_indices) // max_ticks)], *off_indices]

@@ -77,8 +77,8 @@ def theme(ground: Ground) -> Iterator[None]:
         msg = f"ground={ground!r}: expected light, dark or transparent"
         raise SettingError(msg)
     colours = DARK if ground == "dark" else LIGHT
-    back, ink = ("none", _MIDDLE) if ground == "transparent" else (colours["bg"], colours["ink"])
+    background, ink = ("none", _MIDDLE) if ground == "transparent" else (colours["bg"], colours["ink"])
     names: tuple[Any, ...] = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     grounds: tuple[Any, ...] = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
-    with mpl.rc_context({**dict.fromkeys(names, ink), **dict.fromkeys(grounds, back)}):
+    with mpl.rc_context({**dict.fromkeys(names, ink), **dict.fromkeys(grounds, background)}):
         yield

@@ -91,9 +91,9 @@ GROUP_LOOKS: Final[tuple[tuple[str, Any, str], ...]] = (
 above that mean something. There are no more, because more lines cannot be distinguished."""
 
 
-def mix(over: Color, under: Color, strength: float) -> Color:
+def mix(upper: Color, lower: Color, strength: float) -> Color:
     """One colour over another, with a strength from 0 to 1."""
-    r, g, b = (strength * o + (1 - strength) * u for o, u in zip(over, under, strict=True))
+    r, g, b = (strength * o + (1 - strength) * u for o, u in zip(upper, lower, strict=True))
     return (r, g, b)
 
 
@@ -129,10 +129,10 @@ def ink_on(fill: Ink, *, themed: bool = False) -> str:
     return "#fffffe" if dark else DARK["bg"]
 
 
-BROKEN: Final = ("#a63c00", "#c8661f", "#f6e2d3")
+BROKEN_COLOURS: Final = ("#a63c00", "#c8661f", "#f6e2d3")
 """Below the promise: orange, the stronger the worse."""
 WHITE: Final = (1.0, 1.0, 1.0)
-HELD: Final = ("#d3e6f2", "#a9cfe6")
+HELD_COLOURS: Final = ("#d3e6f2", "#a9cfe6")
 """At the promise and above it: a light blue, because more than enough is no news."""
 
 BROKEN_IN_DARK: Final = ("#f08030", "#96501f", "#3b2d25")
@@ -142,21 +142,21 @@ HELD_IN_DARK: Final = ("#1d3347", "#2c5c83")
 
 def around(keep: float, low: float, *, dark: bool = False) -> tuple[Colormap, Normalize]:
     """Two ranges that meet at the share that is to be kept, from the lowest share on."""
-    broken, held = (BROKEN_IN_DARK, HELD_IN_DARK) if dark else (BROKEN, HELD)
-    below, above = (
+    broken_colours, held_colours = (BROKEN_IN_DARK, HELD_IN_DARK) if dark else (BROKEN_COLOURS, HELD_COLOURS)
+    below_colours, above = (
         LinearSegmentedColormap.from_list(name, colours)(np.linspace(0, 1, 128))
-        for name, colours in (("below", broken), ("above", held))
+        for name, colours in (("below", broken_colours), ("above", held_colours))
     )
     centre = min(keep, 0.999)
-    return ListedColormap(np.concatenate((below, above))), TwoSlopeNorm(centre, min(low, centre - 0.01), 1)
+    return ListedColormap(np.concatenate((below_colours, above))), TwoSlopeNorm(centre, min(low, centre - 0.01), 1)
 
 
 def rising(
     color: str, low: float, high: float, ground: Color = WHITE, *, log: bool = False
 ) -> tuple[Colormap, Normalize]:
     """One range, from near the background to a colour."""
-    under = np.array(ground)
+    ground_rgb = np.array(ground)
     end = np.array(to_rgb(color))
-    first = tuple(0.92 * under + 0.08 * end)
-    colours = LinearSegmentedColormap.from_list("rising", [first, tuple(0.35 * under + 0.65 * end), color])
+    first = tuple(0.92 * ground_rgb + 0.08 * end)
+    colours = LinearSegmentedColormap.from_list("rising", [first, tuple(0.35 * ground_rgb + 0.65 * end), color])
     return colours, (LogNorm if log else Normalize)(low, high)

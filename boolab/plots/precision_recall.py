@@ -21,7 +21,7 @@ from boolab.plots._grid import by_group
 from boolab.plots.palette import GROUP_LOOKS
 from boolab.plots.style import MAX_PANELS, draw_panels
 
-_NEEDED: Final = (
+_COLUMNS: Final = (
     *("detector", "threshold", "n_runs", "n_positive", "alarms", "precision", "precision_low", "precision_high"),
     *("recall", "false_alarm_rate", "base_rate", "lift_low"),
 )
@@ -68,14 +68,14 @@ def plot_precision_recall(data: pd.DataFrame, *, title: str | None = style.AUTO,
         >>> bl.plots.plot_precision_recall(frame, ax=Figure(figsize=(12, 4)).subplots()).get_title(loc="left")
         'doom_loop at 2 separates best: it finds 48% of positives and alarms in 29% of others'
     """
-    frame = frame_of(data, lambda other: other, _NEEDED, "precision_recall_df")
+    frame = frame_of(data, lambda other: other, _COLUMNS, "precision_recall_df")
     if frame.empty:
         return style.empty_axes(ax, "no detectors")
     names = [str(name) for name in frame["detector"].unique()]
     if len(names) > len(GROUP_LOOKS):
         msg = f"the frame has {len(names)} detectors: choose at most {len(GROUP_LOOKS)}, as in table[table['detector']"
         raise SettingError(f"{msg} == {names[0]!r}]")
-    keys = [str(name) for name in frame.columns[: list(frame.columns).index("detector")] if name not in _NEEDED]
+    keys = [str(name) for name in frame.columns[: list(frame.columns).index("detector")] if name not in _COLUMNS]
     parts = [
         _Part(name, rows, rows[floats(rows["alarms"]) > 0].reset_index(drop=True))
         for name, rows in by_group(frame, keys, MAX_PANELS if ax is None else 1)
@@ -101,11 +101,11 @@ def _one(part: _Part, names: Sequence[str], title: str | None, ax: Axes | None) 
     for base in np.unique(floats(part.rows["base_rate"].dropna())):
         ax.axhline(base, color=style.fade(ax, 0.55), linewidth=0.9, linestyle=(0, (4, 2)), zorder=1, label="base rate")
     for name, (color, dash, marker) in zip(names, GROUP_LOOKS, strict=False):
-        mine = part.points[(part.points["detector"] == name) & part.points["recall"].notna()]
-        if mine.empty:  # a line without a point would confuse the layout
+        points = part.points[(part.points["detector"] == name) & part.points["recall"].notna()]
+        if points.empty:  # a line without a point would confuse the layout
             continue
-        ink, x, y = style.tint(ax, color), floats(mine["recall"]), floats(mine["precision"])
-        ax.vlines(x, floats(mine["precision_low"]), floats(mine["precision_high"]), colors=[ink], alpha=0.3,
+        ink, x, y = style.tint(ax, color), floats(points["recall"]), floats(points["precision"])
+        ax.vlines(x, floats(points["precision_low"]), floats(points["precision_high"]), colors=[ink], alpha=0.3,
                   linewidth=0.8 if small else 1.4, zorder=2, label=f"{name} interval")  # fmt: skip
         ax.plot(x, y, color=ink, linestyle=dash, linewidth=1 if small else 1.5, marker=marker, markeredgewidth=0,
                 markersize=2.5 if small else 4.5, label=name, zorder=3, clip_on=False)  # fmt: skip
@@ -124,33 +124,33 @@ def _one(part: _Part, names: Sequence[str], title: str | None, ax: Axes | None) 
         grid=ax.yaxis,
         key=[] if small else _key(ax, names, part),
         notes=_notes([part]),
-        what="Detectors by threshold",
+        subject="Detectors by threshold",
     )
 
 
 def _best(part: _Part) -> int | None:
     """The place of the point whose recall is farthest above its rate of false alarms; None if there is none."""
-    apart = floats(part.points["recall"]) - floats(part.points["false_alarm_rate"])
-    return None if np.isnan(apart).all() else int(np.nanargmax(apart))
+    differences = floats(part.points["recall"]) - floats(part.points["false_alarm_rate"])
+    return None if np.isnan(differences).all() else int(np.nanargmax(differences))
 
 
 def _write(ax: Axes, part: _Part, best: int | None) -> None:
     """The thresholds beside their points, the best first, where there is room; small Axes have room for the best."""
     size, wide, high = style.sizes(ax).note, style.room(ax), style.row_height(ax, 1)
     halo = [withStroke(linewidth=2.0, foreground=style.ground(ax))]
-    taken: list[Box] = []
-    places = range(len(part.points)) if not style.is_small(ax) else []
-    for place in [*([] if best is None else [best]), *(place for place in places if place != best)]:
-        row = part.points.iloc[place]
+    taken_boxes: list[Box] = []
+    indices = range(len(part.points)) if not style.is_small(ax) else []
+    for index in [*([] if best is None else [best]), *(index for index in indices if index != best)]:
+        row = part.points.iloc[index]
         text, x, y = _threshold(row["threshold"]), float(row["recall"]), float(row["precision"])
-        away = 7.0 if place == best else 4.0
-        left, low = x / ax.get_xlim()[1] * wide + away, y / ax.get_ylim()[1] * high - away - size
-        box = (left, low, left + style.text_width(text, size) + 2, low + size)
-        if any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in taken):
+        gap = 7.0 if index == best else 4.0
+        left_edge, low = x / ax.get_xlim()[1] * wide + gap, y / ax.get_ylim()[1] * high - gap - size
+        box = (left_edge, low, left_edge + style.text_width(text, size) + 2, low + size)
+        if any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in taken_boxes):
             continue
-        taken.append(box)
-        strength, weight = (1.0, "bold") if place == best else (0.75, "normal")
-        style.annotate(ax, text, (x, y), (away, -away), strength, va="top", gid="threshold", zorder=5, weight=weight,
+        taken_boxes.append(box)
+        strength, weight = (1.0, "bold") if index == best else (0.75, "normal")
+        style.annotate(ax, text, (x, y), (gap, -gap), strength, va="top", gid="threshold", zorder=5, weight=weight,
                        path_effects=halo, annotation_clip=False).set_in_layout(False)  # fmt: skip
 
 
@@ -193,28 +193,28 @@ def _title(part: _Part, best: int | None) -> str:
         return f"No detector is shown to be right more often than random alarms, {base} of which would be"
     row: Any = part.points.iloc[best]
     name = f"{shorten(str(row['detector']), _NAME)} at {_threshold(row['threshold'])}"
-    found, others = percent(float(row["recall"])), percent(float(row["false_alarm_rate"]))
-    return f"{name} separates best: it finds {found} of {_kind(part.rows)} and alarms in {others} of others"
+    recall, false_rate = percent(float(row["recall"])), percent(float(row["false_alarm_rate"]))
+    return f"{name} separates best: it finds {recall} of {_kind(part.rows)} and alarms in {false_rate} of others"
 
 
 def _title_of_panels(parts: Sequence[_Part]) -> str:
-    found = [part.points.iloc[best] for part in parts if (best := _best(part)) is not None]
-    if not found:
+    best_points = [part.points.iloc[best] for part in parts if (best := _best(part)) is not None]
+    if not best_points:
         return f"What detectors find in {count(len(parts), 'group')}"
-    winners = pd.Series([str(row["detector"]) for row in found]).value_counts()
+    winners = pd.Series([str(row["detector"]) for row in best_points]).value_counts()
     name, n = shorten(str(winners.index[0]), _NAME), int(winners.iloc[0])
-    limits = [float(row["threshold"]) for row in found if str(row["detector"]) == winners.index[0]]
+    limits = [float(row["threshold"]) for row in best_points if str(row["detector"]) == winners.index[0]]
     low, high = _threshold(min(limits)), _threshold(max(limits))
-    at = f"always at {low}" if low == high else f"at {low} to {high}"
-    return f"{name} separates best in {n:,} of {count(len(parts), 'group')}, {at}"
+    threshold_text = f"always at {low}" if low == high else f"at {low} to {high}"
+    return f"{name} separates best in {n:,} of {count(len(parts), 'group')}, {threshold_text}"
 
 
 def _notes(parts: Sequence[_Part]) -> Iterable[str]:
     rows = pd.concat([part.rows for part in parts])
     runs, positive = rows["n_runs"].dropna(), rows["n_positive"].dropna()
     if len(runs):
-        each = " per group" if len(parts) > 1 else ""
-        yield after_set(parts[0].rows, f"{count_span(int(runs.min()), int(runs.max()), 'run')}{each}.")
+        suffix = " per group" if len(parts) > 1 else ""
+        yield after_set(parts[0].rows, f"{count_span(int(runs.min()), int(runs.max()), 'run')}{suffix}.")
     if len(positive):
         yield f"To find: {span(int(positive.min()), int(positive.max()))} {_kind(rows)}."
     yield "Numbers: thresholds. Ring: recall less rate of false alarms is largest. Dashed: base rate."

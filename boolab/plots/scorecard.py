@@ -20,7 +20,7 @@ from boolab.plots._frames import after_set, floats, frame_of, missing, no_value
 from boolab.plots.style import MAX_PANELS, draw_panels
 from boolab.stats.finding import Finding
 
-_NEEDED: Final = (
+_COLUMNS: Final = (
     *("rule", "n_runs", "n_positive", "alarms", "true_alarms", "false_alarms", "missed"),
     *("precision", "precision_low", "precision_high", "recall", "recall_low", "recall_high"),
 )
@@ -41,7 +41,7 @@ class _Mark(NamedTuple):
 
     color: str
     marker: str
-    up: float
+    offset: float
     undefined: str
     base: str
 
@@ -81,7 +81,7 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, title: str | None = style.A
         >>> bl.plots.plot_scorecard(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'doom_loop(3) is right in 9 of 12 alarms and finds 9 of 29 positives'
     """
-    rows = frame_of(table, lambda other: other, _NEEDED, "scorecard")
+    rows = frame_of(table, lambda other: other, _COLUMNS, "scorecard")
     if rows.empty:
         return style.empty_axes(ax, "no rules")
     keys = _group_columns(rows)
@@ -105,7 +105,7 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, title: str | None = style.A
         grid=ax.xaxis,
         key=_key(ax),
         notes=_notes(rows),
-        what="Alarms of each rule",
+        subject="Alarms of each rule",
     )
 
 
@@ -114,23 +114,26 @@ def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _group_columns(rows: pd.DataFrame) -> list[str]:
-    return [str(name) for name in rows.columns[: list(rows.columns).index("rule")] if name not in _NEEDED]
+    return [str(name) for name in rows.columns[: list(rows.columns).index("rule")] if name not in _COLUMNS]
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
     """The rules; with groups, a rule and its group."""
-    before = _group_columns(rows)
+    keys = _group_columns(rows)
     names = [str(rule) if not pd.isna(rule) else "no rule" for rule in rows["rule"]]
-    if not before:
+    if not keys:
         return names
-    return [f"{name}, {group}" for name, group in zip(names, _groups(rows, before), strict=True)]
+    return [f"{name}, {group}" for name, group in zip(names, _groups(rows, keys), strict=True)]
 
 
 def _groups(rows: pd.DataFrame, keys: list[str]) -> list[str]:
     """The name of each row's group."""
     lacking = [no_value(rows[key]) for key in keys]
     return [
-        ", ".join(no if pd.isna(part) or part == "" else str(part) for part, no in zip(row, lacking, strict=True))
+        ", ".join(
+            lacking_text if pd.isna(part) or part == "" else str(part)
+            for part, lacking_text in zip(row, lacking, strict=True)
+        )
         for row in rows[keys].to_numpy()
     ]
 
@@ -146,9 +149,9 @@ def _panels(rows: pd.DataFrame, keys: list[str], title: str | None) -> Axes:
     order = base.groupby(groups, sort=False).max().sort_values(ascending=False, kind="stable").index.tolist()
     parts = []
     for rule in kinds:
-        mine = rows[(rules == rule).to_numpy()].assign(base=base)
-        mine.index = pd.Index(groups[mine.index])
-        parts.append((shorten(rule, _RULE_NAME), mine[~mine.index.duplicated()].reindex(order)))
+        rule_rows = rows[(rules == rule).to_numpy()].assign(base=base)
+        rule_rows.index = pd.Index(groups[rule_rows.index])
+        parts.append((shorten(rule, _RULE_NAME), rule_rows[~rule_rows.index.duplicated()].reindex(order)))
     height = min(_MAX_PANEL, max(_MIN_PANEL, _PANEL_TEXTS + _PER_GROUP * len(order)))
     heading = style.chosen(title, _title_of_panels(rows, rules, len(order)))
     return draw_panels(parts, _panel, title=heading, notes=_notes_of_panels(rows), height=height)
@@ -175,11 +178,11 @@ def _title_of_panels(rows: pd.DataFrame, rules: pd.Series[Any], n: int) -> str:
     if "lift_low" not in rows:
         return f"What {count(rules.nunique(), 'rule')} find in {n:,} groups"
     better = pd.Series(floats(rows["lift_low"]) > 1).groupby(rules.to_numpy(), sort=False).sum()
-    most = int(better.max())
-    if not most:
+    most_groups = int(better.max())
+    if not most_groups:
         return f"In none of {n:,} groups a rule is shown to be right more often than random alarms"
     name = shorten(str(better.idxmax()), MAX_NAME)
-    return f"{name} is right more often than random alarms in {most:,} of {n:,} groups"
+    return f"{name} is right more often than random alarms in {most_groups:,} of {n:,} groups"
 
 
 def _notes_of_panels(rows: pd.DataFrame) -> Iterable[str]:
@@ -191,16 +194,16 @@ def _draw(ax: Axes, rows: pd.DataFrame, name: str, mark: _Mark) -> None:
     """A point with its interval on each row; words where the ratio is undefined."""
     color, height = style.tint(ax, mark.color), style.row_height(ax, len(rows))
     values, low, high = (floats(rows[column]) for column in (name, f"{name}_low", f"{name}_high"))
-    y = np.arange(len(rows)) - mark.up
+    y = np.arange(len(rows)) - mark.offset
     ax.hlines(y, low, high, colors=[color], linewidth=min(1.8, height * 0.1), label=f"{name} interval", zorder=3)
     ax.plot(values, y, linestyle="", marker=mark.marker, color=color, markersize=max(1.5, min(6.5, height * 0.2)),
             markeredgewidth=0, label=name, zorder=4, clip_on=False)  # fmt: skip
     if height < 2 * style.sizes(ax).note:
         return
     base = floats(rows[mark.base])
-    for at in np.flatnonzero(np.isnan(values)):
-        why = mark.undefined if base[at] == 0 else f"{name} unknown"
-        style.annotate(ax, why, (0, float(y[at])), (4, 0), 0.6, va="center", gid="undefined", style="italic")
+    for index in np.flatnonzero(np.isnan(values)):
+        text = mark.undefined if base[index] == 0 else f"{name} unknown"
+        style.annotate(ax, text, (0, float(y[index])), (4, 0), 0.6, va="center", gid="undefined", style="italic")
 
 
 def _counts(row: Mapping[str, Any], *, small: bool) -> str:
@@ -218,7 +221,7 @@ def _counts(row: Mapping[str, Any], *, small: bool) -> str:
 
 
 def _lost(row: Mapping[str, Any]) -> str:
-    low, high = (_whole(row.get(f"successes_lost_{bound}")) for bound in ("lower", "upper"))
+    low, high = (_whole(row.get(f"successes_lost_{end}")) for end in ("lower", "upper"))
     if low is None or high is None:
         return ""
     base = row.get("successes")
@@ -264,9 +267,9 @@ def _write(ax: Axes, texts: list[str]) -> None:
 
 
 def _key(ax: Axes) -> list[Artist]:
-    what = {"precision": "precision: share of alarms that are right", "recall": "recall: share found"}
+    labels = {"precision": "precision: share of alarms that are right", "recall": "recall: share found"}
     return [Line2D([], [], color=style.tint(ax, mark.color), marker=mark.marker, markersize=5, linewidth=1.8,
-                   label=name if style.is_small(ax) else what[name]) for name, mark in _MARKS.items()]  # fmt: skip
+                   label=name if style.is_small(ax) else labels[name]) for name, mark in _MARKS.items()]  # fmt: skip
 
 
 def _positives(rows: pd.DataFrame) -> str:
@@ -276,9 +279,9 @@ def _positives(rows: pd.DataFrame) -> str:
 
 
 def _title(rows: pd.DataFrame, names: list[str]) -> str:
-    what = _positives(rows)
+    positives = _positives(rows)
     if len(rows) == 1:
-        return _one(_records(rows)[0], shorten(names[0], MAX_NAME), what)
+        return _one(_records(rows)[0], shorten(names[0], MAX_NAME), positives)
     alarms = rows["alarms"].fillna(0)
     sounding = rows[alarms > 0]
     n = len(rows)
@@ -291,10 +294,10 @@ def _title(rows: pd.DataFrame, names: list[str]) -> str:
         best = int(floats(clean["true_alarms"]).argmax())
         row = _records(clean.iloc[best : best + 1])[0]
         name = shorten(names[int(clean.index[best])], MAX_NAME)
-        found = f"{_whole(row['true_alarms']) or 0:,} of {_whole(row['n_positive']) or 0:,} {what}"
+        found_text = f"{_whole(row['true_alarms']) or 0:,} of {_whole(row['n_positive']) or 0:,} {positives}"
         if len(clean) == 1:
-            return f"{name} raises no false alarm and finds {found}"
-        return f"{len(clean):,} of {n:,} rules raise alarms and no false one; {name} finds most, {found}"
+            return f"{name} raises no false alarm and finds {found_text}"
+        return f"{len(clean):,} of {n:,} rules raise alarms and no false one; {name} finds most, {found_text}"
     ratio = floats(sounding["precision"])
     if np.isnan(ratio).all():
         return f"{len(sounding):,} of {n:,} rules raise alarms"
@@ -305,12 +308,12 @@ def _title(rows: pd.DataFrame, names: list[str]) -> str:
     return f"No rule is without false alarms; {name} is right most often, in {right}"
 
 
-def _one(row: Mapping[str, Any], name: str, what: str) -> str:
+def _one(row: Mapping[str, Any], name: str, positives: str) -> str:
     alarms, true, base = (_whole(row[key]) for key in ("alarms", "true_alarms", "n_positive"))
     if not alarms:
         return f"{name} raises no alarm" if alarms == 0 else f"What {name} finds is not known"
-    found = f" and finds {true:,} of {base:,} {what}" if base else ""
-    return f"{name} is right in {true:,} of {count(alarms, 'alarm')}{found}"
+    found_text = f" and finds {true:,} of {base:,} {positives}" if base else ""
+    return f"{name} is right in {true:,} of {count(alarms, 'alarm')}{found_text}"
 
 
 def _notes(rows: pd.DataFrame) -> Iterable[str]:

@@ -43,7 +43,7 @@ class Bins(NamedTuple):
     """
 
     edges: list[float]
-    places: list[float]
+    positions: list[float]
     hint: str = ""
     rest: int | None = None
 
@@ -53,18 +53,18 @@ class Bins(NamedTuple):
 
     def place(self, numbers: pd.Series[Any]) -> npt.NDArray[Any]:
         """Where on the axis each number stands."""
-        return np.asarray(np.interp(numbers, self.edges, self.places))
+        return np.asarray(np.interp(numbers, self.edges, self.positions))
 
 
 def bins_of(numbers: pd.Series[int], room: float, groups: pd.Series[Any] | None = None) -> Bins:
     """Bins from 1 (or 0) to the largest number, as wide as there is room for; the last holds long tails."""
     low, high = min(1, int(numbers.min())), int(numbers.max())
-    most = max(10, min(60, int(room / 5)))
-    by = numbers.groupby(pd.Series(0, numbers.index) if groups is None else groups)
-    usual = int(by.quantile(_USUAL, interpolation="lower").max())
-    tail = high > most and usual * _LONG < high
+    max_bins = max(10, min(60, int(room / 5)))
+    grouped = numbers.groupby(pd.Series(0, numbers.index) if groups is None else groups)
+    usual = int(grouped.quantile(_USUAL, interpolation="lower").max())
+    tail = high > max_bins and usual * _LONG < high
     last = usual if tail else high
-    width = next(width for width in _round_numbers() if width * (most - 1) >= last)
+    width = next(width for width in _round_numbers() if width * (max_bins - 1) >= last)
     start = [-0.5] * (low == 0)
     edges = [*start, *(0.5 + width * k for k in range(math.ceil(last / width) + 1))]
     hint = f"bins of {width}" if width > 1 else ""
@@ -81,14 +81,16 @@ def _round_numbers() -> Iterator[int]:
 
 def label_bins(ax: Axes, bins: Bins) -> None:
     """Numbers on the x axis; under the last bin, from which number on it holds all."""
-    ax.set_xlim(bins.places[0], max(bins.places[-1], 10.5))
+    ax.set_xlim(bins.positions[0], max(bins.positions[-1], 10.5))
     style.count_ticks(ax, ax.xaxis, 10)
     if bins.rest is None:
         return
     low, high = ax.get_xlim()
     wide = style.text_width(f"{bins.rest:,}+", style.sizes(ax).text) / style.room(ax) * (high - low)
-    ends = [tick for tick in ax.get_xticks() if bins.places[0] <= tick < bins.places[-2] - wide]
-    ax.set_xticks([*ends, (bins.places[-2] + bins.places[-1]) / 2], [*(f"{x:,.0f}" for x in ends), f"{bins.rest:,}+"])
+    ends = [tick for tick in ax.get_xticks() if bins.positions[0] <= tick < bins.positions[-2] - wide]
+    ax.set_xticks(
+        [*ends, (bins.positions[-2] + bins.positions[-1]) / 2], [*(f"{x:,.0f}" for x in ends), f"{bins.rest:,}+"]
+    )
 
 
 MAX_DOTS = 40  # runs of a group that are a dot each
@@ -135,14 +137,14 @@ def plot_steps(
         raise SettingError(f"unit={unit!r}: expected {' or '.join(map(repr, _LOOKS))}")
     keys, looks = [] if by is None else columns_of(by), _LOOKS[unit]
     runs = table_of(data, runs_df, ["n_steps", "stop_reason"], keys)
-    known = runs[runs["n_steps"].notna()].reset_index(drop=True)
-    if known.empty:
+    known_runs = runs[runs["n_steps"].notna()].reset_index(drop=True)
+    if known_runs.empty:
         return style.empty_axes(ax, f"no {unit}s{'' if runs.empty else ' with a known number of steps'}")
-    steps, reasons = known["n_steps"].astype("int64"), stop_reasons(known, looks)
-    censored = int(known["censored"].astype("boolean").sum()) if "censored" in known else 0
+    steps, reasons = known_runs["n_steps"].astype("int64"), stop_reasons(known_runs, looks)
+    censored = int(known_runs["censored"].astype("boolean").sum()) if "censored" in known_runs else 0
     notes = [
         sample(runs, keys, unit),
-        missing(len(runs) - len(known), unit, "not shown: number of steps unknown"),
+        missing(len(runs) - len(known_runs), unit, "not shown: number of steps unknown"),
         missing(censored, unit, "censored: full length unknown"),
         unknown_reasons(reasons, unit),
     ]
@@ -152,7 +154,7 @@ def plot_steps(
         _draw_histogram(ax, steps, reasons, bins, looks)
         finding, ylabel, dots = _title(steps, unit), f"{unit}s", False
     else:
-        groups, name = groups_of(known, keys, unit), ", ".join(keys)
+        groups, name = groups_of(known_runs, keys, unit), ", ".join(keys)
         dots = max(groups.sizes) <= MAX_DOTS
         labels = [f"{label} ({size:,})" for label, size in zip(groups.labels, groups.sizes, strict=True)]
         ax = style.rows_axes(ax, labels, reasons, 0.34 if dots else 0.6)
@@ -170,7 +172,7 @@ def plot_steps(
     key = style.key_of(ax, reasons, looks, markers=dots)
     xlabel, ticks = f"steps per {unit}{hint}", ax.yaxis if by is None else ax.xaxis
     return style.finish(ax, title=style.chosen(title, finding), xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key,
-                        notes=notes, what=f"Steps per {unit}, by stop reason")  # fmt: skip
+                        notes=notes, subject=f"Steps per {unit}, by stop reason")  # fmt: skip
 
 
 def _draw_histogram(
@@ -178,10 +180,10 @@ def _draw_histogram(
 ) -> None:
     """A stacked bar for each bin."""
     counts = cross(bins.holding(steps), reasons, looks)
-    left, width = np.array(bins.places)[counts.index], np.diff(bins.places)[counts.index]
-    for name, some, low, high in stacked(counts):
+    left_edges, width = np.array(bins.positions)[counts.index], np.diff(bins.positions)[counts.index]
+    for name, mask, low, high in stacked(counts):
         paint = style.paint(ax, looks[name])
-        ax.bar(left[some], high - low, width[some], low, align="edge", label=name, **paint)
+        ax.bar(left_edges[mask], high - low, width[mask], low, align="edge", label=name, **paint)
     style.count_ticks(ax, ax.yaxis)
 
 
@@ -195,13 +197,15 @@ def _draw_small_histograms(
 ) -> None:
     """A histogram on each row, as high as its shares; all rows to one scale."""
     counts = cross([groups.rows, bins.holding(steps)], reasons, looks)
-    row, place = (counts.index.get_level_values(level).to_numpy().astype(int) for level in (0, 1))
-    left, right = np.array(bins.places)[place], np.array(bins.places)[place + 1]
+    row, bin_index = (counts.index.get_level_values(level).to_numpy().astype(int) for level in (0, 1))
+    left_edges, right = np.array(bins.positions)[bin_index], np.array(bins.positions)[bin_index + 1]
     sizes = np.array(groups.sizes)[row]
     foot, scale = row + 0.42, 0.86 / (counts.sum(axis=1) / sizes).max()
-    for name, some, start, end in stacked(counts):
-        low, high = (foot[some] - at / sizes[some] * scale for at in (start, end))
-        corners: Any = np.array([[left[some], right[some], right[some], left[some]], [low, low, high, high]]).T
+    for name, mask, start, end in stacked(counts):
+        low, high = (foot[mask] - ends / sizes[mask] * scale for ends in (start, end))
+        corners: Any = np.array(
+            [[left_edges[mask], right[mask], right[mask], left_edges[mask]], [low, low, high, high]]
+        ).T
         paint = style.paint(ax, looks[name], len(groups.labels))
         ax.add_collection(PolyCollection(corners, label=name, **paint), autolim=False)
     feet = np.arange(len(groups.labels)) + 0.42
@@ -221,16 +225,16 @@ def _draw_dots(
     dots = pd.DataFrame({"row": groups.rows, "steps": steps, "reason": reasons, "order": order})
     dots = dots.dropna().sort_values("order", kind="stable")
     piles = dots.groupby(["row", "steps"])["order"]
-    place, height = piles.cumcount(), piles.transform("size")
+    pile_index, height = piles.cumcount(), piles.transform("size")
     row = style.row_height(ax, len(groups.labels))
     across = max(3.0, min(6.5, row * 0.45))
     gap = (0.8 / (height - 1).clip(lower=1)).clip(upper=across / row)
-    dots["y"] = dots["row"] + (place - (height - 1) / 2) * gap
+    dots["y"] = dots["row"] + (pile_index - (height - 1) / 2) * gap
     dots["x"] = bins.place(dots["steps"])
     for name, look in looks.items():
-        some = dots[dots["reason"] == name]
-        if len(some):
-            ax.scatter(some["x"], some["y"], s=across**2, marker=look.marker, facecolors=look.fill,
+        reason_dots = dots[dots["reason"] == name]
+        if len(reason_dots):
+            ax.scatter(reason_dots["x"], reason_dots["y"], s=across**2, marker=look.marker, facecolors=look.fill,
                        edgecolors=[style.edge(ax, look)], linewidths=0.6, label=name, zorder=3)  # fmt: skip
 
 
@@ -251,21 +255,21 @@ def _draw_medians(ax: Axes, medians: pd.Series[Any], bins: Bins) -> None:
 
 
 def _title(steps: pd.Series[int], unit: str) -> str:
-    least, most = int(steps.min()), int(steps.max())
-    if least == most:
-        return f"{all_of(len(steps), unit)} {'takes' if len(steps) == 1 else 'take'} {_steps(most)}"
+    shortest, longest = int(steps.min()), int(steps.max())
+    if shortest == longest:
+        return f"{all_of(len(steps), unit)} {'takes' if len(steps) == 1 else 'take'} {_steps(longest)}"
     median = _steps(float(steps.median()))
-    return f"The median of {count(len(steps), unit)} is {median}, the longest takes {most:,}"
+    return f"The median of {count(len(steps), unit)} is {median}, the longest takes {longest:,}"
 
 
-def _medians_title(medians: pd.Series[Any], labels: list[str], by: str, unit: str) -> str:
-    least, most = float(medians.min()), float(medians.max())
-    if least == most:
-        return f"The median {unit} takes {_steps(least)} with each {by}"
+def _medians_title(medians: pd.Series[Any], labels: list[str], key_name: str, unit: str) -> str:
+    smallest, largest = float(medians.min()), float(medians.max())
+    if smallest == largest:
+        return f"The median {unit} takes {_steps(smallest)} with each {key_name}"
     low, high = (shorten(labels[row]) for row in (medians.argmin(), medians.argmax()))
     if low[:1].isdigit() or high[:1].isdigit():  # a number does not show of what it is
-        low, high = f"{by}={low}", f"{by}={high}"
-    return f"The median {unit} takes {_steps(least)} ({low}) to {number(most)} ({high})"
+        low, high = f"{key_name}={low}", f"{key_name}={high}"
+    return f"The median {unit} takes {_steps(smallest)} ({low}) to {number(largest)} ({high})"
 
 
 def _steps(value: float) -> str:

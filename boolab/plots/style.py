@@ -168,17 +168,17 @@ def axes_for(ax: Axes | None, height: float = 4.2) -> Axes:
     return new_figure(7.2, height + 0.4).add_subplot() if ax is None else ax
 
 
-def rows_axes(ax: Axes | None, labels: Sequence[str], key: pd.Series[str], each: float = 0.34) -> Axes:
-    """Axes with a row for each label, the first on top: `each` inches high, where the figure is a new one.
+def rows_axes(ax: Axes | None, labels: Sequence[str], key: pd.Series[str], inches_per_row: float = 0.34) -> Axes:
+    """Axes with a row for each label, the first on top: `inches_per_row` inches high, where the figure is a new one.
 
     Where rows are too low for a label each, only some are labelled. `key` holds the values that the key will show.
     """
-    ax = axes_for(ax, max(2.2, min(24.0, 1.4 + 0.04 * key.nunique() + each * len(labels))))
+    ax = axes_for(ax, max(2.2, min(24.0, 1.4 + 0.04 * key.nunique() + inches_per_row * len(labels))))
     height = row_height(ax, len(labels))
     size = max(5.0, min(sizes(ax).text, height * 0.9))
-    shown = range(0, len(labels), math.ceil(size * 1.15 / height))
-    most = NAME_CHARS // 2 if is_small(ax) else NAME_CHARS
-    ax.set_yticks(shown, [shorten(labels[row], most) for row in shown], **PLAIN)
+    labelled_rows = range(0, len(labels), math.ceil(size * 1.15 / height))
+    max_chars = NAME_CHARS // 2 if is_small(ax) else NAME_CHARS
+    ax.set_yticks(labelled_rows, [shorten(labels[row], max_chars) for row in labelled_rows], **PLAIN)
     ax.set_ylim(len(labels) - 0.5, -0.5)
     ax.yaxis.set_tick_params(labelsize=size, length=0)
     return ax
@@ -194,10 +194,10 @@ def empty_axes(ax: Axes | None, text: str) -> Axes:
     return ax
 
 
-def count_ticks(ax: Axes, axis: Axis, most: int | None = None) -> None:
+def count_ticks(ax: Axes, axis: Axis, max_ticks: int | None = None) -> None:
     """Ticks at whole, round numbers."""
     axis.set_tick_params(labelsize=sizes(ax).text)
-    axis.set_major_locator(MaxNLocator(most or (4 if is_small(ax) else 8), integer=True, steps=[1, 2, 5, 10]))
+    axis.set_major_locator(MaxNLocator(max_ticks or (4 if is_small(ax) else 8), integer=True, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
@@ -222,17 +222,17 @@ def finish(
     grid: Axis | None,
     key: Sequence[Artist],
     notes: Iterable[str],
-    what: str = "",
+    subject: str = "",
 ) -> Axes:
     """The parts of every plot: its finding, what is drawn, a key, units at the ends of the axes, notes under it.
 
-    Where `what` names what is drawn, the first of the notes, the sample, stands beside it under the title. Without a
+    Where `subject` names what is drawn, the first of the notes, the sample, stands beside it under the title. Without a
     title both are left to the caption of a paper. Without `grid` there are no spines either.
     """
-    size, (left, up) = sizes(ax), _reach(ax)
+    size, (left_reach, up_reach) = sizes(ax), _reach(ax)
     rest = [note for note in notes if note]
-    about = f"{what}: {rest.pop(0).rstrip('.')}" if what and rest and title else what if title else ""
-    _name_axes(ax, xlabel, ylabel, left, up + 4)
+    subtitle = f"{subject}: {rest.pop(0).rstrip('.')}" if subject and rest and title else subject if title else ""
+    _name_axes(ax, xlabel, ylabel, left_reach, up_reach + 4)
     for side, spine in ax.spines.items():
         spine.set_visible(grid is not None and side == "bottom")
         spine.set(color=fade(ax, 0.4), linewidth=0.8)
@@ -241,56 +241,70 @@ def finish(
         grid.grid(visible=True, color=fade(ax, 0.12), linewidth=0.8, linestyle="-")
         ax.yaxis.set_tick_params(length=0)
     ax.set_axisbelow(True)
-    above = up + 5 + (size.text * 1.4 if ylabel else 0)
-    above += _draw_key(ax, key, left, above) * size.note * 1.45
+    above = up_reach + 5 + (size.text * 1.4 if ylabel else 0)
+    above += _draw_key(ax, key, left_reach, above) * size.note * 1.45
     if ylabel and not title:  # a layout reserves room for half of the label only
-        annotate(ax, " ", (0, 1), (-left, up + 4), xycoords="axes fraction", va="bottom", size=size.text, gid="room")
-    if about:
-        text = _wrap(ax, about, size.text, left, balanced=True)
-        annotate(ax, text, (0, 1), (-left, above + 3), 0.75, xycoords="axes fraction", va="bottom", size=size.text,
-                 linespacing=1.25, annotation_clip=False, gid="subtitle")  # fmt: skip
+        annotate(
+            ax,
+            " ",
+            (0, 1),
+            (-left_reach, up_reach + 4),
+            xycoords="axes fraction",
+            va="bottom",
+            size=size.text,
+            gid="room",
+        )
+    if subtitle:
+        text = _wrap(ax, subtitle, size.text, left_reach, balanced=True)
+        annotate(ax, text, (0, 1), (-left_reach, above + 3), 0.75, xycoords="axes fraction", va="bottom",
+                 size=size.text, linespacing=1.25, annotation_clip=False, gid="subtitle")  # fmt: skip
         above += (text.count("\n") + 1) * size.text * 1.3 + 5
-    heading = ax.set_title(_wrap(ax, title, size.title * 1.1, left, balanced=True), loc="left", size=size.title,
+    heading = ax.set_title(_wrap(ax, title, size.title * 1.1, left_reach, balanced=True), loc="left", size=size.title,
                            weight="bold", y=1.0, pad=above + 2, **PLAIN)  # fmt: skip
-    heading.set_transform(heading.get_transform() + _points(ax, -left, 0))
-    below = ("axes fraction", ax.xaxis.label)
-    note = _wrap(ax, " ".join(rest), size.note, left)
-    annotate(ax, note, (0, 0), (-left, -3), 0.68, xycoords=below, va="top", annotation_clip=False, gid="footnote")
+    heading.set_transform(heading.get_transform() + _points(ax, -left_reach, 0))
+    anchor = ("axes fraction", ax.xaxis.label)
+    note = _wrap(ax, " ".join(rest), size.note, left_reach)
+    annotate(
+        ax, note, (0, 0), (-left_reach, -3), 0.68, xycoords=anchor, va="top", annotation_clip=False, gid="footnote"
+    )
     return ax
 
 
-def _name_axes(ax: Axes, xlabel: str, ylabel: str, left: float, up: float) -> None:
+def _name_axes(ax: Axes, xlabel: str, ylabel: str, left_reach: float, up_reach: float) -> None:
     """Units at the ends of the axes: at the right under the one, above the other."""
     look: dict[str, Any] = {"size": sizes(ax).text, "color": fade(ax, 0.65), **PLAIN}
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_tick_params(labelcolor=fade(ax, 0.85), color=fade(ax, 0.4))
     ax.set_xlabel(xlabel, loc="right", labelpad=3, **look)
     ax.set_ylabel(ylabel, rotation=0, ha="left", va="bottom", **look)
-    ax.yaxis.set_label_coords(0, 1, transform=ax.transAxes + _points(ax, -left, up))
+    ax.yaxis.set_label_coords(0, 1, transform=ax.transAxes + _points(ax, -left_reach, up_reach))
 
 
 def _reach(ax: Axes) -> tuple[float, float]:
     """How far the labels of ticks reach beyond the Axes: to the left, and upwards."""
     point = ax.figure.dpi / 72
-    box, left, up = ax.get_window_extent(), 0.0, 0.0
+    box, left_reach, up_reach = ax.get_window_extent(), 0.0, 0.0
     ax.yaxis.label.set_text("")
     ax.xaxis.label.set_text("")
     for axis in (ax.yaxis, ax.xaxis):
-        found = axis.get_tightbbox() if ax.axison else None
-        if found is not None:
-            left, up = max(left, (box.x0 - found.x0) / point), max(up, (found.y1 - box.y1) / point)
-    return left, up if ax.xaxis.get_ticks_position() == "top" else 0.0
+        tick_box = axis.get_tightbbox() if ax.axison else None
+        if tick_box is not None:
+            left_reach, up_reach = (
+                max(left_reach, (box.x0 - tick_box.x0) / point),
+                max(up_reach, (tick_box.y1 - box.y1) / point),
+            )
+    return left_reach, up_reach if ax.xaxis.get_ticks_position() == "top" else 0.0
 
 
-def _points(ax: Axes, right: float, up: float) -> ScaledTranslation:
+def _points(ax: Axes, right: float, upwards: float) -> ScaledTranslation:
     """A shift by so many points."""
-    return ScaledTranslation(right / 72, up / 72, ax.figure.dpi_scale_trans)
+    return ScaledTranslation(right / 72, upwards / 72, ax.figure.dpi_scale_trans)
 
 
-def color_bar(ax: Axes, colours: Colormap, scale: Normalize, label: str, **how: Keyword) -> Colorbar:
+def color_bar(ax: Axes, colours: Colormap, scale: Normalize, label: str, **options: Keyword) -> Colorbar:
     """A colour bar beside the Axes, whose room it takes."""
     size = sizes(ax).note
-    bar = ax.figure.colorbar(mpl.cm.ScalarMappable(scale, colours), ax=ax, pad=0.02, **how)
+    bar = ax.figure.colorbar(mpl.cm.ScalarMappable(scale, colours), ax=ax, pad=0.02, **options)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=size, labelcolor=fade(ax, 0.85))
     bar.set_label(label, size=size, color=fade(ax, 0.65), **PLAIN)
@@ -303,20 +317,20 @@ def annotate(
     xy: tuple[float, float],
     offset: tuple[float, float],
     strength: float = 0.85,
-    **how: Keyword,
+    **options: Keyword,
 ) -> Annotation:
     """A small text beside a point, in the colour of the user's text, faded."""
-    style = {"size": sizes(ax).note, "color": fade(ax, strength), **PLAIN, **how}
+    style = {"size": sizes(ax).note, "color": fade(ax, strength), **PLAIN, **options}
     return ax.annotate(text, xy, xytext=offset, textcoords="offset points", **style)
 
 
-def _wrap(ax: Axes, text: str, size: float, more: float = 0, *, balanced: bool = False) -> str:
+def _wrap(ax: Axes, text: str, size: float, extra_width: float = 0, *, balanced: bool = False) -> str:
     """A text in lines as wide as the Axes, and so many points wider; or of about equal length, without a last word."""
-    width = max(16, int((room(ax) + more) / (size * 0.56)))
+    width = max(16, int((room(ax) + extra_width) / (size * 0.56)))
     lines = _lines(text, width)
     if balanced and len(lines) > 1:
         widths = range(max(16, len(text) // len(lines)), width + 1)
-        lines = next(found for one in widths if len(found := _lines(text, one)) == len(lines))
+        lines = next(candidate for line_width in widths if len(candidate := _lines(text, line_width)) == len(lines))
     return "\n".join(lines)
 
 
@@ -343,18 +357,18 @@ def marker_key(ax: Axes, look: Look, label: str) -> Line2D:
                   markeredgecolor=edge(ax, look), markeredgewidth=0.6)  # fmt: skip
 
 
-def _draw_key(ax: Axes, key: Sequence[Artist], left: float, up: float) -> int:
+def _draw_key(ax: Axes, key: Sequence[Artist], left_reach: float, up_offset: float) -> int:
     """The key in lines between title and Axes, read line by line; how many lines it takes."""
     size = sizes(ax).note
     widths = [text_width(str(handle.get_label()), size) + 2.9 * size for handle in key]
-    fitting = (n for n in range(len(key), 1, -1) if sum(max(widths[i::n]) for i in range(n)) <= room(ax) + left)
+    fitting = (n for n in range(len(key), 1, -1) if sum(max(widths[i::n]) for i in range(n)) <= room(ax) + left_reach)
     columns = next(fitting, 1)
     legend = ax.legend(
         handles=[*chain.from_iterable(key[first::columns] for first in range(columns))],
         ncols=columns,
         loc="lower left",
         bbox_to_anchor=(0, 1),
-        bbox_transform=ax.transAxes + _points(ax, -left, up),
+        bbox_transform=ax.transAxes + _points(ax, -left_reach, up_offset),
         frameon=False,
         fontsize=size,
         labelcolor=[fade(ax, 0.85)] * len(key),
@@ -395,8 +409,8 @@ def draw_panels(
         draw(part, panel)
         panel.set_title(name, loc="left", size=sizes(panel).text, weight="bold", y=1.0,
                         pad=4 + 1.6 * sizes(panel).text, **PLAIN)  # fmt: skip
-    for place, panel in enumerate(panels):
-        _strip_panel(panel, labelled=not place, left=not place % across, lowest=place + across >= len(parts))
+    for index, panel in enumerate(panels):
+        _strip_panel(panel, labelled=not index, is_leftmost=not index % across, lowest=index + across >= len(parts))
     for side in ("xlim", "ylim"):
         lows, highs = zip(*(getattr(panel, f"get_{side}")() for panel in panels), strict=True)
         for panel in panels:
@@ -413,13 +427,13 @@ def draw_panels(
     return panels[0]
 
 
-def _strip_panel(panel: Axes, *, labelled: bool, left: bool, lowest: bool) -> None:
+def _strip_panel(panel: Axes, *, labelled: bool, is_leftmost: bool, lowest: bool) -> None:
     """Remove what other panels show already: names of lines are in the first panel, of axes at the edges."""
     for text in panel.findobj(Text):
         if text.get_gid() in ("footnote", "subtitle") or (text.get_gid() in ("line label", "mark") and not labelled):
             text.set_visible(False)
             text.set_in_layout(False)
-    if not left:
+    if not is_leftmost:
         panel.set_ylabel("")
         panel.tick_params(labelleft=False)
     if not lowest:

@@ -20,7 +20,7 @@ from boolab.plots._labels import Line, label_lines, stairs
 from boolab.plots.style import MAX_PANELS, draw_panels
 from boolab.stats.finding import Finding
 
-_NEEDED: Final = ("of", "time", "at_risk", "ended", "censored")
+_COLUMNS: Final = ("of", "time", "at_risk", "ended", "censored")
 _HALF: Final = 0.5
 _INCIDENCES: Final = {"success": palette.KEPT, "failure": palette.WRONG}
 
@@ -71,13 +71,15 @@ def plot_survival(
         'Half of 4 runs end within 3 steps'
     """
     columns = [f"{kind}{end}" for kind, end in product(_INCIDENCES, ("", "_low", "_high"))]
-    made = isinstance(data, pd.DataFrame) and not is_of_steps(data)
-    found = data if made or hasattr(data, "frame") else _computed(data)
-    needed = [*_NEEDED, *(columns if incidence else ["survival", "low", "high"])]
-    frame = frame_of(found, lambda other: other, needed, "survival")
-    what = "turn" if f" {getattr(found, 'title', '')} ".find(" turn ") >= 0 else "run"  # only a finding has it
+    is_result = isinstance(data, pd.DataFrame) and not is_of_steps(data)
+    finding_or_frame = data if is_result or hasattr(data, "frame") else _computed(data)
+    required_columns = [*_COLUMNS, *(columns if incidence else ["survival", "low", "high"])]
+    frame = frame_of(finding_or_frame, lambda other: other, required_columns, "survival")
+    noun = (
+        "turn" if f" {getattr(finding_or_frame, 'title', '')} ".find(" turn ") >= 0 else "run"
+    )  # only a finding has it
     if frame.empty:
-        return style.empty_axes(ax, f"no {what}s")
+        return style.empty_axes(ax, f"no {noun}s")
     units = frame["of"].dropna().unique().tolist()
     if len(units) != 1 or units[0] not in UNITS:
         msg = f"of={', '.join(map(str, units)) or 'NA'}: expected one of {', '.join(list(UNITS)[:3])} in all rows"
@@ -85,20 +87,20 @@ def plot_survival(
     if "by_success" in frame:
         frame = frame.assign(by_success=frame["by_success"].map({True: "success", False: "failure"}))
     groups = [str(name) for name in frame.columns[: list(frame.columns).index("of")]]
-    most = len(palette.GROUP_LOOKS) if ax is not None else MAX_PANELS
-    parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups, most)]
+    max_groups = len(palette.GROUP_LOOKS) if ax is not None else MAX_PANELS
+    parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups, max_groups)]
     if incidence and frame["success"].isna().all():
-        return style.empty_axes(ax, f"no labels: which {what}s succeeded is not known")
-    one, several = UNITS[units[0]]
-    finding = _incidence_title(parts, what) if incidence else _title(parts, (one, several), what)
+        return style.empty_axes(ax, f"no labels: which {noun}s succeeded is not known")
+    singular_unit, plural_unit = UNITS[units[0]]
+    finding = _incidence_title(parts, noun) if incidence else _title(parts, (singular_unit, plural_unit), noun)
     if len(parts) > len(palette.GROUP_LOOKS):
-        named = [(f"{name} ({_size(part):,})", part.drop(columns=groups)) for name, part in parts]
-        notes = _notes(frame, parts, what, incidence=incidence, small=True)
+        named_parts = [(f"{name} ({_size(part):,})", part.drop(columns=groups)) for name, part in parts]
+        notes = _notes(frame, parts, noun, incidence=incidence, small=True)
 
         def alone(part: pd.DataFrame, panel: Axes) -> Axes:
             return plot_survival(part, incidence=incidence, ax=panel)
 
-        return draw_panels(named, alone, title=style.chosen(title, finding), notes=notes)
+        return draw_panels(named_parts, alone, title=style.chosen(title, finding), notes=notes)
     ax = style.axes_for(ax, 4.2 + 0.17 * len(parts))
     curves = _incidences(parts) if incidence else _survivals(parts)
     end = float(frame["time"].max())
@@ -108,12 +110,14 @@ def plot_survival(
     style.finish(
         ax,
         title=style.chosen(title, finding),
-        xlabel=several,
+        xlabel=plural_unit,
         ylabel="share ended" if incidence else "share still running",
         grid=ax.yaxis,
         key=[],
-        notes=_notes(frame, parts, what, incidence=incidence, small=style.is_small(ax)),
-        what=f"How {what}s end by number of {several}" if incidence else f"{several.capitalize()} until a {what} ends",
+        notes=_notes(frame, parts, noun, incidence=incidence, small=style.is_small(ax)),
+        subject=f"How {noun}s end by number of {plural_unit}"
+        if incidence
+        else f"{plural_unit.capitalize()} until a {noun} ends",
     )
     if not style.is_small(ax):
         _at_risk(ax, parts)
@@ -138,9 +142,9 @@ def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
     """Success and failure: in the colours of these where there is one group, else by group, failure thin and dotted."""
     curves: list[_Curve] = []
     for (name, part), (color, dash, _) in zip(parts, palette.GROUP_LOOKS, strict=False):
-        for kind, own in _INCIDENCES.items():
+        for kind, kind_color in _INCIDENCES.items():
             line = dash if kind == "success" and len(parts) > 1 else "-" if kind == "success" else (0, (1, 1))
-            look = color if len(parts) > 1 else own
+            look = color if len(parts) > 1 else kind_color
             text = f"{name}: {kind}" if name else kind
             curves.append(_Curve(name, part, kind, (f"{kind}_low", f"{kind}_high"), 0.0, look, line, text))
     return curves
@@ -201,78 +205,78 @@ def _at_risk(ax: Axes, parts: Sequence[tuple[str, pd.DataFrame]]) -> None:
         ink = style.tint(ax, color) if name else style.fade(ax, 0.65)
         time, at_risk = part["time"].to_numpy(dtype=float), part["at_risk"].to_numpy(dtype=float)
         for x in ticks:
-            place = int(np.searchsorted(time, x, side="left"))
-            left = int(at_risk[place]) if place < len(time) else 0
-            style.annotate(ax, f"{left:,}", (x, 0), (0, down), color=ink, xycoords=base, ha="center", va="center",
+            index = int(np.searchsorted(time, x, side="left"))
+            left_count = int(at_risk[index]) if index < len(time) else 0
+            style.annotate(ax, f"{left_count:,}", (x, 0), (0, down), color=ink, xycoords=base, ha="center", va="center",
                            annotation_clip=False, gid="at risk").set_in_layout(False)  # fmt: skip
     ax.xaxis.labelpad = 3 + size * 1.35 * len(parts)
 
 
 def _median(part: pd.DataFrame) -> float | None:
     """The first time at which no more than half are still running."""
-    below = part[part["survival"] <= _HALF + 1e-9]
-    return float(below["time"].iloc[0]) if len(below) else None
+    rows_below = part[part["survival"] <= _HALF + 1e-9]
+    return float(rows_below["time"].iloc[0]) if len(rows_below) else None
 
 
-def _title(parts: Sequence[tuple[str, pd.DataFrame]], noun: tuple[str, str], what: str) -> str:
+def _title(parts: Sequence[tuple[str, pd.DataFrame]], noun: tuple[str, str], unit_noun: str) -> str:
     medians = [(_median(part), name) for name, part in parts]
     if len(parts) == 1:
         median, n = medians[0][0], _size(parts[0][1])
         part = parts[0][1]
         if n == 1:
             verb = "is censored" if part["censored"].sum() else "ends"
-            return f"The one {what} {verb} after {count(int(part['time'].iloc[-1]), *noun)}"
+            return f"The one {unit_noun} {verb} after {count(int(part['time'].iloc[-1]), *noun)}"
         if not part["ended"].sum():
-            return f"{all_of(n, what)} are censored: how long they take is not known"
+            return f"{all_of(n, unit_noun)} are censored: how long they take is not known"
         if median is None:
-            return f"More than half of {count(n, what)} take more than {count(int(part['time'].max()), *noun)}"
-        return f"Half of {count(n, what)} end within {count(int(median), *noun)}"
-    known = [(median, name) for median, name in medians if median is not None]
-    if not known:
-        return f"In none of {len(parts)} groups half of the {what}s end"
-    (low, first), (high, last) = min(known), max(known)
-    if len(known) < len(parts):
-        unknown = f"in {len(parts) - len(known)} of {len(parts)} groups not half of them end"
-        return f"Half of the {what}s end within {count(int(low), *noun)} ({first}); {unknown}"
+            return f"More than half of {count(n, unit_noun)} take more than {count(int(part['time'].max()), *noun)}"
+        return f"Half of {count(n, unit_noun)} end within {count(int(median), *noun)}"
+    known_medians = [(median, name) for median, name in medians if median is not None]
+    if not known_medians:
+        return f"In none of {len(parts)} groups half of the {unit_noun}s end"
+    (low, first), (high, last) = min(known_medians), max(known_medians)
+    if len(known_medians) < len(parts):
+        unknown = f"in {len(parts) - len(known_medians)} of {len(parts)} groups not half of them end"
+        return f"Half of the {unit_noun}s end within {count(int(low), *noun)} ({first}); {unknown}"
     if low == high:
-        return f"In each of {len(parts)} groups half of the {what}s end within {count(int(low), *noun)}"
+        return f"In each of {len(parts)} groups half of the {unit_noun}s end within {count(int(low), *noun)}"
     ends = f"{count(int(low), *noun)} ({shorten(first, 20)}) to {int(high):,} ({shorten(last, 20)})"
-    return f"Half of the {what}s end within {ends}"
+    return f"Half of the {unit_noun}s end within {ends}"
 
 
-def _incidence_title(parts: Sequence[tuple[str, pd.DataFrame]], what: str) -> str:
+def _incidence_title(parts: Sequence[tuple[str, pd.DataFrame]], noun: str) -> str:
     ends = [(name, part.dropna(subset=["success", "failure"])) for name, part in parts]
-    known = [
+    known_shares = [
         (float(part["success"].iloc[-1]), float(part["failure"].iloc[-1]), name, part)
         for name, part in ends
         if len(part)
     ]
-    if len(known) == 1:
-        success, failure, name, part = known[0]
-        of = f" of {name}" if name else ""
+    if len(known_shares) == 1:
+        success, failure, name, part = known_shares[0]
+        name_text = f" of {name}" if name else ""
         rest = ", the rest unknown" if success + failure < 0.995 else ""  # noqa: PLR2004 - what rounds to less than all
-        runs = f"{count(_size(part), what)}{of}"
+        runs = f"{count(_size(part), noun)}{name_text}"
         return f"{whole_percent(success, 1)} of {runs} end in success, {whole_percent(failure, 1)} in failure{rest}"
-    best, worst = max(known, key=lambda item: item[0]), min(known, key=lambda item: item[0])
+    best, worst = max(known_shares, key=lambda item: item[0]), min(known_shares, key=lambda item: item[0])
     low, high = (f"{whole_percent(item[0], 1)} ({shorten(item[2], 20)})" for item in (worst, best))
-    return f"{low} to {high} of the {what}s end in success"
+    return f"{low} to {high} of the {noun}s end in success"
 
 
 def _notes(
-    frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], what: str, *, incidence: bool, small: bool
+    frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], noun: str, *, incidence: bool, small: bool
 ) -> Iterable[str]:
     n, censored = sum(_size(part) for _, part in parts), int(frame["censored"].sum())
-    yield after_set(frame, f"{count(n, what)}{f' in {len(parts)} groups' if len(parts) > 1 else ''}.")
+    yield after_set(frame, f"{count(n, noun)}{f' in {len(parts)} groups' if len(parts) > 1 else ''}.")
     if censored:
         counts = "it counts" if censored == 1 else "they count"
-        yield f"{count(censored, what)} censored (strokes): {counts} as running until then."
+        yield f"{count(censored, noun)} censored (strokes): {counts} as running until then."
     levels = frame["confidence"].dropna().unique().tolist() if "confidence" in frame else []
     if len(levels) == 1:
         yield f"Bands: pointwise {100 * levels[0]:.4g}% intervals."
     if incidence:
-        without = sum(bool(part["success"].isna().all()) for _, part in parts)
-        yield f"{count(without, 'group')} without labels." if without else ""
-        by = frame["success_by"].dropna().astype(str).unique().tolist() if "success_by" in frame else []
-        yield f"Success by {', '.join(map(shorten, by))}." if by else ""
+        unlabelled_count = sum(bool(part["success"].isna().all()) for _, part in parts)
+        yield f"{count(unlabelled_count, 'group')} without labels." if unlabelled_count else ""
+        success_kinds = frame["success_by"].dropna().astype(str).unique().tolist() if "success_by" in frame else []
+        yield f"Success by {', '.join(map(shorten, success_kinds))}." if success_kinds else ""
     if not small:
-        yield f"Under the ticks: {what}s still observed."
+        yield f"Under the ticks: {noun}s still observed."

@@ -68,8 +68,8 @@ def themed(svg: str) -> str:
     """
     names: dict[str, str] = {}
 
-    def variable(found: re.Match[str]) -> str:
-        color = found[0]
+    def variable(match: re.Match[str]) -> str:
+        color = match[0]
         if in_dark(color) == color:
             return color
         return f"var(--{names.setdefault(color, f'c{len(names)}')})"
@@ -77,7 +77,7 @@ def themed(svg: str) -> str:
     body = _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", _COLOUR.sub(variable, svg))
     light = "".join(f"--{name}:{color};" for color, name in names.items())
     dark = "".join(f"--{name}:{in_dark(color)};" for color, name in names.items())
-    light, dark = (f"svg{{{named}fill:{ink}}}" for named, ink in ((light, "#000000"), (dark, DARK["ink"])))
+    light, dark = (f"svg{{{variables}fill:{ink}}}" for variables, ink in ((light, "#000000"), (dark, DARK["ink"])))
     rules = f"<style>{light}@media (prefers-color-scheme: dark){{{dark}}}</style>"
     return _HEAD.sub(lambda found: found[1] + rules, body, count=1)
 

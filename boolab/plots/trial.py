@@ -44,36 +44,36 @@ def plot_trial(result: TrialResult | Trial, *, title: str | None = style.AUTO, a
         >>> bl.plots.plot_trial(plan, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'A step cap of 60 adds 0 to 9 successes, as far as the record shows'
     """
-    found: TrialResult = result.result if hasattr(result, "result") else result
-    if not found.n_open:
+    outcome: TrialResult = result.result if hasattr(result, "result") else result
+    if not outcome.n_open:
         return style.empty_axes(ax, "the change leaves no run open: the record answers it")
     ax = style.axes_for(ax)
-    looks, end = found.looks, found.n_open
+    looks, end = outcome.looks, outcome.n_open
     x, low, high, middle = (floats(looks[name]) for name in ("branches", "gain_low", "gain_high", "gain"))
-    seen = len(x) > 1
-    x, low, high, middle = (np.append(one, one[-1]) for one in (x, low, high, middle))
+    has_branches = len(x) > 1
+    x, low, high, middle = (np.append(column, column[-1]) for column in (x, low, high, middle))
     x[-1] = min(end, x[-1] + 0.02 * end)  # so that the last look has a width
-    kept, grey = palette.KEPT, style.fade(ax, 0.6)
-    if seen:
-        ax.fill_between(x, low, high, step="post", color=kept, alpha=0.16, linewidth=0, zorder=2)
-        ax.plot(x, middle, color=kept, linewidth=1.8, drawstyle="steps-post", zorder=3)
-    bounds = [float(found.bounds.low), float(found.bounds.high)]
+    kept_color, grey = palette.KEPT, style.fade(ax, 0.6)
+    if has_branches:
+        ax.fill_between(x, low, high, step="post", color=kept_color, alpha=0.16, linewidth=0, zorder=2)
+        ax.plot(x, middle, color=kept_color, linewidth=1.8, drawstyle="steps-post", zorder=3)
+    bounds = [float(outcome.bounds.low), float(outcome.bounds.high)]
     for value in bounds:
         ax.axhline(value, color=grey, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     ax.axhline(0, color=style.fade(ax, 0.8), linewidth=1, zorder=1)
     lines = [Line([0, end], [bounds[1]] * 2, "at most, by the record", grey)]
     if bounds[0] < 0:
         lines.append(Line([0, end], [bounds[0]] * 2, "at least, by the record", grey))
-    if seen:
-        lines.append(Line(x, middle, "branches", kept))
-    hazards = found.evidence.iloc[1]
-    if found.hazards.gain is not None:
-        at = -0.03 * end
+    if has_branches:
+        lines.append(Line(x, middle, "branches", kept_color))
+    hazards = outcome.evidence.iloc[1]
+    if outcome.hazards.gain is not None:
+        hazard_x = -0.03 * end
         ends = [[float(hazards["gain"] - hazards["low"])], [float(hazards["high"] - hazards["gain"])]]
         ax.errorbar(
-            [at], [float(hazards["gain"])], ends, fmt="D", color=palette.SAVED, markersize=6, capsize=4, zorder=4
+            [hazard_x], [float(hazards["gain"])], ends, fmt="D", color=palette.SAVED, markersize=6, capsize=4, zorder=4
         )
-        lines.append(Line([at, 0.02 * end], [float(hazards["gain"])] * 2, "hazards", palette.SAVED))
+        lines.append(Line([hazard_x, 0.02 * end], [float(hazards["gain"])] * 2, "hazards", palette.SAVED))
     ax.set_xlim(-0.06 * end, end * 1.02)
     span = max(1.0, bounds[1] - bounds[0])
     ax.set_ylim(bounds[0] - 0.06 * span, bounds[1] + 0.08 * span)
@@ -83,33 +83,33 @@ def plot_trial(result: TrialResult | Trial, *, title: str | None = style.AUTO, a
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+,.0f}" if value else "0"))
     return style.finish(
         ax,
-        title=style.chosen(title, _title(found)),
+        title=style.chosen(title, _title(outcome)),
         xlabel="branches",
-        ylabel=f"{found.success} added",
+        ylabel=f"{outcome.success} added",
         grid=ax.yaxis,
         key=[],
-        notes=_notes(found),
-        what=f"Gain under {found.change}",
+        notes=_notes(outcome),
+        subject=f"Gain under {outcome.change}",
     )
 
 
-def _title(found: TrialResult) -> str:
-    if found.n_branches:
-        return found.claim.replace("by -", "by \N{MINUS SIGN}").replace("to -", "to \N{MINUS SIGN}")
-    change, (_, low, high) = found.change[:1].upper() + found.change[1:], found.gain
-    return f"{change} adds {_number(low)} to {_number(high)} {found.success}, as far as the record shows"
+def _title(outcome: TrialResult) -> str:
+    if outcome.n_branches:
+        return outcome.claim.replace("by -", "by \N{MINUS SIGN}").replace("to -", "to \N{MINUS SIGN}")
+    change, (_, low, high) = outcome.change[:1].upper() + outcome.change[1:], outcome.gain
+    return f"{change} adds {_number(low)} to {_number(high)} {outcome.success}, as far as the record shows"
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _notes(found: TrialResult) -> Iterator[str]:
-    continued = f"{found.n_branches:,} of {found.n_open:,} open runs continued"
-    yield after_set(found.looks, f"{count(found.n_runs, 'run')}, {continued}.")
-    if found.n_branches:
-        yield f"Band: {100 * found.confidence:.4g}% at all looks together; only the order of the tasks is random."
-    if found.hazards.gain is not None:
+def _notes(outcome: TrialResult) -> Iterator[str]:
+    continued = f"{outcome.n_branches:,} of {outcome.n_open:,} open runs continued"
+    yield after_set(outcome.looks, f"{count(outcome.n_runs, 'run')}, {continued}.")
+    if outcome.n_branches:
+        yield f"Band: {100 * outcome.confidence:.4g}% at all looks together; only the order of the tasks is random."
+    if outcome.hazards.gain is not None:
         yield "Hazards: if open runs continue like those on record that went further."
-    elif found.hazards.why:
-        yield f"No hazards: {found.hazards.why[0].lower()}{found.hazards.why[1:]}"
+    elif outcome.hazards.why:
+        yield f"No hazards: {outcome.hazards.why[0].lower()}{outcome.hazards.why[1:]}"

@@ -374,9 +374,9 @@ def test_every_number_of_steps_is_in_one_bin_and_round_numbers_end_bins(
     assert bins.edges[0] == low - 0.5
     assert bins.edges[-1] > high
     assert all(a < b and (b - 0.5) == int(b - 0.5) for a, b in pairwise(bins.edges))
-    assert len(bins.places) == len(bins.edges)
+    assert len(bins.positions) == len(bins.edges)
     assert len(bins.edges) <= 61 + 2
-    widths = {b - a for a, b in pairwise(edge for edge in bins.places if edge > 0)}
+    widths = {b - a for a, b in pairwise(edge for edge in bins.positions if edge > 0)}
     assert len(widths) <= 1
     assert all(str(int(width)).rstrip("0") in ("1", "2", "5") for width in widths)
 

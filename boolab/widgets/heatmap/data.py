@@ -45,7 +45,7 @@ def heatmap_data(
         "notes": list(square.notes),
         "layers": [],
         "x": _side(x, square.across),
-        "y": _side(y, square.up),
+        "y": _side(y, square.up_values),
         "rows": [],
         "runs": [],
         "whys": [],
@@ -63,24 +63,24 @@ def heatmap_data(
     places = [_at(square, x, y, row) for row in square.rows.to_dict("records")]
     layers = [layer_of(one, places) for one in squares if not one.empty]
     layers += filter(None, [frontier_layer(one, places) for one in squares])
-    best = best_of(square) if square.marked is None else None
+    best = best_of(square) if square.marked_row is None else None
     verdict = verdict_of(square, best, x, y)
     for layer in layers:
         if verdict and layer["value"] in ("kept_lower", "saved_steps"):
             layer["title"] = verdict
     at_best = None if best is None else _at(square, x, y, best)
-    marked = None if square.marked is None else _at(square, x, y, square.marked)
-    for up in reversed(range(len(square.up))):
+    marked = None if square.marked_row is None else _at(square, x, y, square.marked_row)
+    for up in reversed(range(len(square.up_values))):
         line = []
         for across in range(len(square.across)):
             row = facts.get((up, across))
             cell = {
-                **layers[0]["cells"][len(square.up) - 1 - up][across],
+                **layers[0]["cells"][len(square.up_values) - 1 - up][across],
                 "edges": _edges(square.good, up, across),
                 "good": bool(square.good is not None and square.good[up, across]),
                 "recommended": (up, across) == marked,
                 "best": (up, across) == at_best,
-                "name": f"{setting(x, square.across[across])}, {setting(y, square.up[up])}",
+                "name": f"{setting(x, square.across[across])}, {setting(y, square.up_values[up])}",
                 "facts": [] if row is None else list(_facts(row, square.words)),
                 "listed": _as_lists(listed.get((up, across)), number, whys),
             }
@@ -127,7 +127,7 @@ def _side(name: str, values: Sequence[Any]) -> dict[str, Any]:
 def _at(square: Square, x: str, y: str, row: Mapping[Any, Any]) -> tuple[int, int]:
     up, across = (
         len(values) - 1 if pd.isna(row[name]) else values.index(row[name])
-        for name, values in ((y, square.up), (x, square.across))
+        for name, values in ((y, square.up_values), (x, square.across))
     )
     return up, across
 

@@ -57,7 +57,7 @@ def layer_of(square: Square, places: list[tuple[int, int]]) -> dict[str, Any]:
                 | {"count": _count(square.value, facts.get((up, across), {}))}
                 for across in range(len(square.across))
             ]
-            for up in reversed(range(len(square.up)))
+            for up in reversed(range(len(square.up_values)))
         ],
     }
 

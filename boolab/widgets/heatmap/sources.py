@@ -92,7 +92,7 @@ def _evaluated(
     axes = [name for name in LIMITS if name in square.rows]
     names = [str(name) for name in square.rows.columns]
     groups = names[: min(names.index(name) for name in axes)]
-    values = {x: square.across, y: square.up}
+    values = {x: square.across, y: square.up_values}
     grid = {name: values.get(name, [None if is_missing(first[name]) else first[name]]) for name in axes}
     frames = counterfactual(
         runs, grid=grid, scope=origin.scope, policy=origin.policy, identity=origin.identity, by=groups, batches=True
@@ -142,7 +142,7 @@ def _reduced(rows: pd.DataFrame, square: Square, x: str, y: str) -> pd.DataFrame
 def _places(rows: pd.DataFrame, square: Square, x: str, y: str) -> tuple[Any, Any]:
     """The row and the column of each row's cell."""
     out = []
-    for name, values in ((y, square.up), (x, square.across)):
+    for name, values in ((y, square.up_values), (x, square.across)):
         known = np.array([value for value in values if value is not None], dtype=float)
         given = rows[name].to_numpy(dtype=float, na_value=np.inf)  # off stands last
         out.append(np.searchsorted(known, given))
@@ -233,7 +233,7 @@ def _of_sweep(
         rows.append(
             {
                 "x": square.across.index(at[drawn[0]]),
-                "y": square.up.index(at[drawn[1]]),
+                "y": square.up_values.index(at[drawn[1]]),
                 "run_id": run.run_id,
                 "steps": run.n_steps,
                 "outcome": "made",

@@ -37,7 +37,7 @@ def verdict_of(square: Square, best: Mapping[Hashable, object] | None, x: str, y
     `best` is the row of `best_of`; `x` and `y` are the axes.
     """
     rows = _known(square)
-    if rows is None or square.marked is not None or square.keep is None:
+    if rows is None or square.marked_row is not None or square.keep is None:
         return ""
     share = f"{'all' if square.keep == 1 else f'at least {whole_percent(square.keep, 1)}'}"
     enough = 0 if square.good is None else int(square.good.sum())

@@ -132,7 +132,9 @@ class Heatmap(OpensRuns):
         ids = {run["id"] for run in self._data_shown["runs"]}
         if ids and listed is not None and not ids & set(by_id):
             raise SettingError(f"runs: none of the {len(listed):,} is in the table, whose first is {min(ids)!r}")
-        self._places = {(_plain(data_x), _plain(data_y)): None for data_x in square.across for data_y in square.up}
+        self._places = {
+            (_plain(data_x), _plain(data_y)): None for data_x in square.across for data_y in square.up_values
+        }
         cells = _Cells(self._data_shown, self._data_shown["title"], heatmap_text(self._data_shown))
         cells.metric = value
         super().__init__(cells, by_id, ("opened", "selected", "metric"))
