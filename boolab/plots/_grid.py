@@ -50,7 +50,7 @@ class Grid(NamedTuple):
     note: str
 
 
-class Words(NamedTuple):
+class SuccessWords(NamedTuple):
     """How what is kept is called: "success", or the proxy that stands for it; and what is counted: runs or turns."""
 
     singular: str
@@ -193,24 +193,26 @@ def row_at(frame: pd.DataFrame, point: Mapping[str, Any]) -> Mapping[str, Any]:
     return {str(name): value for name, value in matched_rows.iloc[0].items()}
 
 
-def words_of(rows: pd.DataFrame) -> Words:
+def words_of(rows: pd.DataFrame) -> SuccessWords:
     """What the kept ones are called."""
     kinds = rows["success_by"].dropna().astype(str).unique().tolist() if "success_by" in rows else []
     if len(kinds) > 1 or kinds == ["mixed"]:
         differ = f"success_by differs between rows or runs ({', '.join(kinds)})"
         raise SettingError(f"{differ}: labels and proxies are not drawn in one figure")
     if not kinds or kinds[0] == LABEL:
-        return Words("success", "successes", "successes kept")
+        return SuccessWords("success", "successes", "successes kept")
     if kinds[0].endswith("ended by itself"):
         noun = kinds[0].split()[0]
         plural = f"{noun}s that ended by themselves"
         short_text = f"{noun}s that ended by\nthemselves kept (proxy)"
-        return Words(f"{noun} that ended by itself (proxy)", f"{plural} (proxy)", short_text, proxy=True, unit=noun)
+        return SuccessWords(
+            f"{noun} that ended by itself (proxy)", f"{plural} (proxy)", short_text, proxy=True, unit=noun
+        )
     name = shorten(kinds[0])
-    return Words(f"success by {name}", f"successes by {name}", f"successes kept, by {name}")
+    return SuccessWords(f"success by {name}", f"successes by {name}", f"successes kept, by {name}")
 
 
-def sample_of(frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], words: Words) -> Iterator[str]:
+def sample_of(frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], words: SuccessWords) -> Iterator[str]:
     """For a note: what the parts of a frame are drawn from, and what is missing in them, where that is worst."""
     runs = sum(_first(part, "n_runs") for _, part in parts)
     if "n_runs" in parts[0][1]:

@@ -18,7 +18,7 @@ from boolab.plots._frames import capital, floats, shares
 from boolab.plots._grid import (
     UNITS,
     Point,
-    Words,
+    SuccessWords,
     by_group,
     grid_of,
     point_of,
@@ -31,7 +31,7 @@ from boolab.plots._grid import (
 from boolab.plots.palette import STOP_LOOKS
 
 
-class Measure(NamedTuple):
+class CellMeasure(NamedTuple):
     """What is drawn: its values, how they are called, and whether they are shares."""
 
     numbers: pd.Series[Any]
@@ -61,13 +61,13 @@ class Square(NamedTuple):
     rows: pd.DataFrame
     value: str
     keep: float | None
-    measure: Measure
+    measure: CellMeasure
     across: list[Any]
     up_values: list[Any]
     cells: Any
     good: Any
     marked_row: Mapping[str, Any] | None
-    words: Words
+    words: SuccessWords
     title: str
     notes: tuple[str, ...]
     empty: str
@@ -88,7 +88,7 @@ def square_of(
     value: str,
     *,
     keep: float | None,
-    fixed_values: Mapping[str, Any] | None,
+    at: Mapping[str, Any] | None,
     recommended: Point | None,
 ) -> Square:
     """The cells of two axes of an aggregate; arguments and errors are those of `plot_heatmap`."""
@@ -100,7 +100,7 @@ def square_of(
         raise SettingError(f"value: the table has no column {value!r}{close}")
     point = point_of(recommended, [x, y], table)
     columns = [value, *(["successes", "kept_lower"] if keep is not None or value.startswith("kept_") else [])]
-    fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **(fixed_values or {})}
+    fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **(at or {})}
     grid = grid_of(table, [x, y], columns, fixed)
     words = words_of(grid.rows)
     ((_, rows),) = by_group(grid.rows, grid.groups, 1) if len(grid.rows) else [("", grid.rows)]
@@ -140,11 +140,11 @@ def square_of(
     )
 
 
-def cell_text(value: float, measure: Measure) -> str:
+def cell_text(value: float, measure: CellMeasure) -> str:
     """The number of a cell; nothing, where there is none. Shares are rounded down: 95% is at least that.
 
     Example:
-        >>> shares = Measure(pd.Series([0.949, 0.001]), "successes kept (share)", shares=True)
+        >>> shares = CellMeasure(pd.Series([0.949, 0.001]), "successes kept (share)", shares=True)
         >>> [cell_text(value, shares) for value in shares.numbers]
         ['94%', '<1%']
     """
@@ -162,7 +162,9 @@ def _values(rows: pd.DataFrame, name: str) -> list[Any]:
     return [*values, None] if rows[name].isna().any() else values
 
 
-def _why_empty(rows: pd.DataFrame, measure: Measure, value: str, words: Words, cells: npt.NDArray[Any]) -> str:
+def _why_empty(
+    rows: pd.DataFrame, measure: CellMeasure, value: str, words: SuccessWords, cells: npt.NDArray[Any]
+) -> str:
     if rows.empty:
         return "no settings"
     if not np.isnan(cells).all():
@@ -172,24 +174,24 @@ def _why_empty(rows: pd.DataFrame, measure: Measure, value: str, words: Words, c
     return f"{measure.name.split(' (')[0]}: unknown in every setting"
 
 
-def _measure(rows: pd.DataFrame, value: str, words: Words) -> Measure:
+def _measure(rows: pd.DataFrame, value: str, words: SuccessWords) -> CellMeasure:
     if not pd.api.types.is_numeric_dtype(rows[value]):
         raise SettingError(f"value={value!r}: expected a column of numbers")
     raw = rows[value].astype("Float64")
     spent_name = value.removeprefix("saved_")
     if value in ("kept_lower", "kept_upper"):
         bound_text = "" if value == "kept_lower" else " at most"
-        return Measure(
+        return CellMeasure(
             shares(raw, rows["successes"]), f"{words.short}{bound_text} (share)".replace("\n", " "), shares=True
         )
     if spent_name != value and spent_name in UNITS and spent_name in rows:
-        return Measure(shares(raw, rows[spent_name] + raw), f"{UNITS[spent_name][1]} saved (share)", shares=True)
+        return CellMeasure(shares(raw, rows[spent_name] + raw), f"{UNITS[spent_name][1]} saved (share)", shares=True)
     if value == "success_share":
-        return Measure(raw, f"{words.unit}s that succeed (share)", shares=True)
+        return CellMeasure(raw, f"{words.unit}s that succeed (share)", shares=True)
     if value.startswith("n_") and value != "n_runs" and "n_runs" in rows:
-        return Measure(shares(raw, rows["n_runs"]), f"{words.unit}s {_ended(value[2:])} (share)", shares=True)
+        return CellMeasure(shares(raw, rows["n_runs"]), f"{words.unit}s {_ended(value[2:])} (share)", shares=True)
     unit = UNITS[value][1] if value in UNITS else value.replace("_", " ")
-    return Measure(raw, f"{unit} spent" if value in UNITS else unit, shares=False)
+    return CellMeasure(raw, f"{unit} spent" if value in UNITS else unit, shares=False)
 
 
 def _ended(name: str) -> str:
@@ -209,7 +211,7 @@ def _notes(
     good: npt.NDArray[Any] | None,
     keep: float | None,
     marked_row: Mapping[str, Any] | None,
-    words: Words,
+    words: SuccessWords,
 ) -> Iterable[str]:
     if good is not None and keep is not None and good.any() and not good.all():
         yield f"Line: up to where at least {whole_percent(keep, 1)} of {words.plural} are kept on record."
@@ -223,12 +225,12 @@ def _notes(
 
 def _title(
     rows: pd.DataFrame,
-    measure: Measure,
+    measure: CellMeasure,
     good: npt.NDArray[Any] | None,
     keep: float | None,
     marked_row: Mapping[str, Any] | None,
     value: str,
-    words: Words,
+    words: SuccessWords,
     axis_names: Sequence[str],
 ) -> str:
     if (

@@ -20,7 +20,7 @@ from boolab.plots._frames import capital, floats, shares
 from boolab.plots._grid import (
     UNITS,
     Point,
-    Words,
+    SuccessWords,
     by_group,
     grid_of,
     left_out,
@@ -38,7 +38,7 @@ MAX_MARKED = 25  # settings on the axis: with more, they have no marks
 _LOG = 0.1  # an axis is logarithmic if the lower half of its values takes a smaller share of it
 
 
-class _Curve(NamedTuple):
+class _CapCurve(NamedTuple):
     """One group: its rows with the axis on, ascending, and as shares what is kept at least, at most, and saved."""
 
     name: str
@@ -143,7 +143,7 @@ def _first_axis(table: pd.DataFrame) -> str:
     return next((name for name in present if table[name].notna().any()), present[0] if present else "max_steps")
 
 
-def _ylabel(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> str:
+def _ylabel(ax: Axes, curves: Sequence[_CapCurve], words: SuccessWords, saved: str) -> str:
     """What the shares are of, where there is one base of each and room for it."""
     total = curves[0].rows["successes"].iloc[0]
     if style.is_small(ax) or len(curves) > 1 or pd.isna(total) or not total or words.proxy:
@@ -152,16 +152,16 @@ def _ylabel(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> str
     return f"share of {words.number(int(total))}{f', of {UNITS[saved][1]}' if has_saved else ''}"
 
 
-def _curve(group: str, part: pd.DataFrame, name: str, saved: str) -> _Curve:
+def _curve(group: str, part: pd.DataFrame, name: str, saved: str) -> _CapCurve:
     on_rows = part[part[name].notna()].sort_values(name)
     off_rows = part[part[name].isna()]
     lower, upper = (floats(shares(on_rows[column], on_rows["successes"])) for column in ("kept_lower", "kept_upper"))
     spare = floats(shares(on_rows[f"saved_{saved}"], on_rows[saved] + on_rows[f"saved_{saved}"]))
     last = {str(key): value for key, value in off_rows.iloc[0].items()} if len(off_rows) else None
-    return _Curve(group, on_rows, on_rows[name].to_numpy(dtype=float), lower, upper, spare, last)
+    return _CapCurve(group, on_rows, on_rows[name].to_numpy(dtype=float), lower, upper, spare, last)
 
 
-def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
+def _scale(ax: Axes, curves: Sequence[_CapCurve], name: str) -> None:
     """Limits and ticks; logarithmic where values are."""
     x = np.unique(np.concatenate([curve.x for curve in curves]))
     low, high = float(x[0]), float(x[-1])
@@ -183,14 +183,14 @@ def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
-def _end(curves: Sequence[_Curve]) -> float:
+def _end(curves: Sequence[_CapCurve]) -> float:
     """Where the stairs end: a little beyond the last value."""
     x = np.unique(np.concatenate([curve.x for curve in curves]))
     reach = float(x[-1] - x[0])
     return float(x[-1]) + (min(float(np.diff(x).min()), 0.04 * reach) if reach else 1.0)
 
 
-def _draw(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> list[Line]:
+def _draw(ax: Axes, curves: Sequence[_CapCurve], words: SuccessWords, saved: str) -> list[Line]:
     """Bands and stairs; what there is to label."""
     lines: list[Line] = []
     end, has_groups = _end(curves), len(curves) > 1
@@ -229,7 +229,7 @@ def _mark(
     ax: Axes,
     name: str,
     value: float,
-    curves: Sequence[_Curve],
+    curves: Sequence[_CapCurve],
     marked_rows: Sequence[Mapping[str, Any] | None],
     saved: str,
 ) -> Line:
@@ -253,7 +253,11 @@ def _kept(row: Mapping[str, Any]) -> str:
 
 
 def _title(
-    name: str, curves: Sequence[_Curve], marked_rows: Sequence[Mapping[str, Any] | None], words: Words, saved: str
+    name: str,
+    curves: Sequence[_CapCurve],
+    marked_rows: Sequence[Mapping[str, Any] | None],
+    words: SuccessWords,
+    saved: str,
 ) -> str:
     row = marked_rows[0]
     if len(curves) > 1:
@@ -275,7 +279,7 @@ def _title(
     return capital(f"{setting(name, tight[name])} {result}")
 
 
-def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
+def _groups_title(name: str, curves: Sequence[_CapCurve], words: SuccessWords) -> str:
     """From which value each group loses nothing."""
     having = [curve for curve in curves if (curve.rows["successes"].fillna(1) > 0).any()]
     if not having:
@@ -294,13 +298,13 @@ def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
     return f"All {words.plural} are kept from {setting(name, low)} ({first}) to {high:,g} ({last})"
 
 
-def _all(n: int, words: Words) -> str:
+def _all(n: int, words: SuccessWords) -> str:
     if n > 2:  # noqa: PLR2004 - "the one", "both"
         return f"all {n:,} {words.plural}"
     return f"the one {words.singular}" if n == 1 else f"both {words.plural}"
 
 
-def _tightest(curve: _Curve) -> Mapping[str, Any] | None:
+def _tightest(curve: _CapCurve) -> Mapping[str, Any] | None:
     """The row of the least value from which on all is kept on record."""
     rows = curve.rows
     loses_some = (rows["kept_lower"] < rows["successes"]).fillna(value=True) | (rows["successes"].fillna(0) == 0)
@@ -308,7 +312,7 @@ def _tightest(curve: _Curve) -> Mapping[str, Any] | None:
     return {str(key): value for key, value in good.iloc[0].items()} if len(good) else None
 
 
-def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Iterable[str]:
+def _notes(curves: Sequence[_CapCurve], words: SuccessWords, saved: str, name: str) -> Iterable[str]:
     has_groups = len(curves) > 1
     if any(np.nanmax(curve.upper - curve.lower, initial=0) > 0 for curve in curves):
         yield "Band: from the least to the most that are kept, where that is not on record."

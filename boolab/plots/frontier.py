@@ -36,7 +36,7 @@ _ROUNDING: Final = 1e-9
 _EVEN: Final = "even trade: 1% of successes for 1% of steps"
 
 
-class _Part(NamedTuple):
+class _FrontGroup(NamedTuple):
     """A group: its settings; those on the front, from what saves least on; its band; the ends of both axes."""
 
     name: str
@@ -108,7 +108,7 @@ def plot_frontier(
     shown_rows = frame[frame["on_front"].fillna(value=False) & (frame["kept_share"] >= least)]
     reach = max(0.05, min(1.0, 1.06 * float(floats(shown_rows["saved_share"]).max(initial=0))))
     parts = [
-        _Part(name, rows.drop(columns=keys), first_on_front(rows), _band_of(band, keys, rows), least, reach)
+        _FrontGroup(name, rows.drop(columns=keys), first_on_front(rows), _band_of(band, keys, rows), least, reach)
         for name, rows in groups
     ]
     looks = _looks(parts)
@@ -116,7 +116,7 @@ def plot_frontier(
         return _one(parts[0], looks, keep, title, ax, lines)
     named_parts = [(f"{part.name} ({_successes(part):,})", part) for part in parts]
 
-    def alone(part: _Part, panel: Axes) -> Axes:
+    def alone(part: _FrontGroup, panel: Axes) -> Axes:
         return _one(part, looks, keep, None, panel)
 
     heading = style.chosen(title, _title_of_panels(parts, keep))
@@ -144,7 +144,7 @@ def _family(rule: str) -> str:
     return _JOINED_RULES if " | " in rule or " & " in rule else rule.partition("(")[0]
 
 
-def _looks(parts: Sequence[_Part]) -> dict[str, tuple[str, str]]:
+def _looks(parts: Sequence[_FrontGroup]) -> dict[str, tuple[str, str]]:
     """The colour and marker of each kind of rule on a front, the most frequent first; the last is for all others."""
     kinds = pd.concat([part.front["rule"].astype(str).map(_family) for part in parts])
     names = [str(name) for name in kinds[kinds != NO_LIMIT].value_counts().index]
@@ -152,7 +152,7 @@ def _looks(parts: Sequence[_Part]) -> dict[str, tuple[str, str]]:
     return looks | dict.fromkeys(names[len(palette.GROUP_LOOKS) :], palette.GROUP_LOOKS[-1][::2])
 
 
-def _best(part: _Part, keep: float | None) -> int | None:
+def _best(part: _FrontGroup, keep: float | None) -> int | None:
     """The place in the front of the setting that saves most of those that keep enough; None if none does."""
     if keep is None:
         return None
@@ -160,12 +160,12 @@ def _best(part: _Part, keep: float | None) -> int | None:
     return int(fine[-1]) if len(fine) else None
 
 
-def _successes(part: _Part) -> int:
+def _successes(part: _FrontGroup) -> int:
     return int(part.rows["successes"].iloc[0])
 
 
 def _one(
-    part: _Part,
+    part: _FrontGroup,
     looks: dict[str, tuple[str, str]],
     keep: float | None,
     title: str | None,
@@ -245,7 +245,7 @@ def _mark_size(front: pd.DataFrame, *, small: bool) -> float:
     return full_size * min(1.0, max(0.45, crowd / max(len(front), 1) / 2))
 
 
-def _frame_axes(ax: Axes, part: _Part) -> None:
+def _frame_axes(ax: Axes, part: _FrontGroup) -> None:
     ax.set_xlim(0, part.reach)
     ax.set_ylim(part.min_share, 1 + 0.07 * (1 - part.min_share))
     for axis in (ax.yaxis, ax.xaxis):
@@ -253,7 +253,7 @@ def _frame_axes(ax: Axes, part: _Part) -> None:
         axis.set_major_locator(MaxNLocator(3 if style.is_small(ax) else 6, steps=[1, 2, 2.5, 5, 10]))
 
 
-def _key(ax: Axes, looks: dict[str, tuple[str, str]], part: _Part) -> list[Artist]:
+def _key(ax: Axes, looks: dict[str, tuple[str, str]], part: _FrontGroup) -> list[Artist]:
     shown_rows = part.front[part.front["kept_share"] >= part.min_share]
     kinds = shown_rows["rule"].astype(str).map(_family).value_counts()
     marks: list[Artist] = [
@@ -272,7 +272,7 @@ def _key(ax: Axes, looks: dict[str, tuple[str, str]], part: _Part) -> list[Artis
     return [*front, *band, *marks, *dots]
 
 
-def _title(part: _Part, keep: float | None, best: int | None, lines: Sequence[Line]) -> str:
+def _title(part: _FrontGroup, keep: float | None, best: int | None, lines: Sequence[Line]) -> str:
     n = _successes(part)
     if keep is not None and any(_saved_at(line, keep) is not None for line in lines):
         row = None if best is None else part.front.iloc[best]
@@ -289,7 +289,7 @@ def _title(part: _Part, keep: float | None, best: int | None, lines: Sequence[Li
     return f"{shorten(str(row['rule']), NAME_CHARS)} saves {saved} of steps and keeps {kept_text}"
 
 
-def _title_of_panels(parts: Sequence[_Part], keep: float | None) -> str:
+def _title_of_panels(parts: Sequence[_FrontGroup], keep: float | None) -> str:
     saved = []
     for part in parts:
         best = _best(part, keep)
@@ -302,7 +302,7 @@ def _title_of_panels(parts: Sequence[_Part], keep: float | None) -> str:
     return f"Keeping {level(keep)} of successes, the best setting saves {ends} of the steps"
 
 
-def _notes(parts: Sequence[_Part], keep: float | None) -> Iterable[str]:
+def _notes(parts: Sequence[_FrontGroup], keep: float | None) -> Iterable[str]:
     runs = [int(part.rows["n_runs"].iloc[0]) for part in parts]
     tasks = [int(part.rows["n_tasks"].iloc[0]) for part in parts]
     suffix = " each" if len(parts) > 1 else ""
@@ -323,12 +323,14 @@ def _notes(parts: Sequence[_Part], keep: float | None) -> Iterable[str]:
     yield missing(unknown, "run", "in which a counter that a rule needs is unknown")
 
 
-def _values(parts: Sequence[_Part], column: str) -> Iterator[Any]:
+def _values(parts: Sequence[_FrontGroup], column: str) -> Iterator[Any]:
     """The values of a column that some of the parts may lack."""
     return chain.from_iterable(part.rows[column].dropna().unique() for part in parts if column in part.rows)
 
 
-def _notes_of_panels(parts: Sequence[_Part], keep: float | None, looks: dict[str, tuple[str, str]]) -> Iterable[str]:
+def _notes_of_panels(
+    parts: Sequence[_FrontGroup], keep: float | None, looks: dict[str, tuple[str, str]]
+) -> Iterable[str]:
     yield "In brackets: successes."
     if len(looks) > 1:
         shapes = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "triangle down", "P": "plus"}

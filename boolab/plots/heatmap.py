@@ -22,7 +22,7 @@ from boolab.limits.table import LIMITS
 from boolab.plots import palette, style
 from boolab.plots._frames import capital
 from boolab.plots._grid import Point
-from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
+from boolab.plots._grid_cells import CellMeasure, Square, cell_text, square_of
 from boolab.plots.palette import WHITE, around, rising
 
 _MAX_NUMBERS = 600  # of cells: with more, none shows its number
@@ -90,7 +90,7 @@ def plot_heatmap(
         '1 of 4 settings keeps at least 95% of 6 successes'
     """
     x, y = _axes_of(table, x, y)
-    square = square_of(table, x, y, value, keep=keep, fixed_values=at, recommended=recommended)
+    square = square_of(table, x, y, value, keep=keep, at=at, recommended=recommended)
     if not len(square.rows):
         return style.empty_axes(ax, square.empty)
     across, up_side = _side(x, square.across), _side(y, square.up_values)
@@ -247,7 +247,7 @@ def _mark(ax: Axes, across: _Side, up_side: _Side, row: Mapping[str, Any]) -> No
             path_effects=[withStroke(linewidth=4.4, foreground=style.ground(ax))])  # fmt: skip
 
 
-def _bar(ax: Axes, measure: Measure, colours: Colormap, scale: Normalize) -> None:
+def _bar(ax: Axes, measure: CellMeasure, colours: Colormap, scale: Normalize) -> None:
     """The colour bar, in the style of the figure."""
     bar = style.color_bar(ax, colours, scale, measure.name, fraction=0.05, aspect=24)
     bar.locator = MaxNLocator(5)

@@ -29,7 +29,7 @@ _NAME: Final = 34
 Box: TypeAlias = tuple[float, float, float, float]
 
 
-class _Part(NamedTuple):
+class _DetectorGroup(NamedTuple):
     """A group: its name, and the points of its detectors, those without an alarm left out."""
 
     name: str
@@ -77,20 +77,20 @@ def plot_precision_recall(data: pd.DataFrame, *, title: str | None = style.AUTO,
         raise SettingError(f"{msg} == {names[0]!r}]")
     keys = [str(name) for name in frame.columns[: list(frame.columns).index("detector")] if name not in _COLUMNS]
     parts = [
-        _Part(name, rows, rows[floats(rows["alarms"]) > 0].reset_index(drop=True))
+        _DetectorGroup(name, rows, rows[floats(rows["alarms"]) > 0].reset_index(drop=True))
         for name, rows in by_group(frame, keys, MAX_PANELS if ax is None else 1)
     ]
     if len(parts) == 1:
         return _one(parts[0], names, title, ax)
 
-    def alone(part: _Part, panel: Axes) -> Axes:
+    def alone(part: _DetectorGroup, panel: Axes) -> Axes:
         return _one(part, names, None, panel)
 
     return draw_panels([(part.name, part) for part in parts], alone, title=style.chosen(title, _title_of_panels(parts)),
                        notes=_notes_of_panels(parts, names))  # fmt: skip
 
 
-def _one(part: _Part, names: Sequence[str], title: str | None, ax: Axes | None) -> Axes:
+def _one(part: _DetectorGroup, names: Sequence[str], title: str | None, ax: Axes | None) -> Axes:
     """One group, in Axes of its own or in a panel."""
     ax = style.axes_for(ax, 4.8)
     small = style.is_small(ax)
@@ -128,13 +128,13 @@ def _one(part: _Part, names: Sequence[str], title: str | None, ax: Axes | None) 
     )
 
 
-def _best(part: _Part) -> int | None:
+def _best(part: _DetectorGroup) -> int | None:
     """The place of the point whose recall is farthest above its rate of false alarms; None if there is none."""
     differences = floats(part.points["recall"]) - floats(part.points["false_alarm_rate"])
     return None if np.isnan(differences).all() else int(np.nanargmax(differences))
 
 
-def _write(ax: Axes, part: _Part, best: int | None) -> None:
+def _write(ax: Axes, part: _DetectorGroup, best: int | None) -> None:
     """The thresholds beside their points, the best first, where there is room; small Axes have room for the best."""
     size, wide, high = style.sizes(ax).note, style.room(ax), style.row_height(ax, 1)
     halo = [withStroke(linewidth=2.0, foreground=style.ground(ax))]
@@ -164,7 +164,7 @@ def _threshold(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"
 
 
-def _key(ax: Axes, names: Sequence[str], part: _Part) -> list[Artist]:
+def _key(ax: Axes, names: Sequence[str], part: _DetectorGroup) -> list[Artist]:
     key: list[Artist] = [
         Line2D([], [], color=style.tint(ax, color), linestyle=dash, marker=marker, markersize=4.5, linewidth=1.5,
                label=shorten(name, _NAME))
@@ -183,7 +183,7 @@ def _kind(rows: pd.DataFrame) -> str:
     return f"{shorten(kinds[0])} runs" if len(kinds) == 1 and len(kinds[0].split()) == 1 else "positives"
 
 
-def _title(part: _Part, best: int | None) -> str:
+def _title(part: _DetectorGroup, best: int | None) -> str:
     if part.points.empty:
         return "No threshold raises an alarm"
     if best is None:
@@ -197,7 +197,7 @@ def _title(part: _Part, best: int | None) -> str:
     return f"{name} separates best: it finds {recall} of {_kind(part.rows)} and alarms in {false_rate} of others"
 
 
-def _title_of_panels(parts: Sequence[_Part]) -> str:
+def _title_of_panels(parts: Sequence[_DetectorGroup]) -> str:
     best_points = [part.points.iloc[best] for part in parts if (best := _best(part)) is not None]
     if not best_points:
         return f"What detectors find in {count(len(parts), 'group')}"
@@ -209,7 +209,7 @@ def _title_of_panels(parts: Sequence[_Part]) -> str:
     return f"{name} separates best in {n:,} of {count(len(parts), 'group')}, {threshold_text}"
 
 
-def _notes(parts: Sequence[_Part]) -> Iterable[str]:
+def _notes(parts: Sequence[_DetectorGroup]) -> Iterable[str]:
     rows = pd.concat([part.rows for part in parts])
     runs, positive = rows["n_runs"].dropna(), rows["n_positive"].dropna()
     if len(runs):
@@ -225,7 +225,7 @@ def _notes(parts: Sequence[_Part]) -> Iterable[str]:
     yield missing(silent, "threshold", "without an alarm, not shown")
 
 
-def _notes_of_panels(parts: Sequence[_Part], names: Sequence[str]) -> Iterable[str]:
+def _notes_of_panels(parts: Sequence[_DetectorGroup], names: Sequence[str]) -> Iterable[str]:
     shapes = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "triangle down", "P": "plus"}
     marks = [
         f"{shapes[marker]} {shorten(name, _NAME)}" for name, (_, _, marker) in zip(names, GROUP_LOOKS, strict=False)

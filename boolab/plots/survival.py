@@ -25,7 +25,7 @@ _HALF: Final = 0.5
 _INCIDENCES: Final = {"success": palette.KEPT, "failure": palette.WRONG}
 
 
-class _Curve(NamedTuple):
+class _StairLine(NamedTuple):
     """One stair line with its band: the group, the columns it is drawn from, and its look."""
 
     group: str
@@ -130,27 +130,29 @@ def _computed(runs: Data) -> Finding:
     return survival(runs)
 
 
-def _survivals(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
+def _survivals(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_StairLine]:
     looks = zip(parts, palette.GROUP_LOOKS, strict=False)
     return [
-        _Curve(name, part, "survival", ("low", "high"), 1.0, color, dash, f"{name} ({_size(part):,})" if name else "")
+        _StairLine(
+            name, part, "survival", ("low", "high"), 1.0, color, dash, f"{name} ({_size(part):,})" if name else ""
+        )
         for (name, part), (color, dash, _) in looks
     ]
 
 
-def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
+def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_StairLine]:
     """Success and failure: in the colours of these where there is one group, else by group, failure thin and dotted."""
-    curves: list[_Curve] = []
+    curves: list[_StairLine] = []
     for (name, part), (color, dash, _) in zip(parts, palette.GROUP_LOOKS, strict=False):
         for kind, kind_color in _INCIDENCES.items():
             line = dash if kind == "success" and len(parts) > 1 else "-" if kind == "success" else (0, (1, 1))
             look = color if len(parts) > 1 else kind_color
             text = f"{name}: {kind}" if name else kind
-            curves.append(_Curve(name, part, kind, (f"{kind}_low", f"{kind}_high"), 0.0, look, line, text))
+            curves.append(_StairLine(name, part, kind, (f"{kind}_low", f"{kind}_high"), 0.0, look, line, text))
     return curves
 
 
-def _draw(ax: Axes, curve: _Curve, end: float) -> Line:
+def _draw(ax: Axes, curve: _StairLine, end: float) -> Line:
     """The band, the line, and a stroke where runs are censored; the line, to be labelled."""
     rows, color = curve.rows, style.tint(ax, curve.color)
     last = float(rows["time"].max())
@@ -177,7 +179,7 @@ def _draw(ax: Axes, curve: _Curve, end: float) -> Line:
     return Line(*value, curve.text, color)
 
 
-def _top(curve: _Curve) -> float:
+def _top(curve: _StairLine) -> float:
     return float(curve.rows[[curve.column, curve.bounds[1]]].astype("Float64").max().fillna(0).max())
 
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import boolab as bl
-from boolab.widgets._base.standalone_html import Part, page
+from boolab.widgets._base.standalone_html import PagePart, page
 from boolab.widgets.replay.data import replay_data
 from tests.browser.conftest import PageOf
 from tests.browser.test_replay_page import STOP, call, played, row
@@ -19,7 +19,7 @@ EDIT: Final = call("edit", path="a.py", old_str="def f():\n\tpass\n", new_str="d
 def opened(page_of: PageOf, data: dict[str, Any], step: int = 1) -> Page:
     """A run's page."""
     traits = {"step": step, "playing": False, "speed": 1, "axis": "count", "query": ""}
-    shown = page_of(page("Replay", [Part("replay", data, traits)]))
+    shown = page_of(page("Replay", [PagePart("replay", data, traits)]))
     shown.locator(".boolab-replay .play").first.wait_for()
     return shown
 

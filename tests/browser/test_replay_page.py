@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 import boolab as bl
 from boolab.core.types import Score
 from boolab.logs.facts import facts_of
-from boolab.widgets._base.standalone_html import Part, module_of, packed, page, styles_of
+from boolab.widgets._base.standalone_html import PagePart, module_of, packed, page, styles_of
 from boolab.widgets.replay.data import replay_data
 from tests.browser.conftest import PageOf
 from tests.support.project import ROOT
@@ -95,7 +95,7 @@ def opened(page_of: PageOf, data: dict[str, Any]) -> Opened:
     def open_it(shown: dict[str, Any] | None = None, **how: Any) -> Page:
         window = {name: how.pop(name) for name in ("width", "height", "zoom", "theme") if name in how}
         traits = {"step": 1, "playing": False, "speed": 1, "axis": "count", "query": "", **how}
-        opened_page = page_of(page("Replay", [Part("replay", shown or data, traits)]), **window)
+        opened_page = page_of(page("Replay", [PagePart("replay", shown or data, traits)]), **window)
         opened_page.locator(".boolab-replay .play").first.wait_for()
         return opened_page
 

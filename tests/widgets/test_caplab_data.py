@@ -408,10 +408,10 @@ def test_the_rule_that_is_written_down_stops_where_the_setting_does() -> None:
 def test_sliders_have_all_values_of_a_short_range_and_both_ends_of_a_long_one(name: str, peak: int) -> None:
     values = values_of(name, peak)
     least = 2 if name == "doom_loop" else 1
-    assert values.listed == sorted({*values.listed})
-    assert (values.listed[0], values.listed[-1]) == (least, max(peak, least))
-    assert len(values.listed) <= 120
-    assert values.whole == (values.listed == list(range(least, values.listed[-1] + 1)))
+    assert values.numbers == sorted({*values.numbers})
+    assert (values.numbers[0], values.numbers[-1]) == (least, max(peak, least))
+    assert len(values.numbers) <= 120
+    assert values.complete == (values.numbers == list(range(least, values.numbers[-1] + 1)))
 
 
 @given(st.integers(0, 200), st.integers(3, 12), st.data())
@@ -429,7 +429,7 @@ def test_a_page_has_the_same_answers_as_a_notebook() -> None:
     runs = labelled(30)
     setting = Setting(max_steps=5, doom_loop=2)
     table: CapTable = CapTables(runs, Question()).at(setting)
-    held = settings_in_page(table, setting, None, 5, others=True)
+    held = settings_in_page(table, setting, None, 5, all_columns=True)
     for column in held["columns"]:
         limits = {name: column[name] for name in ("tool_budget", "doom_loop")}
         for cap, answer in zip(column["caps"], column["answers"], strict=True):
@@ -445,7 +445,7 @@ def test_a_page_has_all_caps_where_the_other_limits_are_off_as_shown_or_recommen
     table: CapTable = CapTables(labelled(30), Question()).at(setting)
     also = {"max_steps": 4, "tool_budget": 6, "doom_loop": None}
     for others in (True, False):
-        held = settings_in_page(table, setting, also, 5, others=others)
+        held = settings_in_page(table, setting, also, 5, all_columns=others)
         caps = {(one["tool_budget"], one["doom_loop"]): one["caps"] for one in held["columns"]}
         for pair in ((None, None), (None, 2), (6, None)):
             assert caps[pair] == table.options["max_steps"]

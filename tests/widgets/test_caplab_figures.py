@@ -17,7 +17,7 @@ from boolab.limits.table import AGENT_LIMITS
 from boolab.stats.intervals import share
 from boolab.widgets.caplab.controls import HARNESSES, ticks_of
 from boolab.widgets.caplab.data import CapTables
-from boolab.widgets.caplab.figures import Curve, frontier_title
+from boolab.widgets.caplab.figures import CapCurve, frontier_title
 from boolab.widgets.caplab.how_to_set import how_to_set
 from boolab.widgets.caplab.question import Question, groups_of
 from boolab.widgets.caplab.stops import chosen_columns
@@ -81,8 +81,10 @@ def test_the_titles_are_true_of_the_caps_in_the_figures(name: str) -> None:
 
 
 def test_caps_that_stop_nothing_are_not_judged() -> None:
-    rows: dict[str, Any] = {"lower": [2] * 4, "upper": [2] * 4, "at_least": [0.2] * 4, "whole": [7] * 4, "of": 2}
-    curve = Curve(caps=[1, 2, 3, None], saved=[2, 1, 0, 0], stopped=[1, 1, 0, 0], measure="steps", noun="turn", **rows)
+    rows: dict[str, Any] = {"lower": [2] * 4, "upper": [2] * 4, "at_least": [0.2] * 4, "totals": [7] * 4, "total": 2}
+    curve = CapCurve(
+        caps=[1, 2, 3, None], saved=[2, 1, 0, 0], stopped=[1, 1, 0, 0], measure="steps", noun="turn", **rows
+    )
     than = "a larger share of the steps than it loses of the successes"
     assert frontier_title(curve) == f"Every cap that stops a turn saves {than}"
     assert frontier_title(replace(curve, saved=[0] * 4, stopped=[0] * 4)) == "No cap stops a turn"

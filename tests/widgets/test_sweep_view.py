@@ -20,7 +20,7 @@ from boolab.display.colours import LIGHT
 from boolab.stats.intervals import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.standalone_html import packed
-from boolab.widgets.sweep_view.data import FAILURES, ROWS, Board, first_runs
+from boolab.widgets.sweep_view.data import FAILURES, ROWS, SweepCounts, first_runs
 from tests.support.cases import first
 from tests.support.packed import unpacked
 from tests.support.sweeping import EVERYTHING, LEAD, SOLO, swept
@@ -51,8 +51,8 @@ def results() -> st.SearchStrategy[list[CellResult]]:
     )
 
 
-def board_of(some: Sequence[CellResult], **about: Any) -> Board:
-    board = Board(len(some), about)
+def board_of(some: Sequence[CellResult], **about: Any) -> SweepCounts:
+    board = SweepCounts(len(some), about)
     for one in some:
         board.add(one)
     return board
@@ -246,7 +246,7 @@ def test_what_is_sent_stays_small_with_thousands_of_settings() -> None:
 
 
 def test_rate_and_time_left_are_those_of_the_last_while() -> None:
-    board = Board(200, {})
+    board = SweepCounts(200, {})
     one = CellResult("r", "a", "m", "p", "t", {}, "finished", 3, None, None, None)
     board.add(one)
     board.begin(100.0)
@@ -402,7 +402,7 @@ def test_a_share_of_successes_follows_each_result_and_a_mean_cost_is_of_the_runs
 )
 def test_a_limit_that_makes_no_difference_is_named(steps: int, reason: StopReason, noted: bool) -> None:
     """The last of four settings takes so many steps, and ends so."""
-    board = Board(4, {"grid": {"max_steps": [3, 5], "doom_loop": [3, None]}})
+    board = SweepCounts(4, {"grid": {"max_steps": [3, 5], "doom_loop": [3, None]}})
     for cap in (3, 5):
         for loop in (3, None):
             last = cap == 5 and loop is None
@@ -415,10 +415,10 @@ def test_a_limit_that_makes_no_difference_is_named(steps: int, reason: StopReaso
     assert not any(note.startswith(words) for note in board.snapshot("running", 0.0)["notes"])
 
 
-def a_finished_sweep(n_tasks: int = 20) -> Board:
+def a_finished_sweep(n_tasks: int = 20) -> SweepCounts:
     """All tasks succeed without a step cap, half of them with one of 5; the doom loop makes no difference."""
     grid = {"max_steps": [2, 5, None], "doom_loop": [3, None]}
-    board = Board(6 * n_tasks, {"grid": grid, "tasks": [f"t{n}" for n in range(n_tasks)], "repeats": 1})
+    board = SweepCounts(6 * n_tasks, {"grid": grid, "tasks": [f"t{n}" for n in range(n_tasks)], "repeats": 1})
     for cap, loop, n in itertools.product(grid["max_steps"], grid["doom_loop"], range(n_tasks)):
         success = {2: False, 5: n % 2 == 0, None: True}[cap]
         names = (f"{cap} {loop} {n:03}", "a", "m", "boocode", f"t{n}", {"max_steps": cap, "doom_loop": loop})

@@ -62,12 +62,12 @@ def in_words(text: str) -> str:
 
 
 MAX_CHARS: Final = 60
-_PEEK: Final = 400  # characters of a text that its label can come from
+_MAX_LABEL_SOURCE: Final = 400  # characters of a text that its label can come from
 
-_COMMANDS: Final = ("command", "cmd", "commands", "script", "code", "input")
-_SOUGHT: Final = ("pattern", "query", "regex", "search_term", "search", "q", "glob")
-_PLACES: Final = ("file_path", "path", "filename", "file_name", "file", "target_file", "paths", "files", "url")
-_ASSIGNMENTS: Final = ("description", "prompt", "task", "agent", "subagent_type")
+_COMMAND_KEYS: Final = ("command", "cmd", "commands", "script", "code", "input")
+_PATTERN_KEYS: Final = ("pattern", "query", "regex", "search_term", "search", "q", "glob")
+_PATH_KEYS: Final = ("file_path", "path", "filename", "file_name", "file", "target_file", "paths", "files", "url")
+_TASK_KEYS: Final = ("description", "prompt", "task", "agent", "subagent_type")
 
 
 class Labelled(NamedTuple):
@@ -113,45 +113,45 @@ def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
         >>> label_of("bash", "execute", "", {"command": "pytest -q"})
         'pytest -q'
     """
-    name = shorten(tool[:_PEEK], 32) or NO_NAME
-    about = _about(kind, arguments, value)
-    if not about:
+    name = shorten(tool[:_MAX_LABEL_SOURCE], 32) or NO_NAME
+    subject = _about(kind, arguments, value)
+    if not subject:
         return name
-    if kind == "execute" and isinstance(value, dict) and any(key in value for key in _COMMANDS):
-        return clip(about, MAX_CHARS)
-    if about.split(" ", 1)[0] == name:  # a command line, which begins with the tool
-        return clip(about, MAX_CHARS)
-    return clip(f"{name}: {about}" if kind == "subagent" else f"{name} {about}", MAX_CHARS)
+    if kind == "execute" and isinstance(value, dict) and any(key in value for key in _COMMAND_KEYS):
+        return clip(subject, MAX_CHARS)
+    if subject.split(" ", 1)[0] == name:  # a command line, which begins with the tool
+        return clip(subject, MAX_CHARS)
+    return clip(f"{name}: {subject}" if kind == "subagent" else f"{name} {subject}", MAX_CHARS)
 
 
 def _about(kind: Kind, arguments: str, value: object) -> str:
     if value is None:
-        return "" if arguments == REDACTED or is_redacted(arguments) else clean(arguments[:_PEEK])
+        return "" if arguments == REDACTED or is_redacted(arguments) else clean(arguments[:_MAX_LABEL_SOURCE])
     if not isinstance(value, dict):
         return _in_words(value)
     for keys in _order(kind):
         for key in keys:
-            found = _in_words(value.get(key))
-            if found:
-                return _place(found) if keys is _PLACES else f'"{found}"' if keys is _SOUGHT else found
+            text = _in_words(value.get(key))
+            if text:
+                return _place(text) if keys is _PATH_KEYS else f'"{text}"' if keys is _PATTERN_KEYS else text
     return next(filter(None, map(_in_words, value.values())), "")
 
 
 def _order(kind: Kind) -> tuple[tuple[str, ...], ...]:
     """Where to look for what a call is about."""
     if kind == "execute":
-        return _COMMANDS, _PLACES, _SOUGHT
+        return _COMMAND_KEYS, _PATH_KEYS, _PATTERN_KEYS
     if kind == "search":
-        return _SOUGHT, _PLACES
+        return _PATTERN_KEYS, _PATH_KEYS
     if kind == "subagent":
-        return (_ASSIGNMENTS,)
-    return _PLACES, _SOUGHT, _COMMANDS, _ASSIGNMENTS
+        return (_TASK_KEYS,)
+    return _PATH_KEYS, _PATTERN_KEYS, _COMMAND_KEYS, _TASK_KEYS
 
 
 def _in_words(value: object) -> str:
     """A value in a few words; of several values, the first and how many more there are."""
     if isinstance(value, str):
-        return clean(value[:_PEEK])
+        return clean(value[:_MAX_LABEL_SOURCE])
     if isinstance(value, bool) or value is None:
         return ""
     if isinstance(value, int | float):

@@ -68,7 +68,7 @@ def packed(data: object) -> bytes:
     return gzip.compress(json.dumps(data, separators=(",", ":"), allow_nan=False).encode(), _LEVEL, mtime=0)
 
 
-_HERE: Final = files("boolab.widgets")
+_FOLDER: Final = files("boolab.widgets")
 _END: Final = "export default { render };"
 _REPLAY: Final = (
     "axis", "lanes", "timeline", "step", "card", "outline", "side", "header", "transcript", "links", "keys",
@@ -84,7 +84,7 @@ _PIECES: Final = {
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     """A view to draw: its JavaScript module, its data (bytes are packed already), and its synced traits."""
 
     module: str
@@ -94,7 +94,7 @@ class Part:
 
 def text_of(name: str) -> str:
     """A file of this package, such as "_base/shared.js"."""
-    return (_HERE / name).read_text("utf-8")
+    return (_FOLDER / name).read_text("utf-8")
 
 
 def module_of(name: str) -> str:
@@ -108,8 +108,8 @@ def module_of(name: str) -> str:
 def styles_of(*names: str) -> str:
     """The styles of widgets: the colours, the shared rules, and their own."""
     pieces = chain.from_iterable(map(_pieces, names))
-    own = [f"{piece}.css" for piece in pieces if (_HERE / f"{piece}.css").is_file()]
-    return "\n".join([stylesheet(), *(text_of(file) for file in ("_base/shared.css", *own))])
+    css_files = [f"{piece}.css" for piece in pieces if (_FOLDER / f"{piece}.css").is_file()]
+    return "\n".join([stylesheet(), *(text_of(file) for file in ("_base/shared.css", *css_files))])
 
 
 def _pieces(widget: str) -> tuple[str, ...]:
@@ -117,7 +117,12 @@ def _pieces(widget: str) -> tuple[str, ...]:
 
 
 def page(
-    title: str, shown: Sequence[Part], *, runs: Mapping[str, Part] | None = None, text: str = "", picture: bytes = b""
+    title: str,
+    parts: Sequence[PagePart],
+    *,
+    runs: Mapping[str, PagePart] | None = None,
+    text: str = "",
+    picture: bytes = b"",
 ) -> str:
     """One self-contained HTML page.
 
@@ -125,8 +130,8 @@ def page(
     into the markup in spite of the escaping, it could not run.
     """
     runs = runs or {}
-    modules = sorted({part.module for part in (*shown, *runs.values())})
-    views = {"shown": [_view(part) for part in shown], "runs": [[name, _view(part)] for name, part in runs.items()]}
+    modules = sorted({part.module for part in (*parts, *runs.values())})
+    views = {"shown": [_view(part) for part in parts], "runs": [[name, _view(part)] for name, part in runs.items()]}
     bodies = {name: module_of(name).rstrip().removesuffix(_END) + "return { render };" for name in modules}
     script = "\n".join([
         '"use strict";',
@@ -164,10 +169,10 @@ def page(
 
 def writable(text: str) -> str:
     """A text without lone surrogates, which neither a file nor a message to a notebook can contain."""
-    return "".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in text)
+    return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
 
 
-def _view(part: Part) -> dict[str, Any]:
+def _view(part: PagePart) -> dict[str, Any]:
     ready = part.data if isinstance(part.data, bytes) else packed(part.data)
     data = base64.b64encode(ready).decode()
     return {"module": part.module, "traits": dict(part.traits), "data": data}
@@ -230,7 +235,7 @@ for (const frame of document.querySelectorAll(".boolab-saved iframe:not([srcdoc]
 </script>"""
 """Loads a frame when it comes into sight, makes it as high as its page reports, and passes on the notebook's theme and
 the step of a link."""
-_HOW: Final = "<p>A saved view, without Python. Run the cell to make it live.</p>"
+_RUN_HINT: Final = "<p>A saved view, without Python. Run the cell to make it live.</p>"
 _TRUST: Final = '<p class="untrusted">To see it here, trust the notebook: this view of it has no frames.</p>'
 """For a front end that removes styles and frames from notebooks of others: the style hides it elsewhere."""
 
@@ -251,7 +256,7 @@ def saved_view(title: str, page: str) -> str:
     """
     name, text = html.escape(title, quote=True), html.escape(page, quote=True)
     frame = f'<iframe title="{name}" sandbox="allow-scripts" data-page="{text}"></iframe>'
-    return f'<div class="boolab-saved">{_STYLE}{_HOW}{_TRUST}{_SCRIPTS}{frame}{_FIT}</div>'
+    return f'<div class="boolab-saved">{_STYLE}{_RUN_HINT}{_TRUST}{_SCRIPTS}{frame}{_FIT}</div>'
 
 
 def too_large(page: str) -> str:

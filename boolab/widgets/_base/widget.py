@@ -17,7 +17,7 @@ from boolab.core.text import clean
 from boolab.io.files import write_output
 from boolab.widgets._base.standalone_html import (
     WIDGET_VIEW,
-    Part,
+    PagePart,
     module_of,
     packed,
     page,
@@ -54,11 +54,11 @@ class Shown:
         """What is shown where no JavaScript runs."""
         raise NotImplementedError
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[PagePart]:
         """The views of the page."""
         raise NotImplementedError
 
-    def _runs(self) -> dict[str, Part]:
+    def _runs(self) -> dict[str, PagePart]:
         """Views that the page opens when a run is chosen."""
         return {}
 
@@ -186,15 +186,15 @@ class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no
         self._plain = data
         self._data = packed(data)
 
-    def _parts(self) -> list[Part]:
-        return [Part(self._module, self._data, {name: getattr(self, name) for name in self._own_traits()})]
+    def _parts(self) -> list[PagePart]:
+        return [PagePart(self._module, self._data, {name: getattr(self, name) for name in self._own_traits()})]
 
     @classmethod
-    def part_of(cls, data: object) -> Part:
+    def part_of(cls, data: object) -> PagePart:
         """The view of some data in its initial state: for a page, without making a widget in the notebook."""
-        return Part(cls._module, data, {name: trait.default() for name, trait in cls._own_traits().items()})
+        return PagePart(cls._module, data, {name: trait.default() for name, trait in cls._own_traits().items()})
 
     @classmethod
     def _own_traits(cls) -> dict[str, Any]:
-        traits = {name: one for name, one in cls.class_traits(sync=True).items() if not name.startswith("_")}
-        return {name: one for name, one in traits.items() if issubclass(one.this_class, View)}
+        traits = {name: trait for name, trait in cls.class_traits(sync=True).items() if not name.startswith("_")}
+        return {name: trait for name, trait in traits.items() if issubclass(trait.this_class, View)}

@@ -35,28 +35,28 @@ def verdict_of(agent: str, messages: Mapping[str, str], changed: Sequence[str]) 
         return f"✕ {name} cannot be saved: {_listed(wrong)} {'is' if len(wrong) == 1 else 'are'} not valid."
     if not changed:
         return f"{name} is valid and saved."
-    named = ", ".join(changed) if len(changed) <= MAX_NAMED else count(len(changed), "field")
-    return f"{name} is valid. Not saved yet: {named}."
+    changes_text = ", ".join(changed) if len(changed) <= MAX_NAMED else count(len(changed), "field")
+    return f"{name} is valid. Not saved yet: {changes_text}."
 
 
-def changes_of(before: str, after: str, place: int) -> list[str]:
+def changes_of(old_text: str, after: str, agent_index: int) -> list[str]:
     r"""What differs between two texts of a file, field by field: those of the agent that is shown are not named.
 
     Example:
         >>> changes_of("---\nname: a\nmax_steps: 5\n---\nGo.", "---\nname: a\nmax_steps: 7\n---\nGo!", 0)
         ['step cap 5 → 7', 'prompt']
     """
-    old, new = read_agents(before), read_agents(after)
-    found = []
-    for number, (one, other) in enumerate(zip(old, new, strict=False)):
-        whose = "" if number == place else f"{clean(shorten(str(other.data.get('name', number + 1))))}: "
-        found += [f"{whose}{text}" for text in _changed_fields(one, other)]
-    return found if found or before == after else ["the text of the file"]
+    old, new = read_agents(old_text), read_agents(after)
+    changes = []
+    for number, (old_agent, other) in enumerate(zip(old, new, strict=False)):
+        prefix = "" if number == agent_index else f"{clean(shorten(str(other.data.get('name', number + 1))))}: "
+        changes += [f"{prefix}{text}" for text in _changed_fields(old_agent, other)]
+    return changes if changes or old_text == after else ["the text of the file"]
 
 
 def _changed_fields(old: AgentText, new: AgentText) -> Iterable[str]:
     for field in FIELDS:
-        was, is_now = (shown_value(one, field) for one in (old, new))
+        was, is_now = (shown_value(agent, field) for agent in (old, new))
         if was != is_now:
             short = field in LIMITS
             yield f"{label_of(field)} {was or 'not set'} → {is_now or 'not set'}" if short else label_of(field)
@@ -98,14 +98,14 @@ def menus_of(agents: Sequence[AgentText], models: Iterable[str], tools: Iterable
         >>> menus["model"], menus["tools"][:2], menus["identity"][:2]
         (['small'], ['grep', 'list_files'], ['raw', 'ordered'])
     """
-    named, answering = [*tools, *BUILT_IN], [*models]
+    tool_names, model_names = [*tools, *BUILT_IN], [*models]
     for agent in agents:
-        answering += _names(agent.data, "model")
+        model_names += _names(agent.data, "model")
         for key in LISTS:
-            named += _names(agent.data, key)
+            tool_names += _names(agent.data, key)
     return {
-        "model": list(dict.fromkeys(answering)),
-        **{key: list(dict.fromkeys(named)) for key in LISTS},
+        "model": list(dict.fromkeys(model_names)),
+        **{key: list(dict.fromkeys(tool_names)) for key in LISTS},
         "policy": sorted(policies),
         "identity": list(IDENTITIES),
     }
@@ -118,9 +118,9 @@ def names_in(typed: str) -> list[str]:
         >>> names_in(" ls, grep,")
         ['ls', 'grep']
     """
-    return [one.strip() for one in typed.split(",") if one.strip()]
+    return [name.strip() for name in typed.split(",") if name.strip()]
 
 
 def _names(data: Mapping[Any, Any], key: str) -> list[str]:
     value = data.get(key)
-    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+    return [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)]

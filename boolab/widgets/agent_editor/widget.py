@@ -17,7 +17,7 @@ from boolab.io.file_edit import UserFile, edit_file, read_user_file
 from boolab.io.files import user_path
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 from boolab.runtime.agents.agent import Agent, AgentFileWarning, agents_of, limits_of, policy_of
-from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.standalone_html import PagePart
 from boolab.widgets._base.widget import Shown, View
 from boolab.widgets.agent_editor.fields import LISTS, changes_of, label_of, menus_of, names_in, shown_value, verdict_of
 from boolab.widgets.replay.diffs import diff_of
@@ -118,8 +118,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.save_button.on_click(lambda _: self._try_saving())
         self.reload_button.on_click(lambda _: self.reload())
         buttons_of = {"save": self.save_button, "undo": self.undo_button, "reload": self.reload_button}
-        for name, one in (*buttons_of.items(), ("agent", self.agent_choice)):
-            one.add_class(f"boolab-{name}").layout.width = "auto"
+        for name, control in (*buttons_of.items(), ("agent", self.agent_choice)):
+            control.add_class(f"boolab-{name}").layout.width = "auto"
         buttons = ipywidgets.HBox([*buttons_of.values()])
         form = ipywidgets.VBox([self.agent_choice, *map(self._row, self.fields)])
         columns = ipywidgets.HBox([form, ipywidgets.VBox([buttons, self._under])])
@@ -260,8 +260,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self._filling = True
         try:
             self._problems = {}
-            names = [str(one.data.get("name", self.path.stem)) for one in agents]
-            self.agent_choice.options = [(name, place) for place, name in enumerate(names)]
+            names = [str(agent_text.data.get("name", self.path.stem)) for agent_text in agents]
+            self.agent_choice.options = [(name, index) for index, name in enumerate(names)]
             self.agent_choice.value = self.place
             for name, control in self.fields.items():
                 control.value = agent.prompt if name == "prompt" else shown_value(agent, name)
@@ -274,7 +274,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         if self._filling:
             return
         self._problems.pop(name, None)
-        before = self.text
+        old_text = self.text
         try:
             if name == "prompt":
                 self.text = set_prompt(self.text, self.place, typed)
@@ -284,8 +284,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
                 self.text = set_field(self.text, self.place, name, typed_value(name, typed))
         except (AgentFileError, SettingError) as error:
             self._problems[name] = error.message if isinstance(error, AgentFileError) else str(error)
-        if self.text != before:
-            self._before.append(before)
+        if self.text != old_text:
+            self._before.append(old_text)
         self._refresh()
 
     def _faults(self) -> dict[str, str]:
@@ -294,8 +294,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             names = [agent.name for agent in self._agents()]
         except AgentFileError as error:
             return {self._field_at(error.line): error.message}
-        twice = next((name for name in names if names.count(name) > 1), None)
-        return {"name": f"two agents have the name {twice!r}"} if twice is not None else {}
+        repeated_name = next((name for name in names if names.count(name) > 1), None)
+        return {"name": f"two agents have the name {repeated_name!r}"} if repeated_name is not None else {}
 
     def _field_at(self, line: int | None) -> str:
         agent = read_agents(self.text)[self.place]
@@ -317,9 +317,9 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     def _refresh(self) -> None:
         """Update messages, limits and buttons after an edit."""
         messages = self.messages
-        for name, shown in self._message_of.items():
+        for name, message_html in self._message_of.items():
             text = html.escape(clean(messages.get(name, "")))
-            shown.value = f'<span role="alert" class="boolab-message">{"✕ " if text else ""}{text}</span>'
+            message_html.value = f'<span role="alert" class="boolab-message">{"✕ " if text else ""}{text}</span>'
         self._fill_menus()
         self._show_defaults()
         self._under.show({**_HEADLESS, **self._results()})
@@ -332,8 +332,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         for name in menus.keys() - self.menus.keys():
             self.fields[name].options = menus[name]
         for name, menu in self.menus.items():
-            used = names_in(self.fields[name].value)
-            menu.options = ["", *(one for one in menus[name] if one not in used)]
+            used_names = names_in(self.fields[name].value)
+            menu.options = ["", *(option for option in menus[name] if option not in used_names)]
 
     def _show_defaults(self) -> None:
         """In an empty field of a limit, the value that applies."""
@@ -392,9 +392,9 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             for name, control in self.fields.items()
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[PagePart]:
         head = {"title": self._title(), "verdict": self._verdict(), "fields": self._form()}
-        return [Part("agent_editor", head | self._results())]
+        return [PagePart("agent_editor", head | self._results())]
 
     def _results(self) -> dict[str, Any]:
         """What results from the fields: the policy and its limits, the unknown keys, and what saving changes."""
@@ -419,8 +419,8 @@ def typed_value(field: str, typed: str) -> Value:
         try:
             return int(typed)
         except ValueError:
-            least = f"an integer >= {LIMITS[field].min_value}"
-            msg = f"{typed!r} is not accepted; expected {least}, none for no limit, or nothing for the default"
+            expected = f"an integer >= {LIMITS[field].min_value}"
+            msg = f"{typed!r} is not accepted; expected {expected}, none for no limit, or nothing for the default"
             raise SettingError(msg) from None
     if field in LISTS:
         return names_in(typed)

@@ -28,22 +28,22 @@ _LOG: Final = 0.2  # an axis is logarithmic if the lower half of its values take
 class Values(NamedTuple):
     """The values of an axis, ascending, and whether they are all that make a difference."""
 
-    listed: list[int]
-    whole: bool
+    numbers: list[int]
+    complete: bool
 
 
-def values_of(name: str, peak: int, also: Collection[int] = ()) -> Values:
-    """The values of an axis up to the largest count: all whole numbers, or, of a long range, ever fewer; and `also`."""
-    least, most = LIMITS[name].min_useful, _MAX_VALUES[name]
-    top = max(peak, least)
-    if top - least < most:
-        return Values(sorted({*range(least, top + 1), *also}), whole=True)
-    head = most // 2
-    tail = np.geomspace(least + head, top, most - head).round().astype(int)
-    return Values(sorted({*range(least, least + head), *tail.tolist(), *also}), whole=False)
+def values_of(name: str, peak: int, extra_values: Collection[int] = ()) -> Values:
+    """The values of an axis up to the largest count: all whole numbers, or ever fewer; and `extra_values`."""
+    min_value, max_values = LIMITS[name].min_useful, _MAX_VALUES[name]
+    top = max(peak, min_value)
+    if top - min_value < max_values:
+        return Values(sorted({*range(min_value, top + 1), *extra_values}), complete=True)
+    head = max_values // 2
+    tail = np.geomspace(min_value + head, top, max_values - head).round().astype(int)
+    return Values(sorted({*range(min_value, min_value + head), *tail.tolist(), *extra_values}), complete=False)
 
 
-def end_of(lengths: Ints, least: int) -> int:
+def end_of(lengths: Ints, min_end: int) -> int:
     """Where the axis of a figure ends: at the longest run, or, if a few are much longer, where 99.5% have ended.
 
     Example:
@@ -52,7 +52,7 @@ def end_of(lengths: Ints, least: int) -> int:
     """
     longest = int(lengths.max(initial=1))
     usual = int(np.percentile(lengths, 99.5, method="higher")) if len(lengths) else 1
-    end = max(usual, least)
+    end = max(usual, min_end)
     return end if longest > FAR * end else longest
 
 
@@ -97,13 +97,13 @@ def ticks_of(axis: str, largest: int) -> list[dict[str, Any]]:
         >>> ticks_of("doom_loop", 5)
         [{'value': 3, 'label': 'BooCode'}]
     """
-    named: dict[int, list[str]] = {}
+    titles_by_value: dict[int, list[str]] = {}
     for preset, title in HARNESSES.items():
         policy = policies[preset]
         value = default_settings(policy, policy.budgets.no_agent)[axis]
         if value is not None and value <= largest:
-            named.setdefault(value, []).append(title)
-    return [{"value": value, "label": ", ".join(titles)} for value, titles in sorted(named.items())]
+            titles_by_value.setdefault(value, []).append(title)
+    return [{"value": value, "label": ", ".join(titles)} for value, titles in sorted(titles_by_value.items())]
 
 
 MAX_TOOLS: Final = 40
@@ -118,35 +118,41 @@ def counting_of(setting: Setting, tools: Sequence[str]) -> dict[str, Any]:
         >>> shown["same"], shown["exempt"]
         ('raw', ['poll'])
     """
-    same, by_tool = identity_of(setting.identity)
-    exempt = [tool for tool, one in by_tool if one is None]
-    own = [f"{clean(tool)}: {SAME_CALL[one]}" for tool, one in by_tool if one is not None and one != same]
+    default_identity, by_tool = identity_of(setting.identity)
+    exempt = [tool for tool, identity in by_tool if identity is None]
+    tool_texts = [
+        f"{clean(tool)}: {SAME_CALL[identity]}"
+        for tool, identity in by_tool
+        if identity is not None and identity != default_identity
+    ]
     return {
-        "same": same,
+        "same": default_identity,
         "choices": [{"name": name, "words": words} for name, words in SAME_CALL.items()],
-        "own": own,
+        "own": tool_texts,
         "scope": setting.scope,
         "exempt": exempt,
         "tools": [*tools, *(tool for tool in exempt if tool not in tools)],
     }
 
 
-def counted_anew(setting: Setting, wanted: Mapping[str, Any]) -> Setting:
+def counted_anew(setting: Setting, request: Mapping[str, Any]) -> Setting:
     """A setting whose calls are compared by another identity (`same`), or with other exempt tools (`exempt`).
 
     Example:
         >>> counted_anew(Setting(identity="raw"), {"exempt": ["poll"]}).identity
         {'*': 'raw', 'poll': None}
     """
-    if not wanted:
+    if not request:
         return setting
-    same, by_tool = identity_of(setting.identity)
-    exempt = wanted.get("exempt", [tool for tool, one in by_tool if one is None])
-    same = wanted.get("same", same)
-    if same not in SAME_CALL:
-        raise SettingError(f"same={same!r}{near(same, SAME_CALL, 'accepted')}")
-    own = {tool: one for tool, one in by_tool if one is not None}
-    return setting._replace(identity=exempting({"*": same, **own} if own else same, exempt))
+    default_identity, by_tool = identity_of(setting.identity)
+    exempt = request.get("exempt", [tool for tool, identity in by_tool if identity is None])
+    default_identity = request.get("same", default_identity)
+    if default_identity not in SAME_CALL:
+        raise SettingError(f"same={default_identity!r}{near(default_identity, SAME_CALL, 'accepted')}")
+    tool_identities = {tool: identity for tool, identity in by_tool if identity is not None}
+    return setting._replace(
+        identity=exempting({"*": default_identity, **tool_identities} if tool_identities else default_identity, exempt)
+    )
 
 
 def tools_by_calls(runs: Iterable[Run]) -> list[str]:

@@ -25,7 +25,7 @@ from boolab.whatif.from_runs import ledger_of
 from boolab.whatif.grid import settings_of
 from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ledger, check_scope
 from boolab.widgets.caplab.controls import values_of
-from boolab.widgets.caplab.question import Group, Question, groups_of
+from boolab.widgets.caplab.question import Question, RunGroup, groups_of
 from boolab.widgets.caplab.table import CapTable
 
 _Value = TypeVar("_Value")
@@ -49,18 +49,18 @@ class CapTables:
     """
 
     def __init__(self, runs: Runs, question: Question) -> None:
-        listed = as_runs(runs)
-        if question.success == "label" and listed and all(run.success is None for run in listed):
+        run_list = as_runs(runs)
+        if question.success == "label" and run_list and all(run.success is None for run in run_list):
             msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
             raise SettingError(msg)
-        self._as_given = listed
+        self._as_given = run_list
         if question.success == "ended":
-            listed = [dataclasses.replace(run, success=None) for run in listed]
-        self.runs: list[Run] = listed
+            run_list = [dataclasses.replace(run, success=None) for run in run_list]
+        self.runs: list[Run] = run_list
         self.question = question
-        self.roots = _agents_of_roots(listed)
+        self.roots = _agents_of_roots(run_list)
         """The agents that families began with, the most frequent first; empty where no run is of a subagent."""
-        self.groups = {group.name: group for group in groups_of(listed, families=bool(self.roots))}
+        self.groups = {group.name: group for group in groups_of(run_list, families=bool(self.roots))}
         """By name, the groups of runs that there are limits for."""
         self._ledgers: OrderedDict[Hashable, Ledger] = OrderedDict()
         self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
@@ -76,7 +76,7 @@ class CapTables:
             return self.roots[0]
         return next(iter(self.groups)) if len(self.groups) > 1 else ALL_AGENTS
 
-    def group(self, setting: Setting) -> Group | None:
+    def group(self, setting: Setting) -> RunGroup | None:
         """The group of a setting; None for all runs."""
         return None if setting.agent == ALL_AGENTS else self.groups[setting.agent]
 
@@ -88,8 +88,8 @@ class CapTables:
     def at(self, setting: Setting) -> CapTable:
         """The table for a setting's identity, scope and agent; its limits do not matter."""
         if setting.agent != ALL_AGENTS and setting.agent not in self.groups:
-            known = ", ".join(map(repr, dict.fromkeys([ALL_AGENTS, *self.groups])))
-            msg = f"agent={setting.agent!r}: no run is of this agent: {known}"
+            agent_names = ", ".join(map(repr, dict.fromkeys([ALL_AGENTS, *self.groups])))
+            msg = f"agent={setting.agent!r}: no run is of this agent: {agent_names}"
             raise SettingError(msg)
         if setting.agent == ALL_AGENTS and self.roots:
             names = ", ".join(map(repr, self.groups))
@@ -112,23 +112,23 @@ class CapTables:
 
     def _counted(self, setting: Setting) -> CapTable:
         of_all = self.ledger(setting)
-        kept = of_all.kept()
+        kept_ledger = of_all.kept()
         values = {
-            name: values_of(name, _peak(kept, counter), self._advised(setting, name) | self._set_by_code[name])
+            name: values_of(name, _peak(kept_ledger, counter), self._advised(setting, name) | self._set_by_code[name])
             for name, counter in self._counters(setting).items()
         }
         group = self.group(setting)
-        which = np.zeros(of_all.n_runs, dtype=bool)
-        which[[] if group is None else [*group.runs]] = True
-        mine = of_all if group is None else of_all.take(which)
+        mask = np.zeros(of_all.n_runs, dtype=bool)
+        mask[[] if group is None else [*group.runs]] = True
+        group_ledger = of_all if group is None else of_all.take(mask)
         if group is not None and self.question.success is None and not self._has_labels(group):
-            mine = dataclasses.replace(mine, success_by=PROXY)
-        return CapTable(mine, values, self.named(setting), self.question)
+            group_ledger = dataclasses.replace(group_ledger, success_by=PROXY)
+        return CapTable(group_ledger, values, self.named(setting), self.question)
 
-    def _has_labels(self, group: Group) -> bool:
+    def _has_labels(self, group: RunGroup) -> bool:
         """Whether successes of a group are labels, as `recommend` decides it."""
         if not self.roots:
-            return any(self.runs[place].success is not None for place in group.runs)
+            return any(self.runs[index].success is not None for index in group.runs)
         return group.agent in self._labelled_agents
 
     @cached_property
@@ -136,8 +136,8 @@ class CapTables:
         """The agents whose runs have labels, or that are in a family of one that has."""
         agents = [run.agent for run in self.runs]
         labelled = [run.success is not None for run in self.runs]
-        each = in_labelled_groups(agents, roots_in(self.runs), labelled)
-        return {agent for agent, has in zip(agents, each, strict=True) if has}
+        flags = in_labelled_groups(agents, roots_in(self.runs), labelled)
+        return {agent for agent, has_label in zip(agents, flags, strict=True) if has_label}
 
     def _n_runs(self, setting: Setting) -> int:
         group = self.group(setting)
@@ -155,8 +155,8 @@ class CapTables:
 
     def _advised(self, setting: Setting, name: str) -> set[int]:
         """The values of an axis that are recommended for some share to keep, so that they stay on its slider."""
-        limits = [found["setting"] or {} for found in self._found.get(_where(setting), {}).values()]
-        return {one[name] for one in limits if one.get(name) is not None}
+        limits = [recommendation["setting"] or {} for recommendation in self._found.get(_where(setting), {}).values()]
+        return {limit_values[name] for limit_values in limits if limit_values.get(name) is not None}
 
     def found(self, setting: Setting) -> dict[str, Any] | None:
         """The recommendation for a setting's identity, scope and agent; None if it has not been computed."""
@@ -169,33 +169,33 @@ class CapTables:
         `sentences`, `notes`, `tasks`, `effective` (how many independent successes hold as much information; None if it
         was not computed), `keep`, `confidence` and `more_needed`.
         """
-        found = self.found(setting)
-        if found is None:
-            found = self.search(setting, self.question)
-            self.add(setting, found)
-        return found
+        result = self.found(setting)
+        if result is None:
+            result = self.search(setting, self.question)
+            self.add(setting, result)
+        return result
 
-    def add(self, setting: Setting, found: dict[str, Any]) -> None:
+    def add(self, setting: Setting, result: dict[str, Any]) -> None:
         """Keep the result of a search, and put its values on the sliders."""
-        place = _where(setting)
-        self._found.setdefault(place, {})[found["keep"]] = found
-        table, limits = self._tables.get(place), found["setting"] or {}
+        key = _where(setting)
+        self._found.setdefault(key, {})[result["keep"]] = result
+        table, limits = self._tables.get(key), result["setting"] or {}
         if table is not None and any(value not in table.options[name] for name, value in limits.items()):
-            del self._tables[place]  # the next one has them
+            del self._tables[key]  # the next one has them
 
     def put_on_sliders(self, limits: Mapping[str, object]) -> None:
         """Give the sliders values that code sets, so that one setting can be tried on any runs."""
         for name, value in limits.items():
-            least = LIMITS[name].min_useful
-            if value is not None and not (is_whole(value) and value >= least):
-                msg = f"{name}={value!r}: expected a whole number, {least} or more, or None for no limit"
+            min_value = LIMITS[name].min_useful
+            if value is not None and not (is_whole(value) and value >= min_value):
+                msg = f"{name}={value!r}: expected a whole number, {min_value} or more, or None for no limit"
                 raise SettingError(msg)
         for name, value in limits.items():
             values = self._set_by_code[name]
             if isinstance(value, int) and value not in values:
                 values.add(value)
-                for place in [place for place, table in self._tables.items() if value not in table.options[name]]:
-                    del self._tables[place]  # the next one has it
+                for key in [key for key, table in self._tables.items() if value not in table.options[name]]:
+                    del self._tables[key]  # the next one has it
 
     def search(self, setting: Setting, question: Question) -> dict[str, Any]:
         """The result of `recommend`, as `recommended` returns it; the limits of the setting make no difference.
@@ -203,16 +203,16 @@ class CapTables:
         It reads only what never changes, and keeps nothing: another thread may call it, and `add` takes its result.
         """
         group = None if self.roots else self.group(setting)
-        runs = self._as_given if group is None else [self._as_given[place] for place in group.runs]
-        none: dict[str, Any] = {
+        runs = self._as_given if group is None else [self._as_given[index] for index in group.runs]
+        empty_result: dict[str, Any] = {
             "keep": question.keep, "confidence": question.confidence, "setting": None, "tasks": 0, "notes": [],
             "effective": None,
         }  # fmt: skip
         if question.success == "label" and all(run.success is None for run in runs):
-            why = "no run of this agent has a label"
-            return none | {"reason": why, "sentences": [f"N{why[1:]}: nothing is recommended."]}
+            reason = "no run of this agent has a label"
+            return empty_result | {"reason": reason, "sentences": [f"N{reason[1:]}: nothing is recommended."]}
         try:
-            found = recommend(
+            advice = recommend(
                 runs, question.keep, question.confidence, question.objective, success=question.success,
                 scope=setting.scope,
                 policy=question.policy, identity=_known_to(runs, setting.identity),
@@ -221,29 +221,31 @@ class CapTables:
         except SettingError as error:
             if question.policy is None:
                 raise
-            return {**none, "reason": "not under this policy", "sentences": [f"No recommendation. {error}."]}
-        row = found.frame.iloc[[*found.frame["agent"]].index(setting.agent) if self.roots else 0]
-        chosen = {name: row.get(name, pd.NA) for name in AGENT_LIMITS}
-        limits = {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
-        return none | {
+            return {**empty_result, "reason": "not under this policy", "sentences": [f"No recommendation. {error}."]}
+        row = advice.frame.iloc[[*advice.frame["agent"]].index(setting.agent) if self.roots else 0]
+        row_limits = {name: row.get(name, pd.NA) for name in AGENT_LIMITS}
+        limits = {name: None if value is pd.NA else int(value) for name, value in row_limits.items()}
+        return empty_result | {
             "setting": limits if row["qualifies"] else None,
             "reason": None if row["qualifies"] else _why_none(row, self._n_runs(setting)),
             "tasks": int(row["tasks"]),
             "effective": float(row["effective"]),
             "more_needed": int(row["more_needed"]),
-            "sentences": [clean(one) for one in found.sentences if not self.roots or _is_about(one, setting)],
-            "notes": [*map(clean, found.notes)],
+            "sentences": [
+                clean(sentence) for sentence in advice.sentences if not self.roots or _is_about(sentence, setting)
+            ],
+            "notes": [*map(clean, advice.notes)],
         }
 
 
-def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: Callable[[], _Value]) -> _Value:
+def _kept(cache: OrderedDict[Hashable, _Value], key: Hashable, max_items: int, make: Callable[[], _Value]) -> _Value:
     """The value of a key, made if it is missing; the value that was not used for the longest time is dropped."""
-    if key not in kept:
-        kept[key] = make()
-        if len(kept) > most:
-            kept.popitem(last=False)
-    kept.move_to_end(key)
-    return kept[key]
+    if key not in cache:
+        cache[key] = make()
+        if len(cache) > max_items:
+            cache.popitem(last=False)
+    cache.move_to_end(key)
+    return cache[key]
 
 
 def _agents_of_roots(runs: Sequence[Run]) -> list[str]:
@@ -279,8 +281,8 @@ def _known_to(runs: Iterable[Run], identity: Identities) -> Identities:
     """An identity without the tools that these runs do not call, because only another agent does."""
     if isinstance(identity, str):
         return identity
-    called = tools_called(runs)
-    return {tool: one for tool, one in identity.items() if tool == "*" or tool in called}
+    called_tools = tools_called(runs)
+    return {tool: tool_identity for tool, tool_identity in identity.items() if tool == "*" or tool in called_tools}
 
 
 def _peak(ledger: Ledger, counter: str) -> int:

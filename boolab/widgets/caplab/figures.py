@@ -12,7 +12,7 @@ from boolab.stats.trade import Trade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class CapCurve:
     """By cap, off being the last, what is kept, saved and stopped.
 
     Attributes:
@@ -21,9 +21,9 @@ class Curve:
         upper: How many may be kept.
         at_least: The lower bound of the share of future successes that is kept.
         saved: What is saved, in the unit of `measure`.
-        whole: What is on record.
+        totals: What is on record.
         stopped: How many runs are stopped.
-        of: How many successes there are.
+        total: How many successes there are.
         measure: What is saved, in the plural, or "cost".
         success: What a success is, in the plural.
         noun: What is stopped: "run" or "turn".
@@ -34,9 +34,9 @@ class Curve:
     upper: Sequence[int]
     at_least: Sequence[float]
     saved: Sequence[float]
-    whole: Sequence[float]
+    totals: Sequence[float]
     stopped: Sequence[int]
-    of: int
+    total: int
     measure: str
     success: str = "successes"
     noun: str = "run"
@@ -44,68 +44,68 @@ class Curve:
     @property
     def shares(self) -> list[float | None]:
         """By cap, the share that is saved; None where nothing is on record."""
-        return [part / of if of else None for part, of in zip(self.saved, self.whole, strict=True)]
+        return [saved / total if total else None for saved, total in zip(self.saved, self.totals, strict=True)]
 
 
-def title_of(curve: Curve, keep: float, advised: int | None = None, confidence: float = 0.95) -> str:
+def title_of(curve: CapCurve, keep: float, advised: int | None = None, confidence: float = 0.95) -> str:
     """What the curve shows, in a sentence: the recommended cap, else the tightest one that keeps enough on record.
 
     `advised`: the recommended cap; None if there is none.
 
     Example:
-        >>> curve = Curve(caps=[9, 20, None], lower=[7, 19, 20], upper=[7, 19, 20], at_least=[0, 0, 0],
-        ...               saved=[30, 5, 0], whole=[100] * 3, stopped=[9, 2, 0], of=20, measure="steps")
+        >>> curve = CapCurve(caps=[9, 20, None], lower=[7, 19, 20], upper=[7, 19, 20], at_least=[0, 0, 0],
+        ...               saved=[30, 5, 0], totals=[100] * 3, stopped=[9, 2, 0], total=20, measure="steps")
         >>> title_of(curve, 0.95)
         'The tightest cap that keeps 95% of the successes is 20: it saves 5.0% of the steps'
         >>> title_of(curve, 0.9, 20)
         'With 95% confidence a cap of 20 keeps 90% of the successes: it saves 5.0% of the steps'
     """
-    if not curve.of:
+    if not curve.total:
         return f"What each cap saves of the {curve.measure}"
-    if not _keeps(curve.lower[-1], curve.of, keep):
+    if not _keeps(curve.lower[-1], curve.total, keep):
         return f"Under these other limits no cap keeps {level(keep)} of the {curve.success}"
     cap = tightest(curve, keep) if advised is None else advised
     if cap is None:
         return f"No cap that stops a {curve.noun} keeps {level(keep)} of the {curve.success}"
     share = curve.shares[[*curve.caps].index(cap)]
-    what = f"{level(keep)} of the {curve.success}"
+    kept_text = f"{level(keep)} of the {curve.success}"
     title = (
-        f"The tightest cap that keeps {what} is {cap:,}"
+        f"The tightest cap that keeps {kept_text} is {cap:,}"
         if advised is None
-        else f"With {level(confidence)} confidence a cap of {cap:,} keeps {what}"
+        else f"With {level(confidence)} confidence a cap of {cap:,} keeps {kept_text}"
     )
     return title if share is None else f"{title}: it saves {percent(share) if share else 'none'} of the {curve.measure}"
 
 
-def note_of(curve: Curve, confidence: float, others: str = "", *, turns: bool) -> str:
+def note_of(curve: CapCurve, confidence: float, other_limits: str = "", *, turns: bool) -> str:
     """What is drawn, and on which data.
 
-    `others`: the other limits that are set, in a few words; empty if none is.
+    `other_limits`: the other limits that are set, in a few words; empty if none is.
     """
     of_turns = "steps in a turn" if curve.noun == "turn" else "steps in the longest turn of a run"
     steps = of_turns if turns else "steps"
-    most = "what may be kept" if [*curve.upper] != [*curve.lower] else "what is kept"
-    drawn = f"On record, by step cap ({steps}){f', with {others}' if others else ''}."
-    band = f" Band: from the lower bound ({level(confidence)} confidence) to {most}." if curve.of else ""
-    return f"{drawn}{band}"
+    upper_text = "what may be kept" if [*curve.upper] != [*curve.lower] else "what is kept"
+    sentence = f"On record, by step cap ({steps}){f', with {other_limits}' if other_limits else ''}."
+    band = f" Band: from the lower bound ({level(confidence)} confidence) to {upper_text}." if curve.total else ""
+    return f"{sentence}{band}"
 
 
-def tightest(curve: Curve, keep: float) -> int | None:
+def tightest(curve: CapCurve, keep: float) -> int | None:
     """The tightest cap that keeps a share of the successes on record; None if none does."""
     rows = zip(curve.caps, curve.lower, strict=True)
-    return next((cap for cap, kept in rows if curve.of and _keeps(kept, curve.of, keep)), None)
+    return next((cap for cap, kept_count in rows if curve.total and _keeps(kept_count, curve.total, keep)), None)
 
 
-def _keeps(kept: int, of: int, keep: float) -> bool:
-    return kept / of >= keep - 1e-12
+def _keeps(kept_count: int, total: int, keep: float) -> bool:
+    return kept_count / total >= keep - 1e-12
 
 
-def tips_of(curve: Curve) -> list[list[list[str]]]:
+def tips_of(curve: CapCurve) -> list[list[list[str]]]:
     """By cap, the rows of what is shown beside the pointer: a name, an amount and a share each.
 
     Example:
-        >>> curve = Curve(caps=[9, None], lower=[9, 10], upper=[9, 10], at_least=[0.65, 0.74],
-        ...               saved=[20, 0], whole=[80, 80], stopped=[3, 0], of=10, measure="steps")
+        >>> curve = CapCurve(caps=[9, None], lower=[9, 10], upper=[9, 10], at_least=[0.65, 0.74],
+        ...               saved=[20, 0], totals=[80, 80], stopped=[3, 0], total=10, measure="steps")
         >>> tips_of(curve)[0]  # doctest: +NORMALIZE_WHITESPACE
         [['kept', '9 of 10', '90.0%'], ['at least', '', '65.0%'], ['saved', '20 of 80 steps', '25%'],
          ['stopped', '3 runs', ''], ['saved per lost success', '20 steps', '']]
@@ -113,24 +113,26 @@ def tips_of(curve: Curve) -> list[list[list[str]]]:
     return [_tip(curve, n, share) for n, share in enumerate(curve.shares)]
 
 
-def _tip(curve: Curve, n: int, share: float | None) -> list[list[str]]:
+def _tip(curve: CapCurve, n: int, share: float | None) -> list[list[str]]:
     rows = []
-    if curve.of:
+    if curve.total:
         lower, upper = curve.lower[n], curve.upper[n]
-        kept = f"{lower:,}" if lower == upper else f"{lower:,}\u2013{upper:,}"
-        rows.append(["kept", f"{kept} of {curve.of:,}", rounded_down(lower / curve.of)])
+        kept_range = f"{lower:,}" if lower == upper else f"{lower:,}\u2013{upper:,}"
+        rows.append(["kept", f"{kept_range} of {curve.total:,}", rounded_down(lower / curve.total)])
         rows.append(["at least", "", rounded_down(curve.at_least[n])])
     if share is not None:
-        of = amounts(curve.saved[n], curve.whole[n], curve.measure)
-        rows.append(["saved", of if curve.measure == "cost" else f"{of} {curve.measure}", percent(share)])
+        amount_text = amounts(curve.saved[n], curve.totals[n], curve.measure)
+        rows.append(
+            ["saved", amount_text if curve.measure == "cost" else f"{amount_text} {curve.measure}", percent(share)]
+        )
     rows.append(["stopped", count(curve.stopped[n], curve.noun), ""])
-    trade = Trade(curve.saved[n], curve.of - curve.lower[n], curve.whole[n], curve.of, curve.measure)
+    trade = Trade(curve.saved[n], curve.total - curve.lower[n], curve.totals[n], curve.total, curve.measure)
     if trade.each is not None and share is not None:
         rows.append(["saved per lost success", trade.each, ""])
     return rows
 
 
-def amounts(saved: float, whole: float, measure: str) -> str:
+def amounts(saved: float, total: float, measure: str) -> str:
     """How much is saved, of how much.
 
     Example:
@@ -138,48 +140,48 @@ def amounts(saved: float, whole: float, measure: str) -> str:
         ('351 of 16,707', '$3.20 of $40.00', '1.2M of 2.0M')
     """
     if measure == "cost":
-        return f"{money(saved)} of {money(whole)}"
-    if whole < 1_000_000:  # noqa: PLR2004 - read at a glance up to here
-        return f"{round(saved):,} of {round(whole):,}"
-    return f"{short_number(round(saved))} of {short_number(round(whole))}"
+        return f"{money(saved)} of {money(total)}"
+    if total < 1_000_000:  # noqa: PLR2004 - read at a glance up to here
+        return f"{round(saved):,} of {round(total):,}"
+    return f"{short_number(round(saved))} of {short_number(round(total))}"
 
 
-def frontier_title(curve: Curve) -> str:
+def frontier_title(curve: CapCurve) -> str:
     """What is true of all caps in the frontier: whether one saves a larger share than it loses of the successes.
 
     A cap that stops nothing saves and loses nothing, and does not count.
 
     Example:
-        >>> curve = Curve(caps=[9, 20, None], lower=[9, 19, 20], upper=[9, 19, 20], at_least=[0, 0, 0],
-        ...               saved=[70, 1, 0], whole=[100] * 3, stopped=[9, 2, 0], of=20, measure="steps")
+        >>> curve = CapCurve(caps=[9, 20, None], lower=[9, 19, 20], upper=[9, 19, 20], at_least=[0, 0, 0],
+        ...               saved=[70, 1, 0], totals=[100] * 3, stopped=[9, 2, 0], total=20, measure="steps")
         >>> frontier_title(curve)
         'No cap above 9 saves a larger share of the steps than it loses of the successes'
     """
-    than = f"a larger share of the {curve.measure} than it loses of the {curve.success}"
+    comparison = f"a larger share of the {curve.measure} than it loses of the {curve.success}"
     rows = zip(curve.caps, curve.lower, curve.shares, curve.stopped, strict=True)
     better = {
-        cap: share is not None and share > 1 - kept / curve.of
-        for cap, kept, share, stopped in rows
+        cap: share is not None and share > 1 - kept_count / curve.total
+        for cap, kept_count, share, stopped in rows
         if cap is not None and stopped
     }
     idle = len(better) < sum(cap is not None for cap in curve.caps)
-    that = f" that stops a {curve.noun}" if idle else ""
+    condition = f" that stops a {curve.noun}" if idle else ""
     good = [cap for cap, is_good in better.items() if is_good]
     if not better:
         return f"No cap stops a {curve.noun}"
     if not good:
-        return f"No cap saves {than}"
+        return f"No cap saves {comparison}"
     if len(good) == len(better):
-        return f"Every cap{that} saves {than}"
+        return f"Every cap{condition} saves {comparison}"
     highest = max(good)
     if highest < max(better):
-        return f"No cap above {highest:,} saves {than}"
+        return f"No cap above {highest:,} saves {comparison}"
     lowest = min(cap for cap in good if all(better[other] for other in better if other >= cap))
-    return f"A cap of {lowest:,} or more{that} saves {than}"
+    return f"A cap of {lowest:,} or more{condition} saves {comparison}"
 
 
 def numbers_of(
-    answer: Mapping[str, Any], trade: Trade, of: int, confidence: float, *, proxy: bool, noun: str = "run"
+    answer: Mapping[str, Any], trade: Trade, total: int, confidence: float, *, proxy: bool, noun: str = "run"
 ) -> list[Number]:
     """What is kept, saved, stopped and traded, as texts.
 
@@ -191,7 +193,7 @@ def numbers_of(
     return [
         _kept_number(answer["kept"], answer["at_least"], sure, proxy=proxy),
         _saved_number(answer["saved"], answer["saved_least"], sure),
-        _stopped_number(answer["cut"], of, noun, proxy=proxy),
+        _stopped_number(answer["cut"], total, noun, proxy=proxy),
         _trade_number(answer["saved"][0]["label"], trade),
     ]
 
@@ -199,61 +201,71 @@ def numbers_of(
 Number = dict[str, str]
 
 
-def _kept_number(kept: Mapping[str, int], least: float, sure: str, *, proxy: bool) -> Number:
+def _kept_number(kept_counts: Mapping[str, int], min_share: float, sure: str, *, proxy: bool) -> Number:
     label = "Ended by themselves (proxy), kept" if proxy else "Successes kept"
-    lower, upper, of = kept["lower"], kept["upper"], kept["of"]
-    if not of:
+    lower, upper, total = kept_counts["lower"], kept_counts["upper"], kept_counts["of"]
+    if not total:
         return {"key": "kept", "label": label, "value": "none", "of": "to keep", "below": "", "wrong": ""}
-    shares = "\u2013".join(dict.fromkeys([rounded_down(lower / of), rounded_down(upper / of)]))
+    shares = "\u2013".join(dict.fromkeys([rounded_down(lower / total), rounded_down(upper / total)]))
     return {
         "key": "kept",
         "label": label,
         "value": f"{lower:,}" if lower == upper else f"{lower:,}\u2013{upper:,}",
-        "of": f"of {of:,}, {shares}",
-        "below": "no limit is set" if least == 1 else f"at least {rounded_down(least)} {sure}",
+        "of": f"of {total:,}, {shares}",
+        "below": "no limit is set" if min_share == 1 else f"at least {rounded_down(min_share)} {sure}",
         "wrong": "",
     }
 
 
-def _saved_number(saved: Sequence[Mapping[str, Any]], least: float | None, sure: str) -> Number:
+def _saved_number(saved: Sequence[Mapping[str, Any]], min_share: float | None, sure: str) -> Number:
     first = saved[0]
-    of = "not on record" if first["share"] is None else amounts(first["saved"], first["of"], first["measure"])
-    others = [f"{percent(one['share'])} of the {one['label']}" for one in saved[1:] if one["share"] is not None]
-    bound = f"at least {rounded_down(least)} {sure}" if least is not None and first["saved"] else ""
+    base_text = "not on record" if first["share"] is None else amounts(first["saved"], first["of"], first["measure"])
+    other_texts = [
+        f"{percent(saved_measure['share'])} of the {saved_measure['label']}"
+        for saved_measure in saved[1:]
+        if saved_measure["share"] is not None
+    ]
+    bound_text = f"at least {rounded_down(min_share)} {sure}" if min_share is not None and first["saved"] else ""
     return {
         "key": f"saved-{first['measure']}",
         "label": f"{first['label'].capitalize()} saved",
         "value": "?" if first["share"] is None else percent(first["share"]),
-        "of": ", ".join([of, *others]),
-        "below": bound,
+        "of": ", ".join([base_text, *other_texts]),
+        "below": bound_text,
         "wrong": "",
     }
 
 
-def _stopped_number(cut: Mapping[str, int], of: int, noun: str, *, proxy: bool) -> Number:
-    lost = cut["succeeded"]
-    ended = count(lost, f"{noun} that had ended by itself", f"{noun}s that had ended by themselves") if proxy else ""
-    successes = ended or count(lost, "success", "successes")
-    failures = count(cut["failed"], *(("other", "others") if proxy else ("failure",))) if cut["failed"] else ""
-    none = f"no {f'{noun} that had ended by itself' if proxy else 'success'} is stopped"
+def _stopped_number(stopped_counts: Mapping[str, int], total: int, noun: str, *, proxy: bool) -> Number:
+    lost_count = stopped_counts["succeeded"]
+    ended = (
+        count(lost_count, f"{noun} that had ended by itself", f"{noun}s that had ended by themselves") if proxy else ""
+    )
+    successes = ended or count(lost_count, "success", "successes")
+    failures = (
+        count(stopped_counts["failed"], *(("other", "others") if proxy else ("failure",)))
+        if stopped_counts["failed"]
+        else ""
+    )
+    none_text = f"no {f'{noun} that had ended by itself' if proxy else 'success'} is stopped"
     return {
         "key": "cut",
         "label": f"{noun.capitalize()}s stopped",
-        "value": f"{cut['n']:,}",
-        "of": f"of {of:,}",
-        "below": ", ".join(filter(None, [failures, "" if lost else none])),
-        "wrong": successes if lost else "",
+        "value": f"{stopped_counts['n']:,}",
+        "of": f"of {total:,}",
+        "below": ", ".join(filter(None, [failures, "" if lost_count else none_text])),
+        "wrong": successes if lost_count else "",
     }
 
 
 def _trade_number(label: str, trade: Trade) -> Number:
-    lost = trade.each is not None
+    has_losses = trade.each is not None
     even = "at" if trade.is_even else "below" if trade.is_poor else "above"
     return {
         "key": "trade",
         "label": f"{label.capitalize()} saved per lost success",
-        "value": str(trade.each).split(" ")[0] if lost else "\u2013",
-        "of": f"{even} the even trade" if lost else "none is lost",
+        "value": str(trade.each).split(" ")[0] if has_losses else "\u2013",
+        "of": f"{even} the even trade" if has_losses else "none is lost",
         "below": "" if trade.costs is None else f"a success costs {trade.costs} on record",
         "wrong": "",
     }

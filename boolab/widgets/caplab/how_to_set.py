@@ -35,14 +35,20 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
         [('claude -p --max-turns 68 PROMPT', 'cap 68'),
          ('boolab hook claude-code --install --max-steps 68 --doom-loop 3', 'cap 68, doom loop 3')]
     """
-    given = {name: value for name, value in setting.limits.items() if value is not None}
+    limit_values = {name: value for name, value in setting.limits.items() if value is not None}
     front = as_front_matter(setting, policy)
-    own = [
-        _way("boolab", "boolab agent file", "an agent file; the prompt goes below it", front, given),
-        _way("python", "boolab in Python", "an agent, and the same as a stop rule", as_code(setting, policy), given),
+    boolab_ways = [
+        _way("boolab", "boolab agent file", "an agent file; the prompt goes below it", front, limit_values),
+        _way(
+            "python",
+            "boolab in Python",
+            "an agent, and the same as a stop rule",
+            as_code(setting, policy),
+            limit_values,
+        ),
     ]
-    if not given:
-        return own
+    if not limit_values:
+        return boolab_ways
     limits = Limits(
         max_steps=setting.max_steps,
         tool_budget=setting.tool_budget,
@@ -52,8 +58,8 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
         agent=None if setting.agent == ALL_AGENTS else setting.agent,
         policy=policy,
     )
-    ways = chain.from_iterable(_ways(name, limits, given) for name in TARGETS if name != "boolab")
-    return sorted([*ways, *own], key=lambda way: not way["short"])
+    ways = chain.from_iterable(_ways(name, limits, limit_values) for name in TARGETS if name != "boolab")
+    return sorted([*ways, *boolab_ways], key=lambda entry: not entry["short"])
 
 
 def short_of(limits: Mapping[str, int | None]) -> str:
@@ -66,20 +72,20 @@ def short_of(limits: Mapping[str, int | None]) -> str:
     return ", ".join(f"{SHORT[name]} {value:,}" for name, value in limits.items() if value is not None) or "no limit"
 
 
-def _ways(name: str, limits: Limits, given: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _ways(name: str, limits: Limits, limit_values: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """An export: its first part, and each further part that sets what the parts before it do not."""
-    made = export(name, limits)
+    exported = export(name, limits)
     title = target_of(name).title.removeprefix("the ")
     ways: list[dict[str, Any]] = []
-    done: set[str] = set()
-    for part in made.parts:
-        if ways and part.sets <= done:
+    done_limits: set[str] = set()
+    for part in exported.parts:
+        if ways and part.sets <= done_limits:
             ways[-1]["others"].append({"where": _where(part), "text": part.text})
             continue
-        done |= part.sets
-        own = {axis: value for axis, value in given.items() if axis in part.sets}
-        ways.append(_way(name, title, _where(part), part.text, own))
-        ways[-1]["notes"] = [*made.notes] if part.language == "json" else []
+        done_limits |= part.sets
+        part_limits = {axis: value for axis, value in limit_values.items() if axis in part.sets}
+        ways.append(_way(name, title, _where(part), part.text, part_limits))
+        ways[-1]["notes"] = [*exported.notes] if part.language == "json" else []
     yield from ways
 
 
@@ -87,11 +93,11 @@ def _where(part: Part) -> str:
     return f"{part.path}: {part.how}" if part.path else part.how
 
 
-def _way(name: str, title: str, where: str, text: str, given: Mapping[str, int]) -> dict[str, Any]:
-    line = "\n".join(_lines_with(text, [str(value) for value in given.values()]))
-    short = short_of(given) if given or name in ("boolab", "python") else ""
-    way = {"name": name, "title": title, "where": where, "text": text, "line": line, "short": short}
-    return way | {"others": [], "notes": []}
+def _way(name: str, title: str, location: str, text: str, limit_values: Mapping[str, int]) -> dict[str, Any]:
+    line = "\n".join(_lines_with(text, [str(value) for value in limit_values.values()]))
+    short = short_of(limit_values) if limit_values or name in ("boolab", "python") else ""
+    entry = {"name": name, "title": title, "where": location, "text": text, "line": line, "short": short}
+    return entry | {"others": [], "notes": []}
 
 
 def _code(text: str) -> list[str]:
@@ -103,7 +109,7 @@ def _code(text: str) -> list[str]:
 def _lines_with(text: str, values: list[str]) -> list[str]:
     """The lines with one of these values; else those with any number. Of a long line, what is set and its value."""
     code = _code(text)
-    own = [line for line in code if any(re.search(rf"(?<!\d){value}(?!\d)", line) for value in values)]
-    hits = own[: len(values)] or [line for line in code if values and re.search(r"\d", line)]
+    matched_lines = [line for line in code if any(re.search(rf"(?<!\d){value}(?!\d)", line) for value in values)]
+    hits = matched_lines[: len(values)] or [line for line in code if values and re.search(r"\d", line)]
     short = (re.search(r"(?<![\w\"])[\w\"]+\s?[=:]\s?\d+", line) if len(line) > LONG else None for line in hits)
-    return [*dict.fromkeys(found[0] if found else line for found, line in zip(short, hits, strict=True))]
+    return [*dict.fromkeys(match[0] if match else line for match, line in zip(short, hits, strict=True))]

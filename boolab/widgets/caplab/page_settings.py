@@ -24,29 +24,34 @@ NOTE: Final = (
 _NUMBER: Final = re.compile(r"(\d+)")
 
 
-def settings_in_page(table: CapTable, setting: Setting, also: Limits | None, rows: int, *, others: bool) -> Held:
+def settings_in_page(
+    table: CapTable, setting: Setting, extra_limits: Limits | None, rows: int, *, all_columns: bool
+) -> HeldSettings:
     """The answers to some settings, in columns of a tool budget and a doom-loop threshold each.
 
-    The columns without these two limits, with those of `setting` and with those of `also` have all caps.
+    The columns without these two limits, with those of `setting` and with those of `extra_limits` have all caps.
 
-    `also`: further limits that are held: those of the recommended setting. Returns `values` (by axis, what the columns
-    have), `columns` (each with its limits, its `caps`, their `answers`, and the `curve` of all caps), `patterns` (see
-    `how` in the answers), `some` (which limits are held in part) and a `note` of what the page cannot do.
+    `extra_limits`: further limits that are held: those of the recommended setting. Returns `values` (by axis, what the
+    columns have), `columns` (each with its limits, its `caps`, their `answers`, and the `curve` of all caps),
+    `patterns` (see `how` in the answers), `some` (which limits are held in part) and a `note` of what the page cannot
+    do.
     """
-    shown = [one for one in (setting.limits, also) if one]
-    full = {(one["tool_budget"], one["doom_loop"]) for one in shown} | {(None, None)}
+    shown_limits = [limit_values for limit_values in (setting.limits, extra_limits) if limit_values]
+    full = {(limit_values["tool_budget"], limit_values["doom_loop"]) for limit_values in shown_limits} | {(None, None)}
     values = {
-        name: sampled(table.options[name], SAMPLED[name] if others else 0, (pair[n] for pair in full))
+        name: sampled(table.options[name], SAMPLED[name] if all_columns else 0, (pair[n] for pair in full))
         for n, name in enumerate(("tool_budget", "doom_loop"))
     }
-    some = sampled(table.options["max_steps"], SAMPLED["max_steps"], (one["max_steps"] for one in shown))
+    sampled_caps = sampled(
+        table.options["max_steps"], SAMPLED["max_steps"], (limit_values["max_steps"] for limit_values in shown_limits)
+    )
     patterns: dict[str, int] = {}
     columns = []
     for doom in values["doom_loop"]:
         for budget in values["tool_budget"]:
-            caps = table.options["max_steps"] if (budget, doom) in full else some
-            at = setting._replace(tool_budget=budget, doom_loop=doom)
-            answers = [table.answer_at(at._replace(max_steps=cap), rows) for cap in caps]
+            caps = table.options["max_steps"] if (budget, doom) in full else sampled_caps
+            column_setting = setting._replace(tool_budget=budget, doom_loop=doom)
+            answers = [table.answer_at(column_setting._replace(max_steps=cap), rows) for cap in caps]
             for answer in answers:
                 answer["how"] = _with_pattern(answer["how"], patterns)
             limits = {"tool_budget": budget, "doom_loop": doom}
@@ -55,46 +60,46 @@ def settings_in_page(table: CapTable, setting: Setting, also: Limits | None, row
     return {"values": values, "columns": columns, "patterns": [*patterns], "some": _some(table, values), "note": NOTE}
 
 
-Held = dict[str, Any]
+HeldSettings = dict[str, Any]
 
 
-def _with_pattern(how: object, patterns: dict[str, int]) -> list[Any]:
+def _with_pattern(texts: object, patterns: dict[str, int]) -> list[Any]:
     """Texts as the place of a pattern and the numbers in it: the texts of most settings differ in numbers only."""
-    parts = _NUMBER.split(json.dumps(how, ensure_ascii=False))
+    parts = _NUMBER.split(json.dumps(texts, ensure_ascii=False))
     return [patterns.setdefault("\0".join(parts[::2]), len(patterns)), parts[1::2]]
 
 
 def _some(table: CapTable, values: Mapping[str, Sequence[int | None]]) -> str:
     """Which limits are held in part; "" if all are."""
-    some = [
-        f"{len(held) - 1} of {count(len(table.options[name]) - 1, LIMITS[name].label)}"
-        for name, held in values.items()
-        if 1 < len(held) < len(table.options[name])
+    texts = [
+        f"{len(held_values) - 1} of {count(len(table.options[name]) - 1, LIMITS[name].label)}"
+        for name, held_values in values.items()
+        if 1 < len(held_values) < len(table.options[name])
     ]
-    return f"This page holds {' and '.join(some)}: a notebook has all." if some else ""
+    return f"This page holds {' and '.join(texts)}: a notebook has all." if texts else ""
 
 
-def sampled(values: Sequence[int | None], most: int, also: Iterable[int | None] = ()) -> list[int | None]:
-    """Some of the ascending values of an axis: its ends, `most` at most in between, and those of `also`.
+def sampled(values: Sequence[int | None], max_values: int, extra_values: Iterable[int | None] = ()) -> list[int | None]:
+    """Some of the ascending values of an axis: its ends, `max_values` at most in between, and those of `extra_values`.
 
-    `values`: the values; the last one is None, which is off. `most`: how many to take; 0 for those of `also` and the
-    last one alone.
+    `values`: the values; the last one is None, which is off. With a `max_values` of 0, those of `extra_values` and the
+    last one are taken alone.
 
     Example:
-        >>> sampled([1, 2, 3, 4, 5, 6, None], 3, also=[5])
+        >>> sampled([1, 2, 3, 4, 5, 6, None], 3, extra_values=[5])
         [1, 5, 6, None]
-        >>> sampled([1, 2, 3, 4, 5, 6, None], 0, also=[5])
+        >>> sampled([1, 2, 3, 4, 5, 6, None], 0, extra_values=[5])
         [5, None]
     """
-    places = {*_places(len(values), most)} if most else {len(values) - 1}
-    wanted = set(also)
-    return [value for place, value in enumerate(values) if place in places or value in wanted]
+    indices = {*_places(len(values), max_values)} if max_values else {len(values) - 1}
+    wanted_values = set(extra_values)
+    return [value for index, value in enumerate(values) if index in indices or value in wanted_values]
 
 
-def _places(n: int, most: int) -> Iterator[int]:
+def _places(n: int, max_values: int) -> Iterator[int]:
     """Places that are evenly apart, with the last two: the loosest limit, and none."""
-    places = {round(place) for place in np.linspace(0, n - 1, min(most, n))} - {n - 1}
-    places |= {n - 1, max(n - 2, 0)}
-    if len(places) > most:
-        places.discard(sorted(places)[1])
-    yield from places
+    indices = {round(position) for position in np.linspace(0, n - 1, min(max_values, n))} - {n - 1}
+    indices |= {n - 1, max(n - 2, 0)}
+    if len(indices) > max_values:
+        indices.discard(sorted(indices)[1])
+    yield from indices

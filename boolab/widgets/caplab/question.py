@@ -56,7 +56,7 @@ class Question:
             raise SettingError(msg)
 
 
-class Group(NamedTuple):
+class RunGroup(NamedTuple):
     """Runs that have a limit in common.
 
     Attributes:
@@ -79,7 +79,7 @@ class Group(NamedTuple):
         return ALL_AGENTS if self.agent is None else self.agent
 
 
-def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
+def groups_of(runs: Sequence[Run], *, families: bool) -> list[RunGroup]:
     """The groups of some runs: those of an agent on a data set, in the order of `in_agent_order`, then unions of them.
 
     Data sets are kept apart where `settings["set"]` of the runs names them. A union is an agent with all of its data
@@ -95,36 +95,36 @@ def groups_of(runs: Sequence[Run], *, families: bool) -> list[Group]:
          ('intercode, intercode-ctf', 'intercode-ctf, 97 runs'), ('all', '2 data sets, 333 runs')]
     """
     by_agent: dict[str, dict[str, list[int]]] = {}
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         name = "" if families else str(run.settings.get(SET) or "")
-        by_agent.setdefault(run.agent, {}).setdefault(name, []).append(place)
-    own, unions = [], []
+        by_agent.setdefault(run.agent, {}).setdefault(name, []).append(index)
+    agent_groups, unions = [], []
     for agent, sets in by_agent.items():
-        for name, places in sets.items():
+        for name, indices in sets.items():
             key = f"{agent}, {name or 'other runs'}" if len(sets) > 1 else agent
-            own.append(_group(key, agent, places, runs))
+            agent_groups.append(_group(key, agent, indices, runs))
         if len(sets) > 1 and len(by_agent) > 1:
             unions.append(_group(agent, agent, [*chain.from_iterable(sets.values())], runs))
     keys: dict[int, str] = {}
-    for group in own:
+    for group in agent_groups:
         keys |= dict.fromkeys(group.runs, group.name)
-    order = in_agent_order([*keys.values()], [runs[place].parent_run_id is None for place in keys])
-    own.sort(key=lambda group: order.index(group.name))
-    if len(own) > 1 and not families:
+    order = in_agent_order([*keys.values()], [runs[index].parent_run_id is None for index in keys])
+    agent_groups.sort(key=lambda group: order.index(group.name))
+    if len(agent_groups) > 1 and not families:
         unions.append(_group(ALL_AGENTS, None, range(len(runs)), runs))
-    return [*own, *unions]
+    return [*agent_groups, *unions]
 
 
-def _group(name: str, agent: str | None, places: Sequence[int], runs: Sequence[Run]) -> Group:
-    mine = [runs[place] for place in places]
+def _group(name: str, agent: str | None, indices: Sequence[int], runs: Sequence[Run]) -> RunGroup:
+    group_runs = [runs[index] for index in indices]
     title = "all together" if agent is None else clean(agent) or NO_NAME
-    return Group(name, agent, tuple(places), title, _detail(mine))
+    return RunGroup(name, agent, tuple(indices), title, _detail(group_runs))
 
 
 def _detail(runs: Sequence[Run]) -> str:
     data_sets = data_sets_of(runs)
-    of = clean(data_sets[0]) if len(data_sets) == 1 else f"{len(data_sets)} data sets"
-    return f"{of}, {count(len(runs), 'run')}" if data_sets else count(len(runs), "run")
+    set_text = clean(data_sets[0]) if len(data_sets) == 1 else f"{len(data_sets)} data sets"
+    return f"{set_text}, {count(len(runs), 'run')}" if data_sets else count(len(runs), "run")
 
 
 def data_sets_of(runs: Sequence[Run]) -> list[str]:

@@ -15,9 +15,10 @@ from boolab.whatif.step_table import Ints, Ledger, spanned
 class FirstStops:
     """The first step at which each threshold is reached in each run of a ledger."""
 
-    def __init__(self, ledger: Ledger, settings: Settings, places: Places) -> None:
+    def __init__(self, ledger: Ledger, settings: Settings, run_places: Places) -> None:
         self._fires = [
-            first_fires(ledger, fires_of(ledger, axis, places), places, rank) for rank, axis in enumerate(settings.axes)
+            first_fires(ledger, fires_of(ledger, axis, run_places), run_places, rank)
+            for rank, axis in enumerate(settings.axes)
         ]
 
     def keys(self, columns: Sequence[int]) -> Keys:
@@ -33,20 +34,20 @@ class SavedByTask:
     """
 
     def __init__(self, ledger: Ledger, settings: Settings, weights: Ints, stops: FirstStops) -> None:
-        each = spanned(ledger)
-        self._first = each.first
-        self._stops = stops if each is ledger else FirstStops(each, settings, Places(each))
+        span_ledger = spanned(ledger)
+        self._first = span_ledger.first
+        self._stops = stops if span_ledger is ledger else FirstStops(span_ledger, settings, Places(span_ledger))
         self._until: Ints = np.concatenate(([0], np.cumsum(weights)))
-        names = each.runs["task"].where(each.runs["task"] != "", each.runs["run_id"])
+        names = span_ledger.runs["task"].where(span_ledger.runs["task"] != "", span_ledger.runs["run_id"])
         self._task: Ints = names.factorize()[0]
-        self._whole = np.bincount(self._task, self._until[each.first[1:]] - self._until[each.first[:-1]])
+        self._whole = np.bincount(self._task, self._until[span_ledger.first[1:]] - self._until[span_ledger.first[:-1]])
 
     def saved(self, columns: Sequence[int]) -> Array:
         """What a setting saves of each task."""
         keys = self._stops.keys(columns)
         stopped = keys != np.iinfo(keys.dtype).max
-        at = self._first[:-1] + np.where(stopped, keys // RANKS, np.diff(self._first)).astype(np.int64)
-        parts = self._until[self._first[1:]] - self._until[at]
+        stop_rows = self._first[:-1] + np.where(stopped, keys // RANKS, np.diff(self._first)).astype(np.int64)
+        parts = self._until[self._first[1:]] - self._until[stop_rows]
         return np.bincount(self._task, parts, minlength=len(self._whole)).astype(float)
 
     def least(self, columns: Sequence[int], confidence: float) -> float | None:
@@ -56,14 +57,14 @@ class SavedByTask:
         return share(self.saved(columns), self._whole, 2 * confidence - 1).low
 
 
-def weights_of(ledger: Ledger, places: Places, name: str) -> Ints:
+def weights_of(ledger: Ledger, run_places: Places, name: str) -> Ints:
     """N: what each step used; 0 for the steps of runs that do not report all of it."""
     if name == "steps":
         return np.ones(ledger.n_steps, dtype=np.int64)
-    used = ledger.used[name]
+    usage = ledger.used[name]
     reports = np.ones(ledger.n_runs, dtype=bool)
-    reports[places.run[used < 0]] = False
-    return np.where(reports[places.run], used, 0)
+    reports[run_places.run[usage < 0]] = False
+    return np.where(reports[run_places.run], usage, 0)
 
 
 def chosen_columns(

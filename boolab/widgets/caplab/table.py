@@ -25,7 +25,7 @@ from boolab.whatif.first_crossing import RANKS, UNDECIDED, Places
 from boolab.whatif.grid import Settings, settings_of
 from boolab.whatif.step_table import LABEL, PROXY, TURN_PROXY, Ints, Ledger
 from boolab.widgets.caplab.controls import Values, edges_of, end_of, is_log, ticks_of
-from boolab.widgets.caplab.figures import Curve, frontier_title, note_of, numbers_of, tightest, tips_of, title_of
+from boolab.widgets.caplab.figures import CapCurve, frontier_title, note_of, numbers_of, tightest, tips_of, title_of
 from boolab.widgets.caplab.how_to_set import how_to_set, short_of
 from boolab.widgets.caplab.notes import notes_of, skipped_values
 from boolab.widgets.caplab.question import Question
@@ -49,18 +49,20 @@ class CapTable:
         keep: The share of successes to keep, of which the title of the figure is.
         found: What is recommended, as `CapTables.recommended` returns it; None until it has been computed. The title is
             of its limits where they are those of the figure.
-        whole: By axis, whether these are all whole numbers up to the largest that makes a difference.
+        complete: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
-    def __init__(self, runs: Ledger, values: Mapping[str, Values], where: Setting, question: Question) -> None:
+    def __init__(self, runs: Ledger, values: Mapping[str, Values], base_setting: Setting, question: Question) -> None:
         self.ledger = ledger = (runs.by_span() if runs.success_by == PROXY else runs).kept()
         self.noun = "turn" if ledger.n_runs > runs.n_runs else "run"
         self._n_runs = runs.n_runs
-        self.options: dict[str, list[int | None]] = {name: [*one.listed, None] for name, one in values.items()}
-        self.whole = {name: one.whole for name, one in values.items()}
+        self.options: dict[str, list[int | None]] = {
+            name: [*axis_values.numbers, None] for name, axis_values in values.items()
+        }
+        self.complete = {name: axis_values.complete for name, axis_values in values.items()}
         self._question = question
-        self._where = where
-        self._settings = settings_of(self.options, question.policy, where.identity)
+        self._where = base_setting
+        self._settings = settings_of(self.options, question.policy, base_setting.identity)
         self._places = Places(ledger)
         self._sums = _by_axes(aggregate_of(ledger, self._settings), self._settings)
         self._first_stops = FirstStops(ledger, self._settings, self._places)
@@ -93,17 +95,17 @@ class CapTable:
     @property
     def opening(self) -> dict[str, Any]:
         """The limits that are shown at first: the recommended ones; until they are known, a cap that does on record."""
-        none: Limits = dict.fromkeys(AGENT_LIMITS)
+        no_limits: Limits = dict.fromkeys(AGENT_LIMITS)
         if self.found is not None:
-            return {**(self.found["setting"] or none)}
-        return {**none, "max_steps": tightest(self._curve(none), self.keep)}
+            return {**(self.found["setting"] or no_limits)}
+        return {**no_limits, "max_steps": tightest(self._curve(no_limits), self.keep)}
 
     # --- One setting --------------------------------------------------------------------------------------------------
 
     def sums(self, limits: Limits) -> dict[str, int]:
         """The sums of a setting, as `counterfactual(..., aggregate=True)` names them; cost in micro-dollars."""
-        place = tuple(self._at(name, limits[name]) for name in AGENT_LIMITS)
-        return {name: int(values[place]) for name, values in self._sums.items()}
+        indices = tuple(self._at(name, limits[name]) for name in AGENT_LIMITS)
+        return {name: int(values[indices]) for name, values in self._sums.items()}
 
     def answer(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
         """All that is shown of one setting, as plain data: what it keeps, saves and stops, its curve, its code.
@@ -115,38 +117,40 @@ class CapTable:
     def answer_at(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
         """The same without the curve, which all caps have in common."""
         sums = self.sums(setting.limits)
-        kept = {"lower": sums["kept_lower"], "upper": sums["kept_upper"], "of": sums["successes"]}
+        kept_counts = {"lower": sums["kept_lower"], "upper": sums["kept_upper"], "of": sums["successes"]}
         saved = [self._saved(name, sums) for name in dict.fromkeys((self.measure, "steps"))]
-        trade = trade_in_numbers(kept, saved[0])
+        trade = trade_in_numbers(kept_counts, saved[0])
         stops = self._stops(setting.limits)
-        cut = np.flatnonzero(stops.stopped)
-        success = self.ledger.success[cut]
-        listed = cut[np.lexsort((-self._lengths[cut], ~stops.lost[cut], -success))].tolist()
-        counted = {
-            "kept": kept,
-            "at_least": self._least_kept(kept["lower"], setting.limits),
+        stopped_runs = np.flatnonzero(stops.stopped)
+        success = self.ledger.success[stopped_runs]
+        run_order = stopped_runs[
+            np.lexsort((-self._lengths[stopped_runs], ~stops.is_lost[stopped_runs], -success))
+        ].tolist()
+        counts = {
+            "kept": kept_counts,
+            "at_least": self._least_kept(kept_counts["lower"], setting.limits),
             "saved": saved,
             "saved_least": self._saved_least(setting.limits),
             "cut": {
-                "n": len(cut),
+                "n": len(stopped_runs),
                 "failed": int((success == 0).sum()),
                 "succeeded": int((success == 1).sum()),
-                "lost": int(stops.lost[cut].sum()),
+                "lost": int(stops.is_lost[stopped_runs].sum()),
             },
         }
         proxy = self.ledger.success_by != LABEL
         return {
             "setting": {**setting.limits, "agent": setting.agent},
-            "verdict": verdict_of(setting, kept, saved[0], self._success, self.keep),
-            **counted,
+            "verdict": verdict_of(setting, kept_counts, saved[0], self._success, self.keep),
+            **counts,
             "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
             "numbers": numbers_of(
-                counted, trade, self.ledger.n_runs, self._question.confidence, proxy=proxy, noun=self.noun
+                counts, trade, self.ledger.n_runs, self._question.confidence, proxy=proxy, noun=self.noun
             ),
             "ends": self._ends(sums),
             "open": {name: sums[f"n_{name}"] for name in ("not_identified", "unknown")},
             "cut_by_length": self._by_length(stops.stopped),
-            "rows": [self._row(run, stops) for run in listed[:rows]],
+            "rows": [self._row(run, stops) for run in run_order[:rows]],
             "short": short_of(setting.limits),
             "how": how_to_set(setting._replace(agent=self._where.agent), self._question.policy),
         }
@@ -154,26 +158,34 @@ class CapTable:
     def _at(self, name: str, value: int | None) -> int:
         values = self.options[name]
         if value not in values or isinstance(value, bool):
-            known = [one for one in values if one is not None]
-            near = sorted(known, key=lambda one: abs(one - value))[:2] if isinstance(value, int | float) else known[:2]
+            options = [option for option in values if option is not None]
+            near = (
+                sorted(options, key=lambda option: abs(option - value))[:2]
+                if isinstance(value, int | float)
+                else options[:2]
+            )
             msg = (
                 f"{name}={value!r} is not on its slider: expected such as {', '.join(map(str, sorted(near)))}, or None"
             )
             raise SettingError(msg)
         return values.index(value)
 
-    def _stops(self, limits: Limits) -> _Stops:
+    def _stops(self, limits: Limits) -> _RunStops:
         """Where a setting stops each run."""
         keys = self._first_stops.keys(chosen_columns(self._settings, self.options, limits))
         stopped = keys != np.iinfo(keys.dtype).max
-        at = np.where(stopped, keys // RANKS, 0).astype(np.int64)
+        boundaries = np.where(stopped, keys // RANKS, 0).astype(np.int64)
         rank = np.where(stopped, keys % RANKS, 0).astype(np.int64)
-        places = self._places
-        last_turn = (at > places.last_turn) | (places.last_turn == 0)
-        lost = (self.ledger.success == 1) & stopped & (rank != UNDECIDED) & last_turn & (at < places.last_call)
-        return _Stops(stopped, at, rank, lost, {axis.name: limits.get(axis.name) for axis in self._settings.axes})
+        run_places = self._places
+        last_turn = (boundaries > run_places.last_turn) | (run_places.last_turn == 0)
+        is_lost = (
+            (self.ledger.success == 1) & stopped & (rank != UNDECIDED) & last_turn & (boundaries < run_places.last_call)
+        )
+        return _RunStops(
+            stopped, boundaries, rank, is_lost, {axis.name: limits.get(axis.name) for axis in self._settings.axes}
+        )
 
-    def _row(self, run: int, stops: _Stops) -> dict[str, Any]:
+    def _row(self, run: int, stops: _RunStops) -> dict[str, Any]:
         """A run that the setting stops, or a turn of one; `begins` is how many steps of the run are before it."""
         names, success = self._names, int(self.ledger.success[run])
         name = self._short_names[run]
@@ -193,19 +205,19 @@ class CapTable:
             "begins": int(self._begins[run]),
             "ended": bool(self.ledger.terminated[run]),
             "success": None if success < 0 else bool(success),
-            "lost": bool(stops.lost[run]),
+            "lost": bool(stops.is_lost[run]),
         }
 
     def _saved(self, name: str, sums: Mapping[str, int]) -> dict[str, Any]:
         scale = MICRO if name == "cost" else 1
-        saved, whole = sums[f"saved_{name}"], sums[name] + sums[f"saved_{name}"]
+        saved, total = sums[f"saved_{name}"], sums[name] + sums[f"saved_{name}"]
         missing = sums.get(f"n_unknown_{name}", 0)
         return {
             "measure": name,
             "label": MEASURES[name].label,
             "saved": saved / scale,
-            "of": whole / scale,
-            "share": saved / whole if whole else None,
+            "of": total / scale,
+            "share": saved / total if total else None,
             "left_out": missing,
         }
 
@@ -214,27 +226,27 @@ class CapTable:
         reasons = {name.removeprefix("n_"): sums[name] for name in sums if name.startswith("n_")}
         for name in ("runs", "unchanged", "truncated", "not_identified", "unknown_tokens", "unknown_cost"):
             reasons.pop(name)
-        others = sums["n_runs"] - sum(reasons.values())
-        reasons["interrupted" if self._turn else "not_on_record"] = others
+        other_count = sums["n_runs"] - sum(reasons.values())
+        reasons["interrupted" if self._turn else "not_on_record"] = other_count
         return [{"reason": name, "n": n} for name, n in reasons.items() if n]
 
     def _saved_least(self, limits: Limits) -> float | None:
         """The lower bound of the share that a setting saves."""
         columns = chosen_columns(self._settings, self.options, limits)
-        least = self._by_task.least(columns, self._question.confidence)
-        return None if least is None else round(least, 4)
+        bound = self._by_task.least(columns, self._question.confidence)
+        return None if bound is None else round(bound, 4)
 
     def curve(self, limits: Limits) -> dict[str, Any]:
         """What is kept and saved over all caps, the other limits as they are, and the titles that this gives."""
         budget = self._at("tool_budget", limits["tool_budget"])
         curve, confidence = self._curve(limits), self._question.confidence
         cap, advised = tightest(curve, self.keep), self._advised(limits)
-        others = {name: limits[name] for name in AGENT_LIMITS[1:] if limits[name] is not None}
+        other_limits = {name: limits[name] for name in AGENT_LIMITS[1:] if limits[name] is not None}
         loops = self._over((-1, budget, slice(None)), self.options["doom_loop"])
         shares = [
-            {"value": value, "saved": share, "kept": kept / curve.of}
-            for value, share, kept in zip(loops.caps, loops.shares, loops.lower, strict=True)
-            if value is not None and share and curve.of
+            {"value": value, "saved": share, "kept": kept_count / curve.total}
+            for value, share, kept_count in zip(loops.caps, loops.shares, loops.lower, strict=True)
+            if value is not None and share and curve.total
         ]
         return {
             "lower": [*curve.lower],
@@ -242,65 +254,65 @@ class CapTable:
             "at_least": np.round(curve.at_least, 4).tolist(),
             "saved": [None if share is None else round(share, 4) for share in curve.shares],
             "title": title_of(curve, self.keep, advised, confidence),
-            "note": note_of(curve, confidence, short_of(others) if others else "", turns=self._turns()),
+            "note": note_of(curve, confidence, short_of(other_limits) if other_limits else "", turns=self._turns()),
             "on_record": (
                 f"On record: {f'no cap that stops a {self.noun}' if cap is None else short_of({'max_steps': cap})}."
             ),
             "tightest": cap,
             "tips": tips_of(curve),
-            "frontier_title": frontier_title(curve) if curve.of else "",
+            "frontier_title": frontier_title(curve) if curve.total else "",
             "doom_loops": shares,
         }
 
-    def _curve(self, limits: Limits) -> Curve:
+    def _curve(self, limits: Limits) -> CapCurve:
         budget, doom = (self._at(name, limits[name]) for name in AGENT_LIMITS[1:])
         curve = self._over((slice(None), budget, doom), self.options["max_steps"])
-        off = self._least_kept(curve.lower[-1], {**limits, "max_steps": None})
-        return dataclasses.replace(curve, at_least=[*curve.at_least[:-1], off])
+        off_bound = self._least_kept(curve.lower[-1], {**limits, "max_steps": None})
+        return dataclasses.replace(curve, at_least=[*curve.at_least[:-1], off_bound])
 
     def _advised(self, limits: Limits) -> int | None:
         """The recommended cap, if the other recommended limits are these."""
-        wanted = None if self.found is None else self.found["setting"]
-        if wanted is None or any(wanted[name] != limits[name] for name in AGENT_LIMITS[1:]):
+        recommended_limits = None if self.found is None else self.found["setting"]
+        if recommended_limits is None or any(recommended_limits[name] != limits[name] for name in AGENT_LIMITS[1:]):
             return None
-        cap: int | None = wanted["max_steps"]
+        cap: int | None = recommended_limits["max_steps"]
         return cap
 
-    def _over(self, place: Any, values: Sequence[int | None]) -> Curve:  # noqa: ANN401 - an index of numpy
+    def _over(self, index: Any, values: Sequence[int | None]) -> CapCurve:  # noqa: ANN401 - an index of numpy
         """What the settings at a place of the sums keep, save and stop: one for each value of an axis."""
-        sums = {name: array[place] for name, array in self._sums.items()}
+        sums = {name: array[index] for name, array in self._sums.items()}
         scale = MICRO if self.measure == "cost" else 1
         saved = sums[f"saved_{self.measure}"]
-        return Curve(
+        return CapCurve(
             caps=values,
             lower=sums["kept_lower"].tolist(),
             upper=sums["kept_upper"].tolist(),
             at_least=self._at_least(sums["kept_lower"]).tolist(),
             saved=(saved / scale).tolist(),
-            whole=((saved + sums[self.measure]) / scale).tolist(),
+            totals=((saved + sums[self.measure]) / scale).tolist(),
             stopped=(sums["n_truncated"] + sums["n_not_identified"] + sums["n_unknown"]).tolist(),
-            of=self._successes,
+            total=self._successes,
             measure=MEASURES[self.measure].label,
             success=self._success,
             noun=self.noun,
         )
 
-    def _by_length(self, which: Any) -> dict[str, list[int]]:  # noqa: ANN401 - an array of flags
+    def _by_length(self, mask: Any) -> dict[str, list[int]]:  # noqa: ANN401 - an array of flags
         """How many of some runs are of each length, by how they turned out."""
         return {
-            name: np.histogram(self._extent[which & (self.ledger.success == code)], self._edges)[0].tolist()
+            name: np.histogram(self._extent[mask & (self.ledger.success == code)], self._edges)[0].tolist()
             for name, code in LABELS.items()
         }
 
-    def _least_kept(self, kept: int, limits: Limits) -> float:
+    def _least_kept(self, kept_count: int, limits: Limits) -> float:
         """The lower bound of what a setting keeps; all where it has no limit, and that keeps all."""
-        nothing = all(value is None for value in limits.values()) and kept == self._successes
-        return 1.0 if nothing else round(float(self._at_least(kept)), 4)
+        is_unlimited = all(value is None for value in limits.values()) and kept_count == self._successes
+        return 1.0 if is_unlimited else round(float(self._at_least(kept_count)), 4)
 
-    def _at_least(self, kept: Any) -> Array:  # noqa: ANN401 - an array or a number
-        known = None if self.found is None else self.found["effective"]
-        independent = self._independent if known is None else known
-        return bounds_of(kept, self._successes, independent, self._question.confidence)
+    def _at_least(self, kept_counts: Any) -> Array:  # noqa: ANN401 - an array or a number
+        effective = None if self.found is None else self.found["effective"]
+        independent = self._independent if effective is None else effective
+        return bounds_of(kept_counts, self._successes, independent, self._question.confidence)
 
     def over_caps(self, limits: Limits) -> pd.DataFrame:
         """A frame with a row for each cap, the other limits as they are, for `plot_caps`."""
@@ -309,8 +321,8 @@ class CapTable:
         for name in ("cost", "saved_cost"):
             frame[f"{name}_usd"] = frame.pop(name) / MICRO
         frame["max_steps"] = pd.array(self.options["max_steps"], dtype="Int64")
-        own = LABEL if self.ledger.success_by == LABEL else TURN_PROXY if self.noun == "turn" else PROXY
-        return frame.assign(success_by=own)
+        success_by = LABEL if self.ledger.success_by == LABEL else TURN_PROXY if self.noun == "turn" else PROXY
+        return frame.assign(success_by=success_by)
 
     # --- What is the same for all settings ----------------------------------------------------------------------------
 
@@ -368,28 +380,33 @@ class CapTable:
         ]  # fmt: skip
         if not self.ledger.n_runs:
             return notes
-        notes += skipped_values(self.options, self.whole)
-        own = [axis for axis in self._settings.axes if axis.name not in AGENT_LIMITS]
-        if own:
-            notes.append(f"Further limits of the policy hold too: {', '.join(str(axis.rules[0]) for axis in own)}.")
+        notes += skipped_values(self.options, self.complete)
+        policy_axes = [axis for axis in self._settings.axes if axis.name not in AGENT_LIMITS]
+        if policy_axes:
+            notes.append(
+                f"Further limits of the policy hold too: {', '.join(str(axis.rules[0]) for axis in policy_axes)}."
+            )
         return [*notes, "These numbers hold for limits that the model cannot see."]
 
 
-class _Stops(NamedTuple):
+class _RunStops(NamedTuple):
     """By run: whether it is stopped, after how many steps, by which axis, and whether a success is lost for certain."""
 
     stopped: Any
     boundary: Ints
     rank: Ints
-    lost: Any
+    is_lost: Any
     limits: Limits
 
 
 def _by_axes(sums: Sums, settings: Settings) -> Sums:
     """Sums with one dimension for each of `AGENT_LIMITS`, in their order; the policy's further limits hold."""
-    named = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in AGENT_LIMITS]
-    own = [n for n in range(len(settings.axes)) if n not in named]
-    return {name: values[0].transpose(*named, *own)[(..., *(0 for _ in own))].copy() for name, values in sums.items()}
+    limit_axes = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in AGENT_LIMITS]
+    policy_axes = [n for n in range(len(settings.axes)) if n not in limit_axes]
+    return {
+        name: values[0].transpose(*limit_axes, *policy_axes)[(..., *(0 for _ in policy_axes))].copy()
+        for name, values in sums.items()
+    }
 
 
 def _short_names(tasks: Sequence[str], ids: Sequence[str]) -> list[str]:
@@ -404,8 +421,8 @@ def _short_names(tasks: Sequence[str], ids: Sequence[str]) -> list[str]:
     ofs, begins = _shared_prefix(tasks), _shared_prefix(ids)
     short = [task.removeprefix(ofs) or run_id for task, run_id in zip(tasks, ids, strict=True)]
     ends = [run_id.removeprefix(begins) for run_id in ids]
-    named = begins and all(end.startswith(f"{task}/") for task, end in zip(short, ends, strict=True))
-    return ends if named and len(set(short)) < len(short) else short
+    ids_name_tasks = begins and all(end.startswith(f"{task}/") for task, end in zip(short, ends, strict=True))
+    return ends if ids_name_tasks and len(set(short)) < len(short) else short
 
 
 def _shared_prefix(tasks: Sequence[str]) -> str:
@@ -432,8 +449,8 @@ def _begins(turns: Ledger) -> Ints:
     return first - np.maximum.accumulate(np.where(opens, first, 0))
 
 
-def _extent(ledger: Ledger, places: Places) -> Ints:
+def _extent(ledger: Ledger, run_places: Places) -> Ints:
     """How many steps each run took in the longest of its scopes, which is what a cap limits."""
     extent = np.zeros(ledger.n_runs, dtype=np.int64)
-    np.maximum.at(extent, places.run, ledger.counters["steps"])
+    np.maximum.at(extent, run_places.run, ledger.counters["steps"])
     return extent

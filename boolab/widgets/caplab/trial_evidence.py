@@ -15,7 +15,7 @@ from boolab.harnesses.setting import ALL_AGENTS
 from boolab.trials.result import TrialEstimate, TrialResult
 from boolab.trials.trial import Trial
 from boolab.widgets.caplab.controls import is_log
-from boolab.widgets.caplab.question import Group
+from boolab.widgets.caplab.question import RunGroup
 from boolab.widgets.caplab.table import CapTable
 
 FAR: Final = 4
@@ -30,22 +30,26 @@ class TrialEvidence:
     `given`: a plan, whose result so far is taken, or a result.
     """
 
-    def __init__(self, given: object, runs: Sequence[Run], groups: Sequence[Group]) -> None:
-        if not isinstance(given, Trial | TrialResult):
-            msg = f"trial={type(given).__name__}: expected the plan that bl.trial returns, or its result"
+    def __init__(self, trial: object, runs: Sequence[Run], groups: Sequence[RunGroup]) -> None:
+        if not isinstance(trial, Trial | TrialResult):
+            msg = f"trial={type(trial).__name__}: expected the plan that bl.trial returns, or its result"
             raise SettingError(msg)
-        self.result: TrialResult = given.result if isinstance(given, Trial) else given
-        tried = set(self.result.runs["run_id"])
-        roots = {place: run.run_id for place, run in enumerate(runs) if run.parent_run_id is None}
-        of = [one.name for one in groups if {roots[place] for place in one.runs if place in roots} == tried]
-        if not of and tried != set(roots.values()):
-            strange = len(tried - set(roots.values()))
-            why = f"{count(strange, 'run')} of it {'is' if strange == 1 else 'are'} not in this lab" if strange else (
-                f"it has {len(tried):,} of the {count(len(roots), 'run')} of this lab"
-            )  # fmt: skip
-            msg = f"trial: it is a trial of other runs: {why}; expected a trial of the runs of CapLab, or of one agent"
+        self.result: TrialResult = trial.result if isinstance(trial, Trial) else trial
+        tried_ids = set(self.result.runs["run_id"])
+        roots = {index: run.run_id for index, run in enumerate(runs) if run.parent_run_id is None}
+        group_names = [
+            group.name for group in groups if {roots[index] for index in group.runs if index in roots} == tried_ids
+        ]
+        if not group_names and tried_ids != set(roots.values()):
+            strange = len(tried_ids - set(roots.values()))
+            reason = f"it has {len(tried_ids):,} of the {count(len(roots), 'run')} of this lab"
+            if strange:
+                reason = f"{count(strange, 'run')} of it {'is' if strange == 1 else 'are'} not in this lab"
+            msg = (
+                f"trial: it is a trial of other runs: {reason}; expected a trial of the runs of CapLab, or of one agent"
+            )
             raise SettingError(msg)
-        self.groups = [*of, ALL_AGENTS] if of and len(groups) == 1 else of
+        self.groups = [*group_names, ALL_AGENTS] if group_names and len(groups) == 1 else group_names
         """The agents of settings whose runs are those of the trial; empty if it is of several with subagents."""
         self._rows = self.result.table
         self._sentence = self.result.sentences[0]
@@ -56,11 +60,11 @@ class TrialEvidence:
 
     def cap_beyond(self, table: CapTable) -> int | None:
         """The step cap that is tried, if it is beyond all runs of a table, and counts the same successes."""
-        found, cap = self.result, self.result.settings.get("max_steps")
-        if list(found.settings) != ["max_steps"] or cap is None or int(cap) <= table.longest:
+        result, cap = self.result, self.result.settings.get("max_steps")
+        if list(result.settings) != ["max_steps"] or cap is None or int(cap) <= table.longest:
             return None
-        same = found.successes == table.successes and (found.success == PROXY) == table.base["proxy"]
-        return int(cap) if self.groups and same and found.successes and found.n_open else None
+        same_successes = result.successes == table.successes and (result.success == PROXY) == table.base["proxy"]
+        return int(cap) if self.groups and same_successes and result.successes and result.n_open else None
 
     def base(self, table: CapTable) -> dict[str, Any]:
         """What the figure shows whatever the limits are, on an axis that reaches to the cap that is tried."""
@@ -90,12 +94,12 @@ class TrialEvidence:
         return {"sentence": self._sentence, "columns": columns, "rows": rows, "mark": mark}
 
     def _mark(self, cap: int) -> dict[str, Any]:
-        found = self.result
-        by_kind = {str(row["evidence"]): row for row in found.evidence.to_dict("records")}
+        result = self.result
+        by_kind = {str(row["evidence"]): row for row in result.evidence.to_dict("records")}
         estimates = {name: None if pd.isna(row["low"]) else self._shares(row) for name, row in by_kind.items()}
         return {
             "cap": cap,
-            "label": f"trial: {found.n_branches:,} of {count(found.n_open, 'branch', 'branches')}",
+            "label": f"trial: {result.n_branches:,} of {count(result.n_open, 'branch', 'branches')}",
             "tips": self._tips(),
             "note": self._note(),
             **estimates,
@@ -103,41 +107,41 @@ class TrialEvidence:
 
     def _note(self) -> str:
         """What the marks are."""
-        found = self.result
+        result = self.result
         kinds = [
-            f"Dot and bar: the branches, at {100 * found.confidence:.4g}% confidence." if found.n_branches else "",
+            f"Dot and bar: the branches, at {100 * result.confidence:.4g}% confidence." if result.n_branches else "",
             "Gray bar: bounds by the record alone.",
-            "Diamond: hazards, if longer runs are alike." if found.hazards.gain is not None else "",
+            "Diamond: hazards, if longer runs are alike." if result.hazards.gain is not None else "",
         ]
-        shares = f"Shares are of the {found.counted(found.successes, found.successes)} on record."
+        shares = f"Shares are of the {result.counted(result.successes, result.successes)} on record."
         return " ".join(filter(None, [*kinds, "Beyond the dotted line nothing is on record.", shares]))
 
     def _shares(self, row: dict[Any, Any]) -> dict[str, float | None]:
         """An estimate of the gain as the number of successes that is kept, divided by that on record."""
-        of = self.result.successes
+        successes = self.result.successes
         value = row["gain"]
-        known = not pd.isna(value)
+        has_value = not pd.isna(value)
         return {
-            "value": round((of + float(value)) / of, 4) if known else None,
-            "low": round((of + float(row["low"])) / of, 4),
-            "high": round((of + float(row["high"])) / of, 4),
+            "value": round((successes + float(value)) / successes, 4) if has_value else None,
+            "low": round((successes + float(row["low"])) / successes, 4),
+            "high": round((successes + float(row["high"])) / successes, 4),
         }
 
     def _tips(self) -> list[list[str]]:
         """What is shown beside the pointer: a name and an amount each."""
-        found = self.result
+        result = self.result
         texts = {row[0]: row[1:4] for row in self._rows[1]}
         tips = []
-        if found.n_branches:
+        if result.n_branches:
             gain, low, high = texts["branches"]
-            tips.append(["gain", f"{gain} {found.success}"])
-            tips.append([f"{100 * found.confidence:.4g}% interval", _span(low, high)])
-            if found.gain.value is not None:
-                share = (found.successes + found.gain.value) / found.successes
+            tips.append(["gain", f"{gain} {result.success}"])
+            tips.append([f"{100 * result.confidence:.4g}% interval", _span(low, high)])
+            if result.gain.value is not None:
+                share = (result.successes + result.gain.value) / result.successes
                 tips.append(["of those on record", percent(share)])
-            tips.append(["an additional success costs", found.price or "not known"])
-            if found.extra_steps is not None:
-                tips.append(["more steps", _steps(found.extra_steps)])
+            tips.append(["an additional success costs", result.price or "not known"])
+            if result.extra_steps is not None:
+                tips.append(["more steps", _steps(result.extra_steps)])
         tips.append(["bounds, by the record alone", _span(*texts["bounds"][1:])])
         gain, low, high = texts["hazards"]
         if gain != "-":

@@ -25,7 +25,7 @@ from boolab.stats.recommend.recommend import Objective
 from boolab.trials.result import TrialResult
 from boolab.trials.trial import Trial
 from boolab.whatif.step_table import one_scope
-from boolab.widgets._base.standalone_html import Part, packed
+from boolab.widgets._base.standalone_html import PagePart, packed
 from boolab.widgets._base.widget import page_or_path, png_of
 from boolab.widgets.caplab.controls import counted_anew, counting_of, tools_by_calls
 from boolab.widgets.caplab.data import CapTables
@@ -121,28 +121,28 @@ class CapLab(OpensRuns):
         trial: Trial | TrialResult | None = None,
     ) -> None:
         identity = identity_under(policy, identity, exempt)
-        listed = as_runs(runs)
-        if not listed:
+        run_list = as_runs(runs)
+        if not run_list:
             msg = "CapLab: there is no run; expected one or more, such as bl.load_runs(path)"
             raise SettingError(msg)
-        check_tools(identity, tools_called(listed))
-        self._tables = CapTables(listed, Question(policy, keep, confidence, objective, success))
-        self._replays: tuple[tuple[str, ...], dict[str, Part]] | None = None
+        check_tools(identity, tools_called(run_list))
+        self._tables = CapTables(run_list, Question(policy, keep, confidence, objective, success))
+        self._replays: tuple[tuple[str, ...], dict[str, PagePart]] | None = None
         self._search: asyncio.Task[None] | None = None
-        own = "canonical" if policy is None else get_policy(policy).detectors.identity
-        own_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in listed], scope))
+        policy_identity = "canonical" if policy is None else get_policy(policy).detectors.identity
+        run_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in run_list], scope))
         groups = list(self._tables.groups.values())
-        self._trial = None if trial is None else TrialEvidence(trial, listed, groups)
+        self._trial = None if trial is None else TrialEvidence(trial, run_list, groups)
         agent = self._first_agent()
-        start = Setting(identity=own if identity is None else identity, scope=own_scope, agent=agent)
+        start = Setting(identity=policy_identity if identity is None else identity, scope=run_scope, agent=agent)
         self._setting = self._opening(start)
         self._untouched = True
         self._answered: int | None = None
         self._others_in_page = True
         self._agents = [{"name": group.name, "title": group.title, "detail": group.detail} for group in groups]
-        self._tools = tools_by_calls(listed)
+        self._tools = tools_by_calls(run_list)
         self._figure = _Figure(self._data_of(self._setting))
-        super().__init__(self._figure, {run.run_id: run for run in reversed(listed)})
+        super().__init__(self._figure, {run.run_id: run for run in reversed(run_list)})
         self.add_class("boolab-caplab-lab")
         self._figure.observe(self._on_wanted, "wanted")
         self._figure.observe(lambda _: self._refresh(), "rows")
@@ -211,8 +211,8 @@ class CapLab(OpensRuns):
 
     def _first_agent(self) -> str:
         """The group that is shown at first: one that the trial is of, if there is one."""
-        first, of = self._tables.first_agent, [] if self._trial is None else self._trial.groups
-        return first if first in of or not of else of[0]
+        first, trial_groups = self._tables.first_agent, [] if self._trial is None else self._trial.groups
+        return first if first in trial_groups or not trial_groups else trial_groups[0]
 
     def _opening(self, setting: Setting) -> Setting:
         """The setting with the limits that are shown at first: the recommended ones, or a cap that does on record."""
@@ -240,22 +240,22 @@ class CapLab(OpensRuns):
         """Take what the controls ask for: limits, the agent, how calls are counted, or the recommended setting."""
         if not change["new"]:
             return
-        wanted = dict(change["new"])
-        self._answered = wanted.pop("n", None)
+        request = dict(change["new"])
+        self._answered = request.pop("n", None)
         self._view.wanted = None  # so that the same can be asked for again
-        if "keep" in wanted:
-            self.keep = float(wanted["keep"])
+        if "keep" in request:
+            self.keep = float(request["keep"])
             return
-        if wanted.pop("recommended", False):
+        if request.pop("recommended", False):
             self._take_recommended()
             return
-        same = {name: wanted.pop(name) for name in ("same", "exempt") if name in wanted}
-        setting = counted_anew(self._setting._replace(**wanted), same)
-        self._untouched = self._untouched and not any(name in wanted for name in AGENT_LIMITS)
+        counting = {name: request.pop(name) for name in ("same", "exempt") if name in request}
+        setting = counted_anew(self._setting._replace(**request), counting)
+        self._untouched = self._untouched and not any(name in request for name in AGENT_LIMITS)
         self._move(self._opening(setting) if self._untouched else self._fitting(setting, list(AGENT_LIMITS)))
 
     def _data_of(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
-        table, found = self._tables.at(setting), self._tables.found(setting)
+        table, recommendation = self._tables.at(setting), self._tables.found(setting)
         return {
             "agents": self._agents,
             "counting": counting_of(setting, self._tools),
@@ -263,7 +263,7 @@ class CapLab(OpensRuns):
             "keep": self.keep,
             "keeps": sorted({*KEEPS, self.keep}),
             "answer": table.answer(setting, rows),
-            "recommended": found and {**found, "words": _in_short(found)},
+            "recommended": recommendation and {**recommendation, "words": _in_short(recommendation)},
             "searching": self._search is not None,
             "answered": self._answered,
             "grid": None,
@@ -292,8 +292,8 @@ class CapLab(OpensRuns):
 
     async def _find(self, setting: Setting) -> None:
         try:
-            found = await asyncio.to_thread(self._tables.search, setting, self._tables.question)
-            self._tables.add(setting, found)
+            recommendation = await asyncio.to_thread(self._tables.search, setting, self._tables.question)
+            self._tables.add(setting, recommendation)
         finally:
             self._search = None
             self._reopen()
@@ -301,11 +301,11 @@ class CapLab(OpensRuns):
         self._begin_search()  # the user may have moved on to another setting
 
     def _take_recommended(self) -> None:
-        found = self.recommended
-        if found["setting"] is None:
+        recommendation = self.recommended
+        if recommendation["setting"] is None:
             self._refresh()
         else:
-            self.setting = found["setting"]
+            self.setting = recommendation["setting"]
 
     # --- Without a kernel, and without JavaScript ---------------------------------------------------------------------
 
@@ -352,62 +352,62 @@ class CapLab(OpensRuns):
     def _text(self) -> str:
         table, answer = self._tables.at(self._setting), self.answer
         stopped = answer["cut"]
-        found = self._tables.found(self._setting)
-        tried = self._of_table(table, self._setting.agent)["trial"]
+        recommendation = self._tables.found(self._setting)
+        trial_data = self._of_table(table, self._setting.agent)["trial"]
         lines = [
             f"Setting: {format_setting(self._tables.named(self._setting))}",
             f"Kept: {format_kept(answer['kept'])} {table.base['success']}.",
             *(f"Saved: {format_saved(saved)}." for saved in answer["saved"]),
             f"Stopped: {count(stopped['n'], table.noun)}, {stopped['succeeded']} of them {table.base['success']}.",
-            *([] if found is None else found["sentences"]),
-            *([] if tried is None else [tried["sentence"]]),
+            *([] if recommendation is None else recommendation["sentences"]),
+            *([] if trial_data is None else [trial_data["sentence"]]),
             *table.base["notes"],
         ]
         return "\n".join(lines)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[PagePart]:
         data = {
             **self._data_of(self._setting, MAX_IN_PAGE),
             "searching": False,
-            "grid": self._held(self._setting, others=True)["grid"],
+            "grid": self._held(self._setting, all_columns=True)["grid"],
             "held": list(self._runs()),
             "by_agent": self._other_agents(),
         }
-        return [Part("caplab", data, {"opened": None, "rows": MAX_IN_PAGE, "wanted": None})]
+        return [PagePart("caplab", data, {"opened": None, "rows": MAX_IN_PAGE, "wanted": None})]
 
-    def _held(self, setting: Setting, *, others: bool) -> dict[str, Any]:
+    def _held(self, setting: Setting, *, all_columns: bool) -> dict[str, Any]:
         """What a page holds of one agent."""
-        table, found = self._tables.once(setting), self._tables.found(setting)
-        also = None if found is None else found["setting"]
+        table, recommendation = self._tables.once(setting), self._tables.found(setting)
+        extra_limits = None if recommendation is None else recommendation["setting"]
         return {
             **self._of_table(table, setting.agent),
-            "recommended": found and {**found, "words": _in_short(found)},
-            "grid": settings_in_page(table, setting, also, MAX_IN_PAGE, others=others),
+            "recommended": recommendation and {**recommendation, "words": _in_short(recommendation)},
+            "grid": settings_in_page(table, setting, extra_limits, MAX_IN_PAGE, all_columns=all_columns),
         }
 
     def _other_agents(self) -> dict[str, dict[str, Any]]:
         """What a page holds of the agents that are not shown at first, as far as there is room."""
-        room, held = MAX_BYTES_IN_PAGE, {}
+        room, data_by_agent = MAX_BYTES_IN_PAGE, {}
         for setting in self._others():
-            one = self._held(setting, others=False)
-            room -= len(packed(one))
+            agent_data = self._held(setting, all_columns=False)
+            room -= len(packed(agent_data))
             if room < 0:
                 break
-            held[setting.agent] = one
-        return held
+            data_by_agent[setting.agent] = agent_data
+        return data_by_agent
 
     def _others(self) -> list[Setting]:
         """The settings without limits of the agents that a page may hold besides the one that is shown."""
-        names = [one["name"] for one in self._agents] if self._others_in_page else []
-        chosen = [*names[:MAX_AGENTS_IN_PAGE], *(names[-1:] if ALL_AGENTS in names[-1:] else [])]
+        names = [agent["name"] for agent in self._agents] if self._others_in_page else []
+        chosen_names = [*names[:MAX_AGENTS_IN_PAGE], *(names[-1:] if ALL_AGENTS in names[-1:] else [])]
         no_limits = self._setting._replace(max_steps=None, tool_budget=None, doom_loop=None)
-        return [no_limits._replace(agent=name) for name in dict.fromkeys(chosen) if name != self._setting.agent]
+        return [no_limits._replace(agent=name) for name in dict.fromkeys(chosen_names) if name != self._setting.agent]
 
-    def _runs(self) -> dict[str, Part]:
+    def _runs(self) -> dict[str, PagePart]:
         rows = self._tables.at(self._setting).answer(self._setting, MAX_IN_PAGE)["rows"]
-        listed = tuple(dict.fromkeys(row["run"] for row in rows))
-        if self._replays is None or self._replays[0] != listed:  # a page needs them twice
-            self._replays = listed, replay_parts(self._by_id[run_id] for run_id in listed)
+        run_ids = tuple(dict.fromkeys(row["run"] for row in rows))
+        if self._replays is None or self._replays[0] != run_ids:  # a page needs them twice
+            self._replays = run_ids, replay_parts(self._by_id[run_id] for run_id in run_ids)
         return self._replays[1]
 
     def _picture(self) -> bytes:
@@ -418,8 +418,8 @@ class CapLab(OpensRuns):
         return png_of(lambda figure: plot_caps(caps, saved=saved, ax=figure.subplots()), (9, 4))
 
 
-def _in_short(found: Mapping[str, Any]) -> str:
+def _in_short(recommendation: Mapping[str, Any]) -> str:
     """The recommended limits in a few words, with their confidence; "" if there are none."""
-    if found["setting"] is None:
+    if recommendation["setting"] is None:
         return ""
-    return f"With {level(found['confidence'])} confidence: {short_of(found['setting'])}."
+    return f"With {level(recommendation['confidence'])} confidence: {short_of(recommendation['setting'])}."

@@ -20,7 +20,7 @@ from boolab.runtime.agents.agent import Agent
 from boolab.runtime.tools.tool import ToolSpec
 from boolab.sweeps.divergence import Script, both_runs, run_script
 from boolab.whatif.evaluate import counterfactual
-from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.standalone_html import PagePart
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.compare.data import (
     DivergentStep,
@@ -148,7 +148,7 @@ class Compare(OpensRuns):
             else:
                 plot_timeline(side.run, ax=ax)
 
-    def _runs(self) -> dict[str, Part]:
+    def _runs(self) -> dict[str, PagePart]:
         return replay_parts(self._by_id.values())
 
 

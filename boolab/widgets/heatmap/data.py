@@ -16,7 +16,7 @@ from boolab.display.numbers import span
 from boolab.display.text import aligned
 from boolab.frames.dtypes import axis_value
 from boolab.limits.table import LIMITS
-from boolab.plots._grid import UNITS, Words, setting, spent_and_saved
+from boolab.plots._grid import UNITS, SuccessWords, setting, spent_and_saved
 from boolab.plots._grid_cells import Square
 from boolab.widgets.heatmap.layers import frontier_layer, layer_of
 from boolab.widgets.heatmap.sources import CUT, MAY_BE_KEPT, NOT_STOPPED, SHARE, STOPPED
@@ -141,7 +141,7 @@ def _edges(good: np.ndarray[Any, Any] | None, up: int, across: int) -> str:
     return "".join(side for side, at in inside.items() if not good[at])
 
 
-def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
+def _facts(row: Mapping[Any, Any], words: SuccessWords) -> Iterator[str]:
     """The counts behind the numbers of a cell."""
     known = {name: value for name, value in row.items() if not pd.isna(value)}
     if "kept_lower" in known and known.get("successes"):

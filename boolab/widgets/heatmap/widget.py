@@ -17,7 +17,7 @@ from boolab.limits.table import LIMITS
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import square_of
 from boolab.plots.heatmap import plot_heatmap
-from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.standalone_html import PagePart
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.heatmap.data import heatmap_data, heatmap_text
 from boolab.widgets.heatmap.layers import metrics_in
@@ -123,7 +123,7 @@ class Heatmap(OpensRuns):
             "x": x, "y": y, "value": value, "keep": keep, "at": at, "recommended": recommended,
         }  # fmt: skip
         self._tally = source.tally
-        self._kept_parts: dict[str, Part] | None = None
+        self._kept_parts: dict[str, PagePart] | None = None
         squares = [square_of(source.tally, **self._drawn | {"value": name}) for name in metrics_in(source.tally, value)]
         square = squares[0]
         by_id = {run.run_id: run for run in listed or ()}
@@ -166,7 +166,7 @@ class Heatmap(OpensRuns):
             lambda figure: plot_heatmap(self._tally, ax=figure.subplots(), **self._drawn), (7.2, 4.6), dpi=110
         )
 
-    def _runs(self) -> dict[str, Part]:
+    def _runs(self) -> dict[str, PagePart]:
         """Of the runs that are listed, those that most cells lose, then those that most cells stop."""
         if self._kept_parts is None:
             self._kept_parts = replay_parts(self._by_id[run_id] for run_id in self._wanted() if run_id in self._by_id)

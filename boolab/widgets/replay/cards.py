@@ -27,12 +27,12 @@ _REFUSALS: Final = (
 """How results begin of calls that were not carried out, as the harnesses write them."""
 _FENCE: Final = "```"
 _BLOCK: Final = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
-_ABOUT: Final = {
+_MAIN_KEYS: Final = {
     "execute": ("command", "cmd", "script", "code", "input"),
     "search": ("pattern", "query", "regex", "search_term", "q", "glob", "command", "path"),
     "subagent": ("description", "prompt", "task"),
 }
-_PLACES: Final = ("file_path", "path", "filePath", "filename", "file_name", "file", "target_file", "url", "command")
+_PATH_KEYS: Final = ("file_path", "path", "filePath", "filename", "file_name", "file", "target_file", "url", "command")
 
 
 def card_of(
@@ -58,13 +58,17 @@ def card_of(
     if is_redacted(arguments):
         return {"about": "", "fields": [], "edits": []}
     edits = edits_of(kind, arguments if value is None else value, result, window)[:_MAX_EDITS]
-    used = {*chain.from_iterable(edit.keys for edit in edits)}
-    if used and isinstance(value, Mapping) and _is_word(value.get("command")):
-        used.add("command")  # what an editor with several commands does is seen in its diff
-    about, whole = _about(tool, kind, arguments if value is None else value, edits, used)
-    fields = [] if used and value is None else list(_fields(arguments if value is None else value, used | whole))
-    fields = [field for field in fields if not whole or field[1] != about]
-    return {"about": about, "fields": fields, "edits": [_edit(edit) for edit in edits]}
+    used_keys = {*chain.from_iterable(edit.keys for edit in edits)}
+    if used_keys and isinstance(value, Mapping) and _is_word(value.get("command")):
+        used_keys.add("command")  # what an editor with several commands does is seen in its diff
+    subject, whole_keys = _about(tool, kind, arguments if value is None else value, edits, used_keys)
+    fields = (
+        []
+        if used_keys and value is None
+        else list(_fields(arguments if value is None else value, used_keys | whole_keys))
+    )
+    fields = [field for field in fields if not whole_keys or field[1] != subject]
+    return {"about": subject, "fields": fields, "edits": [_edit(edit) for edit in edits]}
 
 
 def is_refused(result: str) -> bool:
@@ -90,24 +94,24 @@ def without_commands(text: str, calls: Iterable[tuple[str, object]]) -> str:
     commands: set[str] = set()
     for arguments, value in calls:
         values = value.values() if isinstance(value, Mapping) else [arguments]
-        commands.update(one.strip() for one in values if isinstance(one, str))
-    found = _BLOCK.sub(lambda block: "" if block[1].strip() in commands else block[0], text)
-    return text if found == text else found.strip()
+        commands.update(item.strip() for item in values if isinstance(item, str))
+    shortened = _BLOCK.sub(lambda block: "" if block[1].strip() in commands else block[0], text)
+    return text if shortened == text else shortened.strip()
 
 
-def _about(tool: str, kind: str, value: object, edits: list[Edit], used: set[str]) -> tuple[str, set[str]]:
+def _about(tool: str, kind: str, value: object, edits: list[Edit], used_keys: set[str]) -> tuple[str, set[str]]:
     """The main argument in one line, and the names of those that are shown whole in it."""
-    if edits and isinstance(value, Mapping) and "command" in used and edits[0].path:
+    if edits and isinstance(value, Mapping) and "command" in used_keys and edits[0].path:
         path = edits[0].path
         return clip(clean(path), MAX_ABOUT), {key for key in value if value[key] == path and len(path) <= MAX_ABOUT}
     if isinstance(value, Mapping):
-        for key in (*_ABOUT.get(kind, ()), *_PLACES):
+        for key in (*_MAIN_KEYS.get(kind, ()), *_PATH_KEYS):
             text = _command_line(value.get(key))
-            if text.strip() and key not in used:
+            if text.strip() and key not in used_keys:
                 return _line(tool, key, text)
-        only = [key for key in value if key not in used]
-        if len(only) == 1 and isinstance(value[only[0]], str | int | float):
-            return _line(tool, only[0], str(value[only[0]]))
+        other_keys = [key for key in value if key not in used_keys]
+        if len(other_keys) == 1 and isinstance(value[other_keys[0]], str | int | float):
+            return _line(tool, other_keys[0], str(value[other_keys[0]]))
     return (clip(clean(edits[0].path), MAX_ABOUT) if edits else ""), set()
 
 
@@ -125,16 +129,16 @@ def _command_line(value: object) -> str:
 def _line(tool: str, key: str, text: str) -> tuple[str, set[str]]:
     stripped = text.strip()
     first = stripped.split("\n", 1)[0]
-    whole = first == stripped and len(first) <= MAX_ABOUT
-    shown = first.removeprefix(f"{tool} ") if key == "command" else first
-    return clip(clean(shown), MAX_ABOUT), {key} if whole else set()
+    is_whole = first == stripped and len(first) <= MAX_ABOUT
+    line = first.removeprefix(f"{tool} ") if key == "command" else first
+    return clip(clean(line), MAX_ABOUT), {key} if is_whole else set()
 
 
-def _fields(value: object, shown: set[str]) -> Iterator[list[str]]:
+def _fields(value: object, shown_keys: set[str]) -> Iterator[list[str]]:
     if isinstance(value, Mapping):
-        for key, one in value.items():
-            if key not in shown:
-                yield [str(key), _in_text(one)]
+        for key, item in value.items():
+            if key not in shown_keys:
+                yield [str(key), _in_text(item)]
     elif value not in ("", None):
         yield ["arguments", _in_text(value)]
 
@@ -143,7 +147,7 @@ def _in_text(value: object) -> str:
     """An argument as text: a list of texts a line each, what has parts as JSON."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and value and all(isinstance(one, str) and "\n" not in one for one in value):
+    if isinstance(value, list) and value and all(isinstance(item, str) and "\n" not in item for item in value):
         return "\n".join(value)
     flat = json.dumps(value, ensure_ascii=False)
     return flat if len(flat) <= _MAX_FLAT and "\\" not in flat else _outlined(value)
@@ -152,9 +156,9 @@ def _in_text(value: object) -> str:
 def _outlined(value: object, indent: str = "") -> str:
     """A value with parts as indented lines, its texts as they are."""
     if isinstance(value, Mapping) and value:
-        return "\n".join(_entry(f"{key}:", one, indent) for key, one in value.items())
+        return "\n".join(_entry(f"{key}:", item, indent) for key, item in value.items())
     if isinstance(value, list) and value:
-        return "\n".join(_entry("-", one, indent) for one in value)
+        return "\n".join(_entry("-", item, indent) for item in value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return "\n".join(f"{indent}{line}" for line in text.split("\n"))
 

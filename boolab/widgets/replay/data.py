@@ -59,13 +59,13 @@ def replay_data(
 
 
 def replays_data(
-    wanted: Sequence[Run],
+    chosen_runs: Sequence[Run],
     policies: Sequence[str | Policy] | None = None,
     rules: Sequence[StopRule] = (),
     runs: Sequence[Run] = (),
 ) -> list[dict[str, Any]]:
     """The same for several runs: other policies are evaluated once for all of them."""
-    families = [_family(run, runs, frozenset({run.run_id})) for run in wanted]
+    families = [_family(run, runs, frozenset({run.run_id})) for run in chosen_runs]
     marks = iter(marks_of_each([*chain.from_iterable(map(_members, families))], policies, rules))
     limits = limits_of(policies, rules)
     return [_data(family, marks, limits) for family in families]
@@ -90,8 +90,8 @@ def _family(run: Run, runs: Sequence[Run], above: frozenset[str]) -> _Family:
 def _members(family: _Family) -> Iterator[Run]:
     """All runs of a family, in the order in which `_data` comes to them."""
     yield family.run
-    for _, below in family.children:
-        yield from _members(below)
+    for _, child_family in family.children:
+        yield from _members(child_family)
 
 
 def _data(
@@ -103,12 +103,12 @@ def _data(
     turns = turn_rows(run, opening)
     children = [child for child, _ in family.children]
     nested = {(child.step, child.call): number for number, child in enumerate(children)}
-    opened = {child.run.run_id for child in children if child.call is not None}
+    opened_ids = {child.run.run_id for child in children if child.call is not None}
     streaks = call_streaks(run)
     longest = max(chain.from_iterable(streaks), default=0)
-    steps = step_rows(run, turns, moments_of(run, opening, opened), streaks, nested)
+    steps = step_rows(run, turns, moments_of(run, opening, opened_ids), streaks, nested)
     flag_steps(steps, marks)
-    between = rows_between(run, marks, children)
+    rows = rows_between(run, marks, children)
     gauges = gauges_of(run, limits)
     return {
         "run_id": run.run_id,
@@ -130,8 +130,8 @@ def _data(
         "curves": curves_of(run, gauges),
         "slow": slow_steps(run),
         "marks": marks,
-        "between": between,
-        "outline": outline_of(turns, steps, {row["after"] for row in between}),
+        "between": rows,
+        "outline": outline_of(turns, steps, {row["after"] for row in rows}),
         "requests": requests_of(run),
         "code": code_of(run),
         "children": [
@@ -140,9 +140,9 @@ def _data(
                 "call": child.call,
                 "start_ms": child.start_ms,
                 "duration_ms": child.run.duration_ms,
-                "run": _data(below, marks_of_members, limits),
+                "run": _data(child_family, marks_of_members, limits),
             }
-            for child, below in family.children
+            for child, child_family in family.children
         ],
     }
 
@@ -196,7 +196,7 @@ def _notes(run: Run) -> Iterator[str]:
     }
     nowhere = [name for name, missing in unknown.items() if n and missing == n]
     tokens, dollars = used_in(run)
-    sums = [name for name, whole in (("tokens", tokens), ("costs", dollars)) if name in nowhere and whole is not None]
+    sums = [name for name, total in (("tokens", tokens), ("costs", dollars)) if name in nowhere and total is not None]
     nowhere = [name for name in nowhere if name not in sums]
     nowhere += ["errors"] if errors and not any(errors) else []
     nowhere += [] if run.limits else ["limits"]
@@ -211,9 +211,9 @@ def _notes(run: Run) -> Iterator[str]:
             yield f"{name.capitalize()} of {count(missing, 'step')} are not on record."
     if any(errors) and not all(errors):
         yield f"Whether {count(errors.count(False), 'call')} failed is not on record."
-    hidden = sum(call.arguments == REDACTED for call in calls)
-    if hidden:
-        yield f"The log leaves out the arguments of {count(hidden, 'call')}."
+    hidden_count = sum(call.arguments == REDACTED for call in calls)
+    if hidden_count:
+        yield f"The log leaves out the arguments of {count(hidden_count, 'call')}."
     if any(is_redacted(call.arguments) for call in calls) or any(is_redacted(result.content) for result in results):
         yield "The texts are not on record: their sizes are shown, and which of them are equal is known."
     if run.limits and len({step.turn for step in run.steps}) > 1:
@@ -231,11 +231,11 @@ def _marking_notes(marks: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _children_notes(children: Sequence[Child], left_out: int) -> Iterator[str]:
     if left_out:
-        below = f"{count(left_out, 'subagent')}, below the {MAX_GENERATIONS} generations of this Replay"
-        yield f"It started {below}: open its own."
-    lost = sum(child.call is None for child in children)
-    if lost:
-        yield f"Which calls started {count(lost, 'subagent')} is not on record."
+        deeper_text = f"{count(left_out, 'subagent')}, below the {MAX_GENERATIONS} generations of this Replay"
+        yield f"It started {deeper_text}: open its own."
+    unplaced_count = sum(child.call is None for child in children)
+    if unplaced_count:
+        yield f"Which calls started {count(unplaced_count, 'subagent')} is not on record."
 
 
 def code_of(run: Run, store: str | Path | None = None) -> list[str]:

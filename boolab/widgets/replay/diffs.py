@@ -14,11 +14,11 @@ MAX_LINES: Final = 4_000
 """Of longer texts, only the equal lines at the beginning and at the end are found."""
 _MAX_PAIRED: Final = 24  # lines of one change that are compared with each other
 _MAX_PARTS: Final = 200  # words and signs of a line whose changes are marked
-_ALIKE: Final = 0.5
+_MIN_RATIO: Final = 0.5
 _PART: Final = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-class Row(NamedTuple):
+class DiffRow(NamedTuple):
     """A line of a diff: " ", "-" or "+", and its text in parts, of which every second one is changed."""
 
     sign: Sign
@@ -30,7 +30,7 @@ class Row(NamedTuple):
         return "".join(self.parts)
 
 
-def diff_rows(old: str, new: str) -> list[Row]:
+def diff_rows(old: str, new: str) -> list[DiffRow]:
     r"""The rows of the diff of two texts.
 
     The lines of the rows without "+" are those of the old text, those without "-" of the new one. An empty
@@ -43,36 +43,39 @@ def diff_rows(old: str, new: str) -> list[Row]:
         - ('b = ', '2')
         + ('b = ', '3')
     """
-    before, after = (text.split("\n") if text else [] for text in (old, new))
-    rows: list[Row] = []
-    for tag, i, j, k, m in _changes(before, after):
+    old_lines, new_lines = (text.split("\n") if text else [] for text in (old, new))
+    rows: list[DiffRow] = []
+    for tag, i, j, k, m in _changes(old_lines, new_lines):
         if tag == "equal":
-            rows += [Row(" ", (line,)) for line in before[i:j]]
+            rows += [DiffRow(" ", (line,)) for line in old_lines[i:j]]
         else:
-            rows += _changed(before[i:j], after[k:m])
+            rows += _changed(old_lines[i:j], new_lines[k:m])
     return rows
 
 
-def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
-    if len(before) + len(after) <= MAX_LINES:
-        yield from SequenceMatcher(None, before, after).get_opcodes()
+def _changes(old_lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    if len(old_lines) + len(new_lines) <= MAX_LINES:
+        yield from SequenceMatcher(None, old_lines, new_lines).get_opcodes()
         return
-    start = _alike_from_start(before, after)
-    end = _alike_from_start(before[start:][::-1], after[start:][::-1])
-    n, m = len(before), len(after)
+    start = _alike_from_start(old_lines, new_lines)
+    end = _alike_from_start(old_lines[start:][::-1], new_lines[start:][::-1])
+    n, m = len(old_lines), len(new_lines)
     yield "equal", 0, start, 0, start
     yield "replace", start, n - end, start, m - end
     yield "equal", n - end, n, m - end, m
 
 
-def _alike_from_start(some: Sequence[str], others: Sequence[str]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(some, others, strict=False)) if a != b), min(len(some), len(others)))
+def _alike_from_start(left_lines: Sequence[str], right_lines: Sequence[str]) -> int:
+    return next(
+        (i for i, (a, b) in enumerate(zip(left_lines, right_lines, strict=False)) if a != b),
+        min(len(left_lines), len(right_lines)),
+    )
 
 
-def _changed(removed: Sequence[str], added: Sequence[str]) -> list[Row]:
+def _changed(removed: Sequence[str], added: Sequence[str]) -> list[DiffRow]:
     """Lines that took the place of others; a line that is like one of those is compared with it."""
-    minus = [Row("-", (line,)) for line in removed]
-    plus = [Row("+", (line,)) for line in added]
+    minus = [DiffRow("-", (line,)) for line in removed]
+    plus = [DiffRow("+", (line,)) for line in added]
     if max(len(removed), len(added)) > _MAX_PAIRED:
         return minus + plus
     first = 0
@@ -80,7 +83,7 @@ def _changed(removed: Sequence[str], added: Sequence[str]) -> list[Row]:
         for k in range(first, len(added)):
             compared = _compared(line, added[k])
             if compared:
-                minus[i], plus[k] = Row("-", compared[0]), Row("+", compared[1])
+                minus[i], plus[k] = DiffRow("-", compared[0]), DiffRow("+", compared[1])
                 first = k + 1
                 break
     return minus + plus
@@ -92,7 +95,7 @@ def _compared(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]] | N
     if max(len(a), len(b)) > _MAX_PARTS:
         return None
     matcher = SequenceMatcher(None, a, b, autojunk=False)
-    if matcher.real_quick_ratio() < _ALIKE or matcher.ratio() < _ALIKE:
+    if matcher.real_quick_ratio() < _MIN_RATIO or matcher.ratio() < _MIN_RATIO:
         return None
     codes = matcher.get_opcodes()
     return _in_parts([(tag == "equal", "".join(a[i:j])) for tag, i, j, _, _ in codes]), _in_parts(
@@ -103,10 +106,10 @@ def _compared(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]] | N
 def _in_parts(pieces: Sequence[tuple[bool, str]]) -> tuple[str, ...]:
     """Pieces one after another, joined so that they are in turn unchanged and changed."""
     parts = [""]
-    for same, text in pieces:
+    for is_equal, text in pieces:
         if not text:
             continue
-        if same == (len(parts) % 2 == 1):
+        if is_equal == (len(parts) % 2 == 1):
             parts[-1] += text
         else:
             parts.append(text)
@@ -135,14 +138,14 @@ def diff_of(old: str, new: str) -> list[DiffLine]:
         [(1, 1, ('a',)), (2, None, ('b: ', '1')), (None, 2, ('b: ', '2'))]
     """
     lines = [*_numbered("\n".join(old.splitlines()), "\n".join(new.splitlines()))]
-    changed = [place for place, line in enumerate(lines) if line.old is None or line.new is None]
-    near = {*chain.from_iterable(range(place - _CONTEXT, place + _CONTEXT + 1) for place in changed)}
-    return [line for place, line in enumerate(lines) if place in near]
+    changed = [index for index, line in enumerate(lines) if line.old is None or line.new is None]
+    near = {*chain.from_iterable(range(index - _CONTEXT, index + _CONTEXT + 1) for index in changed)}
+    return [line for index, line in enumerate(lines) if index in near]
 
 
 def _numbered(old: str, new: str) -> Iterator[DiffLine]:
-    before = after = 0
+    old_number = new_number = 0
     for sign, parts in diff_rows(old, new):
-        before += sign != "+"
-        after += sign != "-"
-        yield DiffLine(None if sign == "+" else before, None if sign == "-" else after, parts)
+        old_number += sign != "+"
+        new_number += sign != "-"
+        yield DiffLine(None if sign == "+" else old_number, None if sign == "-" else new_number, parts)

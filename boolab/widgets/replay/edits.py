@@ -15,7 +15,7 @@ _OLD_NEW: Final = (
     ("oldString", "newString"),
     ("search", "replace"),
 )
-_WHOLE: Final = ("content", "file_text", "contents", "new_source", "text")
+_CONTENT_KEYS: Final = ("content", "file_text", "contents", "new_source", "text")
 _PATCHES: Final = ("input", "patch", "diff", "patchText", "command", "cmd")
 _PATHS: Final = (
     "file_path",
@@ -70,9 +70,9 @@ def edits_of(kind: str, value: object, result: str = "", window: str = "") -> li
     if not isinstance(value, Mapping):
         return []
     path = _text(value, *_PATHS)
-    found = _of_texts(path, value) or _of_patches(value) or _of_command(value) or _of_content(path, kind, value)
-    opened = (_WINDOW.findall(window) or [""])[-1]
-    return [_placed(one._replace(path=one.path or opened), result, window) for one in found]
+    edits = _of_texts(path, value) or _of_patches(value) or _of_command(value) or _of_content(path, kind, value)
+    open_path = (_WINDOW.findall(window) or [""])[-1]
+    return [_placed(edit._replace(path=edit.path or open_path), result, window) for edit in edits]
 
 
 def _text(value: Mapping[Any, Any], *keys: str) -> str:
@@ -81,10 +81,10 @@ def _text(value: Mapping[Any, Any], *keys: str) -> str:
 
 def _of_texts(path: str, value: Mapping[Any, Any]) -> list[Edit]:
     """An old and a new text, or a list of such."""
-    several = value.get("edits")
-    if isinstance(several, list) and several and all(isinstance(one, Mapping) for one in several):
-        each = [_of_texts(_text(one, *_PATHS) or path, one) for one in several]
-        return [edit._replace(keys=("edits",)) for edit in chain.from_iterable(each)] if all(each) else []
+    entries = value.get("edits")
+    if isinstance(entries, list) and entries and all(isinstance(entry, Mapping) for entry in entries):
+        edit_lists = [_of_texts(_text(entry, *_PATHS) or path, entry) for entry in entries]
+        return [edit._replace(keys=("edits",)) for edit in chain.from_iterable(edit_lists)] if all(edit_lists) else []
     for old, new in _OLD_NEW:
         if isinstance(value.get(old), str) and isinstance(value.get(new), str):
             note = "every occurrence" if value.get("replace_all") is True else ""
@@ -94,14 +94,14 @@ def _of_texts(path: str, value: Mapping[Any, Any]) -> list[Edit]:
 
 def _of_content(path: str, kind: str, value: Mapping[Any, Any]) -> list[Edit]:
     """A text that is inserted, or all of a file."""
-    at, added = value.get("insert_line", value.get("line")), _text(value, "new_str", "insert_text", "text")
-    if isinstance(at, int) and added:
+    line_number, added = value.get("insert_line", value.get("line")), _text(value, "new_str", "insert_text", "text")
+    if isinstance(line_number, int) and added:
         key = next(key for key in ("new_str", "insert_text", "text") if value.get(key) == added)
-        return [Edit(path, "", added, at + 1, (key,), f"inserted after line {at}")]
+        return [Edit(path, "", added, line_number + 1, (key,), f"inserted after line {line_number}")]
     if kind != "write":
         return []
     if path:
-        for key in _WHOLE:
+        for key in _CONTENT_KEYS:
             if isinstance(value.get(key), str) and value[key]:
                 return [Edit(path, "", value[key], 1, (key,), "the whole file")]
     return [Edit("", "", added, None, ("text",), "inserted")] if value.get("text") == added != "" else []
@@ -125,11 +125,11 @@ def _placed(edit: Edit, result: str, window: str) -> Edit:
     lines = _LINES.fullmatch(edit.note)
     if lines is None:
         return edit
-    shown = {int(number): line for number, line in _NUMBERED.findall(window)}
+    window_lines = {int(number): line for number, line in _NUMBERED.findall(window)}
     first, last = int(lines[1]), int(lines[2])
-    if last - first >= len(shown) or not all(number in shown for number in range(first, last + 1)):
+    if last - first >= len(window_lines) or not all(number in window_lines for number in range(first, last + 1)):
         return edit
-    return edit._replace(old="\n".join(shown[number] for number in range(first, last + 1)), note="")
+    return edit._replace(old="\n".join(window_lines[number] for number in range(first, last + 1)), note="")
 
 
 def is_window(result: str) -> bool:
@@ -143,9 +143,9 @@ def _of_patches(value: Mapping[Any, Any]) -> list[Edit]:
         if isinstance(text, list) and text and all(isinstance(word, str) for word in text):
             text = text[-1]  # a command line, whose last word is the patch
         if isinstance(text, str):
-            found = list(_of_patch(text, (key,))) or list(_of_blocks(_text(value, *_PATHS), text, key))
-            if found:
-                return found
+            edits = list(_of_patch(text, (key,))) or list(_of_blocks(_text(value, *_PATHS), text, key))
+            if edits:
+                return edits
     return []
 
 
@@ -171,38 +171,38 @@ def _of_patch(text: str, keys: tuple[str, ...]) -> Iterator[Edit]:
     """The hunks of a patch: Codex' format ("*** Update File: ...") or a unified diff."""
     if "*** Begin Patch" not in text and not re.search(r"^@@ -\d", text, re.MULTILINE):
         return
-    begun = text.partition("*** Begin Patch")
-    lines = (begun[2] or begun[0]).partition("*** End Patch")[0].split("\n")
+    patch_text = text.partition("*** Begin Patch")
+    lines = (patch_text[2] or patch_text[0]).partition("*** End Patch")[0].split("\n")
     path, first, hunk = "", None, 0
     rows: list[tuple[tuple[str, int | None, int], str]] = []
     for line, following in pairwise([*lines, ""]):
-        file, place = _FILE.match(line), _HUNK.match(line)
+        file, hunk_head = _FILE.match(line), _HUNK.match(line)
         if file:
             path, first, hunk = file[1].strip(), None, hunk + 1
         elif line.startswith("--- ") and following.startswith("+++ "):
             continue
         elif line.startswith("+++ ") and (not rows or rows[-1][0][2] != hunk or not path):
             path, hunk = line[4:].split("\t")[0].removeprefix("b/"), hunk + 1
-        elif place:
-            first, hunk = (int(place[2]) if place[2] else None), hunk + 1
+        elif hunk_head:
+            first, hunk = (int(hunk_head[2]) if hunk_head[2] else None), hunk + 1
         elif line[:1] in ("+", "-", " ") and path:
             rows.append(((path, first, hunk), line))
-    for (where, number, _), group in groupby(rows, lambda row: row[0]):
+    for (edit_path, number, _), group in groupby(rows, lambda row: row[0]):
         changes = [line for _, line in group]
         old = "\n".join(line[1:] for line in changes if line[0] != "+")
         new = "\n".join(line[1:] for line in changes if line[0] != "-")
-        yield Edit(where, old, new, number, keys)
+        yield Edit(edit_path, old, new, number, keys)
 
 
 def _first_line(new: str, result: str) -> int | None:
     """The number of the first line of a text in a listing with numbers, if it is in it once."""
-    wanted = new.removesuffix("\n").split("\n")[:_MAX_NUMBERED]
-    if not any(line.strip() for line in wanted):
+    target_lines = new.removesuffix("\n").split("\n")[:_MAX_NUMBERED]
+    if not any(line.strip() for line in target_lines):
         return None
     numbered = [(int(number), line) for number, line in _NUMBERED.findall(result)]
-    found = [
+    line_numbers = [
         numbered[i][0]
-        for i in range(len(numbered) - len(wanted) + 1)
-        if [line for _, line in numbered[i : i + len(wanted)]] == wanted
+        for i in range(len(numbered) - len(target_lines) + 1)
+        if [line for _, line in numbered[i : i + len(target_lines)]] == target_lines
     ]
-    return found[0] if len(found) == 1 else None
+    return line_numbers[0] if len(line_numbers) == 1 else None

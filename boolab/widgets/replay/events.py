@@ -27,45 +27,53 @@ class Child(NamedTuple):
     start_ms: int | None = None
 
 
-def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
+def children_of(run: Run, candidates: Iterable[Run] = ()) -> list[Child]:
     """The subagents of a run with the calls that started them, in the order in which they were started.
 
     The events of a live run show which call started which run. In logs, runs only name their parents. There, the call
     is one of a subagent tool whose arguments contain the child's task; where as many such calls as children are left,
     they are paired in order; otherwise the call is not known.
     """
-    found = {child.run_id: child for child in run.subagents}
-    for other in others:
+    child_runs = {child.run_id: child for child in run.subagents}
+    for other in candidates:
         if other.parent_run_id == run.run_id and other.run_id != run.run_id:
-            found.setdefault(other.run_id, other)
-    if not found:
+            child_runs.setdefault(other.run_id, other)
+    if not child_runs:
         return []
-    places = {(str(step), call.id): (step, place) for step, place, call in _placed_calls(run)}
-    begun = {
+    call_positions = {(str(step), call.id): (step, position) for step, position, call in _placed_calls(run)}
+    start_events = {
         str(event.payload.get("run_id")): event
         for event in run.events
         if event.kind == "subagent" and event.payload.get("reason") is None
     }
-    assigned = {(step, place): call for step, place, call in _placed_calls(run) if kind_of(call.name) == "subagent"}
-    known: dict[str, tuple[int, int]] = {}
-    for child in found.values():
-        event = begun.get(child.run_id)
-        place = None
+    assigned = {
+        (step, position): call for step, position, call in _placed_calls(run) if kind_of(call.name) == "subagent"
+    }
+    positions_by_run: dict[str, tuple[int, int]] = {}
+    for child in child_runs.values():
+        event = start_events.get(child.run_id)
+        position = None
         if event is not None:
-            place = places.get((str(event.payload.get("after_step")), str(event.payload.get("call_id"))))
-        if place is None:
-            place = next((at for at, call in assigned.items() if _has_task(call.arguments, child)), None)
-        if place is not None:
-            known[child.run_id] = place
-            assigned.pop(place, None)
-    left = [child for child in found.values() if child.run_id not in known and child.run_id not in begun]
-    if len(left) == len(assigned):
-        known |= {child.run_id: place for child, place in zip(left, assigned, strict=True)}
+            position = call_positions.get((str(event.payload.get("after_step")), str(event.payload.get("call_id"))))
+        if position is None:
+            position = next(
+                (task_position for task_position, call in assigned.items() if _has_task(call.arguments, child)), None
+            )
+        if position is not None:
+            positions_by_run[child.run_id] = position
+            assigned.pop(position, None)
+    unplaced_runs = [
+        child
+        for child in child_runs.values()
+        if child.run_id not in positions_by_run and child.run_id not in start_events
+    ]
+    if len(unplaced_runs) == len(assigned):
+        positions_by_run |= {child.run_id: position for child, position in zip(unplaced_runs, assigned, strict=True)}
     children = []
-    for child in found.values():
-        event = begun.get(child.run_id)
+    for child in child_runs.values():
+        event = start_events.get(child.run_id)
         start = _since(run, child) if event is None else event.t_ms
-        step, call = known.get(child.run_id, (None, None))
+        step, call = positions_by_run.get(child.run_id, (None, None))
         children.append(Child(child, step, call, start))
     return sorted(children, key=lambda child: (child.step is None, child.step or 0, child.call or 0))
 
@@ -73,8 +81,8 @@ def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
 def _placed_calls(run: Run) -> Iterator[tuple[int, int, ToolCall]]:
     """Each call with the number of its step and its place in it."""
     for step in run.steps:
-        for place, call in enumerate(step.response.tool_calls):
-            yield step.index, place, call
+        for index, call in enumerate(step.response.tool_calls):
+            yield step.index, index, call
 
 
 def _since(run: Run, child: Run) -> int | None:
@@ -92,16 +100,16 @@ def _has_task(arguments: str, child: Run) -> bool:
     return bool(words) and words in arguments.replace("\\n", "\n").replace('\\"', '"')
 
 
-_IN_WORDS: Final = frozenset({"input", "reminder", "nudge", "continuation", "extension", "continued"})
+_INPUT_EVENTS: Final = frozenset({"input", "reminder", "nudge", "continuation", "extension", "continued"})
 """Events whose messages stand among the run's inputs."""
-_ELSEWHERE: Final = frozenset({"sentinel", "synthesis", "stop", "compaction", "world"})
+_ROW_EVENTS: Final = frozenset({"sentinel", "synthesis", "stop", "compaction", "world"})
 """Events that stand between steps (see `boolab.widgets.replay.events`), and those of files that were kept."""
-_WITHIN: Final = frozenset({"subagent", "retry", "throttled"})
+_STEP_EVENTS: Final = frozenset({"subagent", "retry", "throttled"})
 """Events of the step in which they happened; all others come after it."""
-_PLACES: Final = frozenset({"after_step", "call_id", "code", "step_number", "what", "text", "wait_ms"})
+_LEFT_OUT_KEYS: Final = frozenset({"after_step", "call_id", "code", "step_number", "what", "text", "wait_ms"})
 
 
-def moments_of(run: Run, opening: Mapping[int, Message], shown: Collection[str] = ()) -> list[list[dict[str, Any]]]:
+def moments_of(run: Run, opening: Mapping[int, Message], shown_ids: Collection[str] = ()) -> list[list[dict[str, Any]]]:
     """What came before or at each step of a run, in order: for each step its events with `kind`, `t_ms` and `text`.
 
     What came after the last step is with it.
@@ -109,31 +117,31 @@ def moments_of(run: Run, opening: Mapping[int, Message], shown: Collection[str] 
     Args:
         run: The run.
         opening: By step, the messages that open turns, which are shown there.
-        shown: The ids of subagents that have views of their own: their events are left out.
+        shown_ids: The ids of subagents that have views of their own: their events are left out.
     """
     n = len(run.steps)
-    found: list[list[dict[str, Any]]] = [[] for _ in run.steps]
+    moments: list[list[dict[str, Any]]] = [[] for _ in run.steps]
     if not n:
-        return found
+        return moments
     kinds = {
         (_after(event, n), str(event.payload.get("what", ""))): event.kind
         for event in run.events
-        if event.kind in _IN_WORDS
+        if event.kind in _INPUT_EVENTS
     }
-    for before, message in run.inputs:
-        if message is not opening.get(before):
+    for step_number, message in run.inputs:
+        if message is not opening.get(step_number):
             text = message.text
-            kind = kinds.get((before - 1, text)) or ("input" if message.role == "user" else message.role)
-            found[min(before, n) - 1].append({"kind": kind, "t_ms": None, "text": in_words(text)})
+            kind = kinds.get((step_number - 1, text)) or ("input" if message.role == "user" else message.role)
+            moments[min(step_number, n) - 1].append({"kind": kind, "t_ms": None, "text": in_words(text)})
     for event in run.events:
         after = _after(event, n)
-        if event.kind in _IN_WORDS | _ELSEWHERE or str(event.payload.get("run_id")) in shown:
+        if event.kind in _INPUT_EVENTS | _ROW_EVENTS or str(event.payload.get("run_id")) in shown_ids:
             continue
-        step = after if event.kind in _WITHIN and after else after + 1
-        found[min(max(step, 1), n) - 1].append({"kind": event.kind, "t_ms": event.t_ms, "text": _text_of(event)})
-    for one, events in zip(run.steps, found, strict=True):
-        events.extend({"kind": "shadow", "t_ms": None, "text": rule} for rule in one.shadow_stops)
-    return found
+        step = after if event.kind in _STEP_EVENTS and after else after + 1
+        moments[min(max(step, 1), n) - 1].append({"kind": event.kind, "t_ms": event.t_ms, "text": _text_of(event)})
+    for step_record, events in zip(run.steps, moments, strict=True):
+        events.extend({"kind": "shadow", "t_ms": None, "text": rule} for rule in step_record.shadow_stops)
+    return moments
 
 
 def _after(event: Event, last: int) -> int:
@@ -148,7 +156,7 @@ def _text_of(event: Event) -> str:
     if event.kind == "subagent":
         return _of_subagent(payload)
     sentence = next((in_words(str(payload[name])) for name in ("what", "text") if payload.get(name)), "")
-    facts = [_fact(name, value) for name, value in payload.items() if name not in _PLACES and value is not None]
+    facts = [_fact(name, value) for name, value in payload.items() if name not in _LEFT_OUT_KEYS and value is not None]
     if isinstance(payload.get("wait_ms"), int):
         facts.append(f"again after {duration(payload['wait_ms'])}")
     return ", ".join(filter(None, [sentence, *facts]))
@@ -166,11 +174,11 @@ def _fact(name: str, value: object) -> str:
 
 def _of_subagent(payload: Mapping[str, Any]) -> str:
     """That a subagent begins, or how it ended; any fact of the event may be missing."""
-    who = payload.get("agent") or "a subagent"
+    agent = payload.get("agent") or "a subagent"
     if payload.get("reason") is None:
-        return f"{who} begins"
-    made = ", ".join(f"{payload[name]} {name}" for name in ("steps", "calls") if payload.get(name) is not None)
-    return f"{who}: {payload['reason']}{', ' if made else ''}{made}"
+        return f"{agent} begins"
+    amounts = ", ".join(f"{payload[name]} {name}" for name in ("steps", "calls") if payload.get(name) is not None)
+    return f"{agent}: {payload['reason']}{', ' if amounts else ''}{amounts}"
 
 
 def rows_between(run: Run, marks: Sequence[Mapping[str, Any]], children: Sequence[Child] = ()) -> list[dict[str, Any]]:
@@ -193,9 +201,9 @@ def rows_between(run: Run, marks: Sequence[Mapping[str, Any]], children: Sequenc
     return sorted(rows, key=lambda row: (row["after"], order.index(row["kind"])))
 
 
-def _row(kind: str, after: int, title: str, text: str = "", *, name: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - plain data
+def _row(kind: str, after: int, title: str, text: str = "", *, name: str, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 - plain data
     row = {"kind": kind, "after": after, "title": title, "text": text, "name": name}
-    return row | {"details": "", "about": "", "child": None} | more
+    return row | {"details": "", "about": "", "child": None} | extra
 
 
 def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -203,15 +211,15 @@ def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, 
     acting.sort(key=lambda mark: (mark["step"], mark["acts"]))
     for (after, acts), group in groupby(acting, lambda mark: (mark["step"], mark["acts"])):
         members = list(group)
-        each = [limit_name(mark) if acts == "stops" else mark["policy"] or mark["limit"] for mark in members]
-        names = "; ".join(each)
+        limit_names = [limit_name(mark) if acts == "stops" else mark["policy"] or mark["limit"] for mark in members]
+        names = "; ".join(limit_names)
         if acts == "stops":
             title = f"Would have stopped here: {names}."
             text = f"The run continued for {count(run.n_steps - after, 'step')}{_end(run)}."
         else:
             title = f"Would have sent the model a message here: {names}."
             text = "What would have followed is not known."
-        short = each[0] + (f" +{len(each) - 1}" if each[1:] else "")
+        short = limit_names[0] + (f" +{len(limit_names) - 1}" if limit_names[1:] else "")
         yield _row("limit", after, title, text if after < run.n_steps else "", name=short)
 
 
@@ -221,36 +229,36 @@ def _end(run: Run) -> str:
 
 def _compactions(run: Run) -> Iterator[dict[str, Any]]:
     """Those of a live run with their summaries; of a log, their events."""
-    for one in run.compactions:
-        title = f"Compaction: failed, {one.fault}" if one.fault else _compacted(one.kept_from)
-        size = f"The context was about {short_number(one.tokens)} tokens."
-        yield _compaction(one.before - 1, title, size, in_words(one.summary), "its summary")
+    for compaction in run.compactions:
+        title = f"Compaction: failed, {compaction.fault}" if compaction.fault else _compacted(compaction.kept_from)
+        size = f"The context was about {short_number(compaction.tokens)} tokens."
+        yield _compaction(compaction.before - 1, title, size, in_words(compaction.summary), "its summary")
     if run.compactions:
         return
     for event in run.events:
         if event.kind == "compaction":
             after, tokens = event.payload.get("after_step"), event.payload.get("tokens")
             text = f"The context was {short_number(tokens)} tokens." if isinstance(tokens, int) else ""
-            place = min(after, run.n_steps) if isinstance(after, int) else run.n_steps
+            step_number = min(after, run.n_steps) if isinstance(after, int) else run.n_steps
             title = "Compaction: a summary took the place of earlier messages."
-            yield _compaction(place, title, text, _next_message(run, place), "the message that followed")
+            yield _compaction(step_number, title, text, _next_message(run, step_number), "the message that followed")
 
 
-def _compaction(after: int, title: str, text: str, details: str, about: str) -> dict[str, Any]:
-    return _row("compaction", after, title, text, name="compaction", details=details, about=about)
+def _compaction(after: int, title: str, text: str, details: str, details_label: str) -> dict[str, Any]:
+    return _row("compaction", after, title, text, name="compaction", details=details, about=details_label)
 
 
 def _next_message(run: Run, after: int) -> str:
     """The first message that came in after a step: in logs, the summary is often one."""
-    return next((in_words(message.text) for before, message in run.inputs if before == after + 1), "")
+    return next((in_words(message.text) for step_number, message in run.inputs if step_number == after + 1), "")
 
 
 def _subagents(run: Run, children: Sequence[Child]) -> Iterator[dict[str, Any]]:
-    for place, child in enumerate(children):
+    for index, child in enumerate(children):
         if child.call is None:
             title = f"Subagent: {clip(clean(child.run.task or child.run.agent or child.run.run_id), 120)}"
             text = f"{count(child.run.n_steps, 'step')}. Which call started it is not on record."
-            yield _row("subagent", _step_at(run, child), title, text, name=title, child=place)
+            yield _row("subagent", _step_at(run, child), title, text, name=title, child=index)
 
 
 def _step_at(run: Run, child: Child) -> int:

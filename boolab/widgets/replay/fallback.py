@@ -45,12 +45,12 @@ def _drawable(run: Run) -> Run:
 
 
 def _drawable_step(step: Step) -> Step:
-    given = step.response
+    original = step.response
     calls = tuple(
-        call._replace(name=clean(call.name[:80]), arguments=well_formed(call.arguments)) for call in given.tool_calls
+        call._replace(name=clean(call.name[:80]), arguments=well_formed(call.arguments)) for call in original.tool_calls
     )
     results = tuple(result and result._replace(content=well_formed(result.content)) for result in step.results)
-    response = Response("text" if given.text else "", calls, usage=given.usage)
+    response = Response("text" if original.text else "", calls, usage=original.usage)
     return step._replace(response=response, results=results, error="", shadow_stops=())
 
 
@@ -78,15 +78,15 @@ def replay_text(data: Mapping[str, Any]) -> str:
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield clean(" · ".join(data["pills"]))
     steps = data["steps"]
-    shown = _shown(len(steps))
+    numbers = _shown(len(steps))
     opens = {turn["first"]: turn["title"] for turn in data["turns"]}
     if not steps:
         yield from filter(None, map(_line, opens.values()))
     last = 0
-    for number in shown:
+    for number in numbers:
         if number > last + 1:
-            left = number - last - 1
-            yield f"      {count(left, 'step')} {'is' if left == 1 else 'are'} left out"
+            hidden_count = number - last - 1
+            yield f"      {count(hidden_count, 'step')} {'is' if hidden_count == 1 else 'are'} left out"
         if number in opens:
             yield _line(opens[number])
         yield f"{number:4}. {_step_line(steps[number - 1])}"
@@ -125,8 +125,8 @@ def _outcome(call: Mapping[str, Any]) -> str:
 
 
 def _marked(marks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    others = [mark for mark in marks if not mark["own"] and mark["step"] is not None]
-    for mark in sorted(others, key=lambda mark: int(mark["step"]))[:6]:
+    other_marks = [mark for mark in marks if not mark["own"] and mark["step"] is not None]
+    for mark in sorted(other_marks, key=lambda mark: int(mark["step"]))[:6]:
         yield _line(f"{mark['label']}: after step {mark['step']:,}")
 
 

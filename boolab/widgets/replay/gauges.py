@@ -47,8 +47,8 @@ def nameless(run: Run) -> Run:
 
     A source whose limits hold for the whole run stays: counters start again, or not, by it, and it is a known name.
     """
-    nothing: dict[str, Any] = dict.fromkeys(("agent", "model", "policy", "task"), "")
-    return replace(run, run_id="run", settings={}, source="" if counts_by_turn(run) else run.source, **nothing)
+    empty_names: dict[str, Any] = dict.fromkeys(("agent", "model", "policy", "task"), "")
+    return replace(run, run_id="run", settings={}, source="" if counts_by_turn(run) else run.source, **empty_names)
 
 
 def gauges_of(run: Run, compared: Sequence[tuple[str, int, str]] = ()) -> list[dict[str, Any]]:
@@ -68,18 +68,18 @@ def gauges_of(run: Run, compared: Sequence[tuple[str, int, str]] = ()) -> list[d
         [0, 1, 2, 2]
     """
     ledger = ledger_of(nameless(run), (RepeatStreak(run.identity), ErrorStreak()))
-    others = [(counter, value, name) for counter, value, name in compared if name != run.policy]
-    return [*_gauges(run.limits, ledger, RepeatStreak(run.identity).name, others), *_measured(run)]
+    other_limits = [(counter, value, name) for counter, value, name in compared if name != run.policy]
+    return [*_gauges(run.limits, ledger, RepeatStreak(run.identity).name, other_limits), *_measured(run)]
 
 
 def _measured(run: Run) -> Iterator[dict[str, Any]]:
     """What no rule reads: the context that was sent, and the time that the model took."""
-    sent = [step.response.usage.input_tokens for step in run.steps]
-    took = [step.model_ms for step in run.steps]
-    if any(one is not None for one in sent):
+    sizes = [step.response.usage.input_tokens for step in run.steps]
+    times = [step.model_ms for step in run.steps]
+    if any(value is not None for value in sizes):
         yield {"key": "context", "label": "context", "unit": "tokens", "limit": run.context_window, "by": "",
-               "values": [0, *sent]}  # fmt: skip
-    if took and None not in took:
+               "values": [0, *sizes]}  # fmt: skip
+    if times and None not in times:
         by_turn = counts_by_turn(run)
         spans = groupby(run.steps, lambda step: step.turn if by_turn else 1)
         total = [0, *chain.from_iterable(accumulate(step.model_ms or 0 for step in steps) for _, steps in spans)]
@@ -93,17 +93,17 @@ def _gauges(
     for key, label, unit in _GAUGES:
         counter = repeats if key == "repeat_streak" else key
         counts: list[int | None] = [0, *(None if n < 0 else n for n in ledger.counters[counter].tolist())]
-        limit, by = limits.get(counter, limits.get(key)), ""
-        others = [(value, name) for other, value, name in compared if other == counter]
-        if limit is None and others:
-            limit, by = min(others)
-        if counts[1:] and all(n is None for n in counts[1:]) and (by or limit is None):
+        limit, owner = limits.get(counter, limits.get(key)), ""
+        other_limits = [(value, name) for other, value, name in compared if other == counter]
+        if limit is None and other_limits:
+            limit, owner = min(other_limits)
+        if counts[1:] and all(n is None for n in counts[1:]) and (owner or limit is None):
             continue
         if key in _ALWAYS or limit is not None or any(counts):
             scale = MICRO if unit == "usd" else None
             values = counts if scale is None else [None if n is None else n / scale for n in counts]
-            shown = limit if limit is None or scale is None else limit / scale
-            yield {"key": key, "label": label, "unit": unit, "limit": shown, "by": by, "values": values}
+            shown_limit = limit if limit is None or scale is None else limit / scale
+            yield {"key": key, "label": label, "unit": unit, "limit": shown_limit, "by": owner, "values": values}
 
 
 _SLOW: Final = 8  # how many times as long as usual a step takes that is labelled
@@ -139,23 +139,25 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
          "values": [usage.input_tokens for usage in usages]},
         _sum_curve("tokens", "tokens", _sums(tokens), limited.get("tokens")),
     ]  # fmt: skip
-    known = [curve for curve in curves if sum(value is not None for value in curve["values"]) > 1]
-    priced = known and known[0]["key"] == "cost"  # then the sum of tokens adds a third scale, and nothing to read
-    return [curve for curve in known if curve["key"] != "tokens" or curve["limit"] is not None or not priced]
+    known_curves = [curve for curve in curves if sum(value is not None for value in curve["values"]) > 1]
+    priced = (
+        known_curves and known_curves[0]["key"] == "cost"
+    )  # then the sum of tokens adds a third scale, and nothing to read
+    return [curve for curve in known_curves if curve["key"] != "tokens" or curve["limit"] is not None or not priced]
 
 
 def _sum_curve(key: str, unit: str, sums: Sequence[float | None], limited: Mapping[str, Any] | None) -> dict[str, Any]:
     limit, values = (None, list(sums)) if limited is None else (limited["limit"], limited["values"][1:])
-    known = [value for value in values if value is not None]
-    by_turn = any(after < before for before, after in pairwise(known))
+    known_values = [value for value in values if value is not None]
+    by_turn = any(later < earlier for earlier, later in pairwise(known_values))
     return {"key": key, "label": f"{key} (turn)" if by_turn else key, "unit": unit, "limit": limit, "values": values}
 
 
 def _sums(values: Sequence[float | None]) -> list[float | None]:
     """Sums up to each; unknown from the first one on that is."""
-    known = next((i for i, value in enumerate(values) if value is None), len(values))
-    sums = list(accumulate(value for value in values[:known] if value is not None))
-    return [*sums, *[None] * (len(values) - known)]
+    known_count = next((i for i, value in enumerate(values) if value is None), len(values))
+    sums = list(accumulate(value for value in values[:known_count] if value is not None))
+    return [*sums, *[None] * (len(values) - known_count)]
 
 
 def slow_steps(run: Run) -> list[dict[str, Any]]:
@@ -169,8 +171,8 @@ def slow_steps(run: Run) -> list[dict[str, Any]]:
     times = {step.index: step.model_ms for step in run.steps if step.model_ms}
     if not times:
         return []
-    least = max(_MIN_SLOW_MS, _SLOW * median(times.values()))
-    slowest = sorted((step for step, took in times.items() if took >= least), key=lambda step: -times[step])
+    min_ms = max(_MIN_SLOW_MS, _SLOW * median(times.values()))
+    slowest = sorted((step for step, model_ms in times.items() if model_ms >= min_ms), key=lambda step: -times[step])
     causes = dict(_retried(run))
     return [
         {"step": step, "text": ": ".join(filter(None, (duration(times[step]), causes.get(step))))}

@@ -38,17 +38,21 @@ def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dic
         ('Hello', 'finished', 'Finished after 1 step.')
     """
     texts = [text for message in run.prompt if message.role == "user" and (text := shown(message.text))]
-    given = next((text for text in texts if not _COMMAND.fullmatch(text.strip())), "")
-    written = shown(run.task)
-    named = "" if _COMMAND.fullmatch(written.strip()) else written
-    task = written if len(written) > _TITLE or "\n" in written else given or written
-    used = Counter(call.name for call in calls_of(run))
+    first_prompt = next((text for text in texts if not _COMMAND.fullmatch(text.strip())), "")
+    task_text = shown(run.task)
+    task_title = "" if _COMMAND.fullmatch(task_text.strip()) else task_text
+    task = task_text if len(task_text) > _TITLE or "\n" in task_text else first_prompt or task_text
+    tool_calls = Counter(call.name for call in calls_of(run))
     return {
-        "title": _first_line(named) or _first_line(given) or run.run_id,
+        "title": _first_line(task_title) or _first_line(first_prompt) or run.run_id,
         "task": task,
         "facts": _facts(run),
-        "system": "\n\n".join(filter(None, (shown(one.text) for one in run.prompt if one.role == "system"))),
-        "tools": [{"name": name, "calls": calls} for name, calls in used.most_common()],
+        "system": "\n\n".join(
+            filter(
+                None, (shown(system_message.text) for system_message in run.prompt if system_message.role == "system")
+            )
+        ),
+        "tools": [{"name": name, "calls": calls} for name, calls in tool_calls.most_common()],
         "outcome": _outcome(run),
         "kpis": _kpis(run),
         "verdict": {"happened": _happened(run, longest), **_limits(run, marks)},
@@ -62,10 +66,10 @@ def _first_line(text: str) -> str:
 def _outcome(run: Run) -> dict[str, str]:
     """Success or failure and what judged it, or, where nothing did, how the run ended."""
     reason = run.stop.reason.replace("_", " ")
-    shown = [f"{score.name} {_score(score.value)}" for score in run.scores[:_MAX_SCORES]]
-    more = len(run.scores) - len(shown)
-    shown += [f"{more} more"] if more else []
-    score = ", ".join(shown)
+    score_texts = [f"{score.name} {_score(score.value)}" for score in run.scores[:_MAX_SCORES]]
+    hidden_count = len(run.scores) - len(score_texts)
+    score_texts += [f"{hidden_count} more"] if hidden_count else []
+    score = ", ".join(score_texts)
     if run.success is None:
         return {"sign": "○", "label": reason, "score": score, "detail": "" if score else "not labelled"}
     sign, label = _OUTCOMES[run.success]
@@ -107,34 +111,38 @@ def _kpis(run: Run) -> list[dict[str, str]]:
 
 def used_in(run: Run) -> tuple[int | None, float | None]:
     """The tokens and the dollars of a run: the sums of its steps, else what its log gives for the whole of it."""
-    whole = next((event.payload for event in run.events if event.kind == "totals"), {})
-    sent, written, cost = (
-        value if isinstance(value := whole.get(name), int) else None
+    totals = next((event.payload for event in run.events if event.kind == "totals"), {})
+    input_tokens, output_tokens, cost = (
+        value if isinstance(value := totals.get(name), int) else None
         for name in ("input_tokens", "output_tokens", "cost")
     )
     tokens, dollars = tokens_of(run), dollars_of(run)
-    if tokens is None and sent is not None and written is not None:
-        tokens = sent + written
+    if tokens is None and input_tokens is not None and output_tokens is not None:
+        tokens = input_tokens + output_tokens
     return tokens, cost / MICRO if dollars is None and cost is not None else dollars
 
 
 def _cached(run: Run) -> str:
     usages = [step.response.usage for step in run.steps]
-    sent, cached = (known_sum([getattr(one, name) for one in usages]) for name in ("input_tokens", "cached_tokens"))
-    return f", {whole_percent(cached, sent)} cached" if sent and cached is not None else ""
+    input_tokens, cached = (
+        known_sum([getattr(usage, name) for usage in usages]) for name in ("input_tokens", "cached_tokens")
+    )
+    return f", {whole_percent(cached, input_tokens)} cached" if input_tokens and cached is not None else ""
 
 
 def _happened(run: Run, longest: int) -> str:
     """What happened, in one or two sentences."""
-    place = stop_place(run)
+    location = stop_place(run)
     repeats = f", with {longest:,} identical calls in a row" if longest >= MIN_STREAK else ""
-    own = f"its own limit{_own_limit(run)} {place}" if run.stop.rule else ""
+    limit_text = f"its own limit{_own_limit(run)} {location}" if run.stop.rule else ""
     if run.success is None:
-        ended = f"Stopped by {own}" if own else f"{run.stop.reason.replace('_', ' ').capitalize()} {place}"
+        ended = (
+            f"Stopped by {limit_text}" if limit_text else f"{run.stop.reason.replace('_', ' ').capitalize()} {location}"
+        )
         return f"{ended}{repeats}."
     label = "Resolved" if run.success else "Failed"
-    how = f", {'though ' if run.success else ''}stopped by {own}" if own else f" {place}"
-    return f"{label}{how}{repeats}."
+    stop_text = f", {'though ' if run.success else ''}stopped by {limit_text}" if limit_text else f" {location}"
+    return f"{label}{stop_text}{repeats}."
 
 
 def _own_limit(run: Run) -> str:
@@ -147,46 +155,47 @@ def _own_limit(run: Run) -> str:
 
 def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Which of the compared limits would have stopped the run first, and what that would have lost."""
-    others = [mark for mark in marks if not mark["own"]]
+    other_marks = [mark for mark in marks if not mark["own"]]
     ends = next((mark["step"] for mark in marks if mark["own"]), run.n_steps)
     stops = sorted(
-        (mark for mark in others if mark["acts"] == "stops" and mark["step"] < ends), key=lambda mark: int(mark["step"])
+        (mark for mark in other_marks if mark["acts"] == "stops" and mark["step"] < ends),
+        key=lambda mark: int(mark["step"]),
     )
     if not stops:
-        return {"limit": "", "loss": _none(others)}
+        return {"limit": "", "loss": _none(other_marks)}
     first = stops[0]
     saved = _after(run, first["step"])
     if counts_by_turn(run) and len({step.turn for step in run.steps}) > 1:
         loss = "and what the user would have done then is not known."
     else:
         loss = f"and lost a success to save {saved}." if run.success else f"and saved {saved}."
-    also = len(stops) - 1
-    more = f" {also:,} more of the {len(others):,} would have stopped it too." if also else ""
-    whose = f"{first['policy']} ({first['limit']})" if first["policy"] else first["limit"]
-    return {"limit": f"{whose} would have stopped it after step {first['step']:,},", "loss": loss + more}
+    other_count = len(stops) - 1
+    others_text = f" {other_count:,} more of the {len(other_marks):,} would have stopped it too." if other_count else ""
+    limit_text = f"{first['policy']} ({first['limit']})" if first["policy"] else first["limit"]
+    return {"limit": f"{limit_text} would have stopped it after step {first['step']:,},", "loss": loss + others_text}
 
 
 def _after(run: Run, step: int) -> str:
     """What a run used after a step, where that is on record."""
-    cost = known_sum([one.response.usage.cost for one in run.steps[step:]])
+    cost = known_sum([step_record.response.usage.cost for step_record in run.steps[step:]])
     steps = count(run.n_steps - step, "step")
     return f"{steps} and {money(cost / MICRO)}" if cost else steps
 
 
-def _none(others: Sequence[Mapping[str, Any]]) -> str:
+def _none(other_marks: Sequence[Mapping[str, Any]]) -> str:
     """That none of the compared limits would have stopped the run, as far as is known."""
-    unknown = sum(mark["acts"] == "unknown" for mark in others)
-    kinds = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
-    if not others:
+    unknown = sum(mark["acts"] == "unknown" for mark in other_marks)
+    kinds = "policies" if all(mark["policy"] for mark in other_marks) else "policies and rules"
+    if not other_marks:
         return ""
-    if unknown == len(others):
+    if unknown == len(other_marks):
         return f"Whether compared {kinds} would have stopped it is not known: a counter is not on record."
-    if len(others) == 1:
-        return f"{others[0]['policy'] or others[0]['limit']} would not have stopped it earlier."
-    of = f"None of the {len(others):,} compared {kinds}"
+    if len(other_marks) == 1:
+        return f"{other_marks[0]['policy'] or other_marks[0]['limit']} would not have stopped it earlier."
+    subject = f"None of the {len(other_marks):,} compared {kinds}"
     if unknown:
-        return f"{of} is known to stop it; for {unknown:,} a counter is not on record."
-    return f"{of} would have stopped it earlier."
+        return f"{subject} is known to stop it; for {unknown:,} a counter is not on record."
+    return f"{subject} would have stopped it earlier."
 
 
 def limit_name(mark: Mapping[str, Any]) -> str:

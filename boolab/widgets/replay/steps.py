@@ -34,9 +34,9 @@ def opening_messages(run: Run) -> dict[int, Message]:
     opening = {}
     for number, (_, steps) in enumerate(_segments(run)):
         first = steps[0].index if steps else 1
-        given = list(run.prompt) if number == 0 else []
-        given += [message for before, message in run.inputs if before == first]
-        tasks = [message for message in given if message.role == "user" and message.text]
+        messages = list(run.prompt) if number == 0 else []
+        messages += [message for step_number, message in run.inputs if step_number == first]
+        tasks = [message for message in messages if message.role == "user" and message.text]
         if tasks:
             opening[first] = tasks[-1]
     return opening
@@ -49,8 +49,8 @@ def turn_rows(run: Run, opening: dict[int, Message]) -> list[dict[str, Any]]:
         first, last = (steps[0].index, steps[-1].index) if steps else (1, 0)
         text = opening[first].text if first in opening else run.task if number == 0 else ""
         title = next((line.strip() for line in shown(text).splitlines() if line.strip()), "") or f"Turn {turn}"
-        place = {"first": first, "last": last}
-        turns.append({"title": title[:200], "text": shown(text), "missing": sizes_of(text=text)} | place)
+        step_range = {"first": first, "last": last}
+        turns.append({"title": title[:200], "text": shown(text), "missing": sizes_of(text=text)} | step_range)
     return turns
 
 
@@ -80,30 +80,30 @@ def step_rows(
 ) -> list[dict[str, Any]]:
     """The steps with their calls; `nested` has the places of the subagents by the step and call that started them."""
     lengths = ([number] * (turn["last"] + 1 - turn["first"]) for number, turn in enumerate(turns, 1))
-    places = chain.from_iterable(lengths)
-    before: dict[tuple[str, str, str], int] = {}
-    called: dict[tuple[str, str], int] = {}
+    turn_numbers = chain.from_iterable(lengths)
+    step_of_outcome: dict[tuple[str, str, str], int] = {}
+    step_of_call: dict[tuple[str, str], int] = {}
     window = ""  # the last result that showed lines of an open file
     rows = []
-    for step, turn, events, counts in zip(run.steps, places, moments, streaks, strict=True):
+    for step, turn, events, counts in zip(run.steps, turn_numbers, moments, streaks, strict=True):
         response, usage = step.response, step.response.usage
         times = _call_times(step)
         calls = []
-        for place, (call, result) in enumerate(zip(response.tool_calls, step.results, strict=True)):
-            seen = before.get(_outcome(call, result)) if result is not None else None
+        for index, (call, result) in enumerate(zip(response.tool_calls, step.results, strict=True)):
+            first_step = step_of_outcome.get(_outcome(call, result)) if result is not None else None
             facts = {
-                "streak": counts[place],
-                "same_call_as": called.get((call.name, call.arguments)) if counts[place] > 1 else None,
-                "same_result_as": seen,
-                "child": nested.get((step.index, place)),
+                "streak": counts[index],
+                "same_call_as": step_of_call.get((call.name, call.arguments)) if counts[index] > 1 else None,
+                "same_result_as": first_step,
+                "child": nested.get((step.index, index)),
             }
-            calls.append(_call(call, result, times[place], window) | facts)
-            called[call.name, call.arguments] = step.index
+            calls.append(_call(call, result, times[index], window) | facts)
+            step_of_call[call.name, call.arguments] = step.index
             if result is not None and is_window(result.content):
                 window = result.content
         for call, result in zip(response.tool_calls, step.results, strict=True):
             if result is not None and result.content:
-                before.setdefault(_outcome(call, result), step.index)
+                step_of_outcome.setdefault(_outcome(call, result), step.index)
         rows.append(
             {
                 "turn": turn,
@@ -113,7 +113,8 @@ def step_rows(
                 "ttft_ms": response.ttft_ms,
                 "finish": response.finish_reason,
                 "text": without_commands(
-                    shown(response.text), ((one.arguments, labelled(one).value) for one in response.tool_calls)
+                    shown(response.text),
+                    ((tool_call.arguments, labelled(tool_call).value) for tool_call in response.tool_calls),
                 ),
                 "reasoning": in_words(response.reasoning),
                 "error": in_words(step.error),
@@ -140,12 +141,12 @@ def _call(call: ToolCall, result: ToolResult | None, start: int | None, window: 
     kind, label, value = labelled(call)
     content = "" if result is None else result.content
     refused = is_refused(content)
-    written = call.arguments if value is None else json.dumps(value, indent=2, ensure_ascii=False)
+    arguments_text = call.arguments if value is None else json.dumps(value, indent=2, ensure_ascii=False)
     return card_of(call.name, kind, call.arguments, value, result=content, window=window) | {
         "tool": call.name,
         "kind": kind,
         "label": label,
-        "arguments": shown(written),
+        "arguments": shown(arguments_text),
         "missing": sizes_of(arguments=call.arguments, result=content),
         "parse_error": result is not None and result.parse_error,
         "result": None if result is None else shown(content),
@@ -163,8 +164,8 @@ def _call_times(step: Step) -> list[int | None]:
     if step.start_ms is None or step.model_ms is None:
         return [None] * n
     start = step.start_ms + step.model_ms
-    took = [result.duration_ms for result in step.results if result is not None]
-    total = known_sum(took)
+    durations = [result.duration_ms for result in step.results if result is not None]
+    total = known_sum(durations)
     if total is None or step.duration_ms is None or total > step.duration_ms - step.model_ms:
         return [start] * n
     times: list[int | None] = []
@@ -200,18 +201,18 @@ def requests_of(run: Run) -> list[str]:
         '1 message, steps 1-2 with results'
     """
     system = ["system prompt"] if any(message.role == "system" for message in run.prompt) else []
-    given = sum(message.role != "system" for message in run.prompt)
-    coming = sorted(before for before, message in run.inputs if message.role != "system")
-    summaries = [one for one in run.compactions if not one.fault]
+    message_count = sum(message.role != "system" for message in run.prompt)
+    coming = sorted(step_number for step_number, message in run.inputs if message.role != "system")
+    summaries = [compaction for compaction in run.compactions if not compaction.fault]
     texts = []
     kept_from = 1
     for step in run.steps:
         while coming and coming[0] <= step.index:
             coming.pop(0)
-            given += 1
+            message_count += 1
         while summaries and summaries[0].before <= step.index:
             kept_from = summaries.pop(0).kept_from
-        parts = [*system, *([count(given, "message")] if given else [])]
+        parts = [*system, *([count(message_count, "message")] if message_count else [])]
         if kept_from > 1:
             parts.append(f"summary of {_steps(1, kept_from - 1)}")
         if kept_from < step.index:
@@ -225,7 +226,7 @@ def _steps(first: int, last: int) -> str:
 
 
 _ANSWER: Final = "final answer"
-_NOTHING: Final = "no text"
+_NO_TEXT: Final = "no text"
 _UNRECORDED: Final = "text not on record"
 _PEEK: Final = 200
 _WORDS: Final = 48
@@ -234,14 +235,14 @@ _TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 
 def outline_of(
-    turns: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], between: Collection[int] = ()
+    turns: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], followed_steps: Collection[int] = ()
 ) -> list[dict[str, Any]]:
     """The outline of a run.
 
-    `between`: the steps that something follows in the transcript: no item continues after one of them. Returns for each
-    turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is called), `first`
-    and `last` step, `errors` (how many of its calls failed), and `repeats` (how many steps repeat the call before
-    them).
+    `followed_steps`: the steps that something follows in the transcript: no item continues after one of them. Returns
+    for each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is called),
+    `first` and `last` step, `errors` (how many of its calls failed), and `repeats` (how many steps repeat the call
+    before them).
 
     Example:
         >>> call = {"label": "ls src", "tool": "ls", "kind": "read", "error": False, "streak": 1}
@@ -251,31 +252,32 @@ def outline_of(
     """
     outline = []
     for number, turn in enumerate(turns, 1):
-        items = _items(steps, turn["first"], turn["last"], between, ends=number == len(turns))
+        items = _items(steps, turn["first"], turn["last"], followed_steps, ends=number == len(turns))
         outline.append({"turn": number, "title": turn["title"], "items": items})
     return outline
 
 
 def _items(
-    steps: Sequence[Mapping[str, Any]], first: int, last: int, between: Collection[int], *, ends: bool
+    steps: Sequence[Mapping[str, Any]], first: int, last: int, followed_steps: Collection[int], *, ends: bool
 ) -> list[dict[str, Any]]:
     """The items of a turn; `ends`: whether it is the last one, so that its last text is the answer."""
     numbers = range(first, last + 1)
-    parts = accumulate((number - 1 in between for number in numbers), initial=0)  # how many rows came before
+    parts = accumulate((number - 1 in followed_steps for number in numbers), initial=0)  # how many rows came before
     numbered = [(number, steps[number - 1], part) for number, part in zip(numbers, [*parts][1:], strict=True)]
     items = []
-    for _, group in groupby(numbered, lambda one: (one[2], *_sameness(one[1]))):
+    for _, group in groupby(numbered, lambda entry: (entry[2], *_sameness(entry[1]))):
         members = [(number, step) for number, step, _ in group]
-        inside = [step for _, step in members]
-        calls = [*chain.from_iterable(step["calls"] for step in inside)]
-        repeats = sum(any(call["streak"] > 1 for call in step["calls"]) for step in inside)
+        item_steps = [step for _, step in members]
+        calls = [*chain.from_iterable(step["calls"] for step in item_steps)]
+        repeats = sum(any(call["streak"] > 1 for call in step["calls"]) for step in item_steps)
         items.append(
             {
-                "label": _label(inside, calls, repeats, closes=ends and members[-1][0] == last),
+                "label": _label(item_steps, calls, repeats, closes=ends and members[-1][0] == last),
                 "kind": calls[0]["kind"] if calls else _TEXT,
                 "first": members[0][0],
                 "last": members[-1][0],
-                "errors": sum(call["error"] is True for call in calls) + sum(bool(step["error"]) for step in inside),
+                "errors": sum(call["error"] is True for call in calls)
+                + sum(bool(step["error"]) for step in item_steps),
                 "repeats": repeats,
             }
         )
@@ -303,7 +305,7 @@ def _label(
         text = clean(steps[0]["text"][:_PEEK])
         if steps[0].get("missing"):
             return _ANSWER if closes else _UNRECORDED
-        label = _ANSWER if closes and text else f'"{shorten(text, _WORDS)}"' if text else _NOTHING
+        label = _ANSWER if closes and text else f'"{shorten(text, _WORDS)}"' if text else _NO_TEXT
         return label if len(steps) == 1 else f"{label} {_TIMES}{len(steps)}"
     labels = list(dict.fromkeys(call["label"] for call in calls))
     if len(labels) == 1:

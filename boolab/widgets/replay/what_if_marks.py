@@ -45,12 +45,14 @@ def marks_of_each(
         [('finished', 5), ('boocode: doom loop 3', 3)]
     """
     marks = [[real_stop(run)] for run in runs]
-    for one in DEFAULT_POLICIES if policies is None else policies:
-        others = [place for place, run in enumerate(runs) if policies is not None or run.policy != one]
-        for place, mark in zip(others, _of_policy([runs[place] for place in others], get_policy(one)), strict=True):
-            marks[place].append(mark)
-    for mine, found in zip(marks, _of_rules(runs, rules), strict=True):
-        mine.extend(found)
+    for policy in DEFAULT_POLICIES if policies is None else policies:
+        indices = [index for index, run in enumerate(runs) if policies is not None or run.policy != policy]
+        for index, mark in zip(
+            indices, _of_policy([runs[index] for index in indices], get_policy(policy)), strict=True
+        ):
+            marks[index].append(mark)
+    for run_marks, rule_marks in zip(marks, _of_rules(runs, rules), strict=True):
+        run_marks.extend(rule_marks)
     return marks
 
 
@@ -64,14 +66,14 @@ def limits_of(
         >>> limits_of(["boocode"], [bl.max_steps(20)])[-2:]
         [('tool_calls', 50, 'boocode'), ('steps', 20, 'max_steps(20)')]
     """
-    found = []
-    for one in map(get_policy, DEFAULT_POLICIES if policies is None else policies):
-        axes = settings_of_policy(one.vary(compaction=None)).axes
+    limits = []
+    for policy in map(get_policy, DEFAULT_POLICIES if policies is None else policies):
+        axes = settings_of_policy(policy.vary(compaction=None)).axes
         for axis in axes:
-            found += [(rule.counter, rule.threshold, one.name) for rule in axis.rules]
+            limits += [(rule.counter, rule.threshold, policy.name) for rule in axis.rules]
     for rule in rules:
-        found += [(leaf.counter, leaf.threshold, str(rule)) for leaf in rule.leaves()]
-    return found
+        limits += [(leaf.counter, leaf.threshold, str(rule)) for leaf in rule.leaves()]
+    return limits
 
 
 def real_stop(run: Run) -> dict[str, Any]:
@@ -106,12 +108,12 @@ def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
     rules = [*chain.from_iterable((*axis.rules, *axis.responses) for axis in axes)]
     marks = []
     for run, (row,) in zip(runs, _rows(runs, policy=plain), strict=True):
-        place = _place(run, row)
-        fired = [rule for rule in rules if rule.reason == place["reason"]] if place["step"] is not None else []
-        limit = _in_words(place, fired)
+        stop = _place(run, row)
+        fired = [rule for rule in rules if rule.reason == stop["reason"]] if stop["step"] is not None else []
+        limit = _in_words(stop, fired)
         rule = str(fired[0]) if len(fired) == 1 else None
-        named = {"label": f"{policy.name}: {limit}", "policy": policy.name, "rule": rule, "limit": limit}
-        marks.append(named | place | {"compacts": policy.compaction is not None})
+        names = {"label": f"{policy.name}: {limit}", "policy": policy.name, "rule": rule, "limit": limit}
+        marks.append(names | stop | {"compacts": policy.compaction is not None})
     return marks
 
 
@@ -120,18 +122,18 @@ def _of_rules(runs: Sequence[Run], rules: Sequence[StopRule]) -> list[list[dict[
     return [
         [
             {"label": row["rule"], "policy": None, "rule": row["rule"], "limit": row["rule"], **_place(run, row)}
-            for row in each
+            for row in run_rows
         ]
-        for run, each in zip(runs, rows, strict=True)
+        for run, run_rows in zip(runs, rows, strict=True)
     ]
 
 
-def _rows(runs: Sequence[Run], **what: Any) -> list[list[dict[Any, Any]]]:  # noqa: ANN401 - as counterfactual takes it
+def _rows(runs: Sequence[Run], **options: Any) -> list[list[dict[Any, Any]]]:  # noqa: ANN401 - as counterfactual takes it
     """For each run its rows of a counterfactual."""
     rows: dict[str, list[dict[Any, Any]]] = {str(number): [] for number in range(len(runs))}
-    named = [replace(nameless(run), run_id=name) for name, run in zip(rows, runs, strict=True)]
+    named_runs = [replace(nameless(run), run_id=name) for name, run in zip(rows, runs, strict=True)]
     # Each by itself: where a limit of the recording stopped the run, one that comes there too stops it as well.
-    for row in counterfactual(named, own_limits="lifted", **what).to_dict("records") if named else []:
+    for row in counterfactual(named_runs, own_limits="lifted", **options).to_dict("records") if named_runs else []:
         rows[row["run_id"]].append(row)
     return list(rows.values())
 
@@ -142,9 +144,11 @@ def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
     mark = {"outcome": row["outcome"], "own": False, "compacts": False}
     if not stops:
         return mark | {"reason": None, "step": None, "acts": None}
-    before = {turn: steps[0].index - 1 for turn, steps in turns_of(run) if steps} if row["scope"] == "turn" else {}
+    steps_before = (
+        {turn: steps[0].index - 1 for turn, steps in turns_of(run) if steps} if row["scope"] == "turn" else {}
+    )
     reason = row["stop_reason"] if isinstance(row["stop_reason"], str) else None
-    step = before.get(row["stop_turn"], 0) + int(row["stop_step"])
+    step = steps_before.get(row["stop_turn"], 0) + int(row["stop_step"])
     acts = "unknown" if row["outcome"] == "unknown" else "steps in" if reason is None else "stops"
     return mark | {"reason": reason, "step": step, "acts": acts}
 
@@ -158,10 +162,10 @@ def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
         >>> acting([mine, *others])
         '1 of 3 policies would have stopped it earlier, 1 would have stepped in'
     """
-    others = [mark for mark in marks if not mark["own"]]
+    other_marks = [mark for mark in marks if not mark["own"]]
     ends = next((mark["step"] for mark in marks if mark["own"]), 0)
-    n = Counter(mark["acts"] for mark in others if mark["acts"] and mark["step"] < ends)
-    kinds = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
+    n = Counter(mark["acts"] for mark in other_marks if mark["acts"] and mark["step"] < ends)
+    kinds = "policies" if all(mark["policy"] for mark in other_marks) else "policies and rules"
     parts = [
         f"{n[acts]:,} {words}"
         for acts, words in (
@@ -173,16 +177,16 @@ def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
     ]
     first, *rest = parts or [""]
     number, _, words = first.partition(" ")
-    return ", ".join([f"{number} of {len(others):,} {kinds} {words}", *rest]) if parts else None
+    return ", ".join([f"{number} of {len(other_marks):,} {kinds} {words}", *rest]) if parts else None
 
 
-def _in_words(place: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
+def _in_words(stop: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
     """A stop in words, such as "doom loop 3"; without a number where several rules give its reason."""
-    if place["step"] is None:
+    if stop["step"] is None:
         return "never"
-    if place["acts"] != "stops":
-        return "not known" if place["acts"] == "unknown" else "sends a message"
-    reason: str = place["reason"]
+    if stop["acts"] != "stops":
+        return "not known" if stop["acts"] == "unknown" else "sends a message"
+    reason: str = stop["reason"]
     name = _SHORT.get(reason, reason)
     if len(fired) != 1:
         return name

@@ -21,7 +21,7 @@ from boolab.io.checks import is_whole
 from boolab.limits.function_rule import AnyRule
 from boolab.store.connection import begins_as_sqlite
 from boolab.whatif.question import listed_rules
-from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.standalone_html import PagePart
 from boolab.widgets._base.widget import Shown, View
 from boolab.widgets.replay.data import code_of, replay_data, replays_data
 from boolab.widgets.replay.fallback import picture_of, replay_text
@@ -111,7 +111,7 @@ class Replay(View, module="replay"):
     def _text(self) -> str:
         return replay_text(self._replayed)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[PagePart]:
         (part,) = super()._parts()
         return [replace(part, traits={**part.traits, "playing": False})]  # a page never plays by itself
 
@@ -124,10 +124,10 @@ class Replay(View, module="replay"):
 
 
 def _check_step(run: Run, step: object) -> None:
-    most = max(1, run.n_steps)
-    if not is_whole(step) or not 1 <= step <= most:
-        known = f"the steps 1 to {most:,}" if run.n_steps else "no steps: leave step at 1"
-        raise SettingError(f"step={step!r}: run {run.run_id} has {known}")
+    last_step = max(1, run.n_steps)
+    if not is_whole(step) or not 1 <= step <= last_step:
+        steps_text = f"the steps 1 to {last_step:,}" if run.n_steps else "no steps: leave step at 1"
+        raise SettingError(f"step={step!r}: run {run.run_id} has {steps_text}")
 
 
 MAX_RUNS: Final = 12
@@ -135,19 +135,21 @@ MAX_STEPS: Final = 12_000
 """Of all runs in a page together: about a megabyte."""
 
 
-def replay_parts(runs: Iterable[Run], others: Sequence[Run] = ()) -> dict[str, Part]:
+def replay_parts(runs: Iterable[Run], other_runs: Sequence[Run] = ()) -> dict[str, PagePart]:
     """By run_id, the views that a page without a kernel can open: of these runs, most wanted first, those that fit.
 
-    `others` are runs among which there may be those of their subagents.
+    `other_runs` are runs among which there may be those of their subagents.
     """
-    chosen: dict[str, Run] = {}
+    chosen_runs: dict[str, Run] = {}
     steps = 0
     for run in runs:
         steps += len(run.steps)
-        if len(chosen) == MAX_RUNS or (chosen and steps > MAX_STEPS):
+        if len(chosen_runs) == MAX_RUNS or (chosen_runs and steps > MAX_STEPS):
             break
-        chosen[run.run_id] = run
-    return dict(zip(chosen, map(Replay.part_of, replays_data([*chosen.values()], runs=others)), strict=True))
+        chosen_runs[run.run_id] = run
+    return dict(
+        zip(chosen_runs, map(Replay.part_of, replays_data([*chosen_runs.values()], runs=other_runs)), strict=True)
+    )
 
 
 class OpeningView(View):
@@ -195,26 +197,26 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
         value: dict[str, Any] | None = proposal["value"]
         if value is None:
             return None
-        chosen = value.get("run")
-        family = self._family(chosen) if isinstance(chosen, str) else ()
+        run_id = value.get("run")
+        family = self._family(run_id) if isinstance(run_id, str) else ()
         if not family or set(value) != {"run", "step"} or not is_whole(value["step"]):
             raise SettingError(f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {self._openable()}")
-        return {"run": chosen, "step": min(max(1, value["step"]), max(1, len(family[0].steps)))}
+        return {"run": run_id, "step": min(max(1, value["step"]), max(1, len(family[0].steps)))}
 
     def _open(self, change: dict[str, Any]) -> None:
         value = change["new"]
-        before = self._replay
-        if value is not None and before is not None and before.run.run_id == value["run"]:
-            before.step = value["step"]
+        old_replay = self._replay
+        if value is not None and old_replay is not None and old_replay.run.run_id == value["run"]:
+            old_replay.step = value["step"]
             return
         self._replay = None
         if value is not None:
-            run, *others = self._family(value["run"])
-            self._replay = Replay(run, step=value["step"], runs=others)
+            run, *other_runs = self._family(value["run"])
+            self._replay = Replay(run, step=value["step"], runs=other_runs)
             self._replay.observe(self._moved, "step")
         self._below.children = () if self._replay is None else (self._replay,)
-        if before is not None:
-            before.close()  # otherwise the kernel and the page would keep every run that was ever opened
+        if old_replay is not None:
+            old_replay.close()  # otherwise the kernel and the page would keep every run that was ever opened
 
     def _moved(self, _: object) -> None:
         if self._replay is not None:
@@ -225,5 +227,5 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
         """The run that is open below."""
         return self._replay
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[PagePart]:
         return self._view._parts()  # noqa: SLF001 - both are widgets

@@ -54,17 +54,18 @@ def verdict_of(outcomes: Sequence[Outcome]) -> str:
     """
     if len(outcomes) < 2:  # noqa: PLR2004 - nothing to compare
         return ""
-    if any(one.cost is None for one in outcomes) and any(one.cost is not None for one in outcomes):
+    if any(outcome.cost is None for outcome in outcomes) and any(outcome.cost is not None for outcome in outcomes):
         return ""  # what a run takes cannot be compared
-    best = max(outcomes, key=lambda one: (one.share, -one.spent))
+    best = max(outcomes, key=lambda outcome: (outcome.share, -outcome.spent))
     if best.share == 0:
-        return f"No setting has a success; the least is spent with {min(outcomes, key=lambda one: one.spent).name}."
+        cheapest = min(outcomes, key=lambda outcome: outcome.spent)
+        return f"No setting has a success; the least is spent with {cheapest.name}."
     share = f"{best.successes:,} of {count(best.labelled, 'run')}"
     head = f"Most successes: {best.name}, {share} for {best.spent_text()} a run."
-    less = [one for one in outcomes if one.spent < best.spent]
-    if not less:
+    cheaper = [outcome for outcome in outcomes if outcome.spent < best.spent]
+    if not cheaper:
         return f"{head} No other setting takes less."
-    other = max(less, key=lambda one: (one.share, -one.spent))
+    other = max(cheaper, key=lambda outcome: (outcome.share, -outcome.spent))
     if other.share == 0:
         return f"{head} Settings that take less have no success."
     tail = f"{other.name}, {other.successes:,} of {other.labelled:,} for {other.spent_text()}."
@@ -77,22 +78,22 @@ ROWS: Final = 200
 """How many settings a table shows at most."""
 FAILURES: Final = 20
 """How many kinds of failure are named at most."""
-LISTED: Final = 200
+MAX_LISTED: Final = 200
 """How many runs of a setting are listed at most, of all settings together `ALL_LISTED`."""
-ALL_LISTED: Final = 2400
-LISTED_RUNNING: Final = 12
+MAX_ALL_LISTED: Final = 2400
+MAX_LISTED_RUNNING: Final = 12
 """How many of them while the sweep runs, when all is sent several times a second."""
-ALL_LISTED_RUNNING: Final = 600
+MAX_ALL_LISTED_RUNNING: Final = 600
 MAX_SPAN: Final = 4
 """How many values without effect are named in one cell."""
 _RATE_S: Final = 20.0
 MAX_ERROR_CHARS: Final = 300
 MAX_TASK_CHARS: Final = 90
-_WHO: Final = ("agent", "model", "policy")
+_NAME_COLUMNS: Final = ("agent", "model", "policy")
 
 
 @dataclass(slots=True)
-class _Row:
+class _SettingCounts:
     """The counts of one setting."""
 
     runs: int = 0
@@ -109,8 +110,8 @@ class _Row:
         self.steps += result.n_steps
         self.reasons[result.reason] += 1
         # By task and id: results come in another order from several processes.
-        insort(self.first, result, key=lambda one: (one.task, one.run_id))
-        del self.first[LISTED:]
+        insort(self.first, result, key=lambda cell: (cell.task, cell.run_id))
+        del self.first[MAX_LISTED:]
         if result.cost_usd is not None:
             self.cost += result.cost_usd
             self.priced += 1
@@ -123,15 +124,17 @@ class _Row:
     @property
     def labelled(self) -> int:
         """How many runs have a label."""
-        return sum(whole for _, whole in self.tasks.values())
+        return sum(task_runs for _, task_runs in self.tasks.values())
 
     def success(self) -> tuple[float | None, ...]:
         """The share of successes and both ends of its interval: tasks are what repeats."""
         if self.share is None:
             from boolab.stats.intervals import share
 
-            found = share([part for part, _ in self.tasks.values()], [whole for _, whole in self.tasks.values()])
-            self.share = (found.value, found.low, found.high) if self.tasks else (None,) * 3
+            estimate = share(
+                [part for part, _ in self.tasks.values()], [task_runs for _, task_runs in self.tasks.values()]
+            )
+            self.share = (estimate.value, estimate.low, estimate.high) if self.tasks else (None,) * 3
         return self.share
 
 
@@ -143,25 +146,25 @@ class _Failure:
     runs: int = 0
 
 
-class Board:
+class SweepCounts:
     """Counts a sweep's cells as they are done. Each costs the same, however many there were.
 
     `total`: how many cells the sweep has; None if it is not known. `about`: what it is made of: `agents`, `tasks`,
     `models`, `grid` and `repeats`, as far as known.
 
     Example:
-        >>> board = Board(2, {"grid": {"max_steps": [5]}})
+        >>> board = SweepCounts(2, {"grid": {"max_steps": [5]}})
         >>> board.add(CellResult("r", "a", "m", "boocode", "t", {"max_steps": 5}, "finished", 3, None, True, None))
-        >>> data = board.snapshot("running", now=1.0)
+        >>> data = board.snapshot("running", time_s=1.0)
         >>> data["done"], data["rows"][0]["successes"], data["rows"][0]["cost"]
         (1, 1, None)
     """
 
-    def __init__(self, total: int | None, about: Mapping[str, Any], store: str = "") -> None:
+    def __init__(self, total: int | None, plan: Mapping[str, Any], store: str = "") -> None:
         self.total = total
         self.store = store
-        self._about = about
-        self._rows: dict[tuple[Any, ...], _Row] = {}
+        self._about = plan
+        self._rows: dict[tuple[Any, ...], _SettingCounts] = {}
         self._names: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._reasons: Counter[str] = Counter()
         self._failures: dict[str, _Failure] = {}
@@ -169,18 +172,18 @@ class Board:
         self._before = 0
         self._pace: deque[tuple[float, int]] = deque()
         self._begun: float | None = None
-        self._deciding = Notes(about)
+        self._deciding = Notes(plan)
 
     @property
     def done(self) -> int:
         """How many cells are done."""
         return self._done
 
-    def begin(self, now: float) -> None:
+    def begin(self, time_s: float) -> None:
         """The sweep begins at this time in seconds, by any clock; what was added so far was done before."""
-        self._begun = now
+        self._begun = time_s
         self._before = self._done
-        self._pace.append((now, self._done))
+        self._pace.append((time_s, self._done))
 
     def add(self, result: CellResult) -> None:
         """Count a cell."""
@@ -190,27 +193,27 @@ class Board:
         key = (result.agent, result.model, result.policy, *map(repr, result.settings.items()))
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = _Row()
+            row = self._rows[key] = _SettingCounts()
             self._names[key] = _names_of(result)
         row.add(result)
         if result.reason == "error":
             error = (result.error or "no error was recorded")[:MAX_ERROR_CHARS]
             self._failures.setdefault(error, _Failure(result)).runs += 1
 
-    def snapshot(self, state: State, now: float, error: BaseException | None = None) -> dict[str, Any]:
+    def snapshot(self, state: State, time_s: float, error: BaseException | None = None) -> dict[str, Any]:
         """All that is shown, as plain data; None is unknown.
 
-        `rows` are at most `ROWS` settings, in the order of the plan. `now` is by the clock of `begin`; `error` is what
-        ended the sweep early.
+        `rows` are at most `ROWS` settings, in the order of the plan. `time_s` is by the clock of `begin`; `error` is
+        what ended the sweep early.
         """
-        elapsed = None if self._begun is None else now - self._begun
-        rate = self._rate(now)
-        left = None if self.total is None else self.total - self._done
+        elapsed = None if self._begun is None else time_s - self._begun
+        rate = self._rate(time_s)
+        cells_left = None if self.total is None else self.total - self._done
         columns, fixed = self._columns()
         ordered = sorted(self._rows, key=self._place(columns))
-        planned = self._planned()
-        without = [] if state == "running" else [*self._without_effect(columns)]
-        rows = [self._row(key, columns, planned, running=state == "running") for key in ordered[:ROWS]]
+        cells_per_row = self._planned()
+        idle_columns = [] if state == "running" else [*self._without_effect(columns)]
+        rows = [self._row(key, columns, cells_per_row, running=state == "running") for key in ordered[:ROWS]]
         worst = sorted(self._failures, key=lambda text: -self._failures[text].runs)
         return {
             "state": state,
@@ -219,7 +222,7 @@ class Board:
             "total": self.total,
             "elapsed_ms": None if elapsed is None else round(elapsed * 1000),
             "rate": rate,
-            "left_ms": round(left / rate * 1000) if state == "running" and rate and left else None,
+            "left_ms": round(cells_left / rate * 1000) if state == "running" and rate and cells_left else None,
             "ended": "" if error is None else (str(describe(error)) or type(error).__name__),
             "store": self.store,
             "reasons": [{"reason": name, "n": self._reasons[name]} for name in STOP_LOOKS if self._reasons[name]],
@@ -227,58 +230,64 @@ class Board:
             "heads": [head_of(name) for name in columns],
             "units": [LIMITS[name].unit if name in LIMITS else "" for name in columns],
             "fixed": [{"name": head_of(name), "value": _text_of(value)} for name, value in fixed.items()],
-            "rows": _with_copies(rows, [columns.index(name) for name in without]),
-            "verdict": self._verdict(state, ordered, [name for name in columns if name not in without]),
+            "rows": _with_copies(rows, [columns.index(name) for name in idle_columns]),
+            "verdict": self._verdict(state, ordered, [name for name in columns if name not in idle_columns]),
             "n_rows": len(ordered),
-            "planned_rows": None if not planned or self.total is None else self.total // planned,
+            "planned_rows": None if not cells_per_row or self.total is None else self.total // cells_per_row,
             "failures": [self._failure(text, columns) for text in worst[:FAILURES]],
             "n_failures": len(self._failures),
             "failed": self._reasons["error"],
             "notes": [
                 *self._notes(len(ordered)),
                 *(self._deciding.sentences() if state != "running" else ()),
-                *(f"Settings that differ only in the {head_of(name)} have the same numbers." for name in without),
+                *(f"Settings that differ only in the {head_of(name)} have the same numbers." for name in idle_columns),
             ],
         }
 
-    def _rate(self, now: float) -> float | None:
+    def _rate(self, time_s: float) -> float | None:
         """Cells a second, over the last 20 seconds."""
         if self._begun is None:
             return None
-        if self._pace and now > self._pace[-1][0]:
-            self._pace.append((now, self._done))
-        while len(self._pace) > 2 and now - self._pace[1][0] >= _RATE_S:  # noqa: PLR2004 - two moments give a rate
+        if self._pace and time_s > self._pace[-1][0]:
+            self._pace.append((time_s, self._done))
+        while len(self._pace) > 2 and time_s - self._pace[1][0] >= _RATE_S:  # noqa: PLR2004 - two moments give a rate
             self._pace.popleft()
-        since, done = self._pace[0]
-        return (self._done - done) / (now - since) if now > since and self._done > done else None
+        earlier_time, earlier_done = self._pace[0]
+        return (
+            (self._done - earlier_done) / (time_s - earlier_time)
+            if time_s > earlier_time and self._done > earlier_done
+            else None
+        )
 
     def _columns(self) -> tuple[list[str], dict[str, Any]]:
         """What distinguishes the settings, and what is the same in all of them."""
-        values: dict[str, dict[str, Any]] = {name: {} for name in _WHO}
+        values: dict[str, dict[str, Any]] = {name: {} for name in _NAME_COLUMNS}
         for names in self._names.values():
             for name, value in names.items():
                 values.setdefault(name, {})[repr(value)] = value
         grid = self._about.get("grid", {})
-        varying = {name for name, seen in values.items() if len(seen) > 1 or len(grid.get(name, ())) > 1}
+        varying = {name for name, distinct in values.items() if len(distinct) > 1 or len(grid.get(name, ())) > 1}
         varying |= {name for name in ("agent", "model") if len(self._about.get(f"{name}s", ())) > 1}
-        fixed = {name: next(iter(seen.values())) for name, seen in values.items() if seen and name not in varying}
+        fixed = {
+            name: next(iter(distinct.values())) for name, distinct in values.items() if distinct and name not in varying
+        }
         return [name for name in values if name in varying], fixed
 
     def _place(self, columns: list[str]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
         """Where a setting stands in the plan; settings that are not in the plan come last."""
         grid = self._about.get("grid", {})
-        named = {"agent": self._about.get("agents", ()), "model": self._about.get("models", ())}
+        plan_names = {"agent": self._about.get("agents", ()), "model": self._about.get("models", ())}
         orders = {
-            name: {repr(value): place for place, value in enumerate(grid.get(name, named.get(name, ())))}
+            name: {repr(value): sort_key for sort_key, value in enumerate(grid.get(name, plan_names.get(name, ())))}
             for name in columns
         }
 
-        def place(key: tuple[Any, ...]) -> tuple[Any, ...]:
+        def sort_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
             names = self._names[key]
-            seen = [repr(names.get(name)) for name in columns]
-            return tuple((orders[name].get(one, math.inf), one) for name, one in zip(columns, seen, strict=True))
+            texts = [repr(names.get(name)) for name in columns]
+            return tuple((orders[name].get(text, math.inf), text) for name, text in zip(columns, texts, strict=True))
 
-        return place
+        return sort_key
 
     def _planned(self) -> int:
         """How many cells each setting has; 0 if it is not known."""
@@ -288,28 +297,28 @@ class Board:
         """What the sweep has found, once all its runs are done. Settings are named by what makes a difference."""
         if state not in ("done", "snapshot") or self.total not in (None, self._done):
             return ""
-        found: dict[str, Outcome] = {}
+        outcomes: dict[str, Outcome] = {}
         for key in ordered:
             row, names = self._rows[key], self._names[key]
             share = row.success()[0]
             if share is None:
                 return ""
             name = ", ".join(_in_words(name, _text_of(names.get(name))) for name in columns)
-            counts = [sum(each) for each in zip(*row.tasks.values(), strict=True)]
+            counts = [sum(counts_of_tasks) for counts_of_tasks in zip(*row.tasks.values(), strict=True)]
             cost = row.cost / row.priced if row.priced else None
-            found.setdefault(name, Outcome(name, counts[0], counts[1], share, row.steps / row.runs, cost))
-        return verdict_of([*found.values()])
+            outcomes.setdefault(name, Outcome(name, counts[0], counts[1], share, row.steps / row.runs, cost))
+        return verdict_of([*outcomes.values()])
 
-    def _row(self, key: tuple[Any, ...], columns: list[str], planned: int, *, running: bool) -> dict[str, Any]:
+    def _row(self, key: tuple[Any, ...], columns: list[str], cells_per_row: int, *, running: bool) -> dict[str, Any]:
         row, names = self._rows[key], self._names[key]
         share, low, high = row.success()
-        most, of_all = (LISTED_RUNNING, ALL_LISTED_RUNNING) if running else (LISTED, ALL_LISTED)
-        listed = max(1, min(most, of_all // len(self._rows)))
+        max_listed, of_all = (MAX_LISTED_RUNNING, MAX_ALL_LISTED_RUNNING) if running else (MAX_LISTED, MAX_ALL_LISTED)
+        listed_count = max(1, min(max_listed, of_all // len(self._rows)))
         return {
             "values": [_text_of(names.get(name)) for name in columns],
             "runs": row.runs,
-            "listed": [_listed(result) for result in row.first[:listed]],
-            "planned": planned or None,
+            "listed": [_listed(result) for result in row.first[:listed_count]],
+            "planned": cells_per_row or None,
             "labelled": row.labelled,
             "successes": sum(part for part, _ in row.tasks.values()),
             "tasks": len(row.tasks),
@@ -323,12 +332,12 @@ class Board:
         }
 
     def _failure(self, text: str, columns: list[str]) -> dict[str, Any]:
-        found = self._failures[text]
-        first = found.first
+        failure = self._failures[text]
+        first = failure.first
         names = _names_of(first)
-        where = [f"{head_of(name)} {_text_of(names.get(name)).lower()}" for name in columns]
-        named = {"run_id": first.run_id, "task": first.task, "steps": first.n_steps}
-        return {"error": text, "runs": found.runs, **named, "where": where}
+        setting_texts = [f"{head_of(name)} {_text_of(names.get(name)).lower()}" for name in columns]
+        run_names = {"run_id": first.run_id, "task": first.task, "steps": first.n_steps}
+        return {"error": text, "runs": failure.runs, **run_names, "where": setting_texts}
 
     def _notes(self, n_rows: int) -> Iterator[str]:
         """What is missing in the numbers."""
@@ -353,17 +362,21 @@ class Board:
     def _without_effect(self, columns: list[str]) -> Iterator[str]:
         """The limits that make no difference in the numbers of the table."""
         for name in columns:
-            alike: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
+            rows_by_others: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
             for key, row in self._rows.items():
-                others = tuple(repr(self._names[key].get(other)) for other in columns if other != name)
-                labels = [sum(each) for each in zip(*row.tasks.values(), strict=True)]
-                spent = (row.steps, round(row.cost, 6), row.priced)
-                alike.setdefault(others, []).append((row.runs, *spent, labels, sorted(row.reasons.items())))
-            if name in LIMITS and all(len(rows) > 1 and rows.count(rows[0]) == len(rows) for rows in alike.values()):
+                other_values = tuple(repr(self._names[key].get(other)) for other in columns if other != name)
+                labels = [sum(task_counts) for task_counts in zip(*row.tasks.values(), strict=True)]
+                amounts = (row.steps, round(row.cost, 6), row.priced)
+                rows_by_others.setdefault(other_values, []).append(
+                    (row.runs, *amounts, labels, sorted(row.reasons.items()))
+                )
+            if name in LIMITS and all(
+                len(rows) > 1 and rows.count(rows[0]) == len(rows) for rows in rows_by_others.values()
+            ):
                 yield name
 
 
-def _with_copies(rows: list[dict[str, Any]], without: Sequence[int]) -> list[dict[str, Any]]:
+def _with_copies(rows: list[dict[str, Any]], idle_indices: Sequence[int]) -> list[dict[str, Any]]:
     """Mark the rows that differ from an earlier one only in columns without effect.
 
     `copy` is true for these. `spans` is the text of each column in the first of them: all values in such a column.
@@ -371,7 +384,7 @@ def _with_copies(rows: list[dict[str, Any]], without: Sequence[int]) -> list[dic
     firsts: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:
         values = row["values"]
-        first = firsts.setdefault(tuple(one for i, one in enumerate(values) if i not in without), row)
+        first = firsts.setdefault(tuple(cell_text for i, cell_text in enumerate(values) if i not in idle_indices), row)
         row["copy"] = first is not row
         if first is row:
             row["spans"] = [[value] for value in values]
@@ -385,30 +398,30 @@ def _with_copies(rows: list[dict[str, Any]], without: Sequence[int]) -> list[dic
 
 def first_runs(data: Mapping[str, Any]) -> list[str]:
     """The ids of the runs that a snapshot names: the first one of each setting, of each failure, then all others."""
-    named = [[run["id"] for run in row["listed"]] for row in data["rows"]]
-    failed = [one["run_id"] for one in data["failures"]]
-    first, *others = zip_longest(*named) if named else [()]
-    ids = chain(first, failed, *others)
+    ids_by_row = [[run["id"] for run in row["listed"]] for row in data["rows"]]
+    failed = [failure["run_id"] for failure in data["failures"]]
+    first, *later_ids = zip_longest(*ids_by_row) if ids_by_row else [()]
+    ids = chain(first, failed, *later_ids)
     return list(dict.fromkeys(run_id for run_id in ids if run_id is not None))
 
 
 def _listed(result: CellResult) -> dict[str, Any]:
     """A run of a setting."""
     task = result.task if len(result.task) <= MAX_TASK_CHARS else f"{result.task[: MAX_TASK_CHARS - 1]}…"
-    named = {"id": result.run_id, "task": task, "reason": result.reason, "steps": result.n_steps}
-    return named | {"success": result.success, "cost": result.cost_usd}
+    names = {"id": result.run_id, "task": task, "reason": result.reason, "steps": result.n_steps}
+    return names | {"success": result.success, "cost": result.cost_usd}
 
 
 def _names_of(result: CellResult) -> dict[str, Any]:
     """What distinguishes the setting of a cell."""
-    return {name: getattr(result, name) for name in _WHO} | dict(result.settings)
+    return {name: getattr(result, name) for name in _NAME_COLUMNS} | dict(result.settings)
 
 
 def settings_of(data: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
     """The rows of a snapshot, each with its setting in words."""
     for row in data["rows"]:
-        named = zip(data["columns"], row["values"], strict=True)
-        yield ", ".join(_in_words(name, value) for name, value in named) or "all", row
+        pairs = zip(data["columns"], row["values"], strict=True)
+        yield ", ".join(_in_words(name, value) for name, value in pairs) or "all", row
 
 
 def head_of(name: str) -> str:

@@ -16,10 +16,10 @@ from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.sweeps.progress import Begun, CellResult, result_of
-from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.standalone_html import PagePart
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.replay.widget import MAX_RUNS, OpeningView, OpensRuns, replay_parts
-from boolab.widgets.sweep_view.data import Board, State, first_runs, settings_of
+from boolab.widgets.sweep_view.data import State, SweepCounts, first_runs, settings_of
 
 _EVERY_S: Final = 0.25
 _SHARE: Final = 0.02
@@ -27,7 +27,7 @@ _SHARE: Final = 0.02
 _BARS: Final = 24
 
 
-class _Table(OpeningView, module="sweep_view"):
+class _SweepTable(OpeningView, module="sweep_view"):
     """What is drawn."""
 
     refreshed = traitlets.Int(0).tag(sync=True)
@@ -69,18 +69,18 @@ class SweepView(OpensRuns):
     def __init__(self, store: str | Path | None = None, *, sweep: int | None = None) -> None:
         self._store = store
         self._sweep = sweep
-        self._board = Board(None, {})
+        self._board = SweepCounts(None, {})
         self._state: State = "waiting"
         self._timer: asyncio.TimerHandle | None = None
         self._drew_s = 0.0
         self._outputs: list[list[Any]] = []
         self._find: Callable[[str], Sequence[Run]] = lambda _run_id: ()
-        self._in_page: dict[str, Part] | None = None
+        self._in_page: dict[str, PagePart] | None = None
         if store is not None:
             self._board, self._state = _board_of(store, sweep), "snapshot"
             self._find = _reader_of(store)
         self._data_shown = self._snapshot()
-        super().__init__(_Table(self._data_shown), {}, ("opened", "refreshed"))
+        super().__init__(_SweepTable(self._data_shown), {}, ("opened", "refreshed"))
         self.observe(lambda _change: self.refresh(), "refreshed")
 
     @property
@@ -109,7 +109,7 @@ class SweepView(OpensRuns):
             raise SettingError(f"progress={self!r} shows something else: expected a new SweepView()")
         self.set_trait("opened", None)
         self._find = begun.find
-        self._board = Board(begun.total, begun.about, "" if begun.store is None else str(begun.store))
+        self._board = SweepCounts(begun.total, begun.about, "" if begun.store is None else str(begun.store))
         for result in begun.earlier:
             self._board.add(result)
         self._board.begin(time.monotonic())
@@ -170,32 +170,32 @@ class SweepView(OpensRuns):
 
     def _title(self) -> str:
         data = self.data
-        done = count(data["done"], "run")
-        done = done if data["total"] is None else f"{data['done']:,} of {count(data['total'], 'run')}"
-        where = f" in {Path(data['store']).name}" if data["store"] else ""
-        return f"sweep: {done}{where}, {data['state']}"
+        done_text = count(data["done"], "run")
+        done_text = done_text if data["total"] is None else f"{data['done']:,} of {count(data['total'], 'run')}"
+        store_text = f" in {Path(data['store']).name}" if data["store"] else ""
+        return f"sweep: {done_text}{store_text}, {data['state']}"
 
     def _text(self) -> str:
         data = self.data
-        lines = [", ".join(f"{one['n']:,} {one['reason']}" for one in data["reasons"])]
+        lines = [", ".join(f"{reason['n']:,} {reason['reason']}" for reason in data["reasons"])]
         for name, row in settings_of(data):
             share = (
                 f", {row['successes']:,} of {count(row['labelled'], 'success', 'successes')}" if row["labelled"] else ""
             )
             lines.append(f"{name}: {count(row['runs'], 'run')}{share}, {row['steps']:.1f} steps on average")
-        lines += [f"{one['runs']:,} failed: {one['error']}" for one in data["failures"]]
+        lines += [f"{reason['runs']:,} failed: {reason['error']}" for reason in data["failures"]]
         return "\n".join(filter(None, [*lines, *data["notes"]]))
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[PagePart]:
         # A page has no kernel, no clock that runs, and the steps of some runs only.
-        return [_Table.part_of({**self.data, "refresh": False, "still": True, "opens": [*self._runs()]})]
+        return [_SweepTable.part_of({**self.data, "refresh": False, "still": True, "opens": [*self._runs()]})]
 
-    def _runs(self) -> dict[str, Part]:
+    def _runs(self) -> dict[str, PagePart]:
         """Of each setting the first run, then the second, and so on, as many as a page holds."""
         if self._in_page is None:
             families = [*filter(None, map(self._find, first_runs(self.data)[:MAX_RUNS]))]
-            below = [*chain.from_iterable(family[1:] for family in families)]
-            self._in_page = replay_parts((family[0] for family in families), below)
+            subagent_runs = [*chain.from_iterable(family[1:] for family in families)]
+            self._in_page = replay_parts((family[0] for family in families), subagent_runs)
         return self._in_page
 
     def _family(self, run_id: str) -> Sequence[Run]:
@@ -205,8 +205,8 @@ class SweepView(OpensRuns):
         return "a run that is finished and, with a store, written"
 
     def _picture(self) -> bytes:
-        counted = [(name, row["reasons"]) for name, row in settings_of(self.data) if row["reasons"]]
-        names = list(dict.fromkeys(name for name, _ in counted))[:_BARS]
+        reasons_by_setting = [(name, row["reasons"]) for name, row in settings_of(self.data) if row["reasons"]]
+        names = list(dict.fromkeys(name for name, _ in reasons_by_setting))[:_BARS]
         if not names:
             return b""
         import pandas as pd
@@ -216,7 +216,7 @@ class SweepView(OpensRuns):
         from boolab.plots.palette import Look
 
         rows: list[tuple[str, str]] = []
-        for name, reasons in counted:
+        for name, reasons in reasons_by_setting:
             for reason in reasons if name in names else ():
                 rows += [(name, reason["reason"])] * reason["n"]
         table = pd.DataFrame(rows, columns=["setting", "stop_reason"])
@@ -232,7 +232,7 @@ def _reader_of(store: str | Path) -> Callable[[str], Sequence[Run]]:
     return partial(finished_run, store)
 
 
-def _board_of(store: str | Path, sweep: int | None) -> Board:
+def _board_of(store: str | Path, sweep: int | None) -> SweepCounts:
     """What a store holds of a sweep: its finished runs."""
     from boolab.store import stored_runs
     from boolab.store.stored_runs import overview
@@ -240,10 +240,10 @@ def _board_of(store: str | Path, sweep: int | None) -> Board:
     sweeps = {row.sweep: row for row in overview(store).sweeps}
     number = max(sweeps, default=None) if sweep is None else sweep
     if number is not None and number not in sweeps:
-        known = ", ".join(map(str, sweeps)) or "it has none"
-        raise SettingError(f"sweep={sweep!r}: {store} has no such sweep; there are: {known}")
+        sweep_numbers = ", ".join(map(str, sweeps)) or "it has none"
+        raise SettingError(f"sweep={sweep!r}: {store} has no such sweep; there are: {sweep_numbers}")
     row = None if number is None else sweeps[number]
-    board = Board(None if row is None else row.n_cells, {} if row is None else row.about, str(store))
+    board = SweepCounts(None if row is None else row.n_cells, {} if row is None else row.about, str(store))
     finished: tuple[stored_runs.State, ...] = ("finished",)
     for run in stored_runs.stored_runs(store, sweep=number, states=finished):
         if run.parent_run_id is None:

@@ -20,7 +20,7 @@ from boolab.live.follow.places import places_of, usual_places
 from boolab.live.follow.rows import AgentRow, Change, alert_line, limit_text, name_of, row_data, state_of
 from boolab.live.follow.watch import watch as watch_fleet
 from boolab.logs.log_files import Reader
-from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.standalone_html import PagePart
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.replay.widget import OpeningView, OpensRuns, replay_parts
 
@@ -49,12 +49,12 @@ def watch_data(fleet: Fleet, alerts: Sequence[dict[str, Any]], *, following: boo
     }
 
 
-def alert_of(change: Change, at: float) -> dict[str, Any]:
-    """An alert, or that one is withdrawn; `at` is when it came, in seconds since 1970."""
+def alert_of(change: Change, time_s: float) -> dict[str, Any]:
+    """An alert, or that one is withdrawn; `time_s` is when it came, in seconds since 1970."""
     fired = change.fired
     return {
         "kind": change.kind,
-        "at": at,
+        "at": time_s,
         "run": change.row.run_id,
         "step": 1 if fired is None else fired.number,
         "reason": "" if fired is None else fired.stop.reason,
@@ -124,8 +124,8 @@ class WatchView(OpensRuns):
         self._take(fleet.look())
         super().__init__(_AgentTable(watch_data(fleet, self.alerts, following=True)), {}, ("opened", "following"))
         self._by_id = _RunsOf(fleet)
-        self.observe(lambda change: self._follow(on=bool(change["new"])), "following")
-        self._follow(on=True)
+        self.observe(lambda change: self._follow(starts=bool(change["new"])), "following")
+        self._follow(starts=True)
 
     def stop(self) -> None:
         """Stop following the logs. The table stays as it is."""
@@ -141,13 +141,13 @@ class WatchView(OpensRuns):
         """What is shown, as plain data: `rows`, `alerts`, `rule`, ..."""
         return watch_data(self._fleet, self.alerts, following=self.following)
 
-    def _follow(self, *, on: bool) -> None:
+    def _follow(self, *, starts: bool) -> None:
         thread, self._thread = self._thread, None
         if thread is not None:
             self._stop.set()
             if thread is not threading.current_thread():
                 thread.join(SHUTDOWN_TIMEOUT_S)
-        if on:
+        if starts:
             self._stop = threading.Event()
             self._thread = threading.Thread(
                 target=_run, args=(weakref.ref(self), self._fleet, self._stop), name="boolab watch", daemon=True
@@ -179,12 +179,12 @@ class WatchView(OpensRuns):
         self._view.show(self.data)
 
     def _take(self, changes: Iterable[Change]) -> None:
-        now = time.time()
+        time_s = time.time()
         self.faults += self._fleet.take_faults()
         for change in changes:
             if change.kind in ("fires", "withdrawn"):
                 try:
-                    self.alerts.append(alert_of(change, now))
+                    self.alerts.append(alert_of(change, time_s))
                 except Exception as error:  # noqa: BLE001 - its texts are those of a log, and others follow
                     self.faults.append(f"{change.row.path}: an alert cannot be shown ({type(error).__name__}: {error})")
 
@@ -215,11 +215,11 @@ class WatchView(OpensRuns):
 
         return png_of(draw, (7.2, 1.0 + 0.34 * len(rows)))
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[PagePart]:
         data = {**self.data, "following": False, "still": True}  # a page has no kernel
-        return [Part("watch_view", data, {"opened": None, "following": False})]
+        return [PagePart("watch_view", data, {"opened": None, "following": False})]
 
-    def _runs(self) -> dict[str, Part]:
+    def _runs(self) -> dict[str, PagePart]:
         ids = [row["run_id"] for row in self.data["rows"]]
         return replay_parts(run for run_id in ids if (run := self._fleet.run(run_id)) is not None)
 
@@ -246,14 +246,14 @@ class _RunsOf(Mapping[str, Run]):
 def _run(view: weakref.ref[WatchView], fleet: Fleet, stop: threading.Event) -> None:
     """The thread: it holds the view weakly, and ends when there is none."""
     for changes in watch_fleet(fleet, stop):
-        there = view()
-        if there is None:
+        live_view = view()
+        if live_view is None:
             return
         try:
-            there._changed(changes)  # noqa: SLF001 - the view's own thread
+            live_view._changed(changes)  # noqa: SLF001 - the view's own thread
         except Exception as error:  # noqa: BLE001 - the next change may be shown
-            there.faults.append(f"the table cannot be drawn ({type(error).__name__}: {error})")
-        del there
+            live_view.faults.append(f"the table cannot be drawn ({type(error).__name__}: {error})")
+        del live_view
 
 
 def watch(
@@ -299,6 +299,6 @@ def watch(
         >>> view
         WatchView(watch: 1 agent, 0 alerts)
     """
-    given = [path] if isinstance(path, str | Path) else path
-    places = usual_places() if given is None else places_of([*given])
-    return WatchView(Fleet(places, rule, scope=scope, format=format, idle_s=idle, since=since, prices=prices))
+    paths = [path] if isinstance(path, str | Path) else path
+    log_places = usual_places() if paths is None else places_of([*paths])
+    return WatchView(Fleet(log_places, rule, scope=scope, format=format, idle_s=idle, since=since, prices=prices))
