@@ -64,7 +64,7 @@ def step_cap(value: int, harness: str | Policy, value_policy: str | Policy | Non
         StepCap(value=20, note='')
         >>> step_cap(20, "langchain_agent").value, step_cap(20, "langgraph_react").value
         (40, 41)
-        >>> step_cap(40, "langgraph_react", counted="langgraph_react").value
+        >>> step_cap(40, "langgraph_react", value_policy="langgraph_react").value
         40
     """
     cap = get_policy(harness).cap
