@@ -90,11 +90,11 @@ class VirtualClock:
 
     def advance(self, milliseconds: int) -> None:
         """Advance without yielding to other tasks; `TimeoutError` at the deadline."""
-        then = self._now + milliseconds
-        if self._deadline is not None and then > self._deadline:
+        due_ms = self._now + milliseconds
+        if self._deadline is not None and due_ms > self._deadline:
             self._now = self._deadline
             raise TimeoutError
-        self._now = then
+        self._now = due_ms
 
     def fork(self, timeout: float | None = None) -> VirtualClock:
         return VirtualClock(self._now, None if timeout is None else self._now + _milliseconds(timeout))

@@ -89,7 +89,7 @@ def dumps(value: object) -> bytes:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
-_OUTSIDE: Final = frozenset({"continuation", "log_id", "path", "subagents"})
+_FIELDS_APART: Final = frozenset({"continuation", "log_id", "path", "subagents"})
 """What is no part of a record: subagents have rows of their own."""
 
 
@@ -97,7 +97,7 @@ def _defaults() -> dict[str, Any]:
     out = {}
     for field in fields(Run):
         default = field.default_factory() if field.default_factory is not MISSING else field.default
-        if field.name not in _OUTSIDE:
+        if field.name not in _FIELDS_APART:
             out[field.name] = default
     return out
 
@@ -269,10 +269,10 @@ def _mapping(read: _Read) -> _Read:
 def _record(kind: type) -> _Read:
     readers = _hints(kind)
     required = readers.keys() - getattr(kind, "_field_defaults", {}).keys()
-    known = readers.keys() | ({"part"} if kind in _NAMES else set())
+    field_names = readers.keys() | ({"part"} if kind in _NAMES else set())
 
     def record(value: object) -> object:
-        if not isinstance(value, dict) or not required <= value.keys() <= known:
+        if not isinstance(value, dict) or not required <= value.keys() <= field_names:
             raise _wrong(value, f"a {kind.__name__} ({', '.join(readers)})")
         return kind(**{name: _named(name, readers[name], item) for name, item in value.items() if name != "part"})
 

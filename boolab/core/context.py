@@ -59,8 +59,8 @@ class Context(Sequence[Message]):
         if self._head or self._start:
             return self, ()
         if isinstance(self._history, Context):
-            inner, more = self._history.growing
-            return inner, (*more, *self._tail)
+            inner, messages_to_add = self._history.growing
+            return inner, (*messages_to_add, *self._tail)
         return self._history, self._tail
 
     @property
@@ -117,10 +117,10 @@ class Growing(Generic[S]):
         """The state after the part of a list that grows (do not change it), and the messages of this request alone."""
         growing, tail = messages.growing if isinstance(messages, Context) else (messages, ())
         remembered = not isinstance(growing, list | tuple)
-        seen, state = (self._known.get(growing) if remembered else None) or (0, self._start())
+        n_seen, state = (self._known.get(growing) if remembered else None) or (0, self._start())
         number = len(growing)
-        if seen < number:
-            for message in growing[seen:] if seen else islice(growing, number):
+        if n_seen < number:
+            for message in growing[n_seen:] if n_seen else islice(growing, number):
                 self._add(state, message)
             if remembered:
                 self._known[growing] = (number, state)

@@ -69,20 +69,20 @@ def step_events(message: int, step: Step) -> Iterator[Event]:
     """The events after the start: the parts of the response, the results, dropped calls and errors."""
     start = step.start_ms or 0
     for number, part in enumerate(response_message(step.index, step.start_ms, step.response).parts):
-        at = {"message": message, "part": number}
+        time_ms = {"message": message, "part": number}
         answered = start + (step.model_ms or 0)
         # The part that is left is the `StepStart`, whose event came when the step began.
         if isinstance(part, Reasoning):
-            yield Event(answered, "reasoning", {**at, "chars": chars_of(part.text)})
+            yield Event(answered, "reasoning", {**time_ms, "chars": chars_of(part.text)})
         elif isinstance(part, Text):
-            yield Event(answered, "text", {**at, "chars": chars_of(part.text)})
+            yield Event(answered, "text", {**time_ms, "chars": chars_of(part.text)})
         elif isinstance(part, ToolCall):
-            yield Event(answered, "tool_call", {**at, "call_id": part.id, "tool": part.name})
+            yield Event(answered, "tool_call", {**time_ms, "call_id": part.id, "tool": part.name})
     end = start + (step.duration_ms or 0)
     for call in step.dropped:
         yield Event(end, "dropped", {"message": message, "call_id": call.id, "tool": call.name})
-    given = [result for result in step.results if result is not None]
-    for number, result in enumerate(given):
+    executed_calls = [result for result in step.results if result is not None]
+    for number, result in enumerate(executed_calls):
         payload: dict[str, Any] = {"message": message + 1, "part": number, "call_id": result.call_id}
         yield Event(end, "tool_result", payload | {"is_error": result.is_error, "chars": chars_of(result.content)})
     if step.error:
@@ -109,10 +109,10 @@ def run_events(run: Run) -> list[Event]:
     for step in run.steps:
         message += came_in[step.index]
         events.append(start_event(message, step.index, step.start_ms))
-        noted = _noted(run, step.index)
-        events.extend(event for event in noted if _is_within(event))
+        recorded_events = _noted(run, step.index)
+        events.extend(event for event in recorded_events if _is_within(event))
         events.extend(step_events(message, step))
-        events.extend(event for event in noted if not _is_within(event))
+        events.extend(event for event in recorded_events if not _is_within(event))
         message += 1 if results_message(step.results) is None else 2
     events.append(stop_event(run))
     return events
@@ -150,12 +150,12 @@ def compactions_of(run: Run) -> dict[int, int] | None:
         >>> compactions_of(replace(run, events=(Event(None, "compaction", {"after_step": 2}),)))
         {3: 1}
     """
-    found: defaultdict[int, Counter[bool]] = defaultdict(Counter)
+    counts_by_step: defaultdict[int, Counter[bool]] = defaultdict(Counter)
     for _, kind, payload in run.events:
         if kind == "compaction":
             after: object = payload.get("after_step")
-            found[after + 1 if isinstance(after, int) else 1]["auto" in payload] += 1
-    if not found and run.source not in RECORDED_BY:
+            counts_by_step[after + 1 if isinstance(after, int) else 1]["auto" in payload] += 1
+    if not counts_by_step and run.source not in RECORDED_BY:
         return None
     # opencode writes two messages for one compaction: what requested it (`auto`), and the summary.
-    return {step: max(kinds.values()) for step, kinds in found.items()}
+    return {step: max(kinds.values()) for step, kinds in counts_by_step.items()}

@@ -113,13 +113,13 @@ def in_order(pool: Pool, function: Callable[..., T], tasks: Iterable[tuple[Any, 
     to fit into memory. It raises `WorkerDied` if the worker of a task died four times in a row.
     """
     waiting = iter(tasks)
-    ahead: deque[tuple[tuple[Any, ...], Future[T]]] = deque()
+    pending_futures: deque[tuple[tuple[Any, ...], Future[T]]] = deque()
     while True:
-        for args in itertools.islice(waiting, max(0, 2 * pool.size - len(ahead))):
-            ahead.append((args, pool.submit(function, *args)))
-        if not ahead:
+        for args in itertools.islice(waiting, max(0, 2 * pool.size - len(pending_futures))):
+            pending_futures.append((args, pool.submit(function, *args)))
+        if not pending_futures:
             return
-        yield _done(pool, function, *ahead.popleft())
+        yield _done(pool, function, *pending_futures.popleft())
 
 
 def _done(pool: Pool, function: Callable[..., T], args: tuple[Any, ...], future: Future[T]) -> T:
@@ -147,9 +147,9 @@ class _UsersPool:
         try:
             done = self._executor.submit(function, *args)
         except BrokenExecutor as error:
-            why = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}"
             raise WorkerDied(
-                f"the executor's pool broke when a worker died, and accepts no more work ({why})"
+                f"the executor's pool broke when a worker died, and accepts no more work ({reason})"
             ) from error
         outcome: Future[T] = Future()
         self._running.add(outcome)
@@ -198,10 +198,10 @@ class _ClientExecutor(FuturesExecutor):
             raise self.lost or self._lost(None)
         scheduler: Any = self._client.scheduler  # None once the connection is lost
         try:
-            found = self._client.sync(scheduler.ncores, callback_timeout=SCHEDULER_TIMEOUT_S)
+            thread_counts = self._client.sync(scheduler.ncores, callback_timeout=SCHEDULER_TIMEOUT_S)
         except Exception as error:
             raise self._lost(error) from error
-        return sum(found.values())
+        return sum(thread_counts.values())
 
     def _is_connected(self) -> bool:
         return self.lost is None and self._client.status == "running"
@@ -209,10 +209,10 @@ class _ClientExecutor(FuturesExecutor):
     def _lost(self, error: BaseException | None) -> SchedulerLost:
         address = getattr(self._client.scheduler, "address", "") or "the cluster"
         if isinstance(error, TimeoutError):
-            why = f"has not answered for {SCHEDULER_TIMEOUT_S:g} seconds"
+            reason = f"has not answered for {SCHEDULER_TIMEOUT_S:g} seconds"
         else:
-            why = "is gone: the connection to it was lost"
-        return SchedulerLost(f"the Dask scheduler at {address} {why}")
+            reason = "is gone: the connection to it was lost"
+        return SchedulerLost(f"the Dask scheduler at {address} {reason}")
 
     def _fetch(self, task: distributed.Future[T], outcome: Future[T]) -> None:
         """Copy the outcome of a task; its result is fetched from its worker now."""

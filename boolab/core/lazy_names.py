@@ -36,7 +36,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     return get, lambda: sorted(homes_of(package))
 
 
-_SAME: Mapping[str, str] = {
+_SYNONYMS: Mapping[str, str] = {
     "step_cap": "max_steps",
     "max_turns": "max_steps",
     "token_budget": "max_tokens",
@@ -67,15 +67,15 @@ def public_names() -> dict[str, str]:
     """All public names, such as `run` and `models.Retry`, the shortest of each, with the full name of what it is."""
     from boolab import errors
 
-    found = {name: f"{home}.{name}" for name, home in homes_of("boolab").items()}
-    spaces = {name: found.pop(name) for name in ("detectors", "errors", "models", "plots", "stats")}
+    path_by_name = {name: f"{home}.{name}" for name, home in homes_of("boolab").items()}
+    spaces = {name: path_by_name.pop(name) for name in ("detectors", "errors", "models", "plots", "stats")}
     for space, package in spaces.items():
         homes = homes_of(package).items()
-        found |= {f"{space}.{name}": f"{home}.{name}" for name, home in homes if name not in found}
+        path_by_name |= {f"{space}.{name}": f"{home}.{name}" for name, home in homes if name not in path_by_name}
     for name, value in vars(errors).items():
-        if isinstance(value, type) and issubclass(value, Exception) and name[0] != "_" and name not in found:
-            found[f"errors.{name}"] = f"boolab.errors.{name}"
-    return dict(sorted(found.items()))
+        if isinstance(value, type) and issubclass(value, Exception) and name[0] != "_" and name not in path_by_name:
+            path_by_name[f"errors.{name}"] = f"boolab.errors.{name}"
+    return dict(sorted(path_by_name.items()))
 
 
 def _no_attribute(package: str, name: str) -> str:
@@ -90,6 +90,6 @@ def _near(package: str, name: str, homes: Mapping[str, str]) -> str:
     for alias, module in modules.items():
         if name in homes_of(module) or (alias == "errors" and hasattr(import_module(module), name)):
             return f"; did you mean '{alias}.{name}'?"
-    if _SAME.get(name) in homes:
-        return f"; did you mean {_SAME[name]!r}?"
+    if _SYNONYMS.get(name) in homes:
+        return f"; did you mean {_SYNONYMS[name]!r}?"
     return near(name, homes)

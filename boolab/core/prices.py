@@ -41,16 +41,16 @@ def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int 
     return _cost(usage._replace(cache_write_tokens=cache_write_tokens), model, provider_api_url=base_url)
 
 
-def list_price(usage: Usage, model: str, provider: str, at: datetime | None = None) -> int | None:
+def list_price(usage: Usage, model: str, provider: str, day: datetime | None = None) -> int | None:
     """The cost of a recorded response at its provider's list price, as `cost_of`.
 
     `usage`: the usage, with its own `cache_write_tokens` (None counts as none); `cache_write_1h_tokens` cost more.
-    `at`: the time of the response, because prices change; by default now.
+    `day`: the time of the response, because prices change; by default now.
     """
-    return _cost(usage, model, provider_id=provider, genai_request_timestamp=at)
+    return _cost(usage, model, provider_id=provider, genai_request_timestamp=day)
 
 
-def _cost(usage: Usage, model: str, **whose: JSON) -> int | None:
+def _cost(usage: Usage, model: str, **model_name: JSON) -> int | None:
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     try:
@@ -68,7 +68,7 @@ def _cost(usage: Usage, model: str, **whose: JSON) -> int | None:
                 output_reasoning_tokens=usage.reasoning_tokens,
             ),
             model,
-            **whose,
+            **model_name,
         )
     except (LookupError, ValueError):  # an unknown provider or model, or contradicting numbers
         return None

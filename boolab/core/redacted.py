@@ -57,8 +57,8 @@ class RedactedArguments:
         return f"<redacted arguments {self.canonical if sort else self.ordered}>"
 
     def __str__(self) -> str:
-        same = self.sent == self.ordered == self.canonical
-        numbers = f"{self.sent}" if same else f"{self.sent}/{self.ordered}/{self.canonical}"
+        digest_text = self.sent == self.ordered == self.canonical
+        numbers = f"{self.sent}" if digest_text else f"{self.sent}/{self.ordered}/{self.canonical}"
         return f"<redacted arguments {numbers}: {self.chars} chars>"
 
 
@@ -114,8 +114,8 @@ def chars_of(text: str) -> int:
         >>> chars_of("Hello"), chars_of("<redacted text 5: 80 chars>")
         (5, 80)
     """
-    found = _found(text)
-    return len(text) if found is None else int(found[5])
+    match = _found(text)
+    return len(text) if match is None else int(match[5])
 
 
 def beginning_of(content: str) -> str:
@@ -125,8 +125,8 @@ def beginning_of(content: str) -> str:
         >>> beginning_of("not found"), beginning_of("<redacted result 31/12: 1204 chars>")
         ('not found', '<redacted result 12>')
     """
-    found = _found(content)
-    return content[:BEGINNING] if found is None else f"<redacted result {found[3] or found[2]}>"
+    match = _found(content)
+    return content[:BEGINNING] if match is None else f"<redacted result {match[3] or match[2]}>"
 
 
 def _found(text: str) -> re.Match[str] | None:

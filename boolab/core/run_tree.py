@@ -59,10 +59,10 @@ def rebuilt(run: Run, make: Callable[[Run], Run]) -> Run:
     if not run.subagents:
         return make(run)
     tree = [(one, make(one)) for one in (run, *descendants(run))]
-    done: list[Run] = []
+    rebuilt_runs: list[Run] = []
     for one, made in reversed(tree):  # its subagents are the last that were done
-        done.append(replace(made, subagents=tuple([done.pop() for _ in one.subagents])))
-    return done[0]
+        rebuilt_runs.append(replace(made, subagents=tuple([rebuilt_runs.pop() for _ in one.subagents])))
+    return rebuilt_runs[0]
 
 
 class Start(NamedTuple):
@@ -85,17 +85,17 @@ def starts_of(run: Run) -> list[Start]:
         >>> starts_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
         []
     """
-    found: dict[object, Start] = {}
+    starts: dict[object, Start] = {}
     for number, event in enumerate(run.events):
         if event.kind != "subagent":
             continue
         facts = event.payload
         run_id, agent, step = facts.get("run_id"), facts.get("agent"), facts.get("after_step")
-        named = isinstance(run_id, str) and run_id
-        inside = type(step) is int and 1 <= step <= len(run.steps)
-        start = Start(step if inside else None, run_id if named else None, agent if isinstance(agent, str) else "")
-        found.setdefault(run_id if named else number, start)
-    return list(found.values())
+        has_id = isinstance(run_id, str) and run_id
+        valid_step = type(step) is int and 1 <= step <= len(run.steps)
+        start = Start(step if valid_step else None, run_id if has_id else None, agent if isinstance(agent, str) else "")
+        starts.setdefault(run_id if has_id else number, start)
+    return list(starts.values())
 
 
 def parent_steps(runs: Iterable[Run]) -> dict[str, int]:
@@ -103,12 +103,12 @@ def parent_steps(runs: Iterable[Run]) -> dict[str, int]:
 
     A subagent that none of these runs has on record is left out.
     """
-    found: dict[str, int] = {}
+    steps_by_run: dict[str, int] = {}
     for run in runs:
         for step, run_id, _ in starts_of(run):
             if run_id is not None and step is not None:
-                found.setdefault(run_id, step)
-    return found
+                steps_by_run.setdefault(run_id, step)
+    return steps_by_run
 
 
 class Call(NamedTuple):
@@ -206,9 +206,9 @@ def homes_of(links: Iterable[tuple[str, str | None]], on_record: Collection[str]
             above[run_id] = run_id = above[above[run_id]]
         return run_id
 
-    for one, other in links:
-        if other is not None and other != one and one in on_record and other in on_record:
-            above[head(one)] = head(other)
+    for run, other in links:
+        if other is not None and other != run and run in on_record and other in on_record:
+            above[head(run)] = head(other)
     heads = {run_id: head(run_id) for run_id in sorted(above, key=lambda run_id: head(run_id) != run_id)}
     sizes = Counter(heads.values())
     return {run_id: (first, sizes[first]) for run_id, first in heads.items()}
@@ -223,18 +223,18 @@ def roots_of(parent: Sequence[int]) -> list[int]:
     """
     roots: list[int] = []
     for row in range(len(parent)):
-        at, seen = row, {row}
-        while parent[at] >= 0 and parent[at] not in seen:
-            at = parent[at]
-            seen.add(at)
-        roots.append(at)
+        index, visited = row, {row}
+        while parent[index] >= 0 and parent[index] not in visited:
+            index = parent[index]
+            visited.add(index)
+        roots.append(index)
     return roots
 
 
 def roots_in(runs: Sequence[Run]) -> list[int]:
     """For each of some runs the place of the run that its family began with: see `roots_of`."""
     ids, parents = [run.run_id for run in runs], [run.parent_run_id for run in runs]
-    return roots_of(kin_of(ids, parents, {place: starts_of(run) for place, run in enumerate(runs)}).parent)
+    return roots_of(kin_of(ids, parents, {index: starts_of(run) for index, run in enumerate(runs)}).parent)
 
 
 _Key = TypeVar("_Key", bound=Hashable)

@@ -53,17 +53,17 @@ def flat(text: str) -> str:
 # --- Long text --------------------------------------------------------------------------------------------------------
 
 
-def clip(text: str, most: int) -> str:
+def clip(text: str, length: int) -> str:
     """A text of at most so many characters; an ellipsis stands for a missing end.
 
     Example:
         >>> clip("a long line", 7)
         'a long…'
     """
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def shorten(text: object, most: int = NAME_CHARS) -> str:
+def shorten(text: object, length: int = NAME_CHARS) -> str:
     """A name in one line; of a long one, both ends, because names often start alike.
 
     Example:
@@ -71,8 +71,8 @@ def shorten(text: object, most: int = NAME_CHARS) -> str:
         'aaaa…aaaz'
     """
     name = clean(text)
-    tail = (most - 1) // 2
-    return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
+    tail = (length - 1) // 2
+    return name if len(name) <= length else f"{name[: length - 1 - tail]}…{name[-tail:]}"
 
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------
@@ -88,12 +88,12 @@ def count(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
-def first_of(names: Sequence[str], most: int) -> str:
+def first_of(names: Sequence[str], n_names: int) -> str:
     """The first names of a list, and how many more there are.
 
     Example:
         >>> first_of(["a", "b"], 2), first_of(["a", "b", "c"], 2)
         ('a, b', 'a, b and 1 more')
     """
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    rest_text = f" and {len(names) - n_names:,} more" if len(names) > n_names else ""
+    return ", ".join(names[:n_names]) + rest_text

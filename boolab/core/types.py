@@ -173,9 +173,9 @@ class Response(NamedTuple):
         """One short line, however long the text is."""
         names = [flat(call.name) for call in self.tool_calls]
         calls = f", calls {', '.join(names[:_SHOWN_CALLS])}" if names else ""
-        more = f" and {len(names) - _SHOWN_CALLS} more" if names[_SHOWN_CALLS:] else ""
-        cut = "…" if self.text[_SHOWN_CHARS:] else ""
-        return f"<Response {self.text[:_SHOWN_CHARS]!r}{cut}{calls}{more}>"
+        rest_text = f" and {len(names) - _SHOWN_CALLS} more" if names[_SHOWN_CALLS:] else ""
+        clipped_text = "…" if self.text[_SHOWN_CHARS:] else ""
+        return f"<Response {self.text[:_SHOWN_CHARS]!r}{clipped_text}{calls}{rest_text}>"
 
 
 class Step(NamedTuple):
@@ -440,11 +440,11 @@ class History(Sequence[Message]):
         ]
 
     @overload
-    def __getitem__(self, place: int) -> Message: ...
+    def __getitem__(self, index: int) -> Message: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Message]: ...
-    def __getitem__(self, place: int | slice) -> Message | list[Message]:
-        return self._look()[place]
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        return self._look()[index]
 
     def __len__(self) -> int:
         return len(self._look())
@@ -590,8 +590,8 @@ class Run(displayable.Displayable):
     def outside(self) -> tuple[Usage, ...]:
         """What each request outside the loop's steps consumed: compactions, then wrap-ups. They are in all totals."""
         last = () if self.wrap_up is None else (self.wrap_up,)
-        asked = [one for one in (*self.compactions, *self.earlier_wrap_ups, *last) if one.asked]
-        return tuple(UNKNOWN_USAGE if one.response is None else one.response.usage for one in asked)
+        requests = [request for request in (*self.compactions, *self.earlier_wrap_ups, *last) if request.asked]
+        return tuple(UNKNOWN_USAGE if request.response is None else request.response.usage for request in requests)
 
     @property
     def text(self) -> str:
@@ -626,10 +626,10 @@ class Run(displayable.Displayable):
 
     def __repr__(self) -> str:
         """One short line; `print(run)` shows the whole run."""
-        where = "" if self.stop.rule is None else f" {stop_place(self)}"
+        position = "" if self.stop.rule is None else f" {stop_place(self)}"
         return (
             f"<Run {_short_id(self.run_id)} {flat(self.agent or 'no agent')}/{flat(self.policy)}: "
-            f"{self.stop.reason}{where}, {count(self.n_steps, 'step')}, {count(self.n_tool_calls, 'call')}>"
+            f"{self.stop.reason}{position}, {count(self.n_steps, 'step')}, {count(self.n_tool_calls, 'call')}>"
         )
 
 

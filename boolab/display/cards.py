@@ -61,10 +61,10 @@ def _(run: Run) -> Document:
 def _amounts(run: Run) -> list[str]:
     results = [result for step in run.steps for result in step.results if result is not None]
     errors = sum(result.is_error is True for result in results)
-    used = [step.response.usage for step in run.steps] + list(run.outside)
-    tokens = _sum([None if None in (one.input_tokens, one.output_tokens) else
-                   (one.input_tokens or 0) + (one.output_tokens or 0) for one in used])  # fmt: skip
-    cost = _sum([one.cost for one in used])
+    usages = [step.response.usage for step in run.steps] + list(run.outside)
+    tokens = _sum([None if None in (usage.input_tokens, usage.output_tokens) else
+                   (usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages])  # fmt: skip
+    cost = _sum([usage.cost for usage in usages])
     return [
         count(run.n_steps, "step"),
         count(run.n_tool_calls, "call"),
@@ -77,8 +77,8 @@ def _amounts(run: Run) -> list[str]:
 
 def _sum(values: list[int | None]) -> int | None:
     """The sum; None where one of the values is unknown, or there is none."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    amounts = [value for value in values if value is not None]
+    return sum(amounts) if amounts and len(amounts) == len(values) else None
 
 
 def _strip(steps: Sequence[Step]) -> Strip:

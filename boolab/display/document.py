@@ -92,9 +92,9 @@ class Table:
         rows = [[*map(clean, row)] for row in (self.columns, *self.rows) if not isinstance(row, Heading)]
         widths = [max(map(columns_of, cells)) for cells in zip(*rows, strict=True)]
         room = WIDTH + sum(max(0, widths[index] - NAME_CHARS) for index in self.whole)
-        n_columns, used = 0, 0
-        while n_columns < len(widths) and (self.wide or not n_columns or used + widths[n_columns] <= room):
-            used += widths[n_columns] + 2
+        n_columns, width = 0, 0
+        while n_columns < len(widths) and (self.wide or not n_columns or width + widths[n_columns] <= room):
+            width += widths[n_columns] + 2
             n_columns += 1
         yield from aligned([row[:n_columns] for row in rows], left=self.left or ())
         if n_columns < len(widths):

@@ -61,5 +61,5 @@ def code(text: str) -> Markup:
         >>> code("a < b\n\x1b")
         Markup('<pre>a &lt; b\n\ufffd</pre>')
     """
-    shown = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
-    return Markup("<pre>{}</pre>").format(shown)
+    visible_text = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+    return Markup("<pre>{}</pre>").format(visible_text)

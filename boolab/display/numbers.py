@@ -91,10 +91,10 @@ def percents(shares: Sequence[float | None]) -> list[str]:
         >>> percents([0.92, 0.84, None, 0, 0.0003]), percents([0.42, 1.0])
         (['92.0%', '84.0%', '', '0.0%', '<0.1%'], ['42%', '100%'])
     """
-    each = ["" if share is None else percent(share) for share in shares]
-    if not any("." in text for text in each):
-        return each
-    return [text if share is None or "<" in text else f"{share:.1%}" for share, text in zip(shares, each, strict=True)]
+    texts = ["" if share is None else percent(share) for share in shares]
+    if not any("." in text for text in texts):
+        return texts
+    return [text if share is None or "<" in text else f"{share:.1%}" for share, text in zip(shares, texts, strict=True)]
 
 
 def rounded_down(share: float) -> str:
@@ -142,8 +142,8 @@ def duration(ms: int) -> str:
     if ms < _MINUTE_MS:
         return f"{ms / _SECOND_MS:.1f} s"
     minutes, seconds = divmod(ms // _SECOND_MS, 60)
-    hours, left = divmod(minutes, 60)
-    return f"{hours:,} h {left} min" if hours else f"{minutes} min {seconds} s"
+    hours, rest_minutes = divmod(minutes, 60)
+    return f"{hours:,} h {rest_minutes} min" if hours else f"{minutes} min {seconds} s"
 
 
 def size(n: float) -> str:

@@ -29,10 +29,10 @@ def with_short_words(text: str) -> str:
         >>> with_short_words(f"{'9' * 5000} is not accepted")[-35:]
         '999… (5,000 in all) is not accepted'
     """
-    return _LONG_WORD.sub(lambda found: f"{found[0][:80]}… ({len(found[0]):,} in all)", text)
+    return _LONG_WORD.sub(lambda match: f"{match[0][:80]}… ({len(match[0]):,} in all)", text)
 
 
-def shorten_apart(names: Iterable[str], most: int = NAME_CHARS) -> dict[str, str]:
+def shorten_apart(names: Iterable[str], length: int = NAME_CHARS) -> dict[str, str]:
     """Each name in one line; long ones that would look the same are shown from where they begin to differ.
 
     Example:
@@ -41,32 +41,32 @@ def shorten_apart(names: Iterable[str], most: int = NAME_CHARS) -> dict[str, str
         ['logs/of/the-…-cap-20/try', 'logs/of/the-…-cap-30/try']
     """
     lines = {name: clean(name) for name in names}
-    apart: dict[str, str] = {}
-    groups = [_by_text({line: shorten(line, most) for line in lines.values()})]
+    text_by_line: dict[str, str] = {}
+    groups = [_by_text({line: shorten(line, length) for line in lines.values()})]
     while groups:
-        for text, alike in groups.pop().items():
-            if len(alike) == 1:
-                apart[alike[0]] = text
+        for text, names_of_text in groups.pop().items():
+            if len(names_of_text) == 1:
+                text_by_line[names_of_text[0]] = text
             else:
-                groups.append(_by_text(_from_difference(alike, most)))
-    return {name: apart[line] for name, line in lines.items()}
+                groups.append(_by_text(_from_difference(names_of_text, length)))
+    return {name: text_by_line[line] for name, line in lines.items()}
 
 
 def _by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
     """The lines that each text is shown for."""
-    found: dict[str, list[str]] = {}
+    lines_by_text: dict[str, list[str]] = {}
     for line, text in texts.items():
-        found.setdefault(text, []).append(line)
-    return found
+        lines_by_text.setdefault(text, []).append(line)
+    return lines_by_text
 
 
-def _from_difference(lines: Sequence[str], most: int) -> dict[str, str]:
+def _from_difference(lines: Sequence[str], length: int) -> dict[str, str]:
     """Lines that begin alike, by their beginning and the word in which they begin to differ."""
-    head = lines[0][: most // 4]
+    head = lines[0][: length // 4]
     differ = start = sum(1 for _ in takewhile(lambda chars: len(set(chars)) == 1, zip(*lines, strict=False)))
-    while start > max(len(head), differ - most // 3) and lines[0][start - 1].isalnum():
+    while start > max(len(head), differ - length // 3) and lines[0][start - 1].isalnum():
         start -= 1
-    room = most - len(head) - 1
+    room = length - len(head) - 1
     rests = {line: line[start:] for line in lines}
     return {line: f"{head}…{rest if len(rest) <= room else f'{rest[: room - 1]}…'}" for line, rest in rests.items()}
 
@@ -144,8 +144,8 @@ def aligned(
     lines = []
     for row in table:
         cells = []
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
             space = " " * (width - columns_of(cell))
-            cells.append(cell + space if place in left else space + cell)
+            cells.append(cell + space if index in left else space + cell)
         lines.append("  ".join(cells).rstrip())
     return lines

@@ -36,7 +36,7 @@ _NAMES: Final[Mapping[Kind, str]] = {
     "other": "think finish submit complete_task attempt_completion final_answer ask_user ask ask_user_question skill "
     "sleep wait",
 }
-_NAMED: Final[Mapping[str, Kind]] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+_KIND_BY_NAME: Final[Mapping[str, Kind]] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 
 _WORDS: Final[Mapping[Kind, str]] = {
     "other": "think ask submit finish transfer",
@@ -74,7 +74,7 @@ def kind_of(tool: str, arguments: object = None) -> Kind:
 @lru_cache(1024)
 def _kind_of_name(tool: str) -> Kind:
     words = [word.lower() for word in _BREAKS.split(_MCP.sub("", tool[:200])) if word]
-    named = _NAMED.get("_".join(words))
-    if named is not None:
-        return named
-    return next((kind for kind, known in _BY_WORD.items() if not known.isdisjoint(words)), "other")
+    kind_by_name = _KIND_BY_NAME.get("_".join(words))
+    if kind_by_name is not None:
+        return kind_by_name
+    return next((kind for kind, kind_words in _BY_WORD.items() if not kind_words.isdisjoint(words)), "other")

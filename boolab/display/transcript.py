@@ -25,7 +25,7 @@ _ELSEWHERE: Final = ("sentinel", "synthesis", "stop", "world")
 """Events that the end of the text shows, and those of files that were kept: a fault is shown where they were not."""
 _AS_MESSAGES: Final = ("input", "reminder", "nudge", "continuation", "extension", "continued")
 """Events that are shown as messages."""
-_PLACES: Final = ("after_step", "call_id", "code", "step_number")
+_HIDDEN_FACTS: Final = ("after_step", "call_id", "code", "step_number")
 """Facts of events that are clear from their place, or from the description."""
 
 
@@ -43,9 +43,9 @@ def transcript(run: Run) -> str:
 
 def _run(run: Run) -> Iterator[str]:
     yield from _header(run)
-    between: dict[int, list[Message]] = {1: [message for message in run.prompt if message.text]}
-    for before, message in run.inputs:
-        between.setdefault(before, []).append(message)
+    messages_by_step: dict[int, list[Message]] = {1: [message for message in run.prompt if message.text]}
+    for step_number, message in run.inputs:
+        messages_by_step.setdefault(step_number, []).append(message)
     kinds: dict[tuple[int, str], str] = {}
     happened: dict[int, list[Event]] = {}
     for event in run.events:
@@ -54,22 +54,22 @@ def _run(run: Run) -> Iterator[str]:
             kinds[after + 1, event.payload.get("what", "")] = event.kind
         elif event.kind not in _ELSEWHERE:
             happened.setdefault(after, []).append(event)
-    many = len({step.turn for step in run.steps}) > 1
+    has_turns = len({step.turn for step in run.steps}) > 1
     turn = 0
     yield from happenings(happened.get(0, ()))
-    for steps in _groups(run.steps, between, happened):
-        opens = many and steps[0].turn != turn
+    for steps in _groups(run.steps, messages_by_step, happened):
+        opens = has_turns and steps[0].turn != turn
         turn = steps[0].turn
         rule = f"── turn {turn} ".ljust(WIDTH, "─") if opens else ""
-        yield from _messages(between.pop(steps[0].index, []), rule, _kinds_at(steps[0].index, kinds))
+        yield from _messages(messages_by_step.pop(steps[0].index, []), rule, _kinds_at(steps[0].index, kinds))
         yield ""
         yield from _step(steps[0])
         if len(steps) > 1:
             calls = "call" if len(steps[0].results) == 1 else "calls"
             yield f"    ⋮  the same {calls} {len(steps) - 1:,} times more, steps {steps[1].index}-{steps[-1].index}"
         yield from happenings(happened.get(steps[-1].index, ()))
-    for before, messages in between.items():
-        yield from _messages(messages, "", _kinds_at(before, kinds))
+    for step_number, messages in messages_by_step.items():
+        yield from _messages(messages, "", _kinds_at(step_number, kinds))
     yield ""
     yield from ending(run)
 
@@ -116,7 +116,7 @@ def limit_in_words(name: str, value: int) -> str:
 
 def _kinds_at(step: int, kinds: Mapping[tuple[int, str], str]) -> dict[str, str]:
     """What kind of message each text before a step is, where an event names it."""
-    return {text: kind for (before, text), kind in kinds.items() if before == step}
+    return {text: kind for (step_number, text), kind in kinds.items() if step_number == step}
 
 
 def _messages(messages: Sequence[Message], turn: str, kinds: Mapping[str, str]) -> Iterator[str]:
@@ -141,9 +141,9 @@ def _message(message: Message, above: str | None, kinds: Mapping[str, str]) -> I
 
 def _step(step: Step) -> Iterator[str]:
     response = step.response
-    when = "" if step.start_ms is None else f" at {duration(step.start_ms)}"
-    took = "" if step.duration_ms is None else f", took {duration(step.duration_ms)}"
-    yield f"{step.index:>3}.{when}{took}{', ' if when else '  '}{usage(response.usage)}{_finish(response)}"
+    start = "" if step.start_ms is None else f" at {duration(step.start_ms)}"
+    took_text = "" if step.duration_ms is None else f", took {duration(step.duration_ms)}"
+    yield f"{step.index:>3}.{start}{took_text}{', ' if start else '  '}{usage(response.usage)}{_finish(response)}"
     if response.reasoning:
         yield from folded(response.reasoning, _THOUGHTS, "     ~ ")
     if response.text:
@@ -160,8 +160,8 @@ def _finish(response: Response) -> str:
     if response.finish_reason in (None, expected):
         return ""
     native = response.native_finish_reason
-    own = f" ({flat(native)})" if native not in (None, response.finish_reason) else ""
-    return f", ended by {response.finish_reason}{own}"
+    native_text = f" ({flat(native)})" if native not in (None, response.finish_reason) else ""
+    return f", ended by {response.finish_reason}{native_text}"
 
 
 def result_in_words(result: ToolResult | None) -> str:
@@ -169,10 +169,12 @@ def result_in_words(result: ToolResult | None) -> str:
     if result is None:
         return "dropped, never executed"
     status = {True: "error", False: "ok", None: "?"}[result.is_error]
-    broken = ", arguments were no JSON" if result.parse_error else ""
-    took = "" if result.duration_ms is None else f" in {duration(result.duration_ms)}"
-    shown = flat(result.content)
-    return f"{status}{broken} {count(chars_of(result.content), 'char')}{took}{': ' + shown if shown else ''}"
+    parse_note = ", arguments were no JSON" if result.parse_error else ""
+    took_text = "" if result.duration_ms is None else f" in {duration(result.duration_ms)}"
+    content = flat(result.content)
+    return (
+        f"{status}{parse_note} {count(chars_of(result.content), 'char')}{took_text}{': ' + content if content else ''}"
+    )
 
 
 def happenings(events: Iterable[Event], width: int = WIDTH) -> Iterator[str]:
@@ -184,22 +186,24 @@ def happenings(events: Iterable[Event], width: int = WIDTH) -> Iterator[str]:
         if event.kind == "retry":
             yield clip(f"     ** {_retry(event.payload)}", width)
             continue
-        facts = ", ".join(_fact(name, value) for name, value in event.payload.items() if name not in _PLACES)
+        facts = ", ".join(_fact(name, value) for name, value in event.payload.items() if name not in _HIDDEN_FACTS)
         yield clip(f"     ** {event.kind}{': ' if facts else ''}{flat(facts)}", width)
 
 
 def _subagent(facts: Mapping[str, Any], width: int) -> Iterator[str]:
     """How a subagent ended; its start is not shown."""
     if facts["reason"] is not None:
-        made = f"{count(facts['steps'], 'step')}, {count(facts['calls'], 'call')}"
-        yield clip(f"     => subagent {flat(facts['agent'])}: {facts['reason']}, {made}, run {facts['run_id']}", width)
+        counts = f"{count(facts['steps'], 'step')}, {count(facts['calls'], 'call')}"
+        yield clip(
+            f"     => subagent {flat(facts['agent'])}: {facts['reason']}, {counts}, run {facts['run_id']}", width
+        )
 
 
 def _retry(facts: Mapping[str, Any]) -> str:
     """A failed attempt, and what followed. Events of logs may lack any of the facts."""
     wait = facts.get("wait_ms")
-    again = f", again after {duration(wait)}" if isinstance(wait, int) else ""
-    return flat(f"attempt {facts.get('attempt', '?')} failed{again}: {facts.get('what', '?')}")
+    wait_text = f", again after {duration(wait)}" if isinstance(wait, int) else ""
+    return flat(f"attempt {facts.get('attempt', '?')} failed{wait_text}: {facts.get('what', '?')}")
 
 
 def _fact(name: str, value: object) -> str:
@@ -209,9 +213,9 @@ def _fact(name: str, value: object) -> str:
 def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
     """How a run ended, and its totals: the last lines of its transcript."""
     if run.wrap_up is not None:
-        spent = usage(run.wrap_up.response.usage) if run.wrap_up.response is not None else "not asked"
-        why = f" ({run.wrap_up.fault})" if run.wrap_up.fault else ""
-        yield f"     wrap-up, {spent if run.wrap_up.asked else 'not asked'}{why}"
+        usage_text = usage(run.wrap_up.response.usage) if run.wrap_up.response is not None else "not asked"
+        fault = f" ({run.wrap_up.fault})" if run.wrap_up.fault else ""
+        yield f"     wrap-up, {usage_text if run.wrap_up.asked else 'not asked'}{fault}"
         if run.sentinel is None or run.wrap_up.text != run.sentinel.text:
             yield from folded(run.wrap_up.text, _LINES, "     ", width=width)
     if run.synthesis is not None:
@@ -222,16 +226,16 @@ def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
     stop = run.stop
     rule = f" by {stop.rule}" if stop.rule else ""
     value = f", {stop.value:,} of {stop.threshold:,}" if None not in (stop.value, stop.threshold) else ""
-    also = f", also {', '.join(stop.also_fired)}" if stop.also_fired else ""
-    yield f"━━ {stop.reason}{rule} {stop_place(run)}{value}{also} ".ljust(width, "━")
+    other_rules = f", also {', '.join(stop.also_fired)}" if stop.also_fired else ""
+    yield f"━━ {stop.reason}{rule} {stop_place(run)}{value}{other_rules} ".ljust(width, "━")
     results = [result for step in run.steps for result in step.results]
-    given = [result for result in results if result is not None]
-    unknown = sum(result.is_error is None for result in given)
+    executed = [result for result in results if result is not None]
+    unknown = sum(result.is_error is None for result in executed)
     counts = [
         count(len(run.steps), "step"),
-        count(len(given), "call"),
-        count(sum(result.is_error is True for result in given), "error") + (f" (? {unknown:,})" if unknown else ""),
-        f"{len(results) - len(given):,} dropped" if len(given) < len(results) else "",
+        count(len(executed), "call"),
+        count(sum(result.is_error is True for result in executed), "error") + (f" (? {unknown:,})" if unknown else ""),
+        f"{len(results) - len(executed):,} dropped" if len(executed) < len(results) else "",
         _total(run),
         "time ?" if run.duration_ms is None else duration(run.duration_ms),
     ]
@@ -242,26 +246,27 @@ def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
 
 def _total(run: Run) -> str:
     """The sum of all usage in a few words, unknown where any of it is."""
-    each = [*(step.response.usage for step in run.steps), *run.outside]
+    usages = [*(step.response.usage for step in run.steps), *run.outside]
     names = ("input_tokens", "output_tokens", "cached_tokens", "cost")
-    return _usage(*(_sum([getattr(one, name) for one in each]) for name in names))
+    return _usage(*(_sum([getattr(usage, name) for usage in usages]) for name in names))
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    amounts = [value for value in values if value is not None]
+    return sum(amounts) if amounts and len(amounts) == len(values) else None
 
 
-def usage(used: Usage) -> str:
+def usage(amounts: Usage) -> str:
     """Tokens and money in a few words; `?` for what is not known."""
-    return _usage(used.input_tokens, used.output_tokens, used.cached_tokens, used.cost)
+    return _usage(amounts.input_tokens, amounts.output_tokens, amounts.cached_tokens, amounts.cost)
 
 
-def _usage(sent: int | None, made: int | None, cached: int | None, cost: int | None) -> str:
-    if sent is None and made is None:
+def _usage(input_tokens: int | None, output_tokens: int | None, cached: int | None, cost: int | None) -> str:
+    if input_tokens is None and output_tokens is None:
         tokens = "tokens ?"
     else:
-        tokens = f"tokens {_number(sent)}{f' ({cached:,} cached)' if cached else ''} in, {_number(made)} out"
+        cache_text = f" ({cached:,} cached)" if cached else ""
+        tokens = f"tokens {_number(input_tokens)}{cache_text} in, {_number(output_tokens)} out"
     return tokens if cost is None else f"{tokens}, ${cost / 1_000_000:.4f}"
 
 
@@ -269,12 +274,18 @@ def _number(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
 
 
-def _groups(steps: Sequence[Step], between: Collection[int], happened: Collection[int]) -> Iterator[list[Step]]:
+def _groups(steps: Sequence[Step], talk_steps: Collection[int], happened: Collection[int]) -> Iterator[list[Step]]:
     """The steps; equal ones in a row together, if there are enough of them."""
     row: list[Step] = []
     for step in steps:
-        apart = step.index in between or (row and row[-1].index in happened)
-        if row and not apart and step.turn == row[0].turn and _face(step) is not None and _face(step) == _face(row[0]):
+        separate = step.index in talk_steps or (row and row[-1].index in happened)
+        if (
+            row
+            and not separate
+            and step.turn == row[0].turn
+            and _face(step) is not None
+            and _face(step) == _face(row[0])
+        ):
             row.append(step)
             continue
         yield from _folded_row(row)
@@ -303,7 +314,7 @@ def _single(line: str) -> str:
     return printable(line).replace("\n", " ")
 
 
-def folded(text: str, most: int, first: str, rest: str | None = None, width: int = WIDTH) -> Iterator[str]:
+def folded(text: str, max_lines: int, first: str, rest: str | None = None, width: int = WIDTH) -> Iterator[str]:
     """The first lines of a text, and how many more there are.
 
     Example:
@@ -318,9 +329,9 @@ def folded(text: str, most: int, first: str, rest: str | None = None, width: int
         if line.strip()
         for part in textwrap.wrap(printable(line), room, tabsize=4)
     ]
-    hidden = sum(1 for line in text[40 * WIDTH :].splitlines() if line.strip())
-    shown = lines if len(lines) + hidden <= most + 1 else lines[:most]
-    for number, line in enumerate(shown):
+    n_hidden = sum(1 for line in text[40 * WIDTH :].splitlines() if line.strip())
+    shown_lines = lines if len(lines) + n_hidden <= max_lines + 1 else lines[:max_lines]
+    for number, line in enumerate(shown_lines):
         yield (first if number == 0 else rest) + line
-    if len(shown) < len(lines) + hidden:
-        yield f"{rest}… {count(len(lines) + hidden - len(shown), 'more line')}"
+    if len(shown_lines) < len(lines) + n_hidden:
+        yield f"{rest}… {count(len(lines) + n_hidden - len(shown_lines), 'more line')}"

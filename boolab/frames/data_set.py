@@ -24,8 +24,8 @@ def set_of(runs: object) -> str:
     if isinstance(runs, pd.DataFrame):
         names = set(runs[SET].dropna()) if SET in runs else set()
     else:
-        several = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
-        names = {one.settings.get(SET) if isinstance(one, Run) else None for one in several}
+        run_list = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
+        names = {run.settings.get(SET) if isinstance(run, Run) else None for run in run_list}
     return str(names.pop() or "") if len(names) == 1 else ""
 
 

@@ -37,8 +37,8 @@ def labels_of(path: str | Path) -> tuple[Key, dict[str, bool | None]]:
         text = read_file(place, MAX_LABELS).decode("utf-8-sig")
         found = json.loads(text) if place.suffix.lower() == ".json" else list(csv.DictReader(text.splitlines()))
     except (OSError, ValueError, csv.Error) as error:
-        why = error.strerror if isinstance(error, OSError) else f"not readable as labels: {error}"
-        raise SettingError(f"{place}: {why}") from error
+        reason = error.strerror if isinstance(error, OSError) else f"not readable as labels: {error}"
+        raise SettingError(f"{place}: {reason}") from error
     if isinstance(found, Mapping):
         return "run_id", {str(key): _flag(value, place, str(key)) for key, value in found.items()}
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
@@ -65,7 +65,7 @@ def _flag(value: object, place: Path, name: str) -> bool | None:
 
 Labels: TypeAlias = "Mapping[str, Any] | pd.Series[Any] | Callable[[Run], Any] | str"
 
-_NAMED: Final = 5
+_MAX_NAMES: Final = 5
 
 
 def label(runs: Runs, by: Labels, *, key: Literal["run_id", "task"] = "run_id") -> list[Run]:
@@ -127,7 +127,7 @@ def check_keys(labels: Mapping[Any, Any], present: Container[Any], key: str) -> 
     """Raise `SettingError` if there are labels for what is not there."""
     unknown = [name for name in labels if name not in present]
     if unknown:
-        raise SettingError(f"labels for a {key} that no run has: {first_of([*map(repr, unknown)], _NAMED)}")
+        raise SettingError(f"labels for a {key} that no run has: {first_of([*map(repr, unknown)], _MAX_NAMES)}")
 
 
 def mapping_of(by: object) -> Mapping[Any, Any]:
@@ -139,10 +139,10 @@ def mapping_of(by: object) -> Mapping[Any, Any]:
     if index is None or to_dict is None or getattr(by, "ndim", 0) != 1:
         raise SettingError(f"labels are a mapping, a Series, a callable or a setting's name, not a {type(by).__name__}")
     if not index.is_unique:
-        twice = index[index.duplicated()].unique()[:_NAMED]
-        raise SettingError(f"labels given more than once: {', '.join(map(repr, twice))}")
-    found: Mapping[Any, Any] = to_dict()
-    return found
+        repeated_keys = index[index.duplicated()].unique()[:_MAX_NAMES]
+        raise SettingError(f"labels given more than once: {', '.join(map(repr, repeated_keys))}")
+    label_by_key: Mapping[Any, Any] = to_dict()
+    return label_by_key
 
 
 def flag_of(value: Cell, whose: str) -> bool | None:

@@ -90,15 +90,15 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
         >>> bl.recording_df(run)[["step", "boundary", "n_tool_calls"]].values.tolist()
         [[1, False, 0]]
     """
-    listed = as_runs(runs)
-    twice = [run_id for run_id, n in Counter(run.run_id for run in listed).items() if n > 1]
-    if twice:
-        msg = f"{len(twice)} run ids occur more than once, such as {twice[0]!r}: a frame cannot keep the runs apart"
+    run_list = as_runs(runs)
+    doubles = [run_id for run_id, n in Counter(run.run_id for run in run_list).items() if n > 1]
+    if doubles:
+        msg = f"{len(doubles)} run ids occur more than once, such as {doubles[0]!r}: a frame cannot keep the runs apart"
         raise SettingError(msg)
     same = exempting(identity, exempt)
     if exempt:
-        check_tools(same, (call.name for run in listed for step in run.steps for call in step.response.tool_calls))
-    return recording_table(listed, same, recorded_settings(listed))
+        check_tools(same, (call.name for run in run_list for step in run.steps for call in step.response.tool_calls))
+    return recording_table(run_list, same, recorded_settings(run_list))
 
 
 def recorded_settings(runs: Iterable[Run]) -> list[Column]:
@@ -106,10 +106,10 @@ def recorded_settings(runs: Iterable[Run]) -> list[Column]:
     return setting_columns(runs, {*OF_STEPS, *_OF_RUNS, *RUN_FIELDS, "n_steps"})
 
 
-def recording_table(listed: Sequence[Run], identity: Identities, settings: Sequence[Column]) -> pd.DataFrame:
+def recording_table(run_list: Sequence[Run], identity: Identities, settings: Sequence[Column]) -> pd.DataFrame:
     """The frame of `recording_df`, with the columns of settings that are given: those of more runs than these."""
     watch = RepeatStreak.of(identity)
-    rows = [(run, step) for run in listed for step in run.steps or (None,)]
+    rows = [(run, step) for run in run_list for step in run.steps or (None,)]
     of_steps: dict[str, tuple[str, Callable[[Run, Step], Any]]] = {
         "turn": (INT, lambda _, step: step.turn),
         "step": (INT, lambda _, step: step.index),
@@ -143,13 +143,13 @@ def recording_table(listed: Sequence[Run], identity: Identities, settings: Seque
     pairs = [_answered(step) for _, step in rows]
     lists: dict[str, list[Any]] = {
         "call_keys": [_key_hashes(watch, answered) for answered in pairs],
-        EQUAL_KEYS: _equal_keys(watch, listed),
+        EQUAL_KEYS: _equal_keys(watch, run_list),
         "call_errors": [
             tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs
         ],
         CALL_TOOLS: [tuple(well_formed(call.name) for call, _ in answered) for answered in pairs],
-        SUBAGENTS: [named for run in listed for named in _named_by_step(run)],
-        UNPLACED: [named for run in listed for named in _named_without_step(run)],
+        SUBAGENTS: [named for run in run_list for named in _named_by_step(run)],
+        UNPLACED: [named for run in run_list for named in _named_without_step(run)],
     }
     for place, (name, values) in enumerate(lists.items(), list(frame).index("asked") + 1):
         frame.insert(place, name, pd.Series(values, dtype=object))
@@ -168,10 +168,10 @@ def _key_hashes(watch: RepeatStreak, answered: Iterable[tuple[ToolCall, ToolResu
     return tuple(key_hash(watch.key(call, result)) for call, result in answered)
 
 
-def _equal_keys(watch: RepeatStreak, listed: Iterable[Run]) -> list[tuple[int, ...] | None]:
+def _equal_keys(watch: RepeatStreak, run_list: Iterable[Run]) -> list[tuple[int, ...] | None]:
     """For each row the keys with equal arguments where they are unknown; None in runs with all arguments on record."""
     rows: list[tuple[int, ...] | None] = []
-    for run in listed:
+    for run in run_list:
         equal = with_equal_arguments(run)
         if equal is None:
             rows += [None] * (len(run.steps) or 1)

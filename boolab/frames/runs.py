@@ -15,7 +15,7 @@ from boolab.core.types import REDACTED, Run, Step
 from boolab.errors import SettingError, forgot_await
 
 _STORES: Final = (".db", ".sqlite", ".sqlite3")
-_NAMED: Final = 3
+_MAX_NAMES: Final = 3
 """So many of several runs are named."""
 
 Runs: TypeAlias = Run | Iterable[Run] | str | Path
@@ -28,7 +28,7 @@ def as_runs(runs: Runs) -> list[Run]:
     return list(each_run(runs))
 
 
-_APART: Final = frozenset({"success", "scores", "subagents", "log_id", "path", "continuation"})
+_FIELDS_THAT_DIFFER: Final = frozenset({"success", "scores", "subagents", "log_id", "path", "continuation"})
 """The fields in which two records of one run may differ."""
 
 
@@ -44,21 +44,21 @@ def distinct_runs(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...]]:
         >>> distinct_runs([run, run])
         ([<Run ...: finished, 1 step, 0 calls>], ('1 of 2 runs is there twice: it is counted once.',))
     """
-    kept: list[Run] = []
-    places: dict[str, list[int]] = {}
+    distinct: list[Run] = []
+    index_by_id: dict[str, list[int]] = {}
     for run in runs:
-        same = places.setdefault(run.run_id, [])
-        place = next((place for place in same if _is_same(kept[place], run)), None)
-        if place is None:
-            same.append(len(kept))
-            kept.append(run)
-        elif kept[place].success is None:
-            kept[place] = run
-    again = len(runs) - len(kept)
-    if not again:
-        return kept, ()
-    verb = "is there twice: it is" if again == 1 else "are there more than once: each is"
-    return kept, (f"{again:,} of {count(len(runs), 'run')} {verb} counted once.",)
+        same = index_by_id.setdefault(run.run_id, [])
+        index = next((index for index in same if _is_same(distinct[index], run)), None)
+        if index is None:
+            same.append(len(distinct))
+            distinct.append(run)
+        elif distinct[index].success is None:
+            distinct[index] = run
+    first_run = len(runs) - len(distinct)
+    if not first_run:
+        return distinct, ()
+    verb = "is there twice: it is" if first_run == 1 else "are there more than once: each is"
+    return distinct, (f"{first_run:,} of {count(len(runs), 'run')} {verb} counted once.",)
 
 
 def _is_same(run: Run, other: Run) -> bool:
@@ -69,7 +69,7 @@ def _is_same(run: Run, other: Run) -> bool:
     return all(getattr(run, name) == getattr(other, name) for name in _RECORD)
 
 
-_RECORD: Final = tuple(field.name for field in fields(Run) if field.name not in _APART)
+_RECORD: Final = tuple(field.name for field in fields(Run) if field.name not in _FIELDS_THAT_DIFFER)
 
 
 def with_subagents(runs: Runs) -> list[Run]:
@@ -90,32 +90,32 @@ def with_subagents(runs: Runs) -> list[Run]:
         []
     """
     given = as_runs(runs)
-    below = {child.run_id for run in given for child in descendants(run)}
-    return list(each_with_subagents(run for run in given if run.run_id not in below))
+    descendant_ids = {child.run_id for run in given for child in descendants(run)}
+    return list(each_with_subagents(run for run in given if run.run_id not in descendant_ids))
 
 
 def one_run(runs: Runs, what: str, how: str = "bl.{}(bl.load_runs(path)[0])") -> Run:
     """The one run that there is; a `SettingError`, which names several, if there is not one. `what` takes it."""
-    listed = as_runs(runs)
-    if len(listed) != 1:
-        raise SettingError(f"{what} takes one run, not {_shown(listed)}; choose one, as in {how.format(what)}")
-    return listed[0]
+    run_list = as_runs(runs)
+    if len(run_list) != 1:
+        raise SettingError(f"{what} takes one run, not {_shown(run_list)}; choose one, as in {how.format(what)}")
+    return run_list[0]
 
 
 def two_runs(runs: Runs, what: str) -> tuple[Run, Run]:
     """The two runs that there are; a `SettingError`, which names them, if there are not two. `what` takes them."""
-    listed = as_runs(runs)
-    if len(listed) != 2:  # noqa: PLR2004
+    run_list = as_runs(runs)
+    if len(run_list) != 2:  # noqa: PLR2004
         raise SettingError(
-            f"{what} takes two runs, not {_shown(listed)}; choose two, as in bl.{what}(runs[0], runs[1])"
+            f"{what} takes two runs, not {_shown(run_list)}; choose two, as in bl.{what}(runs[0], runs[1])"
         )
-    return listed[0], listed[1]
+    return run_list[0], run_list[1]
 
 
-def _shown(listed: Sequence[Run]) -> str:
+def _shown(run_list: Sequence[Run]) -> str:
     """How many runs there are, and the ids of the first."""
-    ids = f": {first_of([repr(run.run_id) for run in listed], _NAMED)}" if listed else ""
-    return f"{len(listed):,}{ids}"
+    ids = f": {first_of([repr(run.run_id) for run in run_list], _MAX_NAMES)}" if run_list else ""
+    return f"{len(run_list):,}{ids}"
 
 
 _OF_TABLES: Final = (
@@ -213,8 +213,8 @@ def has_boundary(run: Run, step: Step) -> bool:
 
 def known_sum(values: Iterable[int | None]) -> int | None:
     """The sum, None if one of the values is unknown."""
-    listed = list(values)
-    return None if None in listed else sum(listed)  # type: ignore[arg-type] # all are known
+    amounts = list(values)
+    return None if None in amounts else sum(amounts)  # type: ignore[arg-type] # all are known
 
 
 def used_by(run: Run, *amounts: str) -> int | None:
@@ -224,9 +224,9 @@ def used_by(run: Run, *amounts: str) -> int | None:
 
 def used_at_least(run: Run, *amounts: str) -> int | None:
     """The sum over the requests whose fields are known; None if those of no request are."""
-    listed = _amounts(run, amounts)
-    known = [amount for amount in listed if amount is not None]
-    return sum(known) if known or not listed else None
+    amounts_of_usages = _amounts(run, amounts)
+    known_amounts = [amount for amount in amounts_of_usages if amount is not None]
+    return sum(known_amounts) if known_amounts or not amounts_of_usages else None
 
 
 def _amounts(run: Run, amounts: Iterable[str]) -> list[int | None]:
@@ -271,7 +271,7 @@ def micro_cost(run: Run, steps: int | None = None) -> int | None:
     if steps is not None:
         costs = [step.response.usage.cost for step in run.steps[:steps]]
         return None if None in costs else sum(cast("list[int]", costs))
-    costs = [used_by(one, "cost") for one in (run, *descendants(run))]
+    costs = [used_by(family_run, "cost") for family_run in (run, *descendants(run))]
     return None if None in costs else sum(cast("list[int]", costs))
 
 
@@ -297,14 +297,14 @@ def own_part(run: Run) -> Run:
 
     A branch in a log has kept none: what it shares with the earlier run is in its prompt.
     """
-    begun = next((event for event in reversed(run.events) if event.kind == "branch"), None)
-    if begun is None:
+    branch_event = next((event for event in reversed(run.events) if event.kind == "branch"), None)
+    if branch_event is None:
         return run
-    at = begun.payload.get("kept", begun.payload["step"]) or 0
-    n_earlier = sum(event.kind == "continued" and event.payload["after_step"] < at for event in run.events)
+    branch_step = branch_event.payload.get("kept", branch_event.payload["step"]) or 0
+    n_earlier = sum(event.kind == "continued" and event.payload["after_step"] < branch_step for event in run.events)
     return replace(
         run,
-        steps=run.steps[at:],
-        compactions=tuple(one for one in run.compactions if one.before > at),
+        steps=run.steps[branch_step:],
+        compactions=tuple(compaction for compaction in run.compactions if compaction.before > branch_step),
         earlier_wrap_ups=run.earlier_wrap_ups[n_earlier:],
     )

@@ -65,14 +65,14 @@ def runs_df(runs: Runs) -> pd.DataFrame:
 def columns_of_runs(rows: Sequence[Run], names: Collection[str]) -> pd.DataFrame:
     """Some of the columns of `runs_df`; all, if one of these is none of them."""
     columns = _run_columns(rows)
-    some = [column for column in columns if column.name in names]
-    return frame_of_columns(some if len(some) == len(names) else columns, rows)
+    chosen_columns = [column for column in columns if column.name in names]
+    return frame_of_columns(chosen_columns if len(chosen_columns) == len(names) else columns, rows)
 
 
 def _run_columns(rows: Sequence[Run]) -> list[Column]:
-    started = parent_steps(rows)
+    step_by_child = parent_steps(rows)
     columns = [
-        column._replace(get=lambda run: None if run.parent_run_id is None else started.get(run.run_id))
+        column._replace(get=lambda run: None if run.parent_run_id is None else step_by_child.get(run.run_id))
         if column.name == "parent_step"
         else column
         for column in RUN_COLUMNS
@@ -86,8 +86,8 @@ def setting_columns(runs: Iterable[Run], taken: Container[str]) -> list[Column]:
     for run in runs:
         for name, value in run.settings.items():
             values.setdefault(name, []).append(value)
-    named = {well_formed(name): name for name in values}
-    free = [(column, name) for column, name in named.items() if column not in taken]
+    name_by_column = {well_formed(name): name for name in values}
+    free = [(column, name) for column, name in name_by_column.items() if column not in taken]
     return [Column(column, setting_dtype(values[name]), _setting(name)) for column, name in free]
 
 
@@ -169,14 +169,14 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
     rows: list[tuple[str, int, Mapping[str, int | None]]] = []
     for run in as_runs(runs):
         equal = with_equal_arguments(run) if detectors else None
-        counted = _boundary_rows(run, detectors)
+        counters = _boundary_rows(run, detectors)
         if equal is not None:
-            most = _boundary_rows(equal, detectors)
-            own = {detector.name for detector in detectors if handles_unknown_arguments(detector)}
-            counted = (
-                (turn, _agreed(least, upper, own)) for (turn, least), (_, upper) in zip(counted, most, strict=True)
+            uppers = _boundary_rows(equal, detectors)
+            exact = {detector.name for detector in detectors if handles_unknown_arguments(detector)}
+            counters = (
+                (turn, _agreed(least, upper, exact)) for (turn, least), (_, upper) in zip(counters, uppers, strict=True)
             )
-        rows += [(run.run_id, turn, counters) for turn, counters in counted]
+        rows += [(run.run_id, turn, counters) for turn, counters in counters]
     names = [*COUNTERS, *(d.name for d in detectors)]
     columns = [
         Column("run_id", TEXT, lambda row: row[0]),
@@ -202,10 +202,10 @@ def _boundary_rows(run: Run, detectors: Sequence[Detector]) -> Iterator[tuple[in
 
 
 def _agreed(
-    least: Mapping[str, int | None], most: Mapping[str, int | None], own: Container[str]
+    lower: Mapping[str, int | None], upper: Mapping[str, int | None], exact: Container[str]
 ) -> dict[str, int | None]:
     """The counters that are equal in both, and those of some names; the others are not known."""
-    return {name: value if name in own or value == most[name] else None for name, value in least.items()}
+    return {name: value if name in exact or value == upper[name] else None for name, value in lower.items()}
 
 
 def finish_reasons_df(runs: Runs) -> pd.DataFrame:
@@ -288,10 +288,10 @@ def _step_rows(run: Run) -> Iterator[_StepRow]:
     if equal is None:
         yield from _counted_rows(run)
         return
-    for row, most in zip(_counted_rows(run), _counted_rows(equal), strict=True):
+    for row, upper_row in zip(_counted_rows(run), _counted_rows(equal), strict=True):
         yield row._replace(
-            repeat_streak=row.repeat_streak if row.repeat_streak == most.repeat_streak else None,
-            cycle_period=row.cycle_period if row.cycle_period == most.cycle_period else None,
+            repeat_streak=row.repeat_streak if row.repeat_streak == upper_row.repeat_streak else None,
+            cycle_period=row.cycle_period if row.cycle_period == upper_row.cycle_period else None,
         )
 
 
@@ -379,8 +379,8 @@ def dollars(micro: int | None) -> float | None:
 
 def _left(limit: str, counter: str) -> Callable[[_StepRow], int | None]:
     def left(row: _StepRow) -> int | None:
-        most, so_far = row.run.limits.get(limit), row.counters[counter]
-        return None if most is None or so_far is None else most - so_far
+        limit_value, so_far = row.run.limits.get(limit), row.counters[counter]
+        return None if limit_value is None or so_far is None else limit_value - so_far
 
     return left
 

@@ -36,11 +36,11 @@ def turns_as_units(run: Run, of: int) -> Iterator[Unit]:
     if not run.steps:
         return
     turns = list(turns_of(run))
-    for place, (turn, steps) in enumerate(turns):
-        start = (steps[0].start_ms or 0) if place else 0
-        mine = tuple(_moved(step, number, start) for number, step in enumerate(steps, 1))
-        stop = run.stop if place == len(turns) - 1 else _end(mine)
-        yield Unit(replace(run, steps=mine, stop=stop, inputs=(), prompt=(), events=()), of, turn)
+    for index, (turn, steps) in enumerate(turns):
+        start = (steps[0].start_ms or 0) if index else 0
+        turn_steps = tuple(_moved(step, number, start) for number, step in enumerate(steps, 1))
+        stop = run.stop if index == len(turns) - 1 else _end(turn_steps)
+        yield Unit(replace(run, steps=turn_steps, stop=stop, inputs=(), prompt=(), events=()), of, turn)
 
 
 def _moved(step: Step, number: int, start: int) -> Step:
@@ -65,11 +65,11 @@ def units_of_runs(runs: Sequence[Run], scopes: Sequence[str], by_label: Sequence
     by_turn = [not kind and scope == "turn" for kind, scope in zip(by_label, scopes, strict=True)]
     split = any(turns and run.steps and run.steps[-1].turn > 1 for run, turns in zip(runs, by_turn, strict=True))
     for of, run in enumerate(runs):
-        own = run if by_label[of] else without_label(run)
+        counted_run = run if by_label[of] else without_label(run)
         if split and by_turn[of]:
-            yield from turns_as_units(own, of)
+            yield from turns_as_units(counted_run, of)
         else:
-            yield Unit(own, of, None)
+            yield Unit(counted_run, of, None)
 
 
 def without_label(run: Run) -> Run:
@@ -77,10 +77,10 @@ def without_label(run: Run) -> Run:
     return run if run.success is None else replace(run, success=None)
 
 
-def with_settings(runs: Sequence[Run], by: Sequence[str], every: Sequence[Run]) -> list[Run]:
+def with_settings(runs: Sequence[Run], by: Sequence[str], all_runs: Sequence[Run]) -> list[Run]:
     """Some runs with the settings that keep groups apart, where others have them and these do not: then None."""
-    named = {name: None for name in by if any(name in run.settings for run in every)}
-    return [run if {*named} <= {*run.settings} else replace(run, settings={**named, **run.settings}) for run in runs]
+    absent = {name: None for name in by if any(name in run.settings for run in all_runs)}
+    return [run if {*absent} <= {*run.settings} else replace(run, settings={**absent, **run.settings}) for run in runs]
 
 
 def group_keys(runs: Sequence[Run], by: Sequence[str]) -> list[str]:
