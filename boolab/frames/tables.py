@@ -169,14 +169,13 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
     rows: list[tuple[str, int, Mapping[str, int | None]]] = []
     for run in as_runs(runs):
         equal = with_equal_arguments(run) if detectors else None
-        counters = _boundary_rows(run, detectors)
+        boundaries = _boundary_rows(run, detectors)
         if equal is not None:
             uppers = _boundary_rows(equal, detectors)
             exact = {detector.name for detector in detectors if handles_unknown_arguments(detector)}
-            counters = (
-                (turn, _agreed(least, upper, exact)) for (turn, least), (_, upper) in zip(counters, uppers, strict=True)
-            )
-        rows += [(run.run_id, turn, counters) for turn, counters in counters]
+            pairs = zip(boundaries, uppers, strict=True)
+            boundaries = ((turn, _agreed(lower, upper, exact)) for (turn, lower), (_, upper) in pairs)
+        rows += [(run.run_id, turn, counters) for turn, counters in boundaries]
     names = [*COUNTERS, *(d.name for d in detectors)]
     columns = [
         Column("run_id", TEXT, lambda row: row[0]),
