@@ -109,7 +109,7 @@ class TurnHistory:
 
 
 @dataclass(slots=True, eq=False)
-class RunRecord:
+class TurnRecord:
     """What a turn has recorded besides its history.
 
     Attributes:

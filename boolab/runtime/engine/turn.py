@@ -34,7 +34,7 @@ from boolab.limits.counters import Progress
 from boolab.limits.ladder import LadderState
 from boolab.runtime.engine.interventions import ShadowWatch, last_words
 from boolab.runtime.engine.plan import TurnPlan, folder_of
-from boolab.runtime.engine.record import RunRecord, TurnHistory, log, log_dropped
+from boolab.runtime.engine.record import TurnHistory, TurnRecord, log, log_dropped
 from boolab.runtime.engine.seeds import request_seed
 from boolab.runtime.models.base import Emit, Request, accept_response, partial_of
 from boolab.runtime.tools.execution import ExecutionContext
@@ -226,7 +226,7 @@ class Turn:
         self.history = TurnHistory(prompt)
         self.boundary_ms = self.now()
         step = self.step = StepState(self.boundary_ms)
-        self.record: RunRecord = RunRecord(
+        self.record: TurnRecord = TurnRecord(
             run_id or options.get("run_id") or token_hex(16),
             None if parent is None else parent.record.run_id,
             None if clock.virtual else datetime.now(UTC),
