@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import partial
 from itertools import count as counting
 from typing import Any, Final, NamedTuple
 
@@ -167,7 +168,7 @@ class Copies:
     """The digest of the bytes of a file, unpacked."""
     holds_runs: bool
     """Whether the runs that were handed on stay in memory."""
-    _by_key: defaultdict[int, _Alike] = field(default_factory=lambda: defaultdict(_Alike))
+    _by_key: defaultdict[int, _Alike] = field(default_factory=partial(defaultdict, _Alike))
     _numbers: Iterator[int] = field(default_factory=counting)
     _kin: dict[str, set[str]] = field(default_factory=dict)
     """For each id of a run the ids of those that it is a copy or a branch of."""
