@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from boolab.cli.help import Options
+from boolab.core.types import IDENTITIES
 from boolab.errors import SettingError
 from boolab.io.files import output_file, user_path
 from boolab.limits.table import AGENT_LIMITS, LIMITS, Limit
@@ -210,6 +211,15 @@ def written(path: Path, write: Callable[[], _Result]) -> _Result:
         raise SettingError(f"{path}: {why}") from error
 
 
+def agrees(question: str) -> bool:
+    """Ask on the terminal, and return whether the user agrees."""
+    sys.stdout.flush()
+    if not sys.stdin.isatty():
+        msg = "there is no terminal for the question: --yes answers it with yes"
+        raise SettingError(msg)
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
 # --- Which logs, and what is evaluated on them ------------------------------------------------------------------------
 
 
@@ -242,11 +252,16 @@ def add_logs(parser: argparse.ArgumentParser, optional: str = "") -> None:
     group = parser.add_argument_group("which logs")
     group.add_argument("--format", metavar="NAME", help=FORMAT)
     add_window(group, NEWEST)
+    add_labels(group, "logs")
+
+
+def add_labels(group: Options, home: str) -> None:
+    """Add --labels; without it, the labels are those in `home`."""
     group.add_argument(
         "--labels",
         metavar="FILE",
         help="which runs were successes: a .csv with the columns run_id (or task) and success, or a .json with a "
-        "mapping or rows (default: the labels in the logs)",
+        f"mapping or rows (default: the labels in the {home})",
     )
 
 
@@ -304,7 +319,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--identity",
-        choices=("raw", "ordered", "canonical", "call+result", "tool"),
+        choices=IDENTITIES,
         help="what is compared to find equal calls: the tool with its arguments as text (raw), with keys in order "
         "(ordered), in any order (canonical), with the result too (call+result), or the tool alone (default: "
         "canonical, or the policy's)",

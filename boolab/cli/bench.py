@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from boolab.cli.arguments import FORMAT
+from boolab.cli.arguments import FORMAT, add_labels
 from boolab.cli.help import Command
 from boolab.errors import BoolabError
 
@@ -47,12 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "name of its file (default: atlas)",
     )
     data.add_argument("--format", metavar="NAME", help=FORMAT)
-    data.add_argument(
-        "--labels",
-        metavar="FILE",
-        help="which runs were successes: a .csv with the columns run_id (or task) and success, or a .json with a "
-        "mapping or rows (default: the labels in the runs)",
-    )
+    add_labels(data, "runs")
     about = parser.add_argument_group("how the submission describes the entry")
     about.add_argument("--name", metavar="TEXT", help="its name (default: that in the file, or of the file)")
     about.add_argument("--authors", metavar="TEXT", help="who made it (default: those in the file)")

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ def text(found: Sequence[Found], *, since: str | None = None, limit: int | None 
     window = f" changed since {clean(since)}" if since else ""
     lines = [f"boolab {version('boolab')}. Agent logs on this machine{window}; none of them was opened:", ""]
     lines += _table(there) if there else ["  none"]
-    unread = [place for one in found for place in one.unread]
+    unread = [*chain.from_iterable(one.unread for one in found)]
     if unread:
         lines += ["", "Cannot be looked at:", *(f"  {clean(place)}" for place in unread)]
     absent = [one.format for one in found if not one.files]
@@ -54,7 +55,7 @@ def _table(there: Sequence[Found]) -> list[str]:
     ]
     head, *lines = (f"  {line}" for line in aligned([columns, *rows]))
     places = ([f"      {clean(_short(place))}" for place in one.places if Path(_root(place)).exists()] for one in there)
-    return [head, *(part for line, below in zip(lines, places, strict=True) for part in (line, *below))]
+    return [head, *chain.from_iterable((line, *below) for line, below in zip(lines, places, strict=True))]
 
 
 def _next(there: Sequence[Found], since: str | None, limit: int | None) -> list[str]:

@@ -12,6 +12,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from boolab.display.text import with_short_words
@@ -172,7 +173,7 @@ def subcommands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser
     """The parsers of a parser's own subcommands, in the order of the help."""
     # argparse has no public way to list them.
     found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - argparse shows them nowhere else
-    return [command for action in found for command in action.choices.values()]
+    return [*chain.from_iterable(action.choices.values() for action in found)]
 
 
 def refusal(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
@@ -184,7 +185,7 @@ def refusal(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
         >>> refusal(parser, ["--cpy", "1"]), refusal(parser, ["more"])
         ('--cpy is not known; did you mean --copy?', "more is not known; 'boolab lab --help' lists the options")
     """
-    options = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001 - no public way
+    options = [*chain.from_iterable(action.option_strings for action in parser._actions)]  # noqa: SLF001 - no public way
     near = nearest(unknown[0].partition("=")[0], options)
     name, _, value = " ".join(unknown[:2]).replace("=", " ").lstrip("-").partition(" ")
     if not near and "--limit" in options and re.fullmatch(r"[\d.]+", value):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from boolab.cli.arguments import positive
+from boolab.cli.arguments import agrees, positive
 from boolab.cli.help import Command
 from boolab.core.text import count, flat, printable, shorten
 from boolab.display.text import aligned
@@ -201,7 +201,7 @@ def _write(file: UserFile, new: str, args: argparse.Namespace) -> int:
     lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
     print(f"Changes {name}: {count(added, 'line')} added, {removed:,} removed.\n\n{diff}")
-    if not (args.yes or _agreed(f"Write {printable(str(file.target))}?" if file.is_link else "Write it?")):
+    if not (args.yes or agrees(f"Write {printable(str(file.target))}?" if file.is_link else "Write it?")):
         print("boolab: nothing was written", file=sys.stderr)
         return 1
     edit_file(file, new.encode("utf-8"))
@@ -222,21 +222,13 @@ def _delete(file: UserFile, *, yes: bool) -> int:
     from boolab.live.hooks.settings import forget
 
     name = printable(str(file.path))
-    if not (yes or _agreed(f"Remove {name}, which holds nothing but this hook?")):
+    if not (yes or agrees(f"Remove {name}, which holds nothing but this hook?")):
         print("boolab: nothing was removed", file=sys.stderr)
         return 1
     edit_file(file, None)
     forget(file)
     print(f"boolab: removed {name}, which held nothing but this hook", file=sys.stderr)
     return 0
-
-
-def _agreed(question: str) -> bool:
-    sys.stdout.flush()
-    if not sys.stdin.isatty():
-        msg = "there is no terminal for the question: --yes answers it with yes"
-        raise SettingError(msg)
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _check_version() -> None:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -251,12 +252,13 @@ def _export(args: argparse.Namespace) -> list[str]:
         return ["doctor"]
     if args.write is not None:
         return ["audit", *folders]
-    limits = ((name, getattr(args, name)) for name in LIMITS)
-    shown = [(name, values[0]) for name, values in limits if values and values[0] is not None]
-    words = [word for name, value in shown for word in (LIMITS[name].option, f"{value}")]
+    from boolab.harnesses.exports.export import limit_words, option_words
+
+    limits = {name: values[0] for name in LIMITS if (values := getattr(args, name)) and values[0] is not None}
+    words = limit_words(limits)
     words += ["--scope", args.scope] if args.scope != "auto" else []
     words += ["--identity", args.identity] if args.identity else []
-    return ["watch", *words, *(word for tool in args.exempt for word in ("--exempt", tool))]
+    return ["watch", *words, *chain.from_iterable(option_words("--exempt", tool) for tool in args.exempt)]
 
 
 def _hook(args: argparse.Namespace) -> list[str]:

@@ -175,7 +175,7 @@ def _named(word: str, agents: str | None) -> Agent:
     for there in searched.values():
         if word in there:
             return there[word]
-    names = [name for found in searched.values() for name in found]
+    names = [*itertools.chain.from_iterable(searched.values())]
     hint = near(word, names) or "."
     places = "; ".join(f"{place}: {', '.join(found) or 'none'}" for place, found in searched.items())
     raise SettingError(f"there is no agent {word!r}{hint} Looked in {places}")
@@ -183,7 +183,7 @@ def _named(word: str, agents: str | None) -> Agent:
 
 def known_agents(agents: str | None) -> set[str]:
     """The names of all agents that can be named."""
-    return {name for found in _agents_by_place(agents).values() for name in found}
+    return {*itertools.chain.from_iterable(_agents_by_place(agents).values())}
 
 
 def _agents_by_place(agents: str | None) -> dict[str, Mapping[str, Agent]]:

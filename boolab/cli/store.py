@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Final
 
-from boolab.cli.arguments import positive
+from boolab.cli.arguments import agrees, positive
 from boolab.cli.help import Command, add_command
 from boolab.core.text import clip, count, flat
 from boolab.core.types import Run
@@ -63,7 +63,7 @@ def _prune(args: Namespace) -> int:
             print(f"{count(going.held, 'run')} would stay, because runs that are kept share their steps")
         if not going.runs and unwanted.sweep is None:
             return 0
-        if not (args.yes or _agreed()):
+        if not (args.yes or agrees("Remove them?")):
             print("boolab: nothing was removed", file=sys.stderr)
             return 1
         before = path_of(args.file).stat().st_size
@@ -71,14 +71,6 @@ def _prune(args: Namespace) -> int:
         after = path_of(args.file).stat().st_size
     print(f"Removed; the file has {size(after)} in place of {size(before)}")
     return 0
-
-
-def _agreed() -> bool:
-    """Whether the user agrees."""
-    if not sys.stdin.isatty():
-        msg = "there is no terminal for the question: --yes removes them"
-        raise SettingError(msg)
-    return input("Remove them? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _check_sweep(file: str, sweep: int | None) -> None:

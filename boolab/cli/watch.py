@@ -17,6 +17,7 @@ from boolab.cli.arguments import FORMAT, add_exempt, add_prices, add_scope, opti
 from boolab.cli.help import Command
 from boolab.cli.terminal import clipped, is_terminal
 from boolab.core.text import count, printable
+from boolab.core.types import IDENTITIES
 from boolab.display.numbers import duration
 from boolab.display.text import WIDTH, wrapped
 from boolab.errors import SettingError
@@ -85,7 +86,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_scope(counting)
     counting.add_argument(
         "--identity",
-        choices=("raw", "ordered", "canonical", "call+result", "tool"),
+        choices=IDENTITIES,
         default="canonical",
         help="what is compared to find equal calls (default: %(default)s)",
     )

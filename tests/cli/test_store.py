@@ -142,7 +142,7 @@ def test_prune_wants_to_be_told_what_and_asks(
     file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "name what to remove: --replaced, --interrupted, --sweep N" in told(capsys, "prune", file, code=1)
-    assert "--yes removes them" in told(capsys, "prune", file, "--replaced", code=1)
+    assert "--yes answers it with yes" in told(capsys, "prune", file, "--replaced", code=1)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: "n")
     assert told(capsys, "prune", file, "--replaced", code=1) == "boolab: nothing was removed\n"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -205,7 +206,7 @@ def audit_files(
         raise SettingError(msg)
     given = [] if isinstance(limits, str) else by_hand(limits)
     named = {path: declared_in(path) for path in _paths(config)}
-    given += [one for found in named.values() for one in found]
+    given += chain.from_iterable(named.values())
     seen: dict[Path, list[Declared]] = {}
     runs: list[Run] = []
     judged: list[VerdictRow] = []
@@ -266,9 +267,9 @@ def _frame(rows: Sequence[VerdictRow]) -> pd.DataFrame:
 
 
 def _checks(rows: Sequence[FileRow]) -> pd.DataFrame:
-    found = [
-        (row.path, one.run_id or None, one.what, one.stated, one.read) for row in rows for one in row.inconsistencies
-    ]
+    found: list[tuple[object, ...]] = []
+    for row in rows:
+        found += [(row.path, one.run_id or None, one.what, one.stated, one.read) for one in row.inconsistencies]
     columns = list(zip(*found, strict=True)) or [()] * len(_CHECKS)
     return pd.DataFrame(
         {name: cells(list(column), kind) for (name, kind), column in zip(_CHECKS.items(), columns, strict=True)}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from boolab.core.endings import FINISHING, terminated
@@ -110,7 +111,7 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
     return Counted(
         native.unit or rule.unit,
         _exact(max(known) / per_unit / native.factor) if len(known) == len(values) else None,
-        tuple(step for part in parts for step in part.beyond),
+        tuple(chain.from_iterable(part.beyond for part in parts)),
         any(part.at_limit for part in (parts[:-1] if own_end else parts)),
         over is not None,
         0 if over is None else over.responses,
@@ -287,7 +288,7 @@ def _value(steps: Sequence[Step], boundary: Sequence[_Reading], rule: _Rule) -> 
         known = [one for one in boundary if one is not None]
         return max(known) if len(known) == len(boundary) else None
     if rule.boundary is None and rule.counter == "tool_calls":
-        return sum(result is not None for step in steps for result in step.results)
+        return calls_of(steps)
     return boundary[-1]
 
 
@@ -312,4 +313,9 @@ def _messages(run: Run, limit: int) -> Counted:
 def tokens_of(steps: Sequence[Step]) -> int | None:
     """The tokens of steps, input and output; None if one of them is not known."""
     usages = [step.response.usage for step in steps]
-    return known_sum(amount for usage in usages for amount in (usage.input_tokens, usage.output_tokens))
+    return known_sum(chain.from_iterable((usage.input_tokens, usage.output_tokens) for usage in usages))
+
+
+def calls_of(steps: Sequence[Step]) -> int:
+    """How many calls of steps were executed."""
+    return sum(len(step.results) - step.results.count(None) for step in steps)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -205,12 +206,12 @@ _FORMATS: Final = {".jsonc": ".json", ".yml": ".yaml"}
 
 @cache
 def _agent_folders() -> Sequence[AgentFiles]:
-    return [files for harness in all_harnesses() for files in harness.agent_files]
+    return [*chain.from_iterable(harness.agent_files for harness in all_harnesses())]
 
 
 @cache
 def _config_files() -> Sequence[ConfigFile]:
-    return [file for harness in all_harnesses() for file in harness.config_files]
+    return [*chain.from_iterable(harness.config_files for harness in all_harnesses())]
 
 
 def declared_in(path: Path) -> list[Declared]:
@@ -250,7 +251,7 @@ def found_near(paths: Iterable[Path], seen: dict[Path, list[Declared]]) -> list[
 
 def hook_notes(places: Iterable[Path]) -> Iterator[str]:
     """Sentences on the commands in settings of Claude Code that hold boolab's hook and are not read as it."""
-    files = (file for place in places for file in (_settings_in(place) if _is_folder(place) else [place]))
+    files = chain.from_iterable(_settings_in(place) if _is_folder(place) else [place] for place in places)
     for file in dict.fromkeys(files):
         try:
             content = read_file(file, MAX_BYTES).decode("utf-8-sig")
@@ -354,7 +355,8 @@ def _agent_file(path: Path) -> Iterator[Declared]:
             values[match[2]] = (match[4], number)
     name = values.get("name", ("", 0))[0] or path.stem
     source = "" if folder is None else folder.source
-    for key in dict.fromkeys(key for files in ([folder] if folder else _agent_folders()) for key in files.keys):
+    keys = chain.from_iterable(files.keys for files in ([folder] if folder else _agent_folders()))
+    for key in dict.fromkeys(keys):
         value, number = values.get(key, ("", 0))
         yield from _declared(path, ConfigLimit(key, number_of(value), name), source, line=number)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.endings import terminated
@@ -13,7 +14,7 @@ from boolab.display.numbers import number
 from boolab.frames.runs import known_sum
 from boolab.harnesses.policy import Policy
 from boolab.limits.table import BUDGETS, LIMIT_OF_REASON, LIMITS
-from boolab.live.audits.count import Counted, count_limit, tokens_of
+from boolab.live.audits.count import Counted, calls_of, count_limit, tokens_of
 from boolab.live.audits.declared import THE_LOG, Declared, RunLimit, limits_of
 from boolab.logs.log_files import scope_of
 
@@ -120,7 +121,7 @@ def _row(run: Run, limit: RunLimit, limits: list[RunLimit], scope: Scope) -> Ver
         verdict,
         beyond[0].index if beyond else None,
         len(beyond) if beyond else None,
-        sum(result is not None for step in beyond for result in step.results) if beyond else None,
+        calls_of(beyond) if beyond else None,
         tokens_of(beyond) if beyond else None,
         cost / MICRO if beyond and cost is not None else None,
         reported,
@@ -168,8 +169,9 @@ def _stopped_by(run: Run, limit: RunLimit, limits: list[RunLimit], counted: floa
 
 def _refused_by(run: Run, limit: RunLimit) -> bool:
     """Whether boolab's own hook refused a call for this limit: its message is the call's result."""
-    texts = (result.content for step in run.steps for result in step.results if result is not None and result.is_error)
-    refusals = (found for text in texts if (found := _REFUSED.match(text)))
+    results = chain.from_iterable(step.results for step in run.steps)
+    texts = (result.content for result in results if result is not None and result.is_error)
+    refusals = filter(None, map(_REFUSED.match, texts))
     return any(found[1] == limit.native.axis and float(found[2]) == limit.value for found in refusals)
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
+from itertools import chain
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
@@ -177,7 +178,7 @@ class Fleet:
     @_locked
     def look(self) -> list[Change]:
         """Look at all files, for new ones too."""
-        found = {path for place in self.places for path in self._files(place)}
+        found = {*chain.from_iterable(self._files(place) for place in self.places)}
         first, self._looked = not self._looked, True
         after = self._now() - self.idle_s if self.since is None else self.since
         changed = []
@@ -257,9 +258,8 @@ class Fleet:
         `running`: leave out those whose logs were not changed for `idle_s`.
         """
         after = self._now() - self.idle_s if running else float("-inf")
-        rows = [agent.row for log in self._logs.values() for agent in log.agents.values() if agent.row is not None]
-        rows = [row for row in rows if row.changed >= after]
-        return [*_ordered(rows)]
+        agents = chain.from_iterable(log.agents.values() for log in self._logs.values())
+        return [*_ordered([agent.row for agent in agents if agent.row is not None and agent.row.changed >= after])]
 
     @_locked
     def run(self, run_id: str) -> Run | None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from glob import has_magic
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
@@ -80,8 +81,8 @@ def usual_places(
 
     `home`: the folder that `~` stands for, if it is not the user's. `formats`: those alone, if there are any.
     """
-    logs = [found for found in found_logs(home, environ=environ) if found.readable]
-    patterns = [pattern for found in logs if not formats or found.format in formats for pattern in found.places]
+    logs = [each for each in found_logs(home, environ=environ) if each.readable]
+    patterns = chain.from_iterable(each.places for each in logs if not formats or each.format in formats)
     places = [Place("glob", pattern, root) for pattern in patterns if Path(root := _root(Path(pattern))).is_dir()]
     if not places:
         folder = str(Path.home() if home is None else home)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.text import clip, count, shorten
@@ -206,10 +207,9 @@ _ALWAYS: Final = 3
 
 def turn_note(rows: Sequence[AgentRow]) -> str:
     """What the limits count, where that is less than the other columns; else ""."""
+    pairs = chain.from_iterable(zip(row.limits, repeat(row.steps)) for row in rows)
     of_turn = any(
-        limit.counter == "steps" and limit.value is not None and limit.value < row.steps
-        for row in rows
-        for limit in row.limits
+        limit.counter == "steps" and limit.value is not None and limit.value < steps for limit, steps in pairs
     )
     return "A limit counts in the agent's current turn; steps, calls, tokens and cost are of the whole run." * of_turn
 
