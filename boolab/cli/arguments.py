@@ -36,7 +36,7 @@ NEWEST: Final = "at most this many logs, the newest first (default: all)"
 
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _RANGE: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
-_OFF: Final = ("none", "off")
+_OFF_WORDS: Final = ("none", "off")
 
 _Result = TypeVar("_Result")
 
@@ -44,39 +44,39 @@ _Result = TypeVar("_Result")
 # --- Values -----------------------------------------------------------------------------------------------------------
 
 
-def values_of(text: str, number: Callable[[str], float] = int, least: int = 1) -> list[Any]:
+def values_of(text: str, number: Callable[[str], float] = int, minimum: int = 1) -> list[Any]:
     """The values of an axis: `20`, `1:200`, `1:200:5`, `2,3,5`, `5,10,none`; None is off.
 
-    A range includes its end, if its steps reach it. Whole numbers are `least` or more, others above 0.
+    A range includes its end, if its steps reach it. Whole numbers are `minimum` or more, others above 0.
 
     Example:
         >>> values_of("1:3,10,none"), values_of("5:20:5")
         ([1, 2, 3, 10, None], [5, 10, 15, 20])
     """
-    found: dict[Any, None] = {}
+    values: dict[Any, None] = {}
     for part in text.split(","):
         for value in _part(part.strip().lower(), number):
-            found[value] = None
-            if len(found) > MAX_VALUES:
+            values[value] = None
+            if len(values) > MAX_VALUES:
                 raise argparse.ArgumentTypeError(f"{text!r} has more than {MAX_VALUES:,} values")
-    on = [value for value in found if value is not None]
-    if any(value < least if number is int else value <= 0 for value in on):
-        kind = f"whole numbers, {least} or more," if number is int else "numbers above 0"
+    numbers = [value for value in values if value is not None]
+    if any(value < minimum if number is int else value <= 0 for value in numbers):
+        kind = f"whole numbers, {minimum} or more," if number is int else "numbers above 0"
         forms = "ranges such as 20 or 1:200 or 1:200:5 or 2,3,5, and none for off"
         raise argparse.ArgumentTypeError(f"{text!r} is not accepted; expected {kind} and {forms}")
-    return [*on, *([None] if None in found else [])]
+    return [*numbers, *([None] if None in values else [])]
 
 
 def _part(part: str, number: Callable[[str], float]) -> Iterable[Any]:
-    if part in _OFF:
+    if part in _OFF_WORDS:
         return [None]
-    meant = _RANGE.fullmatch(part)
-    if meant is not None:
-        first, last, by = int(meant[1]), int(meant[2]), int(meant[3] or 1)
-        if by and first <= last:
-            return range(first, last + 1, by)
-        why = "its step is 0" if not by else "it ends before it begins"
-        raise argparse.ArgumentTypeError(f"{part!r} is not a range: {why}")
+    match = _RANGE.fullmatch(part)
+    if match is not None:
+        first, last, stride = int(match[1]), int(match[2]), int(match[3] or 1)
+        if stride and first <= last:
+            return range(first, last + 1, stride)
+        reason = "its step is 0" if not stride else "it ends before it begins"
+        raise argparse.ArgumentTypeError(f"{part!r} is not a range: {reason}")
     try:
         value = number(part)
     except ValueError:
@@ -116,13 +116,13 @@ def whole(text: str) -> int:
     return int(text)
 
 
-def limit_from(least: int) -> Callable[[str], int | str]:
-    """A parser for a limit of a run: a whole number from `least` on, or none."""
+def limit_from(minimum: int) -> Callable[[str], int | str]:
+    """A parser for a limit of a run: a whole number from `minimum` on, or none."""
 
     def read(text: str) -> int | str:
-        if text == "none" or (text.isdecimal() and int(text) >= least):
+        if text == "none" or (text.isdecimal() and int(text) >= minimum):
             return text if text == "none" else int(text)
-        raise argparse.ArgumentTypeError(f"{text!r}: expected {least} or more, or none")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected {minimum} or more, or none")
 
     return read
 
@@ -207,8 +207,8 @@ def written(path: Path, write: Callable[[], _Result]) -> _Result:
     try:
         return write()
     except (OSError, ImportError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise SettingError(f"{path}: {why}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SettingError(f"{path}: {reason}") from error
 
 
 def agrees(question: str) -> bool:
@@ -247,8 +247,8 @@ def since_time(args: argparse.Namespace) -> datetime | None:
 
 def add_logs(parser: argparse.ArgumentParser, optional: str = "") -> None:
     """Add the logs, and which of them are read; `optional` is what holds without any."""
-    without = f"{LOGS} (default: none, and {optional})" if optional else LOGS
-    parser.add_argument("logs", metavar="LOGS", nargs="*" if optional else "+", help=without)
+    logs_help = f"{LOGS} (default: none, and {optional})" if optional else LOGS
+    parser.add_argument("logs", metavar="LOGS", nargs="*" if optional else "+", help=logs_help)
     group = parser.add_argument_group("which logs")
     group.add_argument("--format", metavar="NAME", help=FORMAT)
     add_window(group, NEWEST)
@@ -303,11 +303,11 @@ def add_question(parser: argparse.ArgumentParser) -> None:
     settings = parser.add_argument_group("settings to evaluate")
     for name, axis in LIMITS.items():
         usual = "those that matter" if name in AGENT_LIMITS else "not evaluated"
-        least = f", {axis.min_useful} or more" if axis.min_useful > 1 else ""
+        minimum = f", {axis.min_useful} or more" if axis.min_useful > 1 else ""
         unit = f" in {axis.unit}, such as 0.5" if axis.fractions else ""
-        what = f"{axis.label}s{unit}{least}: stop {axis.meaning}"
+        description = f"{axis.label}s{unit}{minimum}: stop {axis.meaning}"
         settings.add_argument(
-            option_of(name), metavar="VALUES", type=_axis_values(axis), help=f"{what} (default: {usual})"
+            option_of(name), metavar="VALUES", type=_axis_values(axis), help=f"{description} (default: {usual})"
         )
     group = parser.add_argument_group("how to count")
     add_scope(group)

@@ -20,7 +20,7 @@ SCHEMA: Final = 1
 EXCEEDED: Final = 3
 """The exit code if a run went beyond a limit."""
 
-MORE: Final = """
+EPILOG: Final = """
     verdicts:
       exceeded    the run continued beyond what the harness's rule allows
       hit         the log shows that the limit stopped the run, or a turn of it
@@ -49,8 +49,8 @@ def limit(text: str) -> tuple[str, str, float]:
         >>> limit("max_turns=10"), limit("explore.max_turns=10")
         (('', 'max_turns', 10), ('explore', 'max_turns', 10))
     """
-    place, equals, value = text.rpartition("=")
-    agent, _, name = ("", "", place) if place.startswith("features.") else place.rpartition(".")
+    path, equals, value = text.rpartition("=")
+    agent, _, name = ("", "", path) if path.startswith("features.") else path.rpartition(".")
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=NUMBER or AGENT.NAME=NUMBER, such as max_turns=10")
     number = amount(value)
@@ -104,15 +104,15 @@ def run(args: argparse.Namespace) -> int:
     from boolab.live.audits.audit import audit_files, log_files
     from boolab.logs.problems import problems_of
 
-    given: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for agent, name, value in args.limits:
-        (given.setdefault(agent, {}) if agent else given)[name] = value
+        (limits.setdefault(agent, {}) if agent else limits)[name] = value
     rows: list[FileRow] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the rows have them
-        found = audit_files(
+        audit = audit_files(
             log_files(args.logs, args.format, since_time(args), rows),
-            given or "auto",
+            limits or "auto",
             config=args.config,
             policy=args.policy,
             scope=args.scope,
@@ -120,15 +120,15 @@ def run(args: argparse.Namespace) -> int:
         )
     problems = problems_of(rows)
     if str(problems):
-        more = ":" if args.warnings else "; --warnings lists them"
-        print(f"boolab: {problems}{more}", file=sys.stderr)
+        ending = ":" if args.warnings else "; --warnings lists them"
+        print(f"boolab: {problems}{ending}", file=sys.stderr)
         for line in problems.lines() if args.warnings else ():
             print(f"  {line}", file=sys.stderr)
-    print(as_json(found) if args.json else found.text(full=args.full))
-    return EXCEEDED if len(found.exceeded) else 0
+    print(as_json(audit) if args.json else audit.text(full=args.full))
+    return EXCEEDED if len(audit.exceeded) else 0
 
 
-def as_json(found: Audit) -> str:
+def as_json(audit: Audit) -> str:
     """What `--json` prints."""
     from importlib.metadata import version
 
@@ -137,12 +137,12 @@ def as_json(found: Audit) -> str:
     data = {
         "schema": SCHEMA,
         "boolab": version("boolab"),
-        "exceeded": len(found.exceeded),
-        "sentences": list(found.sentences),
-        "notes": list(found.notes),
-        "limits": records(found.frame),
-        "binding": records(found.binding),
-        "checks": records(found.checks),
+        "exceeded": len(audit.exceeded),
+        "sentences": list(audit.sentences),
+        "notes": list(audit.notes),
+        "limits": records(audit.frame),
+        "binding": records(audit.binding),
+        "checks": records(audit.checks),
     }
     return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
 
@@ -153,7 +153,7 @@ COMMAND: Final = Command(
     "A limit is counted and evaluated as the harness of each log does it: what it counts, and what one more response "
     "it allows. Each run and limit gets a verdict; then follow how often each limit stopped anybody, and which can "
     "never fire. docs/howto/audit_in_ci.md shows it in continuous integration.",
-    MORE,
+    EPILOG,
     "LOGS [LOGS ...]",
     {0: "no run went beyond a limit that was set", 3: "a run went beyond a limit that was set"},
 )

@@ -15,7 +15,7 @@ from boolab.cli.arguments import FORMAT, add_labels
 from boolab.cli.help import Command
 from boolab.errors import BoolabError
 
-MORE: Final = """
+EPILOG: Final = """
     ENTRY:
       rules.yaml       rules; the run stops when one of them is true
       module:function  a function of a run's prefix, a stop rule, or an object
@@ -48,11 +48,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     data.add_argument("--format", metavar="NAME", help=FORMAT)
     add_labels(data, "runs")
-    about = parser.add_argument_group("how the submission describes the entry")
-    about.add_argument("--name", metavar="TEXT", help="its name (default: that in the file, or of the file)")
-    about.add_argument("--authors", metavar="TEXT", help="who made it (default: those in the file)")
-    about.add_argument("--description", metavar="TEXT", help="one sentence (default: that in the file)")
-    about.add_argument("--url", metavar="URL", help="where to read more (default: that in the file)")
+    description = parser.add_argument_group("how the submission describes the entry")
+    description.add_argument("--name", metavar="TEXT", help="its name (default: that in the file, or of the file)")
+    description.add_argument("--authors", metavar="TEXT", help="who made it (default: those in the file)")
+    description.add_argument("--description", metavar="TEXT", help="one sentence (default: that in the file)")
+    description.add_argument("--url", metavar="URL", help="where to read more (default: that in the file)")
     parser.add_argument(
         "-o",
         "--out",
@@ -84,6 +84,6 @@ COMMAND: Final = Command(
     "tasks and judged on others, in up to four tracks: within a set, on a new model, on a new set, and without any "
     "training. docs/stoprulebench.md explains the benchmark; make leaderboard makes a page of the submissions. "
     "The benchmark is not in the package: the command works in a checkout of the repository.",
-    MORE,
+    EPILOG,
     "ENTRY [ENTRY ...]",
 )

@@ -48,27 +48,27 @@ def demo(out: str | Path) -> str:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingError(f"{folder} cannot be written to: {error.strerror}") from error
-    found = recommend(runs, scope="run")
+    recommendation = recommend(runs, scope="run")
     size = f"{count(len(runs), 'recorded run')} with {count(sum(run.n_steps for run in runs), 'step')}"
-    command = as_command(found.limits(), "claude-code")
+    command = as_command(recommendation.limits(), "claude-code")
     question = "Which limits would have kept the successes, and what do they save?"
     blocks = [
         wrapped(f"boolab demo: {PUBLIC}, gpt-4o (public runs), {size}. {question}"),
-        "\n".join(map(wrapped, found.verdict)),
-        f"How to set it{f' ({BETTER_OFF})' if found.better_off() else ''}:\n  {command}",
-        "\n".join(["Written:", *(f"  {path}" for path in _draw(folder, runs, found))]),
+        "\n".join(map(wrapped, recommendation.verdict)),
+        f"How to set it{f' ({BETTER_OFF})' if recommendation.better_off() else ''}:\n  {command}",
+        "\n".join(["Written:", *(f"  {path}" for path in _draw(folder, runs, recommendation))]),
     ]
     return "\n\n".join(block for block in blocks if block)
 
 
-def _draw(folder: Path, runs: Sequence[Run], found: Recommendation) -> Iterator[Path]:
+def _draw(folder: Path, runs: Sequence[Run], recommendation: Recommendation) -> Iterator[Path]:
     """Draw the step caps, and pairs of step caps and tool budgets, up to the 97th percentile of what runs use."""
     from matplotlib.figure import Figure
 
     from boolab.plots import plot_caps, plot_heatmap
 
     frame = runs_df(runs)
-    setting = found.setting if found["qualifies"].all() else {}
+    setting = recommendation.setting if recommendation["qualifies"].all() else {}
     grid = {
         axis: range(1, 1 + max(int(frame[column].quantile(0.97)), setting.get(axis) or 1))
         for axis, column in (("max_steps", "n_steps"), ("tool_budget", "n_tool_calls"))
@@ -77,7 +77,7 @@ def _draw(folder: Path, runs: Sequence[Run], found: Recommendation) -> Iterator[
     pairs = counterfactual(runs, grid=grid, aggregate=True, scope="run")
     figures: dict[str, Callable[[Axes], object]] = {
         "caps.png": lambda ax: plot_caps(caps, recommended=setting.get("max_steps"), ax=ax),
-        "heatmap.png": lambda ax: plot_heatmap(pairs, keep=float(found["keep"].iloc[0]), ax=ax),
+        "heatmap.png": lambda ax: plot_heatmap(pairs, keep=float(recommendation["keep"].iloc[0]), ax=ax),
     }
     for name, draw in figures.items():
         figure = Figure(figsize=(9, 5), layout="constrained")

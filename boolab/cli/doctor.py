@@ -26,54 +26,59 @@ SCHEMA: Final = "boolab/doctor/1"
 _UNITS: Final = (("minute", 60, 3_600), ("hour", 3_600, 86_400), ("day", 86_400, math.inf))
 
 
-def text(found: Sequence[Found], *, since: str | None = None, limit: int | None = None) -> str:
+def text(harness_logs: Sequence[Found], *, since: str | None = None, limit: int | None = None) -> str:
     """What `boolab doctor` prints; `since` and `limit` are options of the command to run next."""
-    there = sorted((one for one in found if one.files), key=lambda one: (not one.readable, -one.files))
+    counted_logs = sorted((log for log in harness_logs if log.files), key=lambda log: (not log.readable, -log.files))
     window = f" changed since {clean(since)}" if since else ""
     lines = [f"boolab {version('boolab')}. Agent logs on this machine{window}; none of them was opened:", ""]
-    lines += _table(there) if there else ["  none"]
-    unread = [*chain.from_iterable(one.unread for one in found)]
+    lines += _table(counted_logs) if counted_logs else ["  none"]
+    unread = [*chain.from_iterable(log.unread for log in harness_logs)]
     if unread:
-        lines += ["", "Cannot be looked at:", *(f"  {clean(place)}" for place in unread)]
-    absent = [one.format for one in found if not one.files]
+        lines += ["", "Cannot be looked at:", *(f"  {clean(path)}" for path in unread)]
+    absent = [log.format for log in harness_logs if not log.files]
     if absent:
         lines += ["", wrapped(f"Not found: {', '.join(absent)}.")]
-    return "\n".join([*lines, "", *_next(there, since, limit)])
+    return "\n".join([*lines, "", *_next(counted_logs, since, limit)])
 
 
-def _table(there: Sequence[Found]) -> list[str]:
+def _table(counted_logs: Sequence[Found]) -> list[str]:
     columns = ["", "files", "size", "newest", "boolab"]
     rows = [
         [
-            one.format,
-            f"{one.files:,}",
-            size(one.bytes),
-            ago(one.newest),
-            "reads it" if one.readable else "cannot read it",
+            log.format,
+            f"{log.files:,}",
+            size(log.bytes),
+            ago(log.newest),
+            "reads it" if log.readable else "cannot read it",
         ]
-        for one in there
+        for log in counted_logs
     ]
     head, *lines = (f"  {line}" for line in aligned([columns, *rows]))
-    places = ([f"      {clean(_short(place))}" for place in one.places if Path(_root(place)).exists()] for one in there)
-    return [head, *chain.from_iterable((line, *below) for line, below in zip(lines, places, strict=True))]
+    path_lines = (
+        [f"      {clean(_short(path))}" for path in log.places if Path(_root(path)).exists()] for log in counted_logs
+    )
+    return [
+        head,
+        *chain.from_iterable((line, *lines_below) for line, lines_below in zip(lines, path_lines, strict=True)),
+    ]
 
 
-def _next(there: Sequence[Found], since: str | None, limit: int | None) -> list[str]:
-    ready = [one for one in there if one.readable]
+def _next(counted_logs: Sequence[Found], since: str | None, limit: int | None) -> list[str]:
+    ready = [log for log in counted_logs if log.readable]
     if not ready:
-        what = "No log here is of a format that boolab reads. " if there else ""
-        elsewhere = f"{what}If you have logs elsewhere: {program()} report FOLDER -o report.html"
+        opening = "No log here is of a format that boolab reads. " if counted_logs else ""
+        elsewhere = f"{opening}If you have logs elsewhere: {program()} report FOLDER -o report.html"
         return [elsewhere, f"Next: {program()} report atlas/swebench-verified -o report.html"]
     return [f"Next: {command(ready[0], since=since, limit=limit)}"]
 
 
-def command(found: Found, *, since: str | None = None, limit: int | None = None) -> str:
+def command(log: Found, *, since: str | None = None, limit: int | None = None) -> str:
     """The command that makes a report of what was found."""
-    place = next((_short(_root(place)) for place in found.places if Path(_root(place)).exists()), found.places[0])
-    quoted = place if place.startswith("~/") and shlex.quote(place[2:]) == place[2:] else shlex.quote(place)
-    more = [f"--since {shlex.quote(since)}"] if since else []
-    more += [f"--limit {limit}"] if limit else []
-    return " ".join([program(), "report", quoted, *more, "-o report.html"])
+    path = next((_short(_root(path)) for path in log.places if Path(_root(path)).exists()), log.places[0])
+    quoted = path if path.startswith("~/") and shlex.quote(path[2:]) == path[2:] else shlex.quote(path)
+    options = [f"--since {shlex.quote(since)}"] if since else []
+    options += [f"--limit {limit}"] if limit else []
+    return " ".join([program(), "report", quoted, *options, "-o report.html"])
 
 
 def _root(pattern: str) -> str:
@@ -81,16 +86,17 @@ def _root(pattern: str) -> str:
     return str(Path(pattern.partition("*")[0])) if "*" in pattern else pattern
 
 
-def _short(place: str) -> str:
+def _short(path: str) -> str:
     home = str(Path.home())
-    return f"~{place[len(home) :]}" if home != "/" and place.startswith(f"{home}/") else place
+    return f"~{path[len(home) :]}" if home != "/" and path.startswith(f"{home}/") else path
 
 
-def as_json(found: Sequence[Found], *, since: str | None = None, limit: int | None = None) -> str:
+def as_json(harness_logs: Sequence[Found], *, since: str | None = None, limit: int | None = None) -> str:
     """What `boolab doctor --json` prints."""
-    ready = sorted((one for one in found if one.files and one.readable), key=lambda one: -one.files)
+    ready = sorted((log for log in harness_logs if log.files and log.readable), key=lambda log: -log.files)
     logs: list[dict[str, Any]] = [
-        {**one._asdict(), "places": list(one.places), "newest": one.newest and one.newest.isoformat()} for one in found
+        {**log._asdict(), "places": list(log.places), "newest": log.newest and log.newest.isoformat()}
+        for log in harness_logs
     ]
     data = {
         "schema": SCHEMA,
@@ -101,7 +107,7 @@ def as_json(found: Sequence[Found], *, since: str | None = None, limit: int | No
     return json.dumps(data, indent=1, ensure_ascii=False)
 
 
-def ago(moment: datetime | None, now: datetime | None = None) -> str:
+def ago(moment: datetime | None, current_time: datetime | None = None) -> str:
     """How long ago that was.
 
     Example:
@@ -110,9 +116,9 @@ def ago(moment: datetime | None, now: datetime | None = None) -> str:
     """
     if moment is None:
         return "never"
-    seconds = max(0.0, ((now or datetime.now(UTC)) - moment).total_seconds())
-    unit, one = next((unit, one) for unit, one, most in _UNITS if seconds < most)
-    return f"{count(int(seconds // one), unit)} ago"
+    seconds = max(0.0, ((current_time or datetime.now(UTC)) - moment).total_seconds())
+    unit, unit_seconds = next((unit, unit_seconds) for unit, unit_seconds, maximum in _UNITS if seconds < maximum)
+    return f"{count(int(seconds // unit_seconds), unit)} ago"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -125,9 +131,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what is found."""
-    found = found_logs(since=since_time(args))
+    harness_logs = found_logs(since=since_time(args))
     show = as_json if args.json else text
-    print(show(found, since=args.since[0] if args.since else None, limit=args.limit))
+    print(show(harness_logs, since=args.since[0] if args.since else None, limit=args.limit))
     return 0
 
 

@@ -19,7 +19,7 @@ from boolab.harnesses.registry import TARGETS
 from boolab.limits.table import LIMITS
 
 INDENT: Final = " " * 6
-MORE: Final = f"""
+EPILOG: Final = f"""
     TARGET:
 {fill(", ".join(TARGETS), 72, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False)}
 
@@ -57,49 +57,49 @@ def run(args: argparse.Namespace) -> int:
     """Print the settings, or the diff of the files that were written."""
     from boolab.stats.recommend.recommend import POOR
 
-    made = _made(args)
-    rest = [part for part in made.parts if part.path is None]
-    if args.write is None or len(rest) == len(made.parts):
-        print(printable(str(made)))
-        if POOR in made.notes:  # the other notes are comments of the text
+    settings = _exported_settings(args)
+    rest = [part for part in settings.parts if part.path is None]
+    if args.write is None or len(rest) == len(settings.parts):
+        print(printable(str(settings)))
+        if POOR in settings.notes:  # the other notes are comments of the text
             print(wrapped_if_long(f"boolab: {POOR}"), file=sys.stderr)
         if args.write is None:
             return 0
-    changed = made.write(args.write or None)
-    print(changed or f"boolab: nothing to write: {made.title[:1].lower()}{made.title[1:]} is set already")
+    changed = settings.write(args.write or None)
+    print(changed or f"boolab: nothing to write: {settings.title[:1].lower()}{settings.title[1:]} is set already")
     for part in rest:
-        how = wrapped(f"Not written, to be pasted: {part.how}", first="# ", rest="# ")
-        print(runnable(printable(f"\n{how}\n{part.text}".rstrip())))
-    for note in made.notes:
+        heading = wrapped(f"Not written, to be pasted: {part.how}", first="# ", rest="# ")
+        print(runnable(printable(f"\n{heading}\n{part.text}".rstrip())))
+    for note in settings.notes:
         print(wrapped_if_long(f"boolab: {printable(note)}"), file=sys.stderr)
     return 0
 
 
-def _made(args: argparse.Namespace) -> Export:
+def _exported_settings(args: argparse.Namespace) -> Export:
     """The export of what is recommended for the logs, or else of the limits that the options give."""
     if args.logs:
-        found = study_from(args).found
-        args.unanswered = not found.limits_by_group()
-        return found.export(args.target, args.agent)
+        recommendation = study_from(args).found
+        args.unanswered = not recommendation.limits_by_group()
+        return recommendation.export(args.target, args.agent)
     values: dict[str, Any] = {}
     for axis in LIMITS:
-        given = getattr(args, axis)
-        if given is not None and len(given) != 1:
+        option_values = getattr(args, axis)
+        if option_values is not None and len(option_values) != 1:
             msg = f"{option_of(axis)}: several values need LOGS to choose from; expected one value"
             raise SettingError(msg)
-        values[axis] = given[0] if given else None
+        values[axis] = option_values[0] if option_values else None
     if not any(value is not None for value in values.values()):
         msg = "there is nothing to export: give a limit such as --max-steps 56, or LOGS to recommend one from"
         raise SettingError(msg)
     from boolab.harnesses.presets import get_policy
 
     policy = None if args.policy is None else get_policy(args.policy)
-    own = "canonical" if policy is None else policy.detectors.identity
+    default_identity = "canonical" if policy is None else policy.detectors.identity
     return export(
         args.target,
         Limits(
             **values,
-            identity=args.identity or own,
+            identity=args.identity or default_identity,
             exempt=tuple(args.exempt),
             scope="run" if args.scope == "run" else "turn",
             agent=args.agent,
@@ -113,6 +113,6 @@ COMMAND: Final = Command(
     add,
     "With LOGS it recommends the limits first, as whatif does; without, they are those of the options. It prints what "
     "to paste where, and writes nothing without --write.",
-    MORE,
+    EPILOG,
     "TARGET [LOGS ...]",
 )

@@ -46,7 +46,7 @@ class Command(NamedTuple):
     run: Callable[[argparse.Namespace], int] | None
     add: Callable[[argparse.ArgumentParser], None]
     text: str
-    more: str
+    epilog: str
     arguments: str = ""
     codes: Mapping[int, str] = {}
 
@@ -67,7 +67,7 @@ def add_command(commands: Commands, name: str, summary: str, command: Command) -
         help=summary,
         usage=f"%(prog)s [options] {command.arguments}".rstrip(),
         description=filled(f"{summary[0].upper()}{summary[1:]}. {command.text}"),
-        epilog=f"{filled(command.more)}\n\n{_exit_codes(command)}",
+        epilog=f"{filled(command.epilog)}\n\n{_exit_codes(command)}",
         formatter_class=HelpFormatter,
     )
     parser.set_defaults(run=command.run, parser=parser)
@@ -113,7 +113,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End the process with a message about the arguments, which may be long. No optional one is missing."""
         if message.startswith(_MISSING):
-            may_be_left_out = {str(one.metavar) for one in self._actions if one.nargs == "*"}
+            may_be_left_out = {str(action.metavar) for action in self._actions if action.nargs == "*"}
             names = message.removeprefix(_MISSING).split(", ")
             message = _MISSING + ", ".join(name for name in names if name not in may_be_left_out)
         super().error(with_short_words(message))
@@ -131,19 +131,19 @@ class Parser(argparse.ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse declares it
-        known = [str(choice) for choice in action.choices or ()]
-        if known and value not in known:
-            raise argparse.ArgumentError(action, f"{value!r} is not known{meant(value, known)}")
+        choices = [str(choice) for choice in action.choices or ()]
+        if choices and value not in choices:
+            raise argparse.ArgumentError(action, f"{value!r} is not known{meant(value, choices)}")
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def meant(word: str, choices: Iterable[str]) -> str:
     """The end of a message about an unknown word: the nearest word, or all known words.
 
     Example:
         >>> meant("dotcor", ["doctor", "demo"]), meant("x", ["doctor", "demo"])
         ('; did you mean doctor?', ' (choose from doctor, demo)')
     """
-    words = list(known)
+    words = list(choices)
     near = nearest(word, words)
     return f"; did you mean {near}?" if near else f" (choose from {', '.join(words)})"
 
@@ -172,8 +172,8 @@ def pages_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 def subcommands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     """The parsers of a parser's own subcommands, in the order of the help."""
     # argparse has no public way to list them.
-    found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - argparse shows them nowhere else
-    return [*chain.from_iterable(action.choices.values() for action in found)]
+    actions = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - argparse shows them nowhere else
+    return [*chain.from_iterable(action.choices.values() for action in actions)]
 
 
 def refusal(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
@@ -201,9 +201,9 @@ def add_completers(parser: argparse.ArgumentParser) -> None:
     """Add to the arguments of all subcommands what can stand there."""
     for command in subcommands(parser):
         for action in command._actions:  # noqa: SLF001 - argparse has no public way to list them
-            found = _BY_NAME.get((command.prog.rpartition(" ")[2], action.dest)) or _BY_NAME.get(("", action.dest))
-            if found is not None:
-                action.completer = found  # type: ignore[attr-defined]  # argcomplete looks for it there
+            completer = _BY_NAME.get((command.prog.rpartition(" ")[2], action.dest)) or _BY_NAME.get(("", action.dest))
+            if completer is not None:
+                action.completer = completer  # type: ignore[attr-defined]  # argcomplete looks for it there
 
 
 def _logs(prefix: str, **_: Any) -> list[str]:  # noqa: ANN401 - what argcomplete passes

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from boolab.live.hooks.options import Options
     from boolab.live.hooks.settings import Place
 
-MORE: Final = """
+EPILOG: Final = """
     Claude Code starts the command without --install, --remove and --log at its
     events. A step is a response with the calls that were executed; the limits hold
     for each agent and each message of the user. When one is reached, the model gets
@@ -47,36 +47,42 @@ _SHARED: Final = (
     "all who work on the project share these settings, so each needs boolab on the PATH: without it Claude Code "
     "reports an error at each event, and no limit holds; --local is for you alone"
 )
-_SHOWN: Final = 200
+MAX_SHOWN: Final = 200
 _VERSION_TIMEOUT_S: Final = 20
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("harness", choices=["claude-code"], metavar="HARNESS", help="the harness: claude-code")
-    what = parser.add_argument_group("what to do").add_mutually_exclusive_group()
-    what.add_argument("--install", action="store_true", help="show the change of the settings, ask, and write it")
-    what.add_argument("--remove", action="store_true", help="take the hook out of the settings, in the same way")
-    what.add_argument("--log", action="store_true", help=f"print what it did or would have done: the newest {_SHOWN}")
-    where = parser.add_argument_group("which settings").add_mutually_exclusive_group()
-    where.add_argument(
+    command_options = parser.add_argument_group("what to do").add_mutually_exclusive_group()
+    command_options.add_argument(
+        "--install", action="store_true", help="show the change of the settings, ask, and write it"
+    )
+    command_options.add_argument(
+        "--remove", action="store_true", help="take the hook out of the settings, in the same way"
+    )
+    command_options.add_argument(
+        "--log", action="store_true", help=f"print what it did or would have done: the newest {MAX_SHOWN}"
+    )
+    file_options = parser.add_argument_group("which settings").add_mutually_exclusive_group()
+    file_options.add_argument(
         "--user", dest="place", action="store_const", const="user", help="those of the user (this is the default)"
     )
-    where.add_argument(
+    file_options.add_argument(
         "--project",
         dest="place",
         action="store_const",
         const="project",
         help="those of the project, .claude/settings.json, for all who share it: each needs boolab on the PATH",
     )
-    where.add_argument(
+    file_options.add_argument(
         "--local",
         dest="place",
         action="store_const",
         const="local",
         help="those of the project for you alone, .claude/settings.local.json",
     )
-    where.add_argument("--settings", metavar="PATH", help="another file (default: that of the user)")
+    file_options.add_argument("--settings", metavar="PATH", help="another file (default: that of the user)")
     parser.add_argument("--yes", action="store_true", help="write without asking")
     limits = parser.add_argument_group("limits")
     for option, text in (
@@ -167,7 +173,7 @@ def _point_out_others(text: str, path: Path) -> None:
 
     for event, command in mentions_in(text):
         msg = f"{path}: {event} has a command that is not the hook alone, so it stays as it is"
-        print(f"boolab: {printable(msg)}: {shorten(flat(command), _SHOWN)}", file=sys.stderr)
+        print(f"boolab: {printable(msg)}: {shorten(flat(command), MAX_SHOWN)}", file=sys.stderr)
 
 
 def _is_ours_alone(file: UserFile, new: str) -> bool:
@@ -239,15 +245,17 @@ def _check_version() -> None:
     if program is None:
         return
     try:
-        done = subprocess.run(  # noqa: S603 - the program that the hook is for
+        process = subprocess.run(  # noqa: S603 - the program that the hook is for
             [program, "--version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
-    if found is not None and tuple(map(int, found.groups())) < FIRST_VERSION:
-        needed = ".".join(map(str, FIRST_VERSION))
-        raise SettingError(f"Claude Code {found[0]} lacks the event PostToolBatch: expected {needed} or later")
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", process.stdout)
+    if match is not None and tuple(map(int, match.groups())) < FIRST_VERSION:
+        required_version = ".".join(map(str, FIRST_VERSION))
+        raise SettingError(
+            f"Claude Code {match[0]} lacks the event PostToolBatch: expected {required_version} or later"
+        )
 
 
 _DID: Final = {
@@ -265,7 +273,7 @@ def _log() -> int:
     from boolab.live.hooks.journal import log_path, records
 
     path = Path(log_path())
-    lines = records(path.read_bytes())[-_SHOWN:] if path.exists() else []
+    lines = records(path.read_bytes())[-MAX_SHOWN:] if path.exists() else []
     if not lines:
         print(f"boolab: the log is empty: {printable(str(path))}", file=sys.stderr)
         return 0
@@ -277,15 +285,15 @@ def _log() -> int:
 
 
 def _cells(line: dict[str, Any]) -> list[str]:
-    at = str(line.get("at", "")).replace("T", " ").removesuffix("Z")
+    time = str(line.get("at", "")).replace("T", " ").removesuffix("Z")
     did = str(line.get("did", ""))
-    about = f"after step {line['step']} by {line['rule']}" if "rule" in line and "step" in line else ""
+    details = f"after step {line['step']} by {line['rule']}" if "rule" in line and "step" in line else ""
     if did == "finished":
-        about = f"after {_counted(line, 'steps', 'step')} and {_counted(line, 'tool_calls', 'call')}"
+        details = f"after {_counted(line, 'steps', 'step')} and {_counted(line, 'tool_calls', 'call')}"
     elif did == "failed":
-        about = str(line.get("error", ""))
-    who = f"{str(line.get('session') or '')[:8]} {line.get('agent') or ''}".strip()
-    return [flat(cell) for cell in (at, who, _DID.get(did, did), about)]
+        details = str(line.get("error", ""))
+    agent = f"{str(line.get('session') or '')[:8]} {line.get('agent') or ''}".strip()
+    return [flat(cell) for cell in (time, agent, _DID.get(did, did), details)]
 
 
 def _counted(line: dict[str, Any], key: str, noun: str) -> str:
@@ -311,7 +319,7 @@ COMMAND: Final = Command(
     run,
     add,
     "Limits that were chosen on recorded runs then hold in Claude Code: the same rule, at the same step.",
-    MORE,
+    EPILOG,
     "claude-code",
     {1: "an error, on stderr; or the answer was no"},
 )

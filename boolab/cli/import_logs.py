@@ -63,9 +63,9 @@ def import_logs(
     """
     account = Imported()
     start = time.perf_counter()
-    there = out.resolve()
+    output = out.resolve()
     check_suffix(out)
-    runs = _taken(_without_output(logs, there), account)
+    runs = _renamed_runs(_without_output(logs, output), account)
     first = next(runs, None)
     if first is not None:
         save_runs(chain([first], runs), out, contents)
@@ -74,24 +74,24 @@ def import_logs(
     return account
 
 
-def _taken(logs: Iterable[tuple[FileRow, Sequence[Run]]], account: Imported) -> Iterator[Run]:
-    seen: Counter[str] = Counter()
+def _renamed_runs(logs: Iterable[tuple[FileRow, Sequence[Run]]], account: Imported) -> Iterator[Run]:
+    id_counts: Counter[str] = Counter()
     for row, runs in logs:
         account.files.append(row)
         ids: dict[str, str] = {}  # of this log alone: a subagent's parent is in it, and not in a copy of it
         for run in runs:
             run_id = run.run_id
-            while seen[run_id]:
-                seen[run.run_id] += 1
-                run_id = f"{run.run_id}#{seen[run.run_id]}"
-            seen[run_id] += 1
+            while id_counts[run_id]:
+                id_counts[run.run_id] += 1
+                run_id = f"{run.run_id}#{id_counts[run.run_id]}"
+            id_counts[run_id] += 1
             ids[run.run_id] = run_id
             account.renamed += [run_id] if run_id != run.run_id else []
             account.steps[str(row.format)] += run.n_steps
             account.calls[str(row.format)] += run.n_tool_calls
             parent = ids.get(run.parent_run_id or "", run.parent_run_id)
-            same = (run_id, parent) == (run.run_id, run.parent_run_id)
-            yield run if same else replace(run, run_id=run_id, parent_run_id=parent)
+            is_unchanged = (run_id, parent) == (run.run_id, run.parent_run_id)
+            yield run if is_unchanged else replace(run, run_id=run_id, parent_run_id=parent)
 
 
 def _without_output(
@@ -110,18 +110,20 @@ def text(account: Imported, out: Path) -> str:
     """What `boolab import` prints."""
     read = [row for row in account.files if row.skipped is None]
     runs = sum(row.runs for row in read)
-    found = f"{count(runs, 'run')}, {count(account.steps.total(), 'step')}, {count(account.calls.total(), 'tool call')}"
-    lines = [f"Read {len(read):,} of {count(len(account.files), 'file')} in {account.seconds:.1f} s: {found}.", ""]
+    amounts = (
+        f"{count(runs, 'run')}, {count(account.steps.total(), 'step')}, {count(account.calls.total(), 'tool call')}"
+    )
+    lines = [f"Read {len(read):,} of {count(len(account.files), 'file')} in {account.seconds:.1f} s: {amounts}.", ""]
     lines += _table(account, read) if read else ["  none"]
     lines += _skipped(account.skipped)
     warned = problems_of(account.files).warnings
     if warned:
         lines += ["", f"{count(len(warned), 'warning')} about files that were read:"]
-        lines += [f"  {clean(one)}" for one in warned[:MAX_SHOWN]]
+        lines += [f"  {clean(example)}" for example in warned[:MAX_SHOWN]]
         lines += [f"  and {len(warned) - MAX_SHOWN:,} more (--json has them all)"] if len(warned) > MAX_SHOWN else []
     if account.renamed:
-        many, one = count(len(account.renamed), "run"), clean(account.renamed[0])
-        lines += ["", f"{many} had the id of another run, which differs, and got a new one, such as {one}."]
+        n_renamed, example = count(len(account.renamed), "run"), clean(account.renamed[0])
+        lines += ["", f"{n_renamed} had the id of another run, which differs, and got a new one, such as {example}."]
     if account.written:
         lines += ["", f"Wrote {out} ({size(out.stat().st_size)})."]
     else:
@@ -146,8 +148,8 @@ def _skipped(rows: Sequence[FileRow]) -> list[str]:
         return []
     lines = ["", f"Skipped {count(len(rows), 'file')}:"]
     for reason, n in Counter(str(row.skipped) for row in rows).most_common():
-        named = [clean(row.path) for row in rows if row.skipped == reason]
-        lines += [f"  {clean(reason)}:", *(f"      {path}" for path in named[:MAX_SHOWN])]
+        paths = [clean(row.path) for row in rows if row.skipped == reason]
+        lines += [f"  {clean(reason)}:", *(f"      {path}" for path in paths[:MAX_SHOWN])]
         lines += [f"      and {n - MAX_SHOWN:,} more (--json has them all)"] if n > MAX_SHOWN else []
     return lines
 
@@ -168,7 +170,7 @@ def as_json(account: Imported, out: Path) -> str:
             {
                 **row._asdict(),
                 "warnings": list(row.warnings),
-                "inconsistencies": [one._asdict() for one in row.inconsistencies],
+                "inconsistencies": [inconsistency._asdict() for inconsistency in row.inconsistencies],
             }
             for row in account.files
         ],

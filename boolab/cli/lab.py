@@ -80,12 +80,12 @@ def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[st
     """
     if find_spec("jupyterlab") is None:
         raise SettingError(f"JupyterLab is not installed for {sys.executable}: {install('jupyterlab')}")
-    place = notebooks_to_work_in() if path is None else user_path(path)
-    if not place.exists():
-        raise SettingError(f"{place} does not exist")
+    target = notebooks_to_work_in() if path is None else user_path(path)
+    if not target.exists():
+        raise SettingError(f"{target} does not exist")
     # JupyterLab refuses to start as root, the only user of most containers. It listens on loopback, behind a token.
     as_root = ["--allow-root"] if os.geteuid() == 0 else []
-    return [sys.executable, "-m", "jupyterlab", str(place), *as_root, *options]
+    return [sys.executable, "-m", "jupyterlab", str(target), *as_root, *options]
 
 
 COMMAND: Final = Command(

@@ -175,8 +175,8 @@ def _failed(error: OSError) -> int:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not isinstance(error, BrokenPipeError):
-        what = f"{error.filename}: " if isinstance(error.filename, str) else ""
-        message = printable(with_short_words(f"{what}{error.strerror or error}"))
+        file_name = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        message = printable(with_short_words(f"{file_name}{error.strerror or error}"))
         with suppress(OSError):  # stderr may be what is full
             print(wrapped_if_long(f"boolab: {message}"), file=sys.stderr)
     return 1
@@ -210,10 +210,10 @@ def next_step(name: str, args: argparse.Namespace, code: int) -> list[str]:
     """What to type after `boolab`; empty if there is no next step."""
     if getattr(args, "unanswered", False):  # no limit is recommended: whatif shows what is missing
         return ["whatif", *args.parser.words_without(*NOT_NEXT, "target", "agent")]
-    done = code in DONE.get(name, (0,))
-    if not done or getattr(args, "json", False) or getattr(args, "quiet", False) or name not in _NEXT:
+    succeeded = code in SUCCESS_CODES.get(name, (0,))
+    if not succeeded or getattr(args, "json", False) or getattr(args, "quiet", False) or name not in _NEXT_STEPS:
         return []
-    return _NEXT[name](args)
+    return _NEXT_STEPS[name](args)
 
 
 def usual_folders(formats: Collection[str] = ()) -> list[str]:
@@ -221,7 +221,7 @@ def usual_folders(formats: Collection[str] = ()) -> list[str]:
     from boolab.live.follow.places import usual_places
 
     try:
-        return list(dict.fromkeys(place.root for place in usual_places(formats=formats)))
+        return list(dict.fromkeys(log_path.root for log_path in usual_places(formats=formats)))
     except RunFormatError:
         return []
 
@@ -236,9 +236,9 @@ def _whatif(args: argparse.Namespace) -> list[str]:
 
 def _on_logs(command: str) -> Step:
     def step(args: argparse.Namespace) -> list[str]:
-        more = ["--format", args.format] if args.format else []
-        more += ["--since", args.since[0]] if args.since else []
-        return [command, *args.logs, *more]
+        options = ["--format", args.format] if args.format else []
+        options += ["--since", args.since[0]] if args.since else []
+        return [command, *args.logs, *options]
 
     return step
 
@@ -270,8 +270,8 @@ def _watch(args: argparse.Namespace) -> list[str]:
 
 
 def _run(args: argparse.Namespace) -> list[str]:
-    kept = getattr(args, "kept", None)
-    return ["whatif", str(kept)] if kept else []
+    record = getattr(args, "kept", None)
+    return ["whatif", str(record)] if record else []
 
 
 def _store(args: argparse.Namespace) -> list[str]:
@@ -280,12 +280,12 @@ def _store(args: argparse.Namespace) -> list[str]:
 
 def _bench(args: argparse.Namespace) -> list[str]:
     if args.out is None:
-        alone = len(args.entries) == 1 and args.entries != ["baselines"]
-        return ["bench", *args.parser.words_without(), "-o", "submission.json" if alone else "submissions"]
+        is_single = len(args.entries) == 1 and args.entries != ["baselines"]
+        return ["bench", *args.parser.words_without(), "-o", "submission.json" if is_single else "submissions"]
     return ["bench", "baselines", "--data", *args.data]
 
 
-_NEXT: Final[Mapping[str, Step]] = {
+_NEXT_STEPS: Final[Mapping[str, Step]] = {
     "import": _import,
     "whatif": _whatif,
     "report": _on_logs("audit"),
@@ -298,5 +298,5 @@ _NEXT: Final[Mapping[str, Step]] = {
     "bench": _bench,
     "demo": lambda _: ["doctor"],
 }
-DONE: Final[Mapping[str, tuple[int, ...]]] = {"audit": (0, 3), "run": (0, 3), "watch": (0, 130)}
+SUCCESS_CODES: Final[Mapping[str, tuple[int, ...]]] = {"audit": (0, 3), "run": (0, 3), "watch": (0, 130)}
 """The exit codes after which a command did what it was asked for; 0 alone for the others."""

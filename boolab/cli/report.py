@@ -11,7 +11,7 @@ from boolab.cli.help import Command
 from boolab.errors import SettingError, program
 from boolab.io.files import write_output
 
-MORE: Final = """
+EPILOG: Final = """
     VALUES:
       20 (one), 2,3,4,5 (several), 1:200 (a range with its end), 1:200:5 (every
       fifth of it), 5,10,none (none is off)
@@ -73,6 +73,6 @@ COMMAND: Final = Command(
     "The page needs no network: it can be mailed, opened from a disk, or printed. Its first screen has the answer for "
     "each agent; CapLab is in it, with the runs that a setting stops. It shows the logs' texts: read it before you "
     "share it, or leave them out with --no-transcripts.",
-    MORE,
+    EPILOG,
     "LOGS [LOGS ...]",
 )

@@ -9,7 +9,7 @@ from boolab.cli.arguments import HARNESS, amount, limit_from, option_of, paramet
 from boolab.cli.help import Command
 from boolab.limits.table import AGENT_LIMITS, LIMITS
 
-MORE: Final = """
+EPILOG: Final = """
     AGENT is a name in an agents file, or an .md file that holds one agent; without it, or with -, the model runs
     bare. Names are looked up in ./AGENTS.md, agents/AGENTS.md, and among the agents that come with boolab:
     refactorer, architect, explorer, answerer, debugger, reviewer, planner, auditor, scout.
@@ -46,21 +46,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     _add_model(parser)
     _add_limits(parser)
-    shown = parser.add_argument_group("what is kept and shown")
-    shown.add_argument(
+    record_options = parser.add_argument_group("what is kept and shown")
+    record_options.add_argument(
         "-o",
         "--out",
         metavar="FILE",
         help="where the record goes: a new .jsonl or .parquet file (default: runs/START-AGENT.jsonl)",
     )
-    shown.add_argument(
+    record_options.add_argument(
         "--record",
         metavar="FILE",
         help="write requests and responses to a new .jsonl file, to use as a MODEL later (default: no file)",
     )
-    how = shown.add_mutually_exclusive_group()
-    how.add_argument("--quiet", action="store_true", help="print the final answer alone")
-    how.add_argument("--json", action="store_true", help="print the events as JSON lines, and nothing else")
+    output_options = record_options.add_mutually_exclusive_group()
+    output_options.add_argument("--quiet", action="store_true", help="print the final answer alone")
+    output_options.add_argument("--json", action="store_true", help="print the events as JSON lines, and nothing else")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +149,7 @@ COMMAND: Final = Command(
     add,
     "Shows the model's text as it comes, its tool calls and their results. The tools only read, and only below --root. "
     "Ctrl-C ends the run and keeps its record; a second one ends the process at once, without it.",
-    MORE,
+    EPILOG,
     "[AGENT] TASK --model MODEL",
     {
         0: "it finished",

@@ -53,35 +53,35 @@ TICK_S: Final = 0.1
 
 def run_agent(args: Namespace) -> int:
     """Run an agent with the arguments of `boolab run`, and return the exit code; see `exit_code`."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as agent_warnings:
         warnings.simplefilter("always", AgentFileWarning)
         agent = agent_of(args)
-    for warning in caught:
+    for warning in agent_warnings:
         sys.stderr.write(f"boolab: {flat(str(warning.message))}\n")
-    model, where = model_of(args, agent)
+    model, address = model_of(args, agent)
     if args.record is not None:
         from boolab.runtime.models.recorder import record
 
         model = record(model, args.record)
     view = view_of(sys.stdout, sys.stderr, quiet=args.quiet, as_json=args.json)
-    return asyncio.run(_perform(args, agent, model, where, view))
+    return asyncio.run(_perform(args, agent, model, address, view))
 
 
-async def _perform(args: Namespace, agent: Agent | None, model: Model, where: str, shown: View) -> int:
+async def _perform(args: Namespace, agent: Agent | None, model: Model, address: str, inner_view: View) -> int:
     abort = Abort()
-    view = Guarded(shown, abort.abort)
+    view = Guarded(inner_view, abort.abort)
     live, record = _prepared(args, agent, model, abort, view)
     args.kept = record  # the next step reads it
     policy = get_policy("boocode" if agent is None else agent.policy)
     name = "" if agent is None else agent.name
-    opening = Opening(name, where, policy.name, str(args.root), args.task, live.limits, record)
-    with _kept(record), _interrupts(asyncio.get_running_loop(), abort, view, record) as came:
+    opening = Opening(name, address, policy.name, str(args.root), args.task, live.limits, record)
+    with _discarded_on_error(record), _interrupts(asyncio.get_running_loop(), abort, view, record) as signals:
         view.begin(opening)
         await _watch(live, view)
         _save(live.run, record)
-    code = _SIGNALLED + came[0] if came and live.run.stop_reason == "aborted" else exit_code(live.run)
+    code = _SIGNALLED + signals[0] if signals and live.run.stop_reason == "aborted" else exit_code(live.run)
     view.end(live.run, code)
-    if view.left and not came:
+    if view.left and not signals:
         raise BrokenPipeError
     return code
 
@@ -136,15 +136,17 @@ def agent_of(args: Namespace) -> Agent | None:
     if args.agent is None and args.task in known_agents(args.agents):
         msg = f"{args.task!r} is an agent, and has no task (boolab run - {args.task} sends the word to a bare model)"
         raise SettingError(msg)
-    agent = None if args.agent in (None, "-") else _named(args.agent, args.agents)
+    agent = None if args.agent in (None, "-") else _load_agent(args.agent, args.agents)
     policy = get_policy(args.policy or ("boocode" if agent is None else agent.policy))
     limits: dict[str, Any] = {
         name: None if value == "none" else value for name in AGENT_LIMITS if (value := getattr(args, name)) is not None
     }
     for name in limits:
         if name not in policy.order:
-            known = ", ".join(limit for limit in AGENT_LIMITS if limit in policy.order)
-            msg = f"policy {policy.name} has no limit called {name}; it has: {known or 'none that can be set'}"
+            accepted_limits = ", ".join(limit for limit in AGENT_LIMITS if limit in policy.order)
+            msg = (
+                f"policy {policy.name} has no limit called {name}; it has: {accepted_limits or 'none that can be set'}"
+            )
             raise SettingError(msg)
     changed = policy.vary(budgets=_spending(args))
     if agent is None:
@@ -158,27 +160,29 @@ def agent_of(args: Namespace) -> Agent | None:
 
 def _spending(args: Namespace) -> dict[str, Any]:
     """The limits on money and time, as the policy's budgets."""
-    given = {"cost": args.max_cost, "seconds": args.max_time}
-    spending = {name: value for name, value in given.items() if value is not None}
+    options = {"cost": args.max_cost, "seconds": args.max_time}
+    spending = {name: value for name, value in options.items() if value is not None}
     # A limit on a cost that is not known would limit nothing: the run then ends with an error.
     return spending | ({} if args.max_cost is None else {"on_unknown": "error"})
 
 
-def _named(word: str, agents: str | None) -> Agent:
+def _load_agent(word: str, agents: str | None) -> Agent:
     """The agent of that name, or in that file."""
     if Path(word).suffix == ".md":
-        found = load_agents(word)
-        if len(found) > 1:
-            raise SettingError(f"{word} holds {len(found)} agents ({', '.join(found)}): name one, with --agents {word}")
-        return next(iter(found.values()))
+        agents_here = load_agents(word)
+        if len(agents_here) > 1:
+            raise SettingError(
+                f"{word} holds {len(agents_here)} agents ({', '.join(agents_here)}): name one, with --agents {word}"
+            )
+        return next(iter(agents_here.values()))
     searched = _agents_by_place(agents)
-    for there in searched.values():
-        if word in there:
-            return there[word]
+    for agents_there in searched.values():
+        if word in agents_there:
+            return agents_there[word]
     names = [*itertools.chain.from_iterable(searched.values())]
     hint = near(word, names) or "."
-    places = "; ".join(f"{place}: {', '.join(found) or 'none'}" for place, found in searched.items())
-    raise SettingError(f"there is no agent {word!r}{hint} Looked in {places}")
+    listed_paths = "; ".join(f"{path}: {', '.join(agents_here) or 'none'}" for path, agents_here in searched.items())
+    raise SettingError(f"there is no agent {word!r}{hint} Looked in {listed_paths}")
 
 
 def known_agents(agents: str | None) -> set[str]:
@@ -200,9 +204,9 @@ def _agents_by_place(agents: str | None) -> dict[str, Mapping[str, Agent]]:
     return searched
 
 
-def _agent_files(given: str | None) -> Iterator[Path]:
-    if given is not None:
-        yield Path(given)
+def _agent_files(path_option: str | None) -> Iterator[Path]:
+    if path_option is not None:
+        yield Path(path_option)
         return
     for path in (Path("AGENTS.md"), Path("agents") / "AGENTS.md"):
         if path.is_file():
@@ -215,8 +219,8 @@ def _agent_files(given: str | None) -> Iterator[Path]:
 
 def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
     """The model that the arguments of `boolab run`, or the agent, name, and where it is in words."""
-    named = None if agent is None else agent.model
-    name = args.model or (named if isinstance(named, str) else None)
+    agent_model = None if agent is None else agent.model
+    name = args.model or (agent_model if isinstance(agent_model, str) else None)
     if name is None:
         msg = "no model: --model NAME with --base-url URL uses a server, --model FILE.yaml plays a script"
         raise SettingError(msg)
@@ -243,8 +247,8 @@ def protocol_of(name: str, base_url: str | None) -> str:
         >>> protocol_of("claude-haiku", None), protocol_of("anthropic/claude-haiku", "https://openrouter.ai/api/v1")
         ('anthropic', 'openai')
     """
-    own = name.startswith("claude") or urlsplit(base_url or "").hostname == "api.anthropic.com"
-    return "anthropic" if own else "openai"
+    is_anthropic = name.startswith("claude") or urlsplit(base_url or "").hostname == "api.anthropic.com"
+    return "anthropic" if is_anthropic else "openai"
 
 
 def _remote(args: Namespace, name: str) -> tuple[Model, str]:
@@ -258,9 +262,9 @@ def _remote(args: Namespace, name: str) -> tuple[Model, str]:
     protocol = args.protocol or protocol_of(name, args.base_url)
     kind = AnthropicModel if protocol == "anthropic" else OpenAIModel
     parameters = dict(args.param)
-    own = parameters.keys() & inspect.signature(kind).parameters.keys()
-    if own:
-        raise SettingError(f"--param {min(own)}: that is no parameter of a request")
+    reserved = parameters.keys() & inspect.signature(kind).parameters.keys()
+    if reserved:
+        raise SettingError(f"--param {min(reserved)}: that is no parameter of a request")
     model = kind(name, base_url=args.base_url, api_key=key, **parameters)
     return model, f"{name} at {model.base_url}"
 
@@ -268,16 +272,16 @@ def _remote(args: Namespace, name: str) -> tuple[Model, str]:
 # --- Where the record goes, and what Ctrl-C does --------------------------------------------------------------------
 
 
-def _new_record(given: str | None, agent: Agent | None) -> Path:
+def _new_record(path_option: str | None, agent: Agent | None) -> Path:
     """An empty file for the record, made before the run, so that no run is paid for whose record cannot be written."""
-    if given is not None:
-        path = user_path(given)
+    if path_option is not None:
+        path = user_path(path_option)
         check_suffix(path)
         if not _is_made(path):
             raise SettingError(f"{path} exists, and is not overwritten: choose another name")
         return path
-    who = re.sub(r"[^\w.-]+", "-", agent.name if agent is not None else "").strip("-.") or "model"
-    stem = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M-%S}-{who}"
+    agent_name = re.sub(r"[^\w.-]+", "-", agent.name if agent is not None else "").strip("-.") or "model"
+    stem = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M-%S}-{agent_name}"
     names = itertools.chain((stem,), (f"{stem}-{number}" for number in itertools.count(2)))
     return next(path for name in names if _is_made(path := Path("runs") / f"{name}.jsonl"))
 
@@ -302,7 +306,7 @@ def _save(run: Run, record: Path) -> None:
 
 
 @contextmanager
-def _kept(record: Path) -> Iterator[None]:
+def _discarded_on_error(record: Path) -> Iterator[None]:
     """Leave no empty file behind if something fails."""
     try:
         yield
@@ -330,8 +334,8 @@ def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: View, recor
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         # Nothing is written and no lock is taken in here: the main thread may be in the middle of either.
-        came.append(number)
-        if len(came) == 1:
+        signals.append(number)
+        if len(signals) == 1:
             loop.call_soon_threadsafe(stop)
             return
         _discard(record)
@@ -339,12 +343,12 @@ def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: View, recor
             os.write(sys.stderr.fileno(), last_line)
         os._exit(_SIGNALLED + number)
 
-    came: list[int] = []
+    signals: list[int] = []
     last_line = f"{ERASE_BELOW if is_terminal(sys.stderr) else ''}\nboolab: left without a record\n".encode()
     handled = [number for number in SIGNALS if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in handled}  # nohup ignores the terminal's
+    old_handlers = {number: signal.signal(number, interrupt) for number in handled}  # nohup ignores the terminal's
     try:
-        yield came
+        yield signals
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)

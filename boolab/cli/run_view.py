@@ -84,11 +84,11 @@ class Guarded(View):
             setattr(self, name, self._guarded(getattr(view, name)))
 
     def _guarded(self, show: Callable[..., None]) -> Callable[..., None]:
-        def guarded(*what: object) -> None:
+        def guarded(*arguments: object) -> None:
             if self.left:
                 return
             try:
-                show(*what)
+                show(*arguments)
             except OSError:
                 self.left = True
                 self._leave()
@@ -149,22 +149,22 @@ class Transcript(View):
         self._do("waiting for the model")
         self._sheet.line("")
 
-    def _do(self, what: str) -> None:
-        if what != self._doing:
-            self._doing, self._since = what, self._now()
+    def _do(self, activity: str) -> None:
+        if activity != self._doing:
+            self._doing, self._since = activity, self._now()
 
-    def _show_delta(self, of: str, delta: str) -> None:
-        self._streamed.add(of)
-        if of == "tool_call":
+    def _show_delta(self, kind: str, delta: str) -> None:
+        self._streamed.add(kind)
+        if kind == "tool_call":
             self._call(delta)
             return
-        if of != self._open:
-            self._open = of
-            mark, style = ("~ ", "dim") if of == "reasoning" else ("", "")
+        if kind != self._open:
+            self._open = kind
+            mark, style = ("~ ", "dim") if kind == "reasoning" else ("", "")
             head = self._head()
             self._sheet.begin(f"{head}{mark}", " " * len(head + mark), style)
         self._sheet.write(delta)
-        self._do(_DOING.get(of, of))
+        self._do(_DOING.get(kind, kind))
 
     def _head(self) -> str:
         """What a line of the step begins with: the first one with its number."""
@@ -187,8 +187,8 @@ class Transcript(View):
             self._do("waiting for another attempt")
 
     def _show_held(self) -> None:
-        held, self._held = self._held, []
-        for event in held:
+        events, self._held = self._held, []
+        for event in events:
             self._show_event(event)
 
     def step(self, step: Step, progress: Mapping[str, int | None]) -> None:
@@ -200,27 +200,29 @@ class Transcript(View):
     def _show_rest(self, step: Step) -> None:
         """Show what of a step was not streamed, the results of its calls, and what it took."""
         response = step.response
-        for of, text in (("reasoning", response.reasoning), ("text", response.text)):
-            if text and of not in self._streamed:
-                self._show_delta(of, text)
+        for kind, text in (("reasoning", response.reasoning), ("text", response.text)):
+            if text and kind not in self._streamed:
+                self._show_delta(kind, text)
         for call in response.tool_calls[self._calls :]:
             self._call(f"{call.name} {call.arguments}")
-        many = len(step.results) > 1
+        has_several = len(step.results) > 1
         for call, result in zip(response.tool_calls, step.results, strict=True):
-            whose = f"{flat(call.name)} " if many else ""
+            tool_name = f"{flat(call.name)} " if has_several else ""
             style = "dim" if result is not None and not result.is_error else "red"
-            self._sheet.line(f"{_INDENT}<- {whose}{result_in_words(result)}", style)
-        took = "" if step.duration_ms is None else f"{duration(step.duration_ms)}, "
-        self._sheet.line(f"{self._head()}{took}{usage(response.usage)}", "dim")
+            self._sheet.line(f"{_INDENT}<- {tool_name}{result_in_words(result)}", style)
+        duration_text = "" if step.duration_ms is None else f"{duration(step.duration_ms)}, "
+        self._sheet.line(f"{self._head()}{duration_text}{usage(response.usage)}", "dim")
         self._steps += 1
         self._number = 0
         self._show_held()
 
     def tick(self) -> None:
         if self._sheet.terminal:
-            now = self._now()
-            doing = f"{self._doing} {duration(int((now - self._since) * 10) * 100)}" if self._doing else ""
-            self._sheet.status(status_line(self._steps + 1, self._progress, self._limits, now - self._began, doing))
+            current_time = self._now()
+            doing = f"{self._doing} {duration(int((current_time - self._since) * 10) * 100)}" if self._doing else ""
+            self._sheet.status(
+                status_line(self._steps + 1, self._progress, self._limits, current_time - self._began, doing)
+            )
 
     def interrupt(self) -> None:
         self._open = ""
@@ -259,12 +261,12 @@ def status_line(
         'step 3 of 20 · thinking 2 s · $0.0040 of $0.50 · 4 calls · tokens 0 in, 0 out · 12 s'
     """
     cost, tokens = progress.get("cost", 0), Usage(progress.get("input_tokens", 0), progress.get("output_tokens", 0))
-    spent = ("$?" if cost is None else f"${cost / 1_000_000:.4f}") if cost != 0 or "cost" in limits else ""
+    cost_text = ("$?" if cost is None else f"${cost / 1_000_000:.4f}") if cost != 0 or "cost" in limits else ""
     time_limit = f" of {duration(limits['elapsed'])}" if "elapsed" in limits else ""
     parts = [
         f"step {step}{_of(limits, 'steps')}",
         doing,
-        f"{spent} of ${limits['cost'] / 1_000_000:,.2f}" if "cost" in limits else spent,
+        f"{cost_text} of ${limits['cost'] / 1_000_000:,.2f}" if "cost" in limits else cost_text,
         _calls(progress.get("tool_calls") or 0, limits),
         usage(tokens) + _of(limits, "tokens"),
         f"{int(seconds)} s{time_limit}",
@@ -293,8 +295,8 @@ class _Machine(View):
 
     def _report_why(self, run: Run) -> None:
         if run.censored:
-            why = f": {run.error}" if run.error else f" by {run.stop.rule}" if run.stop.rule else ""
-            line = flat(f"boolab: the run ended with {run.stop_reason} {stop_place(run)}{why}")
+            reason = f": {run.error}" if run.error else f" by {run.stop.rule}" if run.stop.rule else ""
+            line = flat(f"boolab: the run ended with {run.stop_reason} {stop_place(run)}{reason}")
             print(f"{line}; its record is {self._record}", file=self._errors)
 
 

@@ -26,13 +26,13 @@ MAX_CHARS: Final = 60  # of a fact about a sweep
 
 
 def _ls(args: Namespace) -> int:
-    found = overview(args.file)
-    print(json.dumps(_as_json(found), indent=2) if args.json else _text(args.file, found))
+    contents = overview(args.file)
+    print(json.dumps(_as_json(contents), indent=2) if args.json else _text(args.file, contents))
     return 0
 
 
 def _show(args: Namespace) -> int:
-    sweep = next((one for one in overview(args.file).sweeps if str(one.sweep) == args.which), None)
+    sweep = next((row for row in overview(args.file).sweeps if str(row.sweep) == args.which), None)
     print(_run(args.file, args.which) if sweep is None else _about(args.file, sweep))
     return 0
 
@@ -66,30 +66,30 @@ def _prune(args: Namespace) -> int:
         if not (args.yes or agrees("Remove them?")):
             print("boolab: nothing was removed", file=sys.stderr)
             return 1
-        before = path_of(args.file).stat().st_size
+        old_size = path_of(args.file).stat().st_size
         store.prune(unwanted)
-        after = path_of(args.file).stat().st_size
-    print(f"Removed; the file has {size(after)} in place of {size(before)}")
+        new_size = path_of(args.file).stat().st_size
+    print(f"Removed; the file has {size(new_size)} in place of {size(old_size)}")
     return 0
 
 
 def _check_sweep(file: str, sweep: int | None) -> None:
-    known = [one.sweep for one in overview(file).sweeps]
-    if sweep is not None and sweep not in known:
-        numbers = ", ".join(map(str, known)) or "none"
+    sweeps = [row.sweep for row in overview(file).sweeps]
+    if sweep is not None and sweep not in sweeps:
+        numbers = ", ".join(map(str, sweeps)) or "none"
         raise SettingError(f"{file}: there is no sweep {sweep}; its sweeps: {numbers}")
 
 
 def _run(file: str, beginning: str) -> Run:
-    found = runs_like(file, beginning)
-    if beginning in found:
-        found = [beginning]
-    if len(found) != 1:
-        none = "no run's id begins like this, and no sweep has this number: see boolab store ls"
-        several = f"several runs' ids begin like this: {', '.join(found[:3])}"
-        raise SettingError(f"{file}: {beginning!r}: {several if found else none}")
+    run_ids = runs_like(file, beginning)
+    if beginning in run_ids:
+        run_ids = [beginning]
+    if len(run_ids) != 1:
+        no_run = "no run's id begins like this, and no sweep has this number: see boolab store ls"
+        several_runs = f"several runs' ids begin like this: {', '.join(run_ids[:3])}"
+        raise SettingError(f"{file}: {beginning!r}: {several_runs if run_ids else no_run}")
     with open_reader(path_of(file)) as connection:
-        return read_runs(connection, [row_of(connection, found[0])])[0]
+        return read_runs(connection, [row_of(connection, run_ids[0])])[0]
 
 
 def _about(file: str, sweep: SweepRow) -> str:
@@ -101,24 +101,24 @@ def _about(file: str, sweep: SweepRow) -> str:
     return "\n".join(lines)
 
 
-def _text(file: str, found: Overview) -> str:
-    writer = ", being written now" if found.being_written else ""
-    states = ", ".join(f"{n:,} {state}" for state, n in sorted(found.states.items())) or "none"
-    lines = [f"{file}: {size(found.bytes)}, schema {found.version}{writer}", f"runs: {states}"]
-    lines += map(_sweep_line, found.sweeps)
-    if found.loose:
-        lines.append(f"of no sweep: {count(found.loose, 'run')}")
+def _text(file: str, contents: Overview) -> str:
+    writer = ", being written now" if contents.being_written else ""
+    states = ", ".join(f"{n:,} {state}" for state, n in sorted(contents.states.items())) or "none"
+    lines = [f"{file}: {size(contents.bytes)}, schema {contents.version}{writer}", f"runs: {states}"]
+    lines += map(_sweep_line, contents.sweeps)
+    if contents.loose:
+        lines.append(f"of no sweep: {count(contents.loose, 'run')}")
     return "\n".join(lines)
 
 
 def _sweep_line(sweep: SweepRow) -> str:
-    when = f"begun {sweep.begun_at[:16].replace('T', ' ')} UTC"
-    when += f", done {sweep.ended_at[:16].replace('T', ' ')}" if sweep.ended_at else ", not done"
-    return f"sweep {sweep.sweep}: {sweep.finished:,} of {sweep.n_cells:,} cells finished, {when}"
+    times = f"begun {sweep.begun_at[:16].replace('T', ' ')} UTC"
+    times += f", done {sweep.ended_at[:16].replace('T', ' ')}" if sweep.ended_at else ", not done"
+    return f"sweep {sweep.sweep}: {sweep.finished:,} of {sweep.n_cells:,} cells finished, {times}"
 
 
-def _as_json(found: Overview) -> dict[str, object]:
-    return {"schema": 1, **found._asdict(), "sweeps": [sweep._asdict() for sweep in found.sweeps]}
+def _as_json(contents: Overview) -> dict[str, object]:
+    return {"schema": 1, **contents._asdict(), "sweeps": [sweep._asdict() for sweep in contents.sweeps]}
 
 
 def _plain(value: object) -> str:

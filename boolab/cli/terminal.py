@@ -21,7 +21,7 @@ from boolab.display.transcript import WIDTH
 
 ERASE_BELOW: Final = "\x1b[J"
 """Takes the status line away: all from the cursor on."""
-_UP: Final = "\x1b[A"
+_CURSOR_UP: Final = "\x1b[A"
 _STYLES: Final = {"dim": "2", "bold": "1", "red": "31", "yellow": "33"}
 _TAB: Final = "    "
 MIN_COLUMNS: Final = 20
@@ -152,12 +152,12 @@ class Sheet:
                 self._out.append(self._styled(self._next, self._style))
                 self._column, self._next, self._fresh = columns_of(self._next), self._rest, True
             space = self._space[: self.room // 2]
-            left = self.room - self._column - len(space)
-            if columns_of(word) > left and not self._fresh:
+            room_left = self.room - self._column - len(space)
+            if columns_of(word) > room_left and not self._fresh:
                 self._new_line()
                 self._space = ""
                 continue
-            part = _head(word, max(left, 2))
+            part = _head(word, max(room_left, 2))
             self._out.append(self._styled(space + part, self._style))
             self._column += len(space) + columns_of(part)
             self._fresh, self._space, word = False, "", word[len(part) :]
@@ -173,16 +173,16 @@ class Sheet:
 
     def _flush(self) -> None:
         """Write what there is to write, with the status line below it."""
-        written, self._out = "".join(self._out), []
+        output, self._out = "".join(self._out), []
         if self._shown:
-            written = ERASE_BELOW + written
+            output = ERASE_BELOW + output
             self._shown = False
         if self._status:
-            back = f"\x1b[{self._column}C" if self._column else ""
-            written += f"\n{self._styled(clipped(printable(self._status), self.room), 'dim')}\r{_UP}{back}"
+            cursor_back = f"\x1b[{self._column}C" if self._column else ""
+            output += f"\n{self._styled(clipped(printable(self._status), self.room), 'dim')}\r{_CURSOR_UP}{cursor_back}"
             self._shown = True
-        if written:
-            self.stream.write(written)
+        if output:
+            self.stream.write(output)
             self.stream.flush()
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from boolab.live.follow.fleet import Fleet
     from boolab.live.follow.rows import Change
 
-MORE: Final = """
+EPILOG: Final = """
     examples:
       boolab watch --max-steps 56 --doom-loop 5
       boolab watch ~/.claude/projects --error-streak 4
@@ -58,10 +58,10 @@ def seconds_of(text: str) -> float:
         >>> seconds_of("10m"), seconds_of("90s")
         (600.0, 90.0)
     """
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip().lower())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text.strip().lower())
+    if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration; accepted: 30s, 10m, 2h or 1d")
-    return float(int(found[1]) * _UNITS[found[2]])
+    return float(int(match[1]) * _UNITS[match[2]])
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -92,16 +92,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_exempt(counting)
     add_prices(counting)
-    which = parser.add_argument_group("which logs")
-    which.add_argument("--format", metavar="NAME", help=FORMAT)
-    which.add_argument(
+    log_options = parser.add_argument_group("which logs")
+    log_options.add_argument("--format", metavar="NAME", help=FORMAT)
+    log_options.add_argument(
         "--idle",
         metavar="TIME",
         type=seconds_of,
         default=600.0,
         help="an agent runs as long as its log was changed within this time: 30s, 10m, 2h or 1d (default: 10m)",
     )
-    which.add_argument(
+    log_options.add_argument(
         "--since",
         metavar="WHEN",
         type=since_of,
@@ -165,10 +165,10 @@ def run(args: argparse.Namespace) -> int:
     if args.command is not None and rule is None:
         msg = "--exec runs at alerts, and there is no rule: give a limit such as --max-steps 56"
         raise SettingError(msg)
-    places = places_of(args.paths) if args.paths else usual_places()
+    log_paths = places_of(args.paths) if args.paths else usual_places()
     since = None if args.since is None else args.since.timestamp()
     fleet = Fleet(
-        places,
+        log_paths,
         rule,
         scope=args.scope,
         format=args.format,
@@ -183,7 +183,7 @@ def run(args: argparse.Namespace) -> int:
     summary = Summary()
     if not args.json:
         shadow = "" if rule is None else f"; an alert where {rule} would stop one"
-        print(f"boolab: watching {count(len(places), 'place')}{shadow}. Ctrl-C ends it.", file=sys.stderr)
+        print(f"boolab: watching {count(len(log_paths), 'place')}{shadow}. Ctrl-C ends it.", file=sys.stderr)
     stop = Event()
     try:
         for changes in watch(fleet, stop):
@@ -258,9 +258,9 @@ class Output:
         except Exception as error:  # noqa: BLE001 - its texts are those of a log
             return self.unwritten(change, f"{change.kind} cannot be shown ({type(error).__name__}: {error})")
 
-    def unwritten(self, change: Change, why: str) -> str:
+    def unwritten(self, change: Change, reason: str) -> str:
         """What stands for a change that cannot be written."""
-        return f"{change.row.path}: {change.row.run_id:.60}: {why}"
+        return f"{change.row.path}: {change.row.run_id:.60}: {reason}"
 
     def say(self, text: str) -> None:
         """Write a sentence about something that did not work."""
@@ -284,8 +284,8 @@ class JsonLines(Output):
         if changes:
             self.stream.flush()
 
-    def unwritten(self, change: Change, why: str) -> str:
-        return json.dumps({"kind": change.kind, "run_id": change.row.run_id, "path": change.row.path, "fault": why})
+    def unwritten(self, change: Change, reason: str) -> str:
+        return json.dumps({"kind": change.kind, "run_id": change.row.run_id, "path": change.row.path, "fault": reason})
 
 
 class Board(Output):
@@ -316,10 +316,10 @@ class Board(Output):
             above.append(f"\x1b[{'31' if change.kind == 'fires' else '2'}m{text}\x1b[0m")
         if not above and lines == self._last:
             return
-        back = f"\x1b[{self._lines}A\r" if self._lines else ""
+        cursor_back = f"\x1b[{self._lines}A\r" if self._lines else ""
         bell = "\a" if self._bell and any(change.kind == "fires" for change in alerts) else ""
         head = [f"\x1b[1m{lines[0]}\x1b[0m", *lines[1:]]
-        self.stream.write(back + "\x1b[J" + bell + "".join(f"{line}\n" for line in (*above, *head)))
+        self.stream.write(cursor_back + "\x1b[J" + bell + "".join(f"{line}\n" for line in (*above, *head)))
         self.stream.flush()
         self._lines, self._last = len(lines), lines
 
@@ -332,15 +332,15 @@ class Board(Output):
         self._said = []
 
     @staticmethod
-    def _table(fleet: Fleet, most: int, width: int) -> list[str]:
+    def _table(fleet: Fleet, max_rows: int, width: int) -> list[str]:
         from boolab.live.follow.rows import table
 
         rows = fleet.rows(running=fleet.since is None)
         if not rows:
             return ["no agent is running"]
-        shown = rows[: max(most - 2, 1)]
-        lines = table(shown, width)
-        return lines if len(shown) == len(rows) else [*lines, f"and {len(rows) - len(shown):,} more"]
+        visible_rows = rows[: max(max_rows - 2, 1)]
+        lines = table(visible_rows, width)
+        return lines if len(visible_rows) == len(rows) else [*lines, f"and {len(rows) - len(visible_rows):,} more"]
 
 
 class Summary:
@@ -362,11 +362,11 @@ class Summary:
         """One sentence."""
         from boolab.live.follow.rows import reason_of
 
-        found = [f"{reason_of(reason)} {n:,}" for reason, n in self._alerts.most_common() if n > 0]
+        reasons = [f"{reason_of(reason)} {n:,}" for reason, n in self._alerts.most_common() if n > 0]
         alerts = f"{count(sum(n for n in self._alerts.values() if n > 0), 'alert')}" if fleet.rule is not None else ""
-        named = f" ({', '.join(found)})" if found else ""
+        reason_text = f" ({', '.join(reasons)})" if reasons else ""
         watched = duration(round((time.monotonic() - self._start) * 1000))
-        end = f", {alerts}{named}" if alerts else ""
+        end = f", {alerts}{reason_text}" if alerts else ""
         return f"boolab: {count(len(self._agents), 'agent')} in {count(fleet.files, 'file')} in {watched}{end}"
 
 
@@ -380,7 +380,7 @@ COMMAND: Final = Command(
     "Follows logs of running agents as they grow and shows a row for each agent, subagents below their parents: a "
     "table that is drawn again on a terminal, a line for each change in a pipe. Where a limit would stop an agent it "
     "raises an alert; the agent continues. The counts are those of load_runs, and alerts are where whatif stops.",
-    MORE,
+    EPILOG,
     "[PATH ...]",
     {0: "all that is on record was read, with --once", 130: "Ctrl-C; the summary was printed"},
 )

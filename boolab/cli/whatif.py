@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from boolab.report.study import Study
 
-MORE: Final = """
+EPILOG: Final = """
     VALUES:
       20          one value; without any values for any setting, all step caps,
                   tool budgets and doom-loop thresholds that make a difference
@@ -75,10 +75,10 @@ def _write_table(study: Study, out: Path) -> None:
     if out.suffix == ".parquet":
         check_pyarrow()
     table = study.table()
-    for axis, (kept, total) in study.left_out_of_table().items():
+    for axis, (n_values, total) in study.left_out_of_table().items():
         option = option_of(axis)
         print(
-            f"boolab: the table has {kept:,} of {total:,} values of {axis}, as all combinations are too many; "
+            f"boolab: the table has {n_values:,} of {total:,} values of {axis}, as all combinations are too many; "
             f"to choose them: {option} 1:200:5",
             file=sys.stderr,
         )
@@ -91,6 +91,6 @@ COMMAND: Final = Command(
     "Reads logs and recommends a setting, or reports how many successes that takes; then shows how to set it, what "
     "each limit would have kept of the successes and saved of the steps, and what the logs lack. Nothing is run again "
     "and nothing is sent anywhere.",
-    MORE,
+    EPILOG,
     "LOGS [LOGS ...]",
 )

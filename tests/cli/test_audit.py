@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
-from boolab.cli.audit import MORE, limit
+from boolab.cli.audit import EPILOG, limit
 from boolab.cli.main import help_pages, main
 from boolab.live.audits.verdicts import VERDICTS
 from boolab.logs.log_files import readers
@@ -184,7 +184,9 @@ def test_a_folder_without_logs_is_named_and_since_only_where_it_was_given(
 
 
 def test_the_help_has_all_verdicts() -> None:
-    shown = dict(line.strip().split("  ", 1) for line in MORE.partition("verdicts:\n")[2].split("\n\n")[0].splitlines())
+    shown = dict(
+        line.strip().split("  ", 1) for line in EPILOG.partition("verdicts:\n")[2].split("\n\n")[0].splitlines()
+    )
     assert {name: text.strip() for name, text in shown.items()} == VERDICTS
 
 

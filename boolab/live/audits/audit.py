@@ -24,13 +24,13 @@ from boolab.limits.table import AGENT_LIMITS
 from boolab.live.audits.count import PLAIN
 from boolab.live.audits.declared import (
     Declared,
-    Given,
+    LimitsByName,
     RunLimit,
     by_hand,
     declared_in,
     folders_of,
-    found_near,
     hook_notes,
+    limits_near,
     limits_of,
     unmatched,
 )
@@ -67,7 +67,7 @@ COLUMNS: Final[Mapping[str, str]] = {
 _CHECKS: Final[Mapping[str, str]] = {"path": TEXT, "run_id": TEXT, "what": TEXT, "stated": INT, "read": INT}
 MAX_CHECKS: Final = 5
 """So many figures that differ from what was read are listed in the notes."""
-_SHOWN: Final = (
+_SHOWN_COLUMNS: Final = (
     "verdict",
     "run_id",
     "limit",
@@ -127,7 +127,7 @@ class Audit(Finding):
 
 def audit(
     logs: Logs,
-    limits: Given | Literal["auto"] = "auto",
+    limits: LimitsByName | Literal["auto"] = "auto",
     *,
     config: str | Path | Sequence[str | Path] | None = None,
     policy: Policy | str | None = None,
@@ -176,19 +176,19 @@ def audit(
         >>> print(found.sentences[0])
         1 of 1 run went beyond a limit that was set: the largest count is 5 model responses under max_steps 3.
     """
-    several = isinstance(logs, Iterable) and not isinstance(logs, str | Path | Mapping)
-    listed: Any = logs if not several or hasattr(logs, "columns") else [*cast("Iterable[Any]", logs)]
-    named = isinstance(listed, str | Path) or (
-        isinstance(listed, list) and listed and isinstance(listed[0], str | Path)
+    is_iterable = isinstance(logs, Iterable) and not isinstance(logs, str | Path | Mapping)
+    items: Any = logs if not is_iterable or hasattr(logs, "columns") else [*cast("Iterable[Any]", logs)]
+    are_paths = isinstance(items, str | Path) or (
+        isinstance(items, list) and items and isinstance(items[0], str | Path)
     )
     rows: list[FileRow] = []
-    files = log_files(listed, format, since, rows) if named else [(None, as_runs(listed))]
+    files = log_files(items, format, since, rows) if are_paths else [(None, as_runs(items))]
     return audit_files(files, limits, config=config, policy=policy, scope=scope, rows=rows)
 
 
 def audit_files(
     files: Files,
-    limits: Given | Literal["auto"] = "auto",
+    limits: LimitsByName | Literal["auto"] = "auto",
     *,
     config: str | Path | Sequence[str | Path] | None = None,
     policy: Policy | str | None = None,
@@ -204,40 +204,42 @@ def audit_files(
     if auto and limits != "auto":
         msg = f'limits: {limits!r} is not accepted; expected "auto", or a mapping such as {{"max_turns": 10}}'
         raise SettingError(msg)
-    given = [] if isinstance(limits, str) else by_hand(limits)
-    named = {path: declared_in(path) for path in _paths(config)}
-    given += chain.from_iterable(named.values())
-    seen: dict[Path, list[Declared]] = {}
+    named_limits = [] if isinstance(limits, str) else by_hand(limits)
+    config_limits = {path: declared_in(path) for path in _paths(config)}
+    named_limits += chain.from_iterable(config_limits.values())
+    folder_limits: dict[Path, list[Declared]] = {}
     runs: list[Run] = []
-    judged: list[VerdictRow] = []
+    verdict_rows: list[VerdictRow] = []
     never: dict[tuple[str, str, float], str] = {}
     for path, part in files:
-        around = found_near(folders_of(path), seen) if auto and path is not None else []
-        declared = [*given, *(one for one in around if not _given(one, given))]
+        around = limits_near(folders_of(path), folder_limits) if auto and path is not None else []
+        declared = [*named_limits, *(limit for limit in around if not _is_named_limit(limit, named_limits))]
         for run in part:
             runs.append(run)
             of_run = rows_of(run, declared, harness, scope, log=auto)
-            judged += of_run
-            never |= {(run.run_id, *key): why for key, why in outranked(run, declared, harness, log=auto).items()}
-    binding = binding_of(judged, never)
-    frame = _frame(judged)
-    words = Words(runs, judged, binding, unmatched(given, runs, harness))
-    without = [f"{path}: no limit is declared in it." for path, found in named.items() if not found]
+            verdict_rows += of_run
+            never |= {(run.run_id, *key): reason for key, reason in outranked(run, declared, harness, log=auto).items()}
+    binding = binding_of(verdict_rows, never)
+    frame = _frame(verdict_rows)
+    words = Words(runs, verdict_rows, binding, unmatched(named_limits, runs, harness))
+    empty_files = [
+        f"{path}: no limit is declared in it." for path, limits_found in config_limits.items() if not limits_found
+    ]
     checks = _checks(rows)
-    hooks = hook_notes([*named, *seen])
-    notes = (*without, *hooks, *_check_notes(checks), *words.notes(), *price_notes(runs))
+    hooks = hook_notes([*config_limits, *folder_limits])
+    notes = (*empty_files, *hooks, *_check_notes(checks), *words.notes(), *price_notes(runs))
     title, sentences = "Limits, declared and counted", tuple(words.sentences())
     return Audit(title, frame, sentences, notes, _shown(frame), binding=binding, checks=checks)
 
 
-def _given(one: Declared, given: Sequence[Declared]) -> bool:
-    return any((other.agent, other.name) == (one.agent, one.name) for other in given)
+def _is_named_limit(limit: Declared, named_limits: Sequence[Declared]) -> bool:
+    return any((other.agent, other.name) == (limit.agent, limit.name) for other in named_limits)
 
 
 def _paths(config: str | Path | Sequence[str | Path] | None) -> list[Path]:
     if config is None:
         return []
-    return [Path(one) for one in ([config] if isinstance(config, str | Path) else config)]
+    return [Path(path) for path in ([config] if isinstance(config, str | Path) else config)]
 
 
 def log_files(
@@ -247,30 +249,36 @@ def log_files(
     rows: list[FileRow] | None = None,
 ) -> Iterator[tuple[Path | None, Sequence[Run]]]:
     """The runs of logs by file; `rows` gets what happened to each file."""
-    found = False
+    has_logs = False
     for row, runs in each_log(paths, format=format, since=since):
         if rows is not None:
             rows.append(row)
         if row.skipped is None:
-            found = True
+            has_logs = True
             yield Path(row.path), runs
-    if not found:
+    if not has_logs:
         raise RunFormatError(why_no_log(paths, since, rows or ()))
 
 
 def _frame(rows: Sequence[VerdictRow]) -> pd.DataFrame:
-    order = {verdict: place for place, verdict in enumerate(VERDICTS)}
-    listed = sorted(rows, key=lambda row: order[row.verdict])
+    order = {verdict: rank for rank, verdict in enumerate(VERDICTS)}
+    sorted_rows = sorted(rows, key=lambda row: order[row.verdict])
     return pd.DataFrame(
-        {name: cells([well_formed_cell(getattr(row, name)) for row in listed], kind) for name, kind in COLUMNS.items()}
+        {
+            name: cells([well_formed_cell(getattr(row, name)) for row in sorted_rows], kind)
+            for name, kind in COLUMNS.items()
+        }
     )
 
 
 def _checks(rows: Sequence[FileRow]) -> pd.DataFrame:
-    found: list[tuple[object, ...]] = []
+    check_rows: list[tuple[object, ...]] = []
     for row in rows:
-        found += [(row.path, one.run_id or None, one.what, one.stated, one.read) for one in row.inconsistencies]
-    columns = list(zip(*found, strict=True)) or [()] * len(_CHECKS)
+        check_rows += [
+            (row.path, figure_check.run_id or None, figure_check.what, figure_check.stated, figure_check.read)
+            for figure_check in row.inconsistencies
+        ]
+    columns = list(zip(*check_rows, strict=True)) or [()] * len(_CHECKS)
     return pd.DataFrame(
         {name: cells(list(column), kind) for (name, kind), column in zip(_CHECKS.items(), columns, strict=True)}
     )
@@ -278,20 +286,24 @@ def _checks(rows: Sequence[FileRow]) -> pd.DataFrame:
 
 def _check_notes(checks: pd.DataFrame) -> Iterator[str]:
     """A line for each of the first checks, and how many there are more."""
-    for path, run_id, what in checks[["path", "run_id", "what"]].head(MAX_CHECKS).itertuples(index=False):
-        yield f"{path}: {what if is_missing(run_id) else f'run {run_id}: {what}'}."
+    for path, run_id, sentence in checks[["path", "run_id", "what"]].head(MAX_CHECKS).itertuples(index=False):
+        yield f"{path}: {sentence if is_missing(run_id) else f'run {run_id}: {sentence}'}."
     if len(checks) > MAX_CHECKS:
         yield f"{count(len(checks) - MAX_CHECKS, 'further figure')} differ from what was read (.checks has all)."
 
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:
     """The columns that are printed, the verdict first; a column without any value is left out."""
-    shown = frame.copy()
+    visible = frame.copy()
     for name in ("declared", "counted"):
         values = [None if is_missing(value) else figure(value) for value in frame[name].tolist()]
-        shown[name] = cells(values, TEXT)
-    columns = [name for name in _SHOWN if any(not is_missing(value) and value != "" for value in shown[name].tolist())]
-    return shown[columns].rename(columns={"first_step_beyond": "from_step", "run_id": "run"})
+        visible[name] = cells(values, TEXT)
+    columns = [
+        name
+        for name in _SHOWN_COLUMNS
+        if any(not is_missing(value) and value != "" for value in visible[name].tolist())
+    ]
+    return visible[columns].rename(columns={"first_step_beyond": "from_step", "run_id": "run"})
 
 
 _BINDING: Final[Mapping[str, str]] = {
@@ -319,27 +331,27 @@ def outranked(
 ) -> dict[tuple[str, float], str]:
     """Why a limit of a run can never fire, by its name and value: another one always fires first."""
     limits = limits_of(run, declared, policy, log=log)
-    found: dict[tuple[str, float], str] = {}
-    harness = next((one.policy for one in limits if one.policy is not None), PLAIN)
-    asked: dict[str, Any] = dict.fromkeys(AGENT_LIMITS)
-    named: dict[str, RunLimit] = {}
-    for one in limits:
-        axis = one.native.axis
-        if axis in AGENT_LIMITS and axis not in named and float(one.value).is_integer():
-            asked[axis], named[axis] = int(one.value), one
-    order = (*harness.order, *(axis for axis in named if axis not in harness.order))
+    reasons: dict[tuple[str, float], str] = {}
+    harness = next((limit.policy for limit in limits if limit.policy is not None), PLAIN)
+    settings: dict[str, Any] = dict.fromkeys(AGENT_LIMITS)
+    limits_by_axis: dict[str, RunLimit] = {}
+    for limit in limits:
+        axis = limit.native.axis
+        if axis in AGENT_LIMITS and axis not in limits_by_axis and float(limit.value).is_integer():
+            settings[axis], limits_by_axis[axis] = int(limit.value), limit
+    order = (*harness.order, *(axis for axis in limits_by_axis if axis not in harness.order))
     free = harness.vary(order=order, cap={"ceiling": None}) if order != harness.order else harness.vary(
         cap={"ceiling": None}
     )  # fmt: skip
-    for axis, first in free.never_fires(asked).items() if len(named) > 1 else ():
-        if axis in named:
-            found[named[axis].name, named[axis].value] = first.why
-    messages = next((one for one in limits if one.native.axis == "messages"), None)
-    turns = named.get("max_steps")
+    for axis, first in free.never_fires(settings).items() if len(limits_by_axis) > 1 else ():
+        if axis in limits_by_axis:
+            reasons[limits_by_axis[axis].name, limits_by_axis[axis].value] = first.why
+    messages = next((limit for limit in limits if limit.native.axis == "messages"), None)
+    turns = limits_by_axis.get("max_steps")
     if messages is not None and turns is not None and messages.value <= 2 * turns.value + 1:
-        why = f"a turn makes two messages at least, so {messages.name} {messages.value:g} comes before it"
-        found[turns.name, turns.value] = why
-    return found
+        reason = f"a turn makes two messages at least, so {messages.name} {messages.value:g} comes before it"
+        reasons[turns.name, turns.value] = reason
+    return reasons
 
 
 def binding_of(rows: Sequence[VerdictRow], never: Mapping[tuple[str, str, float], str]) -> pd.DataFrame:
@@ -347,13 +359,13 @@ def binding_of(rows: Sequence[VerdictRow], never: Mapping[tuple[str, str, float]
     groups: dict[tuple[str, str, str, float | None, str], list[VerdictRow]] = {}
     for row in rows:
         groups.setdefault((row.agent, row.source, row.limit, row.declared, row.unit), []).append(row)
-    found = []
+    binding_rows = []
     for (agent, source, limit, declared, unit), part in groups.items():
-        known = sorted(row.counted for row in part if row.counted is not None)
-        largest = known[-1] if known else None
-        p95 = known[math.ceil(_SHARE * len(known)) - 1] if known else None
-        under = {"" if declared is None else never.get((row.run_id, limit, declared), "") for row in part}
-        found.append(
+        counts = sorted(row.counted for row in part if row.counted is not None)
+        largest = counts[-1] if counts else None
+        p95 = counts[math.ceil(_SHARE * len(counts)) - 1] if counts else None
+        higher_limits = {"" if declared is None else never.get((row.run_id, limit, declared), "") for row in part}
+        binding_rows.append(
             {
                 "agent": agent,
                 "source": source,
@@ -369,7 +381,7 @@ def binding_of(rows: Sequence[VerdictRow], never: Mapping[tuple[str, str, float]
                 "p95": p95,
                 "slack": None if largest is None or declared is None else declared - largest,
                 "slack_p95": None if p95 is None or declared is None else declared - p95,
-                "never_fires_under": under.pop() or None if len(under) == 1 else None,
+                "never_fires_under": higher_limits.pop() or None if len(higher_limits) == 1 else None,
             }
         )
-    return pd.DataFrame({name: cells([row[name] for row in found], kind) for name, kind in _BINDING.items()})
+    return pd.DataFrame({name: cells([row[name] for row in binding_rows], kind) for name, kind in _BINDING.items()})

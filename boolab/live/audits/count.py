@@ -41,9 +41,9 @@ _UNITS: Final = {
     "tool_steps": "responses with tool calls",
     "supersteps": "supersteps",
 }
-_OPEN: Final = ("aborted", "error")
+_CUT_OFF_REASONS: Final = ("aborted", "error")
 """The stop reasons of a log that is cut off for any cause, a limit too."""
-_FRESH: Final = ("extension", "continued", "resumed")
+_NEW_COUNT_EVENTS: Final = ("extension", "continued", "resumed")
 """The events of boolab's own runs after which a turn may count anew."""
 
 _Reading: TypeAlias = int | float | None
@@ -56,20 +56,20 @@ class Counted(NamedTuple):
         unit: What is counted.
         value: The largest count of any turn (of the run, where the limit holds for it), in the declared unit; None if
             the record does not show it.
-        beyond: The steps that the harness's rule does not allow.
+        steps_beyond: The steps that the harness's rule does not allow.
         at_limit: Whether a turn ended at the limit, with calls in its last response, so that the limit may have ended
             it: the log does not report another end.
         own_end: Whether the last turn ended at the limit too, but the log reports another end than by it.
-        over: Whether the rule allowed one response beyond the limit, and there was one.
+        is_over: Whether the rule allowed one response beyond the limit, and there was one.
         responses: How many responses that turn had.
         canned: Whether the last text is the harness's own answer at the limit, in place of the model's.
     """
 
     unit: str
     value: float | None
-    beyond: tuple[Step, ...] = ()
+    steps_beyond: tuple[Step, ...] = ()
     at_limit: bool = False
-    over: bool = False
+    is_over: bool = False
     responses: int = 0
     canned: bool = False
     own_end: bool = False
@@ -104,26 +104,26 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
         run = replace(run, steps=run.steps[:-1])
     parts = [_part(steps, start, rule) for steps, start in _scopes(run, scope)]
     values = [part.value for part in parts]
-    known = [one for one in values if one is not None]
+    known_values = [amount for amount in values if amount is not None]
     per_unit = LIMITS[native.axis].per_unit if native.axis in LIMITS else 1
-    over = next((part for part in parts if part.over), None)
-    own_end = parts[-1].at_limit and _ended_otherwise(run, over=parts[-1].over)
+    part_over = next((part for part in parts if part.is_over), None)
+    own_end = parts[-1].at_limit and _ended_otherwise(run, is_over=parts[-1].is_over)
     return Counted(
         native.unit or rule.unit,
-        _exact(max(known) / per_unit / native.factor) if len(known) == len(values) else None,
-        tuple(chain.from_iterable(part.beyond for part in parts)),
+        _exact(max(known_values) / per_unit / native.factor) if len(known_values) == len(values) else None,
+        tuple(chain.from_iterable(part.steps_beyond for part in parts)),
         any(part.at_limit for part in (parts[:-1] if own_end else parts)),
-        over is not None,
-        0 if over is None else over.responses,
+        part_over is not None,
+        0 if part_over is None else part_over.responses,
         canned=answer is not None and (answer.reason == "step_cap") == (native.axis == "max_steps"),
         own_end=own_end,
     )
 
 
-def _ended_otherwise(run: Run, *, over: bool = False) -> bool:
-    """Whether the log names what ended a run: itself, with its last calls executed (not `over` a limit), or a rule."""
-    by_itself = terminated(run) and not over and not run.steps[-1].dropped
-    return by_itself or run.stop.reason not in ("finished", "synthesis", *_OPEN)
+def _ended_otherwise(run: Run, *, is_over: bool = False) -> bool:
+    """Whether the log names what ended a run: itself, with its last calls executed, or a rule."""
+    by_itself = terminated(run) and not is_over and not run.steps[-1].dropped
+    return by_itself or run.stop.reason not in ("finished", "synthesis", *_CUT_OFF_REASONS)
 
 
 def _exact(value: float) -> int | float:
@@ -162,8 +162,8 @@ def _rule_of(policy: Policy, native: Native, value: float) -> _Rule:
         return _Rule(LIMITS[axis].unit, rule.counter, rule)
     if axis == "max_steps" and "max_steps" not in policy.order:
         policy = policy.vary(order=("max_steps", *policy.order))
-    places = thresholds_of(policy, axis, exact)
-    boundary, response = places if places != (None, None) else thresholds_of(PLAIN, axis, exact)
+    thresholds = thresholds_of(policy, axis, exact)
+    boundary, response = thresholds if thresholds != (None, None) else thresholds_of(PLAIN, axis, exact)
     counter = next(rule.counter for rule in (response, boundary) if rule is not None)
     if axis == "max_steps" and policy.cap.counts == "supersteps":
         counter = "supersteps"
@@ -179,17 +179,19 @@ def _rule_of(policy: Policy, native: Native, value: float) -> _Rule:
 def _scopes(run: Run, scope: Scope) -> Iterator[tuple[list[Step], int | None]]:
     """The steps that count together, each list with the time at which counting starts."""
     groups = [list(run.steps)] if scope == "run" else [part for _, part in turns_of(run)]
-    own = run.source == "boolab"
-    anew = {event.payload.get("after_step") for event in run.events if own and event.kind in _FRESH}
-    found: list[list[Step]] = []
+    is_boolab = run.source == "boolab"
+    reset_steps = {
+        event.payload.get("after_step") for event in run.events if is_boolab and event.kind in _NEW_COUNT_EVENTS
+    }
+    step_groups: list[list[Step]] = []
     for group in groups:
-        found.append([])
+        step_groups.append([])
         for step in group:
-            if found[-1] and found[-1][-1].index in anew:
-                found.append([])
+            if step_groups[-1] and step_groups[-1][-1].index in reset_steps:
+                step_groups.append([])
             if step.counted:
-                found[-1].append(step)
-    for steps in found:
+                step_groups[-1].append(step)
+    for steps in step_groups:
         yield steps, steps[0].start_ms if steps and steps[0].index > 1 else 0
 
 
@@ -197,9 +199,9 @@ class _Part(NamedTuple):
     """What was counted in one turn, in the counter's own unit."""
 
     value: _Reading
-    beyond: Sequence[Step] = ()
+    steps_beyond: Sequence[Step] = ()
     at_limit: bool = False
-    over: bool = False
+    is_over: bool = False
     responses: int = 0
 
 
@@ -212,25 +214,27 @@ def _part(steps: Sequence[Step], start: int | None, rule: _Rule) -> _Part:
     if stops is not None and (drops is None or stops <= drops):
         rest = steps[stops:]
         if rule.asks and len(rest) == 1 and not _executed(rest[0], rule, refusals=True):
-            counted = stops if rule.counter == "steps" else value
-            return _Part(counted, at_limit=True, over=True, responses=len(steps))
+            count = stops if rule.counter == "steps" else value
+            return _Part(count, at_limit=True, is_over=True, responses=len(steps))
         return _Part(value, rest)
     if drops is not None:
         if drops < len(steps) - 1 or _executed(steps[drops], rule):
             return _Part(value, steps[drops:])
-        cut = bool(steps[drops].response.tool_calls)
-        return _Part(value, at_limit=cut, over=True, responses=len(steps))
-    reached = _first(boundary[-1:], rule.boundary) is not None
+        has_dropped_calls = bool(steps[drops].response.tool_calls)
+        return _Part(value, at_limit=has_dropped_calls, is_over=True, responses=len(steps))
+    is_reached = _first(boundary[-1:], rule.boundary) is not None
     if rule.boundary is None and rule.response is not None and rule.counter in ("responses", "tool_steps"):
-        reached = value == rule.response.threshold - 1
-    return _Part(value, at_limit=reached and bool(steps) and _executed(steps[-1], rule))
+        is_reached = value == rule.response.threshold - 1
+    return _Part(value, at_limit=is_reached and bool(steps) and _executed(steps[-1], rule))
 
 
 def _first(readings: Sequence[_Reading], rule: Threshold | None) -> int | None:
     """The place of the first reading at which a threshold is reached."""
     if rule is None:
         return None
-    return next((place for place, one in enumerate(readings) if one is not None and one >= rule.threshold), None)
+    return next(
+        (index for index, reading in enumerate(readings) if reading is not None and reading >= rule.threshold), None
+    )
 
 
 def _executed(step: Step, rule: _Rule, *, refusals: bool = False) -> bool:
@@ -249,31 +253,39 @@ def _readings(steps: Sequence[Step], start: int | None, rule: _Rule) -> tuple[li
     ladder.open_turn(1, start)
     counter = rule.counter if rule.boundary is None else rule.boundary.counter
     at_response = None if rule.response is None else rule.response.counter
-    spent: _Reading = 0
+    weighted_tokens: _Reading = 0
     boundary: list[_Reading] = [0]
     response: list[_Reading] = []
-    called = 0
-    for place, step in enumerate(steps):
+    tool_steps = 0
+    for index, step in enumerate(steps):
         calls = len(step.response.tool_calls)
         if at_response is not None:
-            some = calls > 0
-            further = {"responses": place + 1, "tool_steps": called + some, "supersteps": 2 * place + 2 + some}
-            ahead = Progress(**ladder.counters, **further)
-            ahead.charge(step.response.usage, calls)
-            response.append(ahead[at_response])
-        called += calls > 0
+            has_calls = calls > 0
+            response_counters = {
+                "responses": index + 1,
+                "tool_steps": tool_steps + has_calls,
+                "supersteps": 2 * index + 2 + has_calls,
+            }
+            progress = Progress(**ladder.counters, **response_counters)
+            progress.charge(step.response.usage, calls)
+            response.append(progress[at_response])
+        tool_steps += calls > 0
         ladder.apply(step)
-        spent = _charged(spent, step, rule.weights)
-        boundary.append(spent if counter == "rollout_tokens" else ladder.counters.get(counter, place + 1))
+        weighted_tokens = _charged(weighted_tokens, step, rule.weights)
+        boundary.append(weighted_tokens if counter == "rollout_tokens" else ladder.counters.get(counter, index + 1))
     return boundary, response
 
 
-def _charged(spent: _Reading, step: Step, weights: tuple[float, float]) -> _Reading:
+def _charged(weighted_tokens: _Reading, step: Step, weights: tuple[float, float]) -> _Reading:
     """What Codex's budget counts: output and input that is not cached, each with its weight."""
     usage = step.response.usage
-    if spent is None or usage.input_tokens is None or usage.output_tokens is None:
+    if weighted_tokens is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
-    return spent + weights[0] * usage.output_tokens + weights[1] * (usage.input_tokens - (usage.cached_tokens or 0))
+    return (
+        weighted_tokens
+        + weights[0] * usage.output_tokens
+        + weights[1] * (usage.input_tokens - (usage.cached_tokens or 0))
+    )
 
 
 def _value(steps: Sequence[Step], boundary: Sequence[_Reading], rule: _Rule) -> _Reading:
@@ -285,8 +297,8 @@ def _value(steps: Sequence[Step], boundary: Sequence[_Reading], rule: _Rule) -> 
     if rule.counter == "supersteps":
         return sum(1 + any(result is not None for result in step.results) for step in steps)
     if rule.boundary is not None and rule.boundary.detector is not None:
-        known = [one for one in boundary if one is not None]
-        return max(known) if len(known) == len(boundary) else None
+        readings = [reading for reading in boundary if reading is not None]
+        return max(readings) if len(readings) == len(boundary) else None
     if rule.boundary is None and rule.counter == "tool_calls":
         return calls_of(steps)
     return boundary[-1]
@@ -294,20 +306,20 @@ def _value(steps: Sequence[Step], boundary: Sequence[_Reading], rule: _Rule) -> 
 
 def _messages(run: Run, limit: int) -> Counted:
     """Inspect's limit on the messages of a conversation, which it checks before each request."""
-    before = {one.before: 0 for one in run.inputs}
-    for one in run.inputs:
-        before[one.before] += 1
+    messages_before = {message.before: 0 for message in run.inputs}
+    for message in run.inputs:
+        messages_before[message.before] += 1
     n = len(run.prompt)
-    beyond: list[Step] = []
+    steps_beyond: list[Step] = []
     for step in run.steps:
-        n += before.get(step.index, 0)
+        n += messages_before.get(step.index, 0)
         if n >= limit and step.response.tool_calls and any(step.results):
-            beyond.append(step)
+            steps_beyond.append(step)
         n += 1 + sum(result is not None for result in step.results)
-    n += sum(amount for at, amount in before.items() if at > len(run.steps))
-    reached = n >= limit and bool(run.steps) and bool(run.steps[-1].response.tool_calls)
-    own_end = reached and _ended_otherwise(run)
-    return Counted("messages", n, tuple(beyond), at_limit=reached and not own_end, own_end=own_end)
+    n += sum(amount for step_index, amount in messages_before.items() if step_index > len(run.steps))
+    is_reached = n >= limit and bool(run.steps) and bool(run.steps[-1].response.tool_calls)
+    own_end = is_reached and _ended_otherwise(run)
+    return Counted("messages", n, tuple(steps_beyond), at_limit=is_reached and not own_end, own_end=own_end)
 
 
 def tokens_of(steps: Sequence[Step]) -> int | None:

@@ -40,10 +40,10 @@ from boolab.live.hooks.options import Options
 from boolab.live.hooks.settings import commands_in, hook_arguments, mentions_in, options_in
 from boolab.logs.discovery import time_of
 
-Given: TypeAlias = Mapping[str, float | Mapping[str, float]]
+LimitsByName: TypeAlias = Mapping[str, float | Mapping[str, float]]
 """Limits by name, and by agent: `{"max_turns": 10, "explore": {"max_turns": 5}}`."""
 
-ANY: Final = "*"
+ANY_AGENT: Final = "*"
 """The agent that stands for all."""
 THE_LOG: Final = "the log"
 BY_HAND: Final = "by hand"
@@ -82,7 +82,7 @@ class Declared:
         if self.agent is None:
             return run.parent_run_id is None
         # Claude Code names the agents of a plugin `plugin:agent`.
-        names = [ANY, run.agent, run.agent.rpartition(":")[2]]
+        names = [ANY_AGENT, run.agent, run.agent.rpartition(":")[2]]
         if run.parent_run_id is None and run.agent in ("", run.source):
             writer = harness_of_source(run.source)
             names.append("" if writer is None else writer.default_agent)
@@ -100,7 +100,7 @@ class RunLimit(NamedTuple):
     changed: datetime | None
 
 
-def by_hand(limits: Given) -> list[Declared]:
+def by_hand(limits: LimitsByName) -> list[Declared]:
     """The limits of a mapping.
 
     Example:
@@ -111,24 +111,24 @@ def by_hand(limits: Given) -> list[Declared]:
     if not isinstance(unchecked, Mapping):
         msg = f'limits: {limits!r} is not accepted; expected "auto", or a mapping such as {{"max_turns": 10}}'
         raise SettingError(msg)
-    known = owners_by_name()
-    found = []
+    names = owners_by_name()
+    limits_found = []
     for agent, name, value in _flat(limits):
-        where = f"limits[{agent!r}]" if agent is not None else "limits"
+        argument = f"limits[{agent!r}]" if agent is not None else "limits"
         unchecked = value
         if isinstance(unchecked, bool) or not isinstance(unchecked, int | float) or not 0 <= unchecked < 2**53:
-            msg = f"{where}: {name}={repr_of(value)} is not accepted; expected a number >= 0"
+            msg = f"{argument}: {name}={repr_of(value)} is not accepted; expected a number >= 0"
             raise SettingError(msg)
-        if find_limit(name, known) is None:
-            raise SettingError(f"{where}: no harness has a limit {name!r}{near(name, sorted(known))}")
-        found.append(Declared(name, value, BY_HAND, agent))
-    if not found:
+        if find_limit(name, names) is None:
+            raise SettingError(f"{argument}: no harness has a limit {name!r}{near(name, sorted(names))}")
+        limits_found.append(Declared(name, value, BY_HAND, agent))
+    if not limits_found:
         msg = 'limits: it has no limit; expected "auto", or a mapping such as {"max_turns": 10}'
         raise SettingError(msg)
-    return found
+    return limits_found
 
 
-def _flat(limits: Given) -> Iterator[tuple[str | None, str, float]]:
+def _flat(limits: LimitsByName) -> Iterator[tuple[str | None, str, float]]:
     for name, value in limits.items():
         if isinstance(value, Mapping):
             for inner, amount in value.items():
@@ -144,46 +144,46 @@ def limits_of(run: Run, declared: Iterable[Declared], policy: Policy | str | Non
     and those for all agents, its own hold.
     """
     harness = harness_of(run.source, run.policy) if policy is None else get_policy(policy)
-    mine = [one for one in declared if one.is_for(run)]
-    own = {one.name for one in mine if one.agent not in (None, ANY)}
-    mine = [one for one in mine if one.agent != ANY or one.name not in own]
+    run_limits = [entry for entry in declared if entry.is_for(run)]
+    agent_limits = {entry.name for entry in run_limits if entry.agent not in (None, ANY_AGENT)}
+    run_limits = [entry for entry in run_limits if entry.agent != ANY_AGENT or entry.name not in agent_limits]
     recorded = logged_limits(run.source, run.limits) if log else ()
-    found: dict[tuple[str, str, float], RunLimit] = {}
-    for one in (*mine, *(Declared(name, value, THE_LOG) for name, value in recorded)):
-        limit = _resolved(one, run, harness)
+    limits_found: dict[tuple[str, str, float], RunLimit] = {}
+    for entry in (*run_limits, *(Declared(name, value, THE_LOG) for name, value in recorded)):
+        limit = _resolved(entry, run, harness)
         if limit is not None:
-            found.setdefault((limit.native.axis, limit.native.scope, limit.value * limit.native.factor), limit)
-    return list(found.values())
+            limits_found.setdefault((limit.native.axis, limit.native.scope, limit.value * limit.native.factor), limit)
+    return list(limits_found.values())
 
 
-def _resolved(one: Declared, run: Run, harness: Policy | None) -> RunLimit | None:
+def _resolved(limit: Declared, run: Run, harness: Policy | None) -> RunLimit | None:
     """The limit under the run's harness; None if that has none of this name, or the value switches it off."""
-    harness = harness if one.policy is None else one.policy
-    known = native_names(run.source, harness)
-    name = find_limit(one.name, known)
+    harness = harness if limit.policy is None else limit.policy
+    natives = native_names(run.source, harness)
+    name = find_limit(limit.name, natives)
     if name is None and harness is None:
-        every = owners_by_name()
-        owners = every.get(find_limit(one.name, every) or "", [])
+        all_names = owners_by_name()
+        owners = all_names.get(find_limit(limit.name, all_names) or "", [])
         owner = "langgraph_react" if "langgraph_react" in owners else owners[0] if len(owners) == 1 else ""
         if owner in policies:
             harness = get_policy(owner)
-            known = native_names(run.source, harness)
-            name = find_limit(one.name, known)
+            natives = native_names(run.source, harness)
+            name = find_limit(limit.name, natives)
     if name is None:
         return None
-    native = known[name]._replace(weights=one.weights)
-    native = native if one.scope == "auto" else native._replace(scope=one.scope)
-    if native.policy and (run.parent_run_id is not None or one.agent is not None):
+    native = natives[name]._replace(weights=limit.weights)
+    native = native if limit.scope == "auto" else native._replace(scope=limit.scope)
+    if native.policy and (run.parent_run_id is not None or limit.agent is not None):
         harness = get_policy(native.policy)
     zero = harness.cap.zero if harness is not None else "plain"
-    if native.axis == "max_steps" and one.value == 0 and zero in ("unlimited", "default", "invalid"):
+    if native.axis == "max_steps" and limit.value == 0 and zero in ("unlimited", "default", "invalid"):
         return None
-    return RunLimit(name, one.value, one.where, native, harness, one.changed)
+    return RunLimit(name, limit.value, limit.where, native, harness, limit.changed)
 
 
 def unmatched(declared: Sequence[Declared], runs: Sequence[Run], policy: Policy | str | None) -> list[Declared]:
     """The declared limits that are for none of the runs."""
-    return [one for one in declared if not any(limits_of(run, [one], policy, log=False) for run in runs)]
+    return [limit for limit in declared if not any(limits_of(run, [limit], policy, log=False) for run in runs)]
 
 
 MAX_BYTES: Final = 1_000_000
@@ -218,54 +218,54 @@ def declared_in(path: Path) -> list[Declared]:
     """The limits in a configuration file, or in those of a project's folder."""
     path = user_path(path)
     if _is_folder(path):
-        found = list(_in_folder(path))
-        if not found:
+        limits = list(_in_folder(path))
+        if not limits:
             names = {files.folder for files in _agent_folders()}.union(*(config.paths for config in _config_files()))
             msg = f"{path}: no limit is declared there; looked for {', '.join(sorted(names))}"
             raise SettingError(msg)
-        return found
+        return limits
     try:
         return list(_agent_file(path) if path.suffix == ".md" else _in_file(path, _formats_of(path)))
     except ConfigFileError as error:
         raise SettingError(str(ConfigFileError(error.message, path=path, line=error.line))) from error
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise SettingError(f"{path}: {why}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SettingError(f"{path}: {reason}") from error
 
 
-def found_near(paths: Iterable[Path], seen: dict[Path, list[Declared]]) -> list[Declared]:
+def limits_near(paths: Iterable[Path], folder_limits: dict[Path, list[Declared]]) -> list[Declared]:
     """The limits in the configuration files in these folders and above them; of two for one agent, the nearest.
 
-    A file that cannot be read is left out: it was not named. `seen` keeps what was read of each folder.
+    A file that cannot be read is left out: it was not named. `folder_limits` keeps what was read of each folder.
     """
-    found: dict[tuple[str, str | None, str, str], Declared] = {}
+    limits: dict[tuple[str, str | None, str, str], Declared] = {}
     for path in paths:
         for folder in [path, *path.parents][:MAX_PARENTS]:
-            if folder not in seen:
-                seen[folder] = list(_in_folder(folder))
-            for one in seen[folder]:
-                adds_up = one.where if one.policy is not None else ""  # Claude Code runs all hooks
-                found.setdefault((one.source, one.agent, one.name, adds_up), one)
-    return list(found.values())
+            if folder not in folder_limits:
+                folder_limits[folder] = list(_in_folder(folder))
+            for limit in folder_limits[folder]:
+                adds_up = limit.where if limit.policy is not None else ""  # Claude Code runs all hooks
+                limits.setdefault((limit.source, limit.agent, limit.name, adds_up), limit)
+    return list(limits.values())
 
 
-def hook_notes(places: Iterable[Path]) -> Iterator[str]:
+def hook_notes(paths: Iterable[Path]) -> Iterator[str]:
     """Sentences on the commands in settings of Claude Code that hold boolab's hook and are not read as it."""
-    files = chain.from_iterable(_settings_in(place) if _is_folder(place) else [place] for place in places)
+    files = chain.from_iterable(_settings_in(path) if _is_folder(path) else [path] for path in paths)
     for file in dict.fromkeys(files):
         try:
             content = read_file(file, MAX_BYTES).decode("utf-8-sig")
-            mentioned, commands = mentions_in(content), commands_in(content)
+            mentions, commands = mentions_in(content), commands_in(content)
         except (OSError, ValueError, ConfigFileError):
             continue  # it is no settings file of Claude Code
         by_command: dict[str, list[str]] = {}
-        for event, command in mentioned:
+        for event, command in mentions:
             by_command.setdefault(shorten(flat(command), MAX_SHOWN), []).append(event)
-        for shown, events in by_command.items():
-            where = ", ".join(dict.fromkeys(events))
+        for short_command, events in by_command.items():
+            event_names = ", ".join(dict.fromkeys(events))
             yield (
-                f"{file}: a command of {where} holds boolab's hook and is not the hook alone, so it is not recognised "
-                f"as the hook, and its limits are not in this audit: {shown}"
+                f"{file}: a command of {event_names} holds boolab's hook and is not the hook alone, so it is not "
+                f"recognised as the hook, and its limits are not in this audit: {short_command}"
             )
         for command in commands:
             try:
@@ -288,15 +288,15 @@ def folders_of(log: Path) -> list[Path]:
             head = file.read(_HEAD)
     except (OSError, RunFormatError):
         return []
-    named: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     for match in _CWD.finditer(head):
         try:
             folder = Path(text(parse(match[1])))
         except ValueError:
             continue
-        if folder.is_absolute() and folder not in named and _is_folder(folder):
-            named[folder] = None
-    return [*named, log.parent.resolve()]  # above `../logs` is not the current folder
+        if folder.is_absolute() and folder not in folders and _is_folder(folder):
+            folders[folder] = None
+    return [*folders, log.parent.resolve()]  # above `../logs` is not the current folder
 
 
 def _is_named(folder: Path, name: str) -> bool:
@@ -319,15 +319,15 @@ def _inside(folder: Path, name: str) -> Path:
 
 def _in_folder(folder: Path) -> Iterator[Declared]:
     for files in _agent_folders():
-        inside = _inside(folder, files.folder)
-        for file in sorted(inside.glob("*.md"))[:MAX_AGENTS] if _is_folder(inside) else ():
-            yield from _tried(_agent_file(file))
+        agents_folder = _inside(folder, files.folder)
+        for file in sorted(agents_folder.glob("*.md"))[:MAX_AGENTS] if _is_folder(agents_folder) else ():
+            yield from _limits_or_none(_agent_file(file))
     for config in _config_files():
         for name in config.paths:
-            yield from _tried(_in_file(_inside(folder, name), [config]))
+            yield from _limits_or_none(_in_file(_inside(folder, name), [config]))
 
 
-def _tried(limits: Iterator[Declared]) -> list[Declared]:
+def _limits_or_none(limits: Iterator[Declared]) -> list[Declared]:
     try:
         return list(limits)
     except (OSError, ValueError, ConfigFileError):
@@ -392,8 +392,8 @@ def _hooks(path: Path, content: str, source: str) -> Iterator[Declared]:
             continue
         policy = _HOOK.vary(detectors={"identity": exempting(options.identity, options.exempt)})
         for name, value in options.limits.items():
-            for found in _declared(path, ConfigLimit(name, value, ANY), source):
-                yield replace(found, policy=policy, scope="run" if options.scope == "run" else "turn")
+            for limit in _declared(path, ConfigLimit(name, value, ANY_AGENT), source):
+                yield replace(limit, policy=policy, scope="run" if options.scope == "run" else "turn")
 
 
 def _toml(content: str) -> object:
@@ -416,7 +416,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {".json": read_json, ".
 def _declared(path: Path, limit: ConfigLimit, source: str, *, line: int = 0) -> Iterator[Declared]:
     """The limit, if its value is a number that is one: 0 and less switch it off."""
     if is_amount(limit.value) and limit.value > 0:
-        where = f"{path}:{line}" if line else str(path)
+        location = f"{path}:{line}" if line else str(path)
         changed = time_of(path.stat())
         agent = None if limit.agent is None else well_formed(limit.agent)
-        yield Declared(limit.name, limit.value, where, agent, source, changed, limit.weights)
+        yield Declared(limit.name, limit.value, location, agent, source, changed, limit.weights)

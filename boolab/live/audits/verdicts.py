@@ -87,8 +87,8 @@ def rows_of(
 def _stopped(run: Run) -> VerdictRow:
     """The row of a limit of which the log shows only that it stopped the run."""
     stop = run.stop
-    per = LIMITS[LIMIT_OF_REASON[stop.reason]].per_unit
-    amounts = [None if amount is None else amount / per for amount in (stop.threshold, stop.value)]
+    per_unit = LIMITS[LIMIT_OF_REASON[stop.reason]].per_unit
+    amounts = [None if amount is None else amount / per_unit for amount in (stop.threshold, stop.value)]
     name = (stop.rule or stop.reason).partition("(")[0]
     note = "" if stop.threshold is not None else "the log does not show the limit, only that it stopped the run"
     unit = _UNITS[stop.reason]
@@ -98,17 +98,17 @@ def _stopped(run: Run) -> VerdictRow:
 def _row(run: Run, limit: RunLimit, limits: list[RunLimit], scope: Scope) -> VerdictRow:
     native = limit.native
     holds: Scope = scope if scope != "auto" else native.scope if native.scope != "auto" else scope_of(run.source)
-    found = count_limit(run, native, limit.value, limit.policy, holds)
-    if found.value is None:
-        found = found._replace(value=_total(run, limit))
-    stopped = _stopped_by(run, limit, limits, found.value) or found.canned or _refused_by(run, limit)
-    verdict = _verdict(found, limit.value, stopped=stopped)
-    notes = list(_notes(run, limit, found, stopped=stopped))
-    reported = verdict == "hit" and _looks_finished(run, limit, canned=found.canned)
+    count = count_limit(run, native, limit.value, limit.policy, holds)
+    if count.value is None:
+        count = count._replace(value=_total(run, limit))
+    stopped = _stopped_by(run, limit, limits, count.value) or count.canned or _refused_by(run, limit)
+    verdict = _verdict(count, limit.value, stopped=stopped)
+    notes = list(_notes(run, limit, count, stopped=stopped))
+    reported = verdict == "hit" and _looks_finished(run, limit, canned=count.canned)
     if reported:
         notes.append("reported as finished")
-    beyond = found.beyond if verdict == "exceeded" else ()
-    cost = known_sum(step.response.usage.cost for step in beyond)
+    steps_beyond = count.steps_beyond if verdict == "exceeded" else ()
+    cost = known_sum(step.response.usage.cost for step in steps_beyond)
     return VerdictRow(
         run.run_id,
         run.agent,
@@ -116,55 +116,55 @@ def _row(run: Run, limit: RunLimit, limits: list[RunLimit], scope: Scope) -> Ver
         limit.name,
         limit.value,
         limit.where,
-        found.unit,
-        found.value,
+        count.unit,
+        count.value,
         verdict,
-        beyond[0].index if beyond else None,
-        len(beyond) if beyond else None,
-        calls_of(beyond) if beyond else None,
-        tokens_of(beyond) if beyond else None,
-        cost / MICRO if beyond and cost is not None else None,
+        steps_beyond[0].index if steps_beyond else None,
+        len(steps_beyond) if steps_beyond else None,
+        calls_of(steps_beyond) if steps_beyond else None,
+        tokens_of(steps_beyond) if steps_beyond else None,
+        cost / MICRO if steps_beyond and cost is not None else None,
         reported,
         "; ".join(notes),
         _is_later(run, limit),
     )
 
 
-def _verdict(found: Counted, declared: float, *, stopped: bool) -> Verdict:
-    if found.beyond:
+def _verdict(count: Counted, declared: float, *, stopped: bool) -> Verdict:
+    if count.steps_beyond:
         return "exceeded"
     if stopped:
         return "hit"
-    if found.at_limit:
+    if count.at_limit:
         return "at limit"
-    if found.value is None:
+    if count.value is None:
         return "unknown"
-    if found.value > declared and not found.over:
+    if count.value > declared and not count.is_over:
         return "unknown"  # the log has a total of the whole run alone, and its last response may have crossed the limit
-    return "never near" if found.value < NEAR * declared else "kept"
+    return "never near" if count.value < NEAR * declared else "kept"
 
 
 def _total(run: Run, limit: RunLimit) -> float | None:
     """What the log gives for the whole run, where it gives nothing by step."""
     if limit.native.axis not in ("max_cost", "max_tokens"):
         return None
-    counted = LIMITS[limit.native.axis]
-    totals = [event.payload.get(counted.counter) for event in run.events if event.kind == "totals"]
-    known = [amount for amount in totals if isinstance(amount, int)]
-    return known[-1] / counted.per_unit / limit.native.factor if known else None
+    axis = LIMITS[limit.native.axis]
+    totals = [event.payload.get(axis.counter) for event in run.events if event.kind == "totals"]
+    amounts = [amount for amount in totals if isinstance(amount, int)]
+    return amounts[-1] / axis.per_unit / limit.native.factor if amounts else None
 
 
-def _stopped_by(run: Run, limit: RunLimit, limits: list[RunLimit], counted: float | None) -> bool:
+def _stopped_by(run: Run, limit: RunLimit, limits: list[RunLimit], value: float | None) -> bool:
     """Whether this limit stopped the run: by reason, the rule's name, and the threshold or the count."""
     if run.stop.reason != _REASONS[limit.native.axis]:
         return False
     rule = (run.stop.rule or "").partition("(")[0].lower()
     if run.stop.threshold is not None:
-        reached = run.stop.threshold in _thresholds(limit)
+        is_reached = run.stop.threshold in _thresholds(limit)
     else:
-        reached = _named(rule, limit) or counted is None or counted >= limit.value
-    others = [one for one in limits if one is not limit and _REASONS[one.native.axis] == run.stop.reason]
-    return reached and (_named(rule, limit) or not any(_named(rule, one) for one in others))
+        is_reached = _is_named(rule, limit) or value is None or value >= limit.value
+    other_limits = [other for other in limits if other is not limit and _REASONS[other.native.axis] == run.stop.reason]
+    return is_reached and (_is_named(rule, limit) or not any(_is_named(rule, other) for other in other_limits))
 
 
 def _refused_by(run: Run, limit: RunLimit) -> bool:
@@ -172,10 +172,10 @@ def _refused_by(run: Run, limit: RunLimit) -> bool:
     results = chain.from_iterable(step.results for step in run.steps)
     texts = (result.content for result in results if result is not None and result.is_error)
     refusals = filter(None, map(_REFUSED.match, texts))
-    return any(found[1] == limit.native.axis and float(found[2]) == limit.value for found in refusals)
+    return any(refusal[1] == limit.native.axis and float(refusal[2]) == limit.value for refusal in refusals)
 
 
-def _named(rule: str, limit: RunLimit) -> bool:
+def _is_named(rule: str, limit: RunLimit) -> bool:
     return bool(rule) and rule.replace("_", "") in (
         limit.name.replace("_", "").lower(),
         limit.native.axis.replace("_", ""),
@@ -198,31 +198,31 @@ def _looks_finished(run: Run, limit: RunLimit, *, canned: bool) -> bool:
     return (canned or run.source != "boolab") and words[key].partition(",")[0] == words.get("finished")
 
 
-def _notes(run: Run, limit: RunLimit, found: Counted, *, stopped: bool) -> Iterable[str]:
+def _notes(run: Run, limit: RunLimit, counted_limit: Counted, *, stopped: bool) -> Iterable[str]:
     """What else is to be known."""
     soft = limit.policy is not None and limit.policy.cap.kind == "soft" and limit.native.axis == "max_steps"
-    if found.beyond and soft and limit.policy is not None:
+    if counted_limit.steps_beyond and soft and limit.policy is not None:
         yield f"{limit.policy.name} only asks the model to stop"
-    if found.beyond and stopped:
+    if counted_limit.steps_beyond and stopped:
         yield f"stopped by it after {count(run.n_steps, 'step')}"
-    if found.over and limit.native.axis == "max_steps":
-        yield f"{number(limit.value)} declared, {count(found.responses, 'model call')} by its rule"
-    elif found.over:
+    if counted_limit.is_over and limit.native.axis == "max_steps":
+        yield f"{number(limit.value)} declared, {count(counted_limit.responses, 'model call')} by its rule"
+    elif counted_limit.is_over:
         yield "one response beyond it, by its rule"
-    if found.canned:
+    if counted_limit.canned:
         yield f'the last text is not the model\'s: "{shorten(run.text)}"'
-    if found.at_limit and not stopped and not found.beyond:
+    if counted_limit.at_limit and not stopped and not counted_limit.steps_beyond:
         yield "the log does not name what ended it"
-    if found.own_end and not stopped and not found.beyond and terminated(run):
+    if counted_limit.own_end and not stopped and not counted_limit.steps_beyond and terminated(run):
         yield "it ended by itself exactly at the limit"
-    yield from _caveats(run, limit, found, stopped=stopped)
+    yield from _caveats(run, limit, counted_limit, stopped=stopped)
 
 
-def _caveats(run: Run, limit: RunLimit, found: Counted, *, stopped: bool) -> Iterable[str]:
+def _caveats(run: Run, limit: RunLimit, counted_limit: Counted, *, stopped: bool) -> Iterable[str]:
     """What the verdict rests on, where the log or the harness leaves something open."""
-    if run.stop.reason in _UNITS and not (stopped or found.at_limit or found.beyond):
+    if run.stop.reason in _UNITS and not (stopped or counted_limit.at_limit or counted_limit.steps_beyond):
         yield "another limit stopped it"
-    if found.value is None and limit.native.axis in LIMITS and not stopped:
+    if counted_limit.value is None and limit.native.axis in LIMITS and not stopped:
         yield f"no {LIMITS[limit.native.axis].unit} in the log"
     if limit.policy is None and limit.native.axis == "max_steps" and run.source != "boolab":
         yield "the harness's own rule is not known: counted in model responses"

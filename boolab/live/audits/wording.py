@@ -33,11 +33,11 @@ class Words:
     def sentences(self) -> Iterator[str]:
         """The verdict, what it cost, and which limits matter."""
         if not self.rows:
-            below = roots_in(self.runs)
-            n_subagents = sum(root != place for place, root in enumerate(below))
+            roots = roots_in(self.runs)
+            n_subagents = sum(root != index for index, root in enumerate(roots))
             size = runs_in_words(len(self.runs), None, n_subagents)
-            whose = "this run" if len(self.runs) == 1 else f"these {size}"
-            yield f"No limit was declared for {whose}."
+            subject = "this run" if len(self.runs) == 1 else f"these {size}"
+            yield f"No limit was declared for {subject}."
             yield 'You can name one: --limit max_steps=30, in Python limits={"max_steps": 30}.'
             return
         yield from self._exceeded()
@@ -50,38 +50,38 @@ class Words:
 
     def _share(self, rows: Sequence[VerdictRow]) -> str:
         """How many of the runs with a limit these are."""
-        some, every = len({row.run_id for row in rows}), len({row.run_id for row in self.rows})
-        return f"{some:,} of {count(every, 'run')}"
+        n_listed, n_runs = len({row.run_id for row in rows}), len({row.run_id for row in self.rows})
+        return f"{n_listed:,} of {count(n_runs, 'run')}"
 
     def _exceeded(self) -> Iterator[str]:
-        beyond = self._of("exceeded")
+        exceeded_rows = self._of("exceeded")
         n = len({row.run_id for row in self.rows})
         checked = len({row.run_id for row in self.rows if row.verdict != "unknown"})
         partly = f"{checked:,} of {count(n, 'run')} with a limit can be checked." if checked < n else ""
-        if not beyond:
+        if not exceeded_rows:
             if partly:
                 yield partly
-            which, limit = ("that can be checked", "its limit") if partly else ("with a limit", "it")
+            clause, limit = ("that can be checked", "its limit") if partly else ("with a limit", "it")
             if checked:
-                whose = f"The run {which} did not go" if checked == 1 else f"None of {checked:,} runs {which} went"
-                yield f"{whose} beyond {limit}."
+                subject = f"The run {clause} did not go" if checked == 1 else f"None of {checked:,} runs {clause} went"
+                yield f"{subject} beyond {limit}."
             return
-        worst = max(beyond, key=lambda row: (row.counted or 0) / max(row.declared or 0, 1e-9))
+        worst = max(exceeded_rows, key=lambda row: (row.counted or 0) / max(row.declared or 0, 1e-9))
         agent = f", by the agent {shorten(worst.agent)}" if worst.agent not in ("", worst.source) else ""
         largest = f"the largest count is {figure(worst.counted or 0)} {worst.unit}"
         limit = f"{worst.limit} {figure(worst.declared or 0)}{agent}"
-        yield f"{self._share(beyond)} went beyond a limit that was set: {largest} under {limit}."
-        yield self._price(beyond)
+        yield f"{self._share(exceeded_rows)} went beyond a limit that was set: {largest} under {limit}."
+        yield self._price(exceeded_rows)
         if partly:
             yield partly
 
-    def _price(self, beyond: Sequence[VerdictRow]) -> str:
+    def _price(self, exceeded_rows: Sequence[VerdictRow]) -> str:
         """What the steps beyond limits cost. A run that went beyond several limits counts once, with the most steps."""
-        most: dict[str, VerdictRow] = {}
-        for row in beyond:
-            if row.run_id not in most or (row.steps_beyond or 0) > (most[row.run_id].steps_beyond or 0):
-                most[row.run_id] = row
-        rows = list(most.values())
+        longest_rows: dict[str, VerdictRow] = {}
+        for row in exceeded_rows:
+            if row.run_id not in longest_rows or (row.steps_beyond or 0) > (longest_rows[row.run_id].steps_beyond or 0):
+                longest_rows[row.run_id] = row
+        rows = list(longest_rows.values())
         parts = [count(sum(row.steps_beyond or 0 for row in rows), "step")]
         parts.append(count(sum(row.calls_beyond or 0 for row in rows), "call"))
         tokens = [row.tokens_beyond for row in rows if row.tokens_beyond is not None]
@@ -110,10 +110,12 @@ class Words:
         rows = self._of("at limit")
         names = list(dict.fromkeys(row.run_id for row in rows))
         if names:
-            which, where = ("its log does", "it ended") if len(names) == 1 else ("their logs do", "they ended")
+            log_clause, run_clause = (
+                ("its log does", "it ended") if len(names) == 1 else ("their logs do", "they ended")
+            )
             yield (
-                f"{self._share(rows)} may have been stopped by a limit: {where} in the middle at it, and {which} not "
-                f"name the cause ({_listed(names)})."
+                f"{self._share(rows)} may have been stopped by a limit: {run_clause} in the middle at it, and "
+                f"{log_clause} not name the cause ({_listed(names)})."
             )
 
     def _unknown(self) -> Iterator[str]:
@@ -131,28 +133,29 @@ class Words:
         for row in self.binding.to_dict("records"):
             name = row["limit"] if pd.isna(row["declared"]) else f"{row['limit']} {figure(row['declared'])}"
             agent = shorten(row["agent"]) if pd.notna(row["agent"]) and row["agent"] not in ("", row["source"]) else ""
-            whose = f" of {agent}" if agent else ""
+            agent_phrase = f" of {agent}" if agent else ""
             if pd.notna(row["never_fires_under"]):
-                yield f"{name}{whose} can never fire: {row['never_fires_under']}."
+                yield f"{name}{agent_phrase} can never fire: {row['never_fires_under']}."
             elif not any(row[name] for name in _FIRED) and pd.notna(row["largest"]) and row["declared"]:
-                most = f"at most {figure(row['largest'])} of {figure(row['declared'])} {row['unit']}"
-                yield f"{name}{whose} never stopped a run: {most} in {count(row['n_runs'], 'run')}."
+                amounts = f"at most {figure(row['largest'])} of {figure(row['declared'])} {row['unit']}"
+                yield f"{name}{agent_phrase} never stopped a run: {amounts} in {count(row['n_runs'], 'run')}."
 
     def notes(self) -> Iterator[str]:
         """What limits the answer."""
         limited = {row.run_id for row in self.rows}
-        without = [run for run in self.runs if run.run_id not in limited]
-        if without and self.rows:
-            below = [run for run in without if run.parent_run_id is not None]
-            agents = _listed(sorted({run.agent or "without a name" for run in below}))
-            whose = f", {len(below):,} of them of subagents ({agents})" if below else ""
-            why = ": a limit counts for one agent alone" if below else ""
-            yield f"{len(without):,} of {count(len(self.runs), 'run')} had no declared limit{whose}{why}."
-        for one in self.unmatched:
-            whose = f" of {shorten(one.agent)}" if one.agent not in (None, "*") else ""
-            known = sorted({run.agent or run.source for run in self.runs} - {""}) if whose else []
-            theirs = f"; their agents: {_listed(known)}" if known else ""
-            yield f"{one.name} {figure(one.value)}{whose} ({one.where}) is for none of these runs{theirs}."
+        runs_without = [run for run in self.runs if run.run_id not in limited]
+        if runs_without and self.rows:
+            children = [run for run in runs_without if run.parent_run_id is not None]
+            agents = _listed(sorted({run.agent or "without a name" for run in children}))
+            agent_phrase = f", {len(children):,} of them of subagents ({agents})" if children else ""
+            reason = ": a limit counts for one agent alone" if children else ""
+            n_runs = count(len(self.runs), "run")
+            yield f"{len(runs_without):,} of {n_runs} had no declared limit{agent_phrase}{reason}."
+        for limit in self.unmatched:
+            agent_phrase = f" of {shorten(limit.agent)}" if limit.agent not in (None, "*") else ""
+            all_agents = sorted({run.agent or run.source for run in self.runs} - {""}) if agent_phrase else []
+            theirs = f"; their agents: {_listed(all_agents)}" if all_agents else ""
+            yield f"{limit.name} {figure(limit.value)}{agent_phrase} ({limit.where}) is for none of these runs{theirs}."
         if any(row.later_config for row in self.rows):
             yield "Configuration files are read as they are now; some were changed after the runs."
 

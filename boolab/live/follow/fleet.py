@@ -110,7 +110,7 @@ class Fleet:
 
     def __init__(
         self,
-        places: Sequence[Place],
+        log_paths: Sequence[Place],
         rule: StopRule | None = None,
         *,
         scope: Scope = "auto",
@@ -122,7 +122,7 @@ class Fleet:
     ) -> None:
         if scope not in ("auto", "turn", "run"):
             raise SettingError(f"scope={scope!r} is not known; accepted: auto, turn, run")
-        self.places = [*places]
+        self.places = [*log_paths]
         self.rule = rule
         self.idle_s = idle_s
         self._scope = scope
@@ -151,23 +151,23 @@ class Fleet:
         return bool(self._waiting)
 
     @_locked
-    def fault(self, what: str, why: str) -> None:
+    def fault(self, subject: str, reason: str) -> None:
         """Note that something is not followed, and why: once, until the reason changes or it is `well` again.
 
         One and the same is reported `MAX_REPEATS` times at most: a pipe may replace a file and back, again and again.
 
-        `what`: a file, a folder, an agent: the beginning of the sentence.
+        `subject`: a file, a folder, an agent: the beginning of the sentence.
         """
-        if self._faults.get(what) != why:
-            self._faults[what] = why
-            text = f"{what}: {why}"
+        if self._faults.get(subject) != reason:
+            self._faults[subject] = reason
+            text = f"{subject}: {reason}"
             self._repeats[text] += 1
             if self._repeats[text] <= MAX_REPEATS:
                 self._untold.append(text)
 
-    def well(self, what: str) -> None:
+    def well(self, subject: str) -> None:
         """Note that something is followed."""
-        self._faults.pop(what, None)
+        self._faults.pop(subject, None)
 
     @_locked
     def take_faults(self) -> list[str]:
@@ -178,39 +178,39 @@ class Fleet:
     @_locked
     def look(self) -> list[Change]:
         """Look at all files, for new ones too."""
-        found = {*chain.from_iterable(self._files(place) for place in self.places)}
+        paths = {*chain.from_iterable(self._files(log_path) for log_path in self.places)}
         first, self._looked = not self._looked, True
         after = self._now() - self.idle_s if self.since is None else self.since
         changed = []
-        for path in sorted(found):
-            known = path in self._logs
+        for path in sorted(paths):
+            is_known = path in self._logs
             log = self._logs.setdefault(path, _Log(path))
             stat = _stat(path)
             if stat is None or (stat.st_size, stat.st_mtime) == (log.size, log.mtime):
                 continue
-            old = not known and first and stat.st_mtime < after
+            old = not is_known and first and stat.st_mtime < after
             log.size, log.mtime = stat.st_size, stat.st_mtime
             if not old:
                 changed.append(path)
-        gone = [path for path in self._logs if path not in found]
-        return self.changed([*changed, *gone])
+        missing_paths = [path for path in self._logs if path not in paths]
+        return self.changed([*changed, *missing_paths])
 
-    def _files(self, place: Place) -> Iterator[str]:
+    def _files(self, log_path: Place) -> Iterator[str]:
         """The files of a place. Of a folder that cannot be searched those that were there, which may still be."""
         try:
-            if place.kind != "file":
-                os.scandir(place.root).close()  # to walk through it ignores an error
+            if log_path.kind != "file":
+                os.scandir(log_path.root).close()  # to walk through it ignores an error
             unread: dict[str, str] = {}
-            yield from place.files(unread)
-            for path, why in unread.items():
-                self.fault(path, why)
+            yield from log_path.files(unread)
+            for path, reason in unread.items():
+                self.fault(path, reason)
         except FileNotFoundError as error:
-            self.fault(place.path, f"{_reason(error)}; it is looked for again")
+            self.fault(log_path.path, f"{_reason(error)}; it is looked for again")
         except Exception as error:  # noqa: BLE001 - as below
-            self.fault(place.path, f"{_reason(error)}; it is looked for again")
-            yield from [path for path in self._logs if place.accepts(path)]
+            self.fault(log_path.path, f"{_reason(error)}; it is looked for again")
+            yield from [path for path in self._logs if log_path.accepts(path)]
         else:
-            self.well(place.path)
+            self.well(log_path.path)
 
     @_locked
     def look_at_running(self) -> list[Change]:
@@ -247,8 +247,8 @@ class Fleet:
                 continue
             del self._waiting[path]
             changes += self._read(log)
-            took = time.perf_counter() - start
-            log.due = start + took / MAX_SHARE if took > FREE_S else 0.0
+            seconds = time.perf_counter() - start
+            log.due = start + seconds / MAX_SHARE if seconds > FREE_S else 0.0
         return changes
 
     @_locked
@@ -266,15 +266,15 @@ class Fleet:
         """The run of an agent, as its log stands; None if there is none of this id."""
         for log in self._logs.values():
             if run_id in log.agents and log.file is not None:
-                found = [run for run in log.file.runs if run.run_id == run_id][:1]
-                return next(iter(prices_of(found).runs if self._prices else found), None)
+                runs = [run for run in log.file.runs if run.run_id == run_id][:1]
+                return next(iter(prices_of(runs).runs if self._prices else runs), None)
         return None
 
     def _home(self, path: str) -> str | None:
         """The log of a file that changed: itself, or that whose part it is; None if it is in none of the places."""
         home = _log_of(path)
         if home not in self._logs:
-            if not any(place.accepts(home) for place in self.places):
+            if not any(log_path.accepts(home) for log_path in self.places):
                 return None
             self._logs[home] = _Log(home)
         self._logs[home].parts = self._logs[home].parts or home != path
@@ -306,16 +306,16 @@ class Fleet:
 
     def _try_update(self, log: _Log, run: Run) -> list[Change]:
         agent = log.agents.setdefault(run.run_id, _Agent())
-        what = f"{log.path}: {shorten(run.agent or run.source, 24)} {shorten(run.run_id, 60)}"
+        subject = f"{log.path}: {shorten(run.agent or run.source, 24)} {shorten(run.run_id, 60)}"
         try:
             changes = [*self._update(log, run, agent)]
         except Exception as error:  # noqa: BLE001 - as above
             agent.state = None
             self.fault(
-                what, f"its rule cannot be evaluated ({_reason(error)}); it is counted anew when its log changes"
+                subject, f"its rule cannot be evaluated ({_reason(error)}); it is counted anew when its log changes"
             )
             return []
-        self.well(what)
+        self.well(subject)
         return changes
 
     def _gone(self, log: _Log) -> Iterator[Change]:
@@ -325,7 +325,7 @@ class Fleet:
                 yield Change("gone", agent.row)
 
     def _update(self, log: _Log, run: Run, agent: _Agent) -> Iterator[Change]:
-        state, old, before = agent.state, agent.row, agent.fired
+        state, old, old_fired = agent.state, agent.row, agent.fired
         if state is None:
             scope = scope_of(run.source) if self._scope == "auto" else self._scope
             state = agent.state = RuleState(self.rule, scope, prices=self._prices)
@@ -339,12 +339,12 @@ class Fleet:
             return
         if _shown(row) != _shown(old):
             yield Change("step", row)
-        for fired in before:
+        for fired in old_fired:
             if not any(fired.turn == other.turn for other in state.fired):
                 self._alerts.pop(_alert_of(run, fired), None)
                 yield Change("withdrawn", row, fired)
         for fired in state.fired:
-            if not any(fired.turn == other.turn for other in before) and not self._is_known(log, run, fired):
+            if not any(fired.turn == other.turn for other in old_fired) and not self._is_known(log, run, fired):
                 yield Change("fires", row, fired)
 
     def _is_known(self, log: _Log, run: Run, fired: Fired) -> bool:
@@ -366,31 +366,36 @@ class Fleet:
 def _ordered(rows: Sequence[AgentRow]) -> Iterator[AgentRow]:
     """The agents, each followed by its subagents; those come first in whose family something changed last."""
     on_record = {row.run_id for row in rows}
-    below: dict[str | None, list[AgentRow]] = {}
+    children_of: dict[str | None, list[AgentRow]] = {}
     for row in rows:
-        below.setdefault(row.parent_run_id if row.parent_run_id in on_record else None, []).append(row)
+        children_of.setdefault(row.parent_run_id if row.parent_run_id in on_record else None, []).append(row)
     latest: dict[str, float] = {}
-    for row, _ in reversed([*_families(below, rows)]):
-        latest[row.run_id] = max([row.changed, *(latest.get(child.run_id, 0.0) for child in below.get(row.run_id, ()))])
-    for children in below.values():
+    for row, _ in reversed([*_families(children_of, rows)]):
+        latest[row.run_id] = max(
+            [row.changed, *(latest.get(child.run_id, 0.0) for child in children_of.get(row.run_id, ()))]
+        )
+    for children in children_of.values():
         children.sort(key=lambda row: (-latest[row.run_id], row.path, row.run_id))
-    for row, depth in _families(below, rows):
+    for row, depth in _families(children_of, rows):
         yield row if row.depth == depth else replace(row, depth=depth)
 
 
 def _families(
-    below: Mapping[str | None, Sequence[AgentRow]], rows: Sequence[AgentRow]
+    children_of: Mapping[str | None, Sequence[AgentRow]], rows: Sequence[AgentRow]
 ) -> Iterator[tuple[AgentRow, int]]:
     """Each agent once with how many are above it, before those below it. Without recursion: chains have any length."""
-    reached: set[str] = set()
-    for head in (*below.get(None, ()), *rows):  # those last that no family has: agents whose parents form a circle
+    run_ids: set[str] = set()
+    for head in (
+        *children_of.get(None, ()),
+        *rows,
+    ):  # those last that no family has: agents whose parents form a circle
         waiting = [(head, 0)]
         while waiting:
             row, depth = waiting.pop()
-            if row.run_id not in reached:
-                reached.add(row.run_id)
+            if row.run_id not in run_ids:
+                run_ids.add(row.run_id)
                 yield row, depth
-                waiting += [(child, depth + 1) for child in reversed(below.get(row.run_id, ()))]
+                waiting += [(child, depth + 1) for child in reversed(children_of.get(row.run_id, ()))]
 
 
 def _shown(row: AgentRow) -> tuple[object, ...]:
@@ -464,7 +469,7 @@ def _log_of(path: str) -> str:
     if _EVENT_FILE.fullmatch(name) or (name == "base_state.json" and Path(folder, "events").is_dir()):
         events = folder if name != "base_state.json" else os.path.join(folder, "events")  # noqa: PTH118 - as above
         with suppress(OSError, ValueError):
-            return min(str(one) for one in Path(events).iterdir() if _EVENT_FILE.fullmatch(one.name))
+            return min(str(event) for event in Path(events).iterdir() if _EVENT_FILE.fullmatch(event.name))
         return path
     parts = Path(path).parts
     piece = next((kind for kind in ("message", "part") if kind in parts[:-1]), None)
@@ -474,5 +479,5 @@ def _log_of(path: str) -> str:
     with suppress(OSError, ValueError):
         session = text(mapping(parse(whole_file(path))).get("sessionID"))
         if _ID.fullmatch(session):
-            return next((str(one) for one in storage.glob(f"session/*/{session}.json")), path)
+            return next((str(event) for event in storage.glob(f"session/*/{session}.json")), path)
     return path

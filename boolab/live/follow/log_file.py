@@ -81,13 +81,13 @@ class LogFile:
     def update(self, *, parts: bool = False) -> bool:
         """Read what was written since the last update."""
         stat = self.path.stat()
-        if why := no_file(stat):
-            raise OSError(EINVAL, why, str(self.path))
-        seen = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        if seen == self._seen and not parts:
+        if reason := no_file(stat):
+            raise OSError(EINVAL, reason, str(self.path))
+        state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if state == self._seen and not parts:
             return False
-        before, self._seen = self._seen, seen
-        if before is not None and (before[:2] != seen[:2] or before[2] > seen[2]):
+        old_state, self._seen = self._seen, state
+        if old_state is not None and (old_state[:2] != state[:2] or old_state[2] > state[2]):
             self._restart()
         try:
             with without_collection():
@@ -99,10 +99,10 @@ class LogFile:
 
     def _read(self, size: int) -> None:
         if self._reader is None or self._lines is None or self._lines.in_head:
-            found = reader_for(self.path, self._format)
-            if found is not self._reader:
+            reader = reader_for(self.path, self._format)
+            if reader is not self._reader:
                 self._restart()
-                self._reader = found
+                self._reader = reader
         if self._reader is None:
             self.runs = [] if self.path.suffix == ".jsonl" else self.runs
         elif self._has_lines():
@@ -154,9 +154,9 @@ class LogFile:
                     continue
                 try:
                     self._lines.read(file, self._log)
-                    again = self._log.again()
-                    if again is not None:
-                        self._log, self._lines = again, _Lines()
+                    new_log = self._log.again()
+                    if new_log is not None:
+                        self._log, self._lines = new_log, _Lines()
                         self._lines.read(file, self._log)
                     self._log.damage.inconsistencies.clear()
                     self.runs = self._log.runs()
@@ -225,17 +225,17 @@ class _Lines:
     def _end_line(self, line: bytes, log: LineLog) -> None:
         self._number += 1
         log.damage.line = self._number
-        taken, too_long = self._taken, self._too_long
+        n_taken, too_long = self._taken, self._too_long
         self._taken = self._too_long = False
         if too_long or not line or line.isspace():
             return
         try:
             values = line_values(line)
         except ValueError as error:
-            if not taken:
+            if not n_taken:
                 log.damage.note(self._number, f"not valid JSON ({error})")
             return
-        for value in values[taken:]:
+        for value in values[n_taken:]:
             log.take(self._number, value)
 
     def _take_rest(self, log: LineLog) -> None:

@@ -57,21 +57,21 @@ def places_of(paths: Sequence[str | Path]) -> list[Place]:
     `paths`: files, folders or globs; `~` is expanded. A glob, and a file in a folder that exists, may have no match
     yet.
     """
-    found: dict[Place, None] = {}
+    log_paths: dict[Place, None] = {}
     for item in paths:
         path = user_path(item).absolute()
         if path.is_dir():
-            place = Place("folder", str(path), str(path))
+            log_path = Place("folder", str(path), str(path))
         elif path.exists() or not has_magic(str(path)):
             if not path.exists():
                 raise RunFormatError(f"no such file or folder{see_doctor(path)}", path=path)
-            place = Place("file", str(path), str(path))
+            log_path = Place("file", str(path), str(path))
         else:
-            place = Place("glob", str(path), _root(path))
-            if not Path(place.root).is_dir():
-                raise RunFormatError(f"there is no folder {place.root}", path=path)
-        found[place] = None
-    return [*found]
+            log_path = Place("glob", str(path), _root(path))
+            if not Path(log_path.root).is_dir():
+                raise RunFormatError(f"there is no folder {log_path.root}", path=path)
+        log_paths[log_path] = None
+    return [*log_paths]
 
 
 def usual_places(
@@ -81,14 +81,14 @@ def usual_places(
 
     `home`: the folder that `~` stands for, if it is not the user's. `formats`: those alone, if there are any.
     """
-    logs = [each for each in found_logs(home, environ=environ) if each.readable]
-    patterns = chain.from_iterable(each.places for each in logs if not formats or each.format in formats)
-    places = [Place("glob", pattern, root) for pattern in patterns if Path(root := _root(Path(pattern))).is_dir()]
-    if not places:
+    logs = [found_log for found_log in found_logs(home, environ=environ) if found_log.readable]
+    patterns = chain.from_iterable(found_log.places for found_log in logs if not formats or found_log.format in formats)
+    log_paths = [Place("glob", pattern, root) for pattern in patterns if Path(root := _root(Path(pattern))).is_dir()]
+    if not log_paths:
         folder = str(Path.home() if home is None else home)
         msg = "no harness that boolab reads keeps logs here: name a file, a folder or a glob"
         raise RunFormatError(msg, path=folder)
-    return places
+    return log_paths
 
 
 @cache
@@ -98,8 +98,8 @@ def _pattern(glob: str) -> re.Pattern[str]:
     return re.compile("/" + "".join(parts).removesuffix("/"))
 
 
-def _piece(found: re.Match[str]) -> str:
-    piece = found[0]
+def _piece(match: re.Match[str]) -> str:
+    piece = match[0]
     if piece.startswith("*"):
         return "[^/]*"
     if piece.startswith("["):
@@ -110,5 +110,5 @@ def _piece(found: re.Match[str]) -> str:
 def _root(path: Path) -> str:
     """The last folder of a glob before its first wildcard."""
     parts = path.parts
-    plain = next((place for place, part in enumerate(parts) if has_magic(part)), len(parts) - 1)
+    plain = next((index for index, part in enumerate(parts) if has_magic(part)), len(parts) - 1)
     return os.path.join(*parts[:plain])  # noqa: PTH118 - parts of a path, which may be one

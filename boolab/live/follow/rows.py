@@ -157,17 +157,17 @@ def limit_text(limit: RowLimit) -> str:
     return f"{value} of {write(limit.threshold)} {unit}".rstrip()
 
 
-def next_limits(row: AgentRow, most: int = _TWO) -> str:
+def next_limits(row: AgentRow, maximum: int = _TWO) -> str:
     """The limits that an agent is nearest to."""
-    return "; ".join(limit_text(limit) for limit in row.limits[:most])
+    return "; ".join(limit_text(limit) for limit in row.limits[:maximum])
 
 
 def state_of(row: AgentRow) -> str:
     """What is worth knowing of an agent besides its numbers."""
     if row.fired is not None:
-        since = row.steps - row.fired.number
-        more = f", {count(since, 'step')} ago" if since > 0 else ""
-        return f"would stop: {reason_of(row.fired.stop.reason)}{more}"
+        n_steps = row.steps - row.fired.number
+        steps_ago = f", {count(n_steps, 'step')} ago" if n_steps > 0 else ""
+        return f"would stop: {reason_of(row.fired.stop.reason)}{steps_ago}"
     return "waits for its user" if row.finished else ""
 
 
@@ -192,11 +192,11 @@ def alert_line(change: Change) -> str:
     if fired is None:
         return line_of(row)
     stop = fired.stop
-    where = f"after step {stop.step} of turn {fired.turn}"
+    step_text = f"after step {stop.step} of turn {fired.turn}"
     if change.kind == "withdrawn":
-        return f"{name_of(row)}: not {reason_of(stop.reason)} {where}: the log has more of that step now"
-    also = f", and {', '.join(map(reason_of, stop.also_fired))}" if stop.also_fired else ""
-    return f"{name_of(row)}: {reason_of(stop.reason)} {where}: {shorten(stop.rule or '', 80)}{also}"
+        return f"{name_of(row)}: not {reason_of(stop.reason)} {step_text}: the log has more of that step now"
+    other_reasons = f", and {', '.join(map(reason_of, stop.also_fired))}" if stop.also_fired else ""
+    return f"{name_of(row)}: {reason_of(stop.reason)} {step_text}: {shorten(stop.rule or '', 80)}{other_reasons}"
 
 
 HEAD: Final = ("agent", "next limit", "state", "turn", "steps", "calls", "tokens", "cost", "streak", "task")

@@ -21,7 +21,7 @@ from boolab.limits.ladder import LadderState
 from boolab.limits.stop import StopRule
 from boolab.logs.list_prices import prices_of
 
-SHOWN: Final = (RepeatStreak(), ErrorStreak())
+SHOWN_DETECTORS: Final = (RepeatStreak(), ErrorStreak())
 """The detectors whose counts are shown of every agent."""
 
 
@@ -64,8 +64,8 @@ class RuleState:
     def __init__(self, rule: StopRule | None, scope: Literal["turn", "run"], *, prices: bool = False) -> None:
         self.rule = rule
         self.per_turn = scope == "turn"
-        own = () if rule is None else rule.detectors()
-        self._detectors = tuple({detector.name: detector for detector in (*own, *SHOWN)}.values())
+        rule_detectors = () if rule is None else rule.detectors()
+        self._detectors = tuple({detector.name: detector for detector in (*rule_detectors, *SHOWN_DETECTORS)}.values())
         self._price: Callable[[Run, Sequence[Step]], Sequence[Step]] = _priced if prices else _as_recorded
         self.fired: list[Fired] = []
         self.undecided: tuple[str, ...] = ()
@@ -92,16 +92,16 @@ class RuleState:
         pending = self._pending
         if pending is None:
             return self.counters
-        ahead = Progress(**self.counters)
-        ahead["steps"] = (ahead["steps"] or 0) + 1
-        ahead.charge(pending.response.usage, _executed(pending))
-        return ahead
+        counters = Progress(**self.counters)
+        counters["steps"] = (counters["steps"] or 0) + 1
+        counters.charge(pending.response.usage, _executed(pending))
+        return counters
 
     @property
     def totals(self) -> Totals:
         """What the whole run used, a step included whose calls are under way."""
-        done = self._totals[-1]
-        return done if self._pending is None else _added(done, self._pending)
+        last_totals = self._totals[-1]
+        return last_totals if self._pending is None else _added(last_totals, self._pending)
 
     def update(self, run: Run) -> None:
         """Count what is new in a run.
@@ -109,22 +109,22 @@ class RuleState:
         `run`: the run, as its log stands now. Steps that were counted and are another way now are counted again.
         """
         steps = run.steps
-        known = len(self._folded)
-        if steps[:known] != self._folded:
-            known = self._go_back(steps)
+        n_folded = len(self._folded)
+        if steps[:n_folded] != self._folded:
+            n_folded = self._go_back(steps)
         closed = len(steps)
         if steps and not has_boundary(run, steps[-1]):
             closed -= 1  # its calls are under way, or it is a final text, at which no rule is evaluated
         self._pending = None
         compacted = compactions_of(run)
-        for step, priced in zip(steps[known:closed], self._price(run, steps[known:closed]), strict=True):
+        for step, priced in zip(steps[n_folded:closed], self._price(run, steps[n_folded:closed]), strict=True):
             self._totals.append(_added(self._totals[-1], priced))
             self._ladder.compacted_before(priced, compacted)
             self._ladder.apply(priced)
             # Through a whole run, a boundary follows the final text of a turn, once another turn begins.
             if has_boundary(run, step) or (not self.per_turn and step.counted and step.index < len(steps)):
                 self._evaluate(step)
-        self._folded = steps[: max(known, closed)]
+        self._folded = steps[: max(n_folded, closed)]
         if closed < len(steps):
             (self._pending,) = self._price(run, steps[closed:])
 
@@ -132,17 +132,17 @@ class RuleState:
         """Forget what is no longer so: from the beginning of the turn of the last step that is the same."""
         folded = self._folded
         pairs = zip(steps, folded, strict=False)
-        same = next((place for place, (new, old) in enumerate(pairs) if new != old), min(len(steps), len(folded)))
-        same = max(same - 1, 0) if self.per_turn else 0
-        while same and folded[same - 1].turn == folded[same].turn:
-            same -= 1
-        self.fired = [fired for fired in self.fired if fired.number <= same]
-        kept, totals = self._folded[:same], self._totals[: same + 1]
+        n_equal = next((index for index, (new, old) in enumerate(pairs) if new != old), min(len(steps), len(folded)))
+        n_equal = max(n_equal - 1, 0) if self.per_turn else 0
+        while n_equal and folded[n_equal - 1].turn == folded[n_equal].turn:
+            n_equal -= 1
+        self.fired = [fired for fired in self.fired if fired.number <= n_equal]
+        steps_kept, totals = self._folded[:n_equal], self._totals[: n_equal + 1]
         self._begin()
-        self._folded, self._totals = kept, totals
-        if kept:  # the next step, which is there, opens its turn
-            self._ladder.open_turn(kept[-1].turn, kept[-1].start_ms)
-        return same
+        self._folded, self._totals = steps_kept, totals
+        if steps_kept:  # the next step, which is there, opens its turn
+            self._ladder.open_turn(steps_kept[-1].turn, steps_kept[-1].start_ms)
+        return n_equal
 
     def _evaluate(self, step: Step) -> None:
         rule, counters = self.rule, self._ladder.counters
@@ -171,8 +171,8 @@ def _executed(step: Step) -> int:
     return len(step.results) - step.results.count(None)
 
 
-def _sum(total: int | None, more: int | None) -> int | None:
-    return None if total is None or more is None else total + more
+def _sum(total: int | None, amount: int | None) -> int | None:
+    return None if total is None or amount is None else total + amount
 
 
 def _as_recorded(run: Run, steps: Sequence[Step]) -> Sequence[Step]:  # noqa: ARG001 - as `_priced`

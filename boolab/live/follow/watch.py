@@ -58,23 +58,23 @@ def watch(fleet: Fleet, stop: Event) -> Iterator[list[Change]]:
     """
     yield fleet.look()
     looked = looked_at_running = time.monotonic()
-    took = 0.0
+    seconds = 0.0
     for notice in _notices(fleet, stop):
-        found = fleet.changed(notice.paths)
-        now = time.monotonic()
-        if notice.all or now - looked > (max(LOOK_AT_RUNNING_S, took / MAX_SHARE) if notice.lost else LOOK_S):
-            found += fleet.look()
+        changes = fleet.changed(notice.paths)
+        time_now = time.monotonic()
+        if notice.all or time_now - looked > (max(LOOK_AT_RUNNING_S, seconds / MAX_SHARE) if notice.lost else LOOK_S):
+            changes += fleet.look()
             looked = looked_at_running = time.monotonic()
-            took = looked - now
-        elif now - looked_at_running > LOOK_AT_RUNNING_S:
-            looked_at_running = now
-            found += fleet.look_at_running()
-        yield found
+            seconds = looked - time_now
+        elif time_now - looked_at_running > LOOK_AT_RUNNING_S:
+            looked_at_running = time_now
+            changes += fleet.look_at_running()
+        yield changes
 
 
 def _notices(fleet: Fleet, stop: Event) -> Iterator[_Notice]:
     """The files that changed, as the system reports them, at least every `TICK_MS`, until it is stopped."""
-    what = "changes of files"
+    subject = "changes of files"
     while not stop.is_set():
         roots = _roots(fleet)
         try:
@@ -83,10 +83,10 @@ def _notices(fleet: Fleet, stop: Event) -> Iterator[_Notice]:
             except PermissionError:  # of a folder in one of them
                 yield from _reported(roots, fleet, stop, ignore=True)
         except Exception as error:  # noqa: BLE001 - no instance of inotify is left, a name is not UTF-8, ...
-            why = clean(f"{type(error).__name__}: {error}")
-            fleet.fault(what, f"the system does not report them ({why}); the logs are looked at every second")
-        until = time.monotonic() + RETRY_S
-        while not stop.is_set() and time.monotonic() < until and _roots(fleet) == roots:
+            reason = clean(f"{type(error).__name__}: {error}")
+            fleet.fault(subject, f"the system does not report them ({reason}); the logs are looked at every second")
+        deadline = time.monotonic() + RETRY_S
+        while not stop.is_set() and time.monotonic() < deadline and _roots(fleet) == roots:
             yield _Notice(lost=True)
             stop.wait(TICK_MS / 1000)
 
@@ -111,13 +111,13 @@ def _reported(
         stop_event=stop,
         ignore_permission_denied=ignore,
     )
-    begun = False
+    has_begun = False
     checked = time.monotonic()
     for changed in changes:
         yield _Notice(
-            tuple(dict.fromkeys(path for _, path in changed)), all=not begun
+            tuple(dict.fromkeys(path for _, path in changed)), all=not has_begun
         )  # some before the first are lost
-        begun = True
+        has_begun = True
         if time.monotonic() - checked > LOOK_AT_RUNNING_S:
             checked = time.monotonic()
             if _roots(fleet) != roots:
@@ -126,14 +126,14 @@ def _reported(
 
 def _roots(fleet: Fleet) -> dict[str, tuple[int, int]]:
     """The files and folders that are watched and there, each with its device and number."""
-    found = {}
-    for place in fleet.places:
+    roots = {}
+    for log_path in fleet.places:
         try:
-            stat = Path(place.root).stat()
+            stat = Path(log_path.root).stat()
         except OSError:
             continue
-        found[place.root] = (stat.st_dev, stat.st_ino)
-    return found
+        roots[log_path.root] = (stat.st_dev, stat.st_ino)
+    return roots
 
 
 class _Running:
@@ -194,8 +194,8 @@ class Commands:
             try:
                 self._running.append(self._start(change))
             except Exception as error:  # noqa: BLE001 - no process is left, an environment is too large, ...
-                why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-                self._say(f"the command of --exec cannot be started for {name_of(change.row)}: {why}")
+                reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+                self._say(f"the command of --exec cannot be started for {name_of(change.row)}: {reason}")
 
     def _start(self, change: Change) -> _Running:
         process = subprocess.Popen(  # noqa: S602 - the user's own command; facts are in the environment
@@ -222,19 +222,19 @@ class Commands:
         for running in self._running:
             running.kill()
         if self._running:
-            left = [running.agent for running in self._running]
+            agents = [running.agent for running in self._running]
             ended = (
                 "1 command of --exec had not ended, and was"
-                if len(left) == 1
-                else f"{len(left):,} commands of --exec had not ended, and were"
+                if len(agents) == 1
+                else f"{len(agents):,} commands of --exec had not ended, and were"
             )
-            self._say(f"{ended} ended: {first_of(left, _MAX_NAMES)}")
+            self._say(f"{ended} ended: {first_of(agents, _MAX_NAMES)}")
         if self._waiting:
-            left = [name_of(change.row) for change in self._waiting]
-            without = (
-                "1 alert had no command, because" if len(left) == 1 else f"{len(left):,} alerts had no command, as"
+            agents = [name_of(change.row) for change in self._waiting]
+            opening = (
+                "1 alert had no command, because" if len(agents) == 1 else f"{len(agents):,} alerts had no command, as"
             )
-            self._say(f"{without} {MAX_COMMANDS} others ran: {first_of(left, _MAX_NAMES)}")
+            self._say(f"{opening} {MAX_COMMANDS} others ran: {first_of(agents, _MAX_NAMES)}")
 
     def _reap(self) -> None:
         for running in [*self._running]:

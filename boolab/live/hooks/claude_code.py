@@ -138,12 +138,12 @@ def _is_notice(event: dict[str, object]) -> bool:
 def _asked(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
     """Before a call: deny it where the rule is true."""
     journal = Journal(path)
-    on, _ = journal.last_two()
-    verdict = journal.verdict(str(options), on)
+    boundary, _ = journal.last_two()
+    verdict = journal.verdict(str(options), boundary)
     if verdict is None:
         from boolab.live.hooks.counts import Boundary, state_after
 
-        verdict = Boundary(state_after(journal.data), options).record(on)
+        verdict = Boundary(state_after(journal.data), options).record(boundary)
         journal.append(verdict)
     if verdict["action"] != "stop":
         return None
@@ -161,20 +161,22 @@ def _asked(path: str, event: dict[str, object], options: Options) -> dict[str, o
 def _done(path: str, event: dict[str, object], options: Options) -> dict[str, object] | None:
     """After all calls of a response: say so where the rule is true."""
     journal = Journal(path)
-    of, step = str(options), journal.last_step()
+    option_text, step = str(options), journal.last_step()
     if step is None or not any(step):
         return None
-    on, before = journal.last_two()
-    stood = journal.verdict(of, before)
-    if stood is not None and stood["action"] == "stop":  # also with calls that Claude Code refused: none was denied
-        journal.append({**stood, "on": on})
-        log(event, "end", stood)
-        return {"continue": False, "stopReason": _sentence(stood)}
+    new_boundary, last_boundary = journal.last_two()
+    old_verdict = journal.verdict(option_text, last_boundary)
+    if (
+        old_verdict is not None and old_verdict["action"] == "stop"
+    ):  # also with calls that Claude Code refused: none was denied
+        journal.append({**old_verdict, "on": new_boundary})
+        log(event, "end", old_verdict)
+        return {"continue": False, "stopReason": _sentence(old_verdict)}
     from boolab.live.hooks.counts import Boundary, state_after
 
     boundary = Boundary(state_after(journal.data), options)
-    verdict = boundary.record(on)
-    is_first = journal.verdict(of, on) is None
+    verdict = boundary.record(new_boundary)
+    is_first = journal.verdict(option_text, new_boundary) is None
     if is_first:
         journal.append(verdict)
     if is_long(journal.data):
@@ -266,14 +268,14 @@ def call_records(calls: object, key: bytes) -> list[list[str | int]]:
     if not isinstance(calls, list):
         msg = "the event has no list tool_calls"
         raise ValueError(msg)  # noqa: TRY004 - a value of another form
-    made: list[list[str | int]] = []
+    records: list[list[str | int]] = []
     ids = set()
     for call in calls:
         name = call_id(call.get("tool_use_id")) if isinstance(call, dict) else None
         if isinstance(call, dict) and (name is None or name not in ids):
             ids.add(name)
-            made.append([name or "", *_values(call, key)])
-    return made
+            records.append([name or "", *_values(call, key)])
+    return records
 
 
 def _values(call: dict[str, object], key: bytes) -> list[str | int]:

@@ -40,7 +40,7 @@ from boolab.live.hooks.options import Options
 
 IDENTITIES: Final = ("canonical", "ordered", "call+result", "tool")
 """What a hook can compare calls by: it never sees their text as it was sent."""
-SEEN: Final = 1000
+MAX_CALL_IDS: Final = 1000
 """How many of the newest calls are known by their ids: an event about one of them that comes again counts once."""
 
 _REPEATS: Final = {identity: RepeatStreak(identity) for identity in IDENTITIES}
@@ -56,11 +56,11 @@ _NAMES: Final = (
 )
 _KINDS: Final = ("asked", "blocked", "ran", "failed")
 """What is on record of a call, the weakest first."""
-_NOTHING: Final = Response("")
+_NO_RESPONSE: Final = Response("")
 
 _FAILED: Final = {"ran": False, "failed": True}
-_COUNTED: Final = frozenset({"ran", "failed", "unknown"})
-_IN_A_STEP: Final = _COUNTED | {"denied"}
+_COUNTED_STATUSES: Final = frozenset({"ran", "failed", "unknown"})
+_IN_A_STEP: Final = _COUNTED_STATUSES | {"denied"}
 """What makes a response a step: its calls were executed, or rejected by another than this hook."""
 
 LastCall: TypeAlias = tuple[str, int, int, int]
@@ -106,15 +106,15 @@ class Counts:
 
         `time`: when the step was done, in ms by each clock; None if that is not on record.
         """
-        before = self.place
+        old_position = self.place
         self.began = self.began or time
         for call, status in zip(calls, statuses, strict=True):
             if status == "doubtful":
                 self.doubt(call)
-            elif status in _COUNTED:
+            elif status in _COUNTED_STATUSES:
                 self._count(call, failed=_FAILED.get(status))
         if not _IN_A_STEP.isdisjoint(statuses):
-            self._complete(before, time)
+            self._complete(old_position, time)
 
     def compact(self) -> None:
         """Count a compaction of the history before the next step."""
@@ -145,14 +145,14 @@ class Counts:
         counters[_ERRORS.name] = _ERRORS.fold(counters[_ERRORS.name], _observed(call, "tool", failed=failed))[1]
         self.place = Position(counters, call)
 
-    def _complete(self, before: Position, time: Times | None) -> None:
+    def _complete(self, old_position: Position, time: Times | None) -> None:
         counters = dict(self.place.counters)
         counters["steps"] = (counters["steps"] or 0) + 1
         passed = None if time is None or self.began is None else map(int.__sub__, time, self.began)
         # By the clock on which less has passed: one that is set forward stops no agent.
         counters["elapsed"] = None if passed is None else max(0, min(passed))
-        self.compactions, counters[_COMPACTIONS.name] = _COMPACTIONS.close(self.compactions, _NOTHING)
-        self.before = before
+        self.compactions, counters[_COMPACTIONS.name] = _COMPACTIONS.close(self.compactions, _NO_RESPONSE)
+        self.before = old_position
         self.place = Position(counters, self.place.last)
 
     def as_json(self) -> dict[str, Any]:
@@ -226,10 +226,10 @@ class State:
         statuses = [_status(call[0], self._pending.pop(call[0], None), call[5]) for call in calls]
         ids = [call[0] for call in calls]
         self._seen |= dict.fromkeys(filter(None, ids))
-        for name in [*itertools.islice(self._seen, max(0, len(self._seen) - max(SEEN, len(ids))))]:
+        for name in [*itertools.islice(self._seen, max(0, len(self._seen) - max(MAX_CALL_IDS, len(ids))))]:
             del self._seen[name]
-        lost = set(self._pending)  # calls of a step that is not on record
-        for counts, in_doubt in ((self.turn, lost.difference(self._earlier)), (self.run, lost)):
+        lost_ids = set(self._pending)  # calls of a step that is not on record
+        for counts, in_doubt in ((self.turn, lost_ids.difference(self._earlier)), (self.run, lost_ids)):
             if in_doubt:
                 counts.doubt()
             counts.add([(tool, *numbers) for _, tool, *numbers, _ in calls], statuses, time)
@@ -331,15 +331,15 @@ def monitor_for(options: Options) -> Monitor:
         'max_steps(56)'
     """
     if options.identity not in IDENTITIES:
-        why = " (a hook gets arguments parsed, not as sent)" if options.identity == "raw" else ""
-        raise SettingError(f"identity {options.identity!r} is not accepted{why}{near(options.identity, IDENTITIES)}")
+        reason = " (a hook gets arguments parsed, not as sent)" if options.identity == "raw" else ""
+        raise SettingError(f"identity {options.identity!r} is not accepted{reason}{near(options.identity, IDENTITIES)}")
     if options.exempt and "doom_loop" not in options.limits:
         msg = "--exempt names tools whose repeats are no loop: it needs --doom-loop"
         raise SettingError(msg)
     if zero := next((name for name, value in options.limits.items() if not value > 0), None):
         raise SettingError(f"--{zero.replace('_', '-')} {options.limits[zero]:g}: expected a number above 0")
-    same = {"doom_loop": {"identity": options.identity, "exempt": options.exempt}}
-    rules = [RULES[name](value, **same.get(name, {})) for name, value in options.limits.items()]
+    loop_options = {"doom_loop": {"identity": options.identity, "exempt": options.exempt}}
+    rules = [RULES[name](value, **loop_options.get(name, {})) for name, value in options.limits.items()]
     if not rules:
         msg = "there is no limit: expected --max-steps, --tool-budget, --doom-loop, --error-streak or --max-time"
         raise SettingError(msg)
@@ -372,15 +372,17 @@ class Boundary:
     @property
     def is_new(self) -> bool:
         """Whether the rule became true with the latest step that counted."""
-        before = self._counts.before
-        return self._stop(self._counts.place) is not None and (before is None or self._stop(before) is None)
+        last_position = self._counts.before
+        return self._stop(self._counts.place) is not None and (
+            last_position is None or self._stop(last_position) is None
+        )
 
-    def record(self, on: str) -> dict[str, object]:
+    def record(self, boundary: str) -> dict[str, object]:
         """The verdict as a record of the journal."""
         action, stop, message = self.verdict
-        record: dict[str, object] = {"e": "verdict", "on": on, "of": str(self._options), "action": action}
-        about = {} if stop is None else {"rule": stop.rule, "reason": stop.reason, "step": stop.step}
-        return record | about | {"message": message}
+        record: dict[str, object] = {"e": "verdict", "on": boundary, "of": str(self._options), "action": action}
+        facts = {} if stop is None else {"rule": stop.rule, "reason": stop.reason, "step": stop.step}
+        return record | facts | {"message": message}
 
     def is_at(self, step: list[object] | None) -> bool:
         """Whether the latest step that counted is of the calls with these ids."""
@@ -391,12 +393,12 @@ class Boundary:
         counters = self._counts.place.counters
         return {"steps": counters["steps"], "tool_calls": counters["tool_calls"]}
 
-    def _stop(self, place: Position) -> Stop | None:
-        counters = dict(place.counters)
-        exempt = place.last is not None and place.last[0] in self._options.exempt
-        same = counters[RepeatStreak(self._options.identity).name]
+    def _stop(self, position: Position) -> Stop | None:
+        counters = dict(position.counters)
+        exempt = position.last is not None and position.last[0] in self._options.exempt
+        streak = counters[RepeatStreak(self._options.identity).name]
         # Only calls of one tool are the same, so an exempt tool has a streak of its own, and it is 1.
-        counters[_repeats(self._options).name] = 1 if exempt else same
+        counters[_repeats(self._options).name] = 1 if exempt else streak
         return self._rule.verdict(counters) if self._rule(counters) else None
 
 

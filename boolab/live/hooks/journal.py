@@ -174,27 +174,29 @@ class Journal:
 
         Returns the names; "" where there is none.
         """
-        places = self.boundaries()
-        last = places[-1][1] if places else ""
+        boundaries = self.boundaries()
+        last = boundaries[-1][1] if boundaries else ""
         ids = self.last_step()
-        while ids is not None and len(places) > 1 and self._step_at(places[-2][0]) == ids:
-            places.pop()
-        return last, places[-2][1] if len(places) > 1 else ""
+        while ids is not None and len(boundaries) > 1 and self._step_at(boundaries[-2][0]) == ids:
+            boundaries.pop()
+        return last, boundaries[-2][1] if len(boundaries) > 1 else ""
 
     def last_step(self) -> list[object] | None:
         """The ids of the calls of the latest step; None if a turn has begun since, or there is none."""
-        places = self.boundaries()
-        return self._step_at(places[-1][0]) if places else None
+        boundaries = self.boundaries()
+        return self._step_at(boundaries[-1][0]) if boundaries else None
 
-    def verdict(self, options: str, on: str) -> dict[str, object] | None:
+    def verdict(self, options: str, boundary: str) -> dict[str, object] | None:
         """A verdict on record.
 
         Returns the record; None if there is none.
         """
-        prefix = line_of({"e": "verdict", "on": on, "of": options})[:-2] + b","
+        prefix = line_of({"e": "verdict", "on": boundary, "of": options})[:-2] + b","
         start = self.data.rfind(b"\n" + prefix)
-        found = self._record_at(start) if start >= 0 else None
-        return found if found and found.get("action") in _ACTIONS and isinstance(found.get("message"), str) else None
+        record = self._record_at(start) if start >= 0 else None
+        return (
+            record if record and record.get("action") in _ACTIONS and isinstance(record.get("message"), str) else None
+        )
 
     def _record_at(self, start: int) -> dict[str, object] | None:
         end = self.data.find(b"\n", start + 1)
@@ -228,12 +230,12 @@ def compact(path: str, state_after: Callable[[bytes], dict[str, object]]) -> Non
         if not _is_at(fd, path):
             return
         data = _read_all(fd)
-        places = [match.start() for match in _BOUNDARY.finditer(data)]
-        if len(places) <= TAIL:
+        starts = [match.start() for match in _BOUNDARY.finditer(data)]
+        if len(starts) <= TAIL:
             return
-        cut = places[-TAIL] + 1
-        header: dict[str, object] = {"e": "journal", "v": VERSION, "state": state_after(data[:cut])}
-        _replace(path, line_of(header) + data[cut:])
+        end = starts[-TAIL] + 1
+        header: dict[str, object] = {"e": "journal", "v": VERSION, "state": state_after(data[:end])}
+        _replace(path, line_of(header) + data[end:])
         if late := _read_all(fd):  # of processes that opened the file before
             _append(path, late)
     finally:
@@ -251,7 +253,7 @@ def open_private(path: str, flags: int = os.O_RDWR | os.O_APPEND | os.O_CREAT) -
     `path`: the file. A link is refused, and what is no plain file.
     """
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    before = os.umask(0o077)
+    old_mask = os.umask(0o077)
     try:
         try:
             fd = os.open(path, flags, 0o600)
@@ -261,7 +263,7 @@ def open_private(path: str, flags: int = os.O_RDWR | os.O_APPEND | os.O_CREAT) -
             os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
             fd = os.open(path, flags, 0o600)
     finally:
-        os.umask(before)
+        os.umask(old_mask)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         msg = f"{path} is no plain file"
@@ -291,19 +293,19 @@ def records(lines: bytes) -> list[dict[str, object]]:
 def prune() -> None:
     """Remove the journals of sessions in which nothing has happened for two weeks."""
     folder = os.path.join(state_folder(), "sessions")  # noqa: PTH118
-    before = time.time() - _KEEP_S
+    oldest_time = time.time() - _KEEP_S
     for session in _entries(folder):
         try:
-            _prune(session, before)
+            _prune(session, oldest_time)
         except OSError:  # what cannot be removed stays
             continue
 
 
-def _prune(session: os.DirEntry[str], before: float) -> None:
-    if not session.is_dir(follow_symlinks=False) or session.stat(follow_symlinks=False).st_mtime >= before:
+def _prune(session: os.DirEntry[str], oldest_time: float) -> None:
+    if not session.is_dir(follow_symlinks=False) or session.stat(follow_symlinks=False).st_mtime >= oldest_time:
         return
     files = _entries(session.path)
-    if all(file.stat(follow_symlinks=False).st_mtime < before for file in files):
+    if all(file.stat(follow_symlinks=False).st_mtime < oldest_time for file in files):
         for file in files:
             os.unlink(file.path)  # noqa: PTH108
         os.rmdir(session.path)  # noqa: PTH106
@@ -391,11 +393,11 @@ def _add(fd: int, lines: bytes) -> None:
 def _is_at(fd: int, path: str) -> bool:
     """Whether a file that is open is the one at this path."""
     try:
-        there = os.stat(path, follow_symlinks=False)  # noqa: PTH116
+        path_stat = os.stat(path, follow_symlinks=False)  # noqa: PTH116
     except FileNotFoundError:
         return False
-    here = os.fstat(fd)
-    return (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev)
+    file_stat = os.fstat(fd)
+    return (path_stat.st_ino, path_stat.st_dev) == (file_stat.st_ino, file_stat.st_dev)
 
 
 def _read_all(fd: int) -> bytes:
@@ -422,7 +424,9 @@ def log_path() -> str:
     return os.path.join(state_folder(), "log.jsonl")  # noqa: PTH118 - pathlib takes long to import
 
 
-def log(event: dict[str, object], did: str, verdict: dict[str, object] | None = None, **more: str | int | None) -> None:
+def log(
+    event: dict[str, object], did: str, verdict: dict[str, object] | None = None, **facts: str | int | None
+) -> None:
     """Add a line to the log. One that cannot be written is left out: it changes no answer.
 
     `did`: what was done, such as `deny`, or `would stop` in shadow.
@@ -432,7 +436,7 @@ def log(event: dict[str, object], did: str, verdict: dict[str, object] | None = 
     line |= {"session": event.get("session_id"), "agent": event.get("agent_type") if event.get("agent_id") else None}
     line |= {name: verdict[name] for name in ("rule", "reason", "step") if verdict.get(name) is not None}
     try:
-        append_log({**line, **more})
+        append_log({**line, **facts})
     except OSError:
         return
 

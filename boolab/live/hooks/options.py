@@ -40,29 +40,29 @@ class Options:
     @classmethod
     def parse(cls, words: list[str]) -> Options:
         """The options of a command line, without argparse: it would take as long as Python takes to start."""
-        found = cls({})
+        options = cls({})
         exempt: list[str] = []
         rest = iter(words)
         for word in rest:
-            name, given, value = word.partition("=")
-            if name in ("--shadow", "--nudge") and not given:
-                found.action = name[2:]
+            name, equals, value = word.partition("=")
+            if name in ("--shadow", "--nudge") and not equals:
+                options.action = name[2:]
                 continue
-            if not given:
+            if not equals:
                 value = next(rest, "")
             if (limit := name[2:].replace("-", "_")) in NUMBERS and name.startswith("--"):
-                found.limits[limit] = float(value) if limit == "max_time" else int(value)
+                options.limits[limit] = float(value) if limit == "max_time" else int(value)
             elif name == "--exempt":
                 exempt.append(value)
             elif name == "--identity":
-                found.identity = value
+                options.identity = value
             elif name == "--scope":
-                found.scope = value
+                options.scope = value
             else:
                 msg = f"{word!r:.80} is no option of the hook"
                 raise ValueError(msg)
-        found.exempt = tuple(exempt)
-        return found
+        options.exempt = tuple(exempt)
+        return options
 
     def words(self) -> list[str]:
         """The options as arguments of a command line, in one order."""

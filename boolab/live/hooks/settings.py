@@ -27,7 +27,7 @@ from boolab.live.hooks.journal import state_folder
 from boolab.live.hooks.options import Options
 
 Place: TypeAlias = Literal["user", "project", "local"]
-_At: TypeAlias = tuple[Any, ...]
+_KeyPath: TypeAlias = tuple[Any, ...]
 """The place of a value in the settings: keys of objects, and places in lists."""
 
 TIMEOUT_S: Final = 10
@@ -35,7 +35,7 @@ TIMEOUT_S: Final = 10
 MAX_ENTRIES: Final = 100
 _EMPTY: Final = re.compile(r"(?<![^\ufeff\s])\{\s+\}(?=\s*\Z)")
 """Settings that hold nothing, on several lines."""
-_OWN: Final = ["boolab", "hook", "claude-code"]
+_HOOK_WORDS: Final = ["boolab", "hook", "claude-code"]
 _QUOTED: Final = r"""\\[^\n]|'[^']*'|[\w@%+=:,./~-]"""
 _WORD: Final = rf"""(?:{_QUOTED}|"(?:[^"\\$`]|\\[^\n])*")+"""
 _PROGRAM: Final = rf"""(?:{_QUOTED}|"(?:[^"\\$`]|\\[^\n]|\$\w+|\$\{{\w+\}})*"|\$\w+|\$\{{\w+\}})+"""
@@ -54,8 +54,8 @@ def settings_path(place: Place) -> Path:
         '.claude/settings.json'
     """
     if place == "user":
-        own = os.environ.get("CLAUDE_CONFIG_DIR")
-        return (Path(own) if own else user_path("~/.claude")) / "settings.json"
+        config_folder = os.environ.get("CLAUDE_CONFIG_DIR")
+        return (Path(config_folder) if config_folder else user_path("~/.claude")) / "settings.json"
     return Path(".claude", "settings.json" if place == "project" else "settings.local.json")
 
 
@@ -72,7 +72,7 @@ def command_of(options: Options, *, shared: bool = False) -> str:
         'boolab hook claude-code --max-steps 56'
     """
     start = [] if shared else [sys.executable, "-P", "-m"]
-    return shlex.join([*start, *_OWN, *options.words()])
+    return shlex.join([*start, *_HOOK_WORDS, *options.words()])
 
 
 def with_hook(text: str, command: str) -> str:
@@ -82,13 +82,13 @@ def with_hook(text: str, command: str) -> str:
     """
     document = JsonText.read(filled(text))
     events = _hooks(document.value)
-    places = _places(events)
-    for place in places:
-        document = document.with_value([*place, "command"], command)
+    key_paths = _hook_paths(events)
+    for key_path in key_paths:
+        document = document.with_value([*key_path, "command"], command)
     group = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}
     if "hooks" not in document.value:
         return document.with_value(["hooks"], {event: [group] for event in EVENTS}).text
-    for event in (event for event in EVENTS if all(place[1] != event for place in places)):
+    for event in (event for event in EVENTS if all(key_path[1] != event for key_path in key_paths)):
         if event in events:
             document = document.with_value(["hooks", event, len(events[event])], group)
         else:
@@ -100,30 +100,33 @@ def without_hook(text: str) -> str:
     """Settings without the hook; lists and objects that hold nothing else, and no comment, go with it."""
     document = JsonText.read(filled(text))
     events = _hooks(document.value)
-    places = _places(events)
-    for at in _widened(document, events, places):
-        document = document.without(at)
-    return _EMPTY.sub("{}", document.text) if places else text
+    key_paths = _hook_paths(events)
+    for key_path in _removed_paths(document, events, key_paths):
+        document = document.without(key_path)
+    return _EMPTY.sub("{}", document.text) if key_paths else text
 
 
-def _widened(document: JsonText, events: dict[str, Any], places: list[_At]) -> list[_At]:
+def _removed_paths(document: JsonText, events: dict[str, Any], key_paths: list[_KeyPath]) -> list[_KeyPath]:
     """What is removed with the hook, from the last to the first: a list or an object in place of all that it holds."""
-    entries = set(places)
+    entries = set(key_paths)
     groups = {
-        at
-        for at in dict.fromkeys(place[:3] for place in places)
-        if events[at[1]][at[2]].keys() <= {"hooks", "matcher"}
-        and all((*at, "hooks", i) in entries for i in range(len(events[at[1]][at[2]]["hooks"])))
-        and not document.has_comment(at)
+        key_path
+        for key_path in dict.fromkeys(entry_path[:3] for entry_path in key_paths)
+        if events[key_path[1]][key_path[2]].keys() <= {"hooks", "matcher"}
+        and all((*key_path, "hooks", i) in entries for i in range(len(events[key_path[1]][key_path[2]]["hooks"])))
+        and not document.has_comment(key_path)
     }
-    whole = {
-        at
-        for at in dict.fromkeys(group[:2] for group in groups)
-        if all((*at, g) in groups for g in range(len(events[at[1]]))) and not document.has_comment(at)
+    whole_events = {
+        key_path
+        for key_path in dict.fromkeys(group[:2] for group in groups)
+        if all((*key_path, g) in groups for g in range(len(events[key_path[1]]))) and not document.has_comment(key_path)
     }
-    if len(whole) == len(events) > 0 and not document.has_comment(["hooks"]):
+    if len(whole_events) == len(events) > 0 and not document.has_comment(["hooks"]):
         return [("hooks",)]
-    removed = (at[:2] if at[:2] in whole else at[:3] if at[:3] in groups else at for at in reversed(places))
+    removed = (
+        key_path[:2] if key_path[:2] in whole_events else key_path[:3] if key_path[:3] in groups else key_path
+        for key_path in reversed(key_paths)
+    )
     return list(dict.fromkeys(removed))
 
 
@@ -199,17 +202,19 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
             yield event, command
 
 
-def _places(events: dict[str, Any]) -> list[_At]:
+def _hook_paths(events: dict[str, Any]) -> list[_KeyPath]:
     """The places of all entries of the hook."""
-    places = [
+    key_paths = [
         ("hooks", event, g, "hooks", i)
         for event, g, i, entry in _entries(events)
         if hook_arguments(entry.get("command")) is not None
     ]
-    if len(places) > MAX_ENTRIES:
-        msg = f"has the hook {len(places):,} times: expected it at most {MAX_ENTRIES} times; remove the others by hand"
+    if len(key_paths) > MAX_ENTRIES:
+        msg = (
+            f"has the hook {len(key_paths):,} times: expected it at most {MAX_ENTRIES} times; remove the others by hand"
+        )
         raise ConfigFileError(msg)
-    return places
+    return key_paths
 
 
 def _entries(events: dict[str, Any]) -> Iterator[tuple[str, int, int, dict[str, Any]]]:

@@ -10,7 +10,7 @@ import pytest
 import boolab as bl
 from boolab.errors import ConfigFileError
 from boolab.io.json_edit import with_json
-from boolab.live.audits.declared import declared_in, found_near
+from boolab.live.audits.declared import declared_in, limits_near
 from boolab.live.hooks.settings import with_hook
 from tests.support.report_cases import write_sessions
 
@@ -102,7 +102,7 @@ def test_config_files_are_read_as_strictly_as_they_are_written(value: str, tmp_p
         with_json(path.read_text(), ["agent", "build", "steps"], 9)
     with pytest.raises(bl.SettingError, match=r"opencode\.json:1: "):
         declared_in(path)
-    assert found_near([tmp_path], {}) == []
+    assert limits_near([tmp_path], {}) == []
 
 
 def test_a_named_file_outside_the_folder_of_a_harness_is_read_as_each(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def steps_of(session: Session, numbers: range, **more: object) -> None:
 
 def test_a_journal_is_bounded_and_keeps_its_counts(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
     monkeypatch.setattr(journal, "COMPACT_BYTES", 3000)
-    monkeypatch.setattr("boolab.live.hooks.counts.SEEN", 20)
+    monkeypatch.setattr("boolab.live.hooks.counts.MAX_CALL_IDS", 20)
     session, path = Session("--max-steps 1000"), state / "sessions/s-1/main.jsonl"
     sizes = []
     for number in range(120):
