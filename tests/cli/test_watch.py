@@ -26,6 +26,12 @@ from tests.support.pages import blocks_of, pages
 from tests.support.screen import Screen
 
 
+@pytest.fixture(autouse=True)
+def _read_at_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a read takes longer than `FREE_S`, and the next one waits."""
+    monkeypatch.setattr("boolab.live.follow.fleet.FREE_S", float("inf"))
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """A log of a running agent that makes the same call three times."""
@@ -114,7 +120,6 @@ def test_in_a_pipe_there_is_a_line_for_each_change(log: Path) -> None:
 def test_on_a_terminal_the_table_is_drawn_again_below_the_alerts(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("boolab.cli.watch.REDRAW_S", 0.0)
-    monkeypatch.setattr("boolab.live.follow.fleet.FREE_S", 60.0)  # a slow machine reads it at each change, too
     fleet = Fleet(places_of([log]), bl.max_steps(4), prices=False)
     out = StringIO()
     board = Board(out)
