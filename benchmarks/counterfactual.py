@@ -196,7 +196,7 @@ def main() -> None:
     work: dict[str, Callable[[], Any]] = {
         "fill": lambda: there.fill(7),
         "new fill": lambda: np.full(shape, 7, dtype=np.uint16),
-        "aggregates": lambda: aggregate_of(ledger_of_raw(raw), settings, only=only),
+        "aggregates": lambda: aggregate_of(ledger_of_raw(raw), settings, measures=only),
         "aggregates of everything": lambda: aggregate_of(ledger_of_raw(raw), settings),
         "keys": lambda: keys_of(tables, out),
         "new keys": lambda: keys_of(tables),

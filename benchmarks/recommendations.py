@@ -354,7 +354,7 @@ def by_paths(dependence: Any) -> Callable[[Runs, float, Mapping[str, Ints] | Non
 
     def chosen(runs: Runs, keep: float, grid: Mapping[str, Ints] | None) -> Setting | None:
         values = runs.thresholds() if grid is None else grid
-        paths, rungs = paths_of(values, runs.winners, whole=grid is None)
+        paths, rungs = paths_of(values, runs.winners, all_integers=grid is None)
         return best_of(accept_values(paths, runs.clusters, keep, ALPHA, dependence), rungs, values, runs)
 
     return chosen

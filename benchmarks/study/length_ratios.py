@@ -80,7 +80,7 @@ def length_ratio(
     check_confidence(confidence)
     chooser = smallest_cap(keep)
     keys = keys_of(by, _COLUMNS)
-    ledger = ledger_for(runs, [None], by=keys, scope=scope)
+    ledger = ledger_for(runs, [None], keys=keys, scope=scope)
     whole = judged_in(ledger, [None], keys)
     groups = [(names, part.index.to_numpy()) for names, part in grouped(whole.units, keys)]
     caps = [chooser.pick(whole.rows(places)) for _, places in groups]

@@ -118,7 +118,7 @@ def transfer(
     chooser = smallest_cap(keep) if choose is None else choose
     candidates, keys = candidates_of(chooser), keys_of(by, _COLUMNS)
     recorded = recorded_once(runs) if isinstance(chooser, ReadyChooser) else in_memory(recorded_once(runs))
-    ledger = ledger_for(recorded, candidates, by=keys, scope=scope)
+    ledger = ledger_for(recorded, candidates, keys=keys, scope=scope)
     judged = judged_in(ledger, candidates, keys)
     groups = list(divided(judged, keys, folds, seed))
     if len(groups) < _MIN_GROUPS:

@@ -65,32 +65,37 @@ def total_sequence(
     """
     bottom, top = np.asarray(least, float), np.asarray(most, float)
     lows, highs = np.asarray(low, float), np.asarray(high, float)
-    seen = len(lows)
-    if seen > len(bottom):
-        raise SettingError(f"{seen} observations of a population of {len(bottom)}")
+    n_observed = len(lows)
+    if n_observed > len(bottom):
+        raise SettingError(f"{n_observed} observations of a population of {len(bottom)}")
     slack = _ROUNDING * max(1.0, float(np.abs(top).max(initial=0)))
-    if np.any(lows < bottom[:seen] - slack) or np.any(highs > top[:seen] + slack) or np.any(lows > highs + slack):
+    if (
+        np.any(lows < bottom[:n_observed] - slack)
+        or np.any(highs > top[:n_observed] + slack)
+        or np.any(lows > highs + slack)
+    ):
         msg = "a value lies outside of its bounds: expected least <= low <= high <= most"
         raise SettingError(msg)
     alpha = (1 - check_confidence(confidence)) / 2
     width = float((top - bottom).max(initial=0))
     range_ = float((top - bottom).sum())
     if not width:
-        return TotalSequence(np.full(seen + 1, bottom.sum()), np.full(seen + 1, top.sum()))
+        return TotalSequence(np.full(n_observed + 1, bottom.sum()), np.full(n_observed + 1, top.sum()))
     exact = whole and round(range_) < _CANDIDATES
     candidates = np.linspace(0.0, range_, round(range_) + 1 if exact else _CANDIDATES) / width
     room = (top - bottom) / width
-    over = (lows - bottom[:seen]) / width
-    under = (top[:seen] - highs) / width
+    above_limit = (lows - bottom[:n_observed]) / width
+    below_limit = (top[:n_observed] - highs) / width
     # What lies above the least possible total is bounded from below by bets on large values; what lies below the most
     # possible total likewise by bets on large distances from it. Both are the same computation.
-    above, below = (
-        _lower_bounds(values, room, candidates, alpha, 0 if exact else 1) * width for values in (over, under)
+    from_below, from_above = (
+        _lower_bounds(values, room, candidates, alpha, 0 if exact else 1) * width
+        for values in (above_limit, below_limit)
     )
     if whole:
-        above, below = np.ceil(above - _ROUNDING), np.ceil(below - _ROUNDING)
-    starts = bottom.sum() + above
-    return TotalSequence(starts, np.maximum(top.sum() - below, starts))
+        from_below, from_above = np.ceil(from_below - _ROUNDING), np.ceil(from_above - _ROUNDING)
+    starts = bottom.sum() + from_below
+    return TotalSequence(starts, np.maximum(top.sum() - from_above, starts))
 
 
 def _lower_bounds(values: Array, room: Array, candidates: Array, alpha: float, step: int) -> Array:
@@ -102,21 +107,21 @@ def _lower_bounds(values: Array, room: Array, candidates: Array, alpha: float, s
     size, threshold = len(room), len(_BETS) / alpha
     capital = np.ones((len(_BETS), len(candidates)))
     bounds = np.zeros(len(values) + 1)
-    known, first = 0.0, 0
-    for place, value in enumerate(values):
-        mean = (candidates[first:] - known) / (size - place)
+    observed_sum, first = 0.0, 0
+    for draw, value in enumerate(values):
+        mean = (candidates[first:] - observed_sum) / (size - draw)
         positive = mean > _ROUNDING
         ratio = np.where(positive, value / np.where(positive, mean, 1.0), 1.0)
         capital *= 1 + _BETS[:, None] * (ratio - 1)
-        known += value
-        excluded = (capital.sum(axis=0) >= threshold) | (candidates[first:] < known - _ROUNDING)
+        observed_sum += value
+        excluded = (capital.sum(axis=0) >= threshold) | (candidates[first:] < observed_sum - _ROUNDING)
         if excluded.all():  # happens with a probability of at most alpha: the last interval stands
-            bounds[place + 1 :] = bounds[place]
+            bounds[draw + 1 :] = bounds[draw]
             break
-        gone = int(np.argmin(excluded))  # capital falls with the candidate: the excluded ones are the smallest
-        first += gone
-        capital = capital[:, gone:]
-        bounds[place + 1] = max(bounds[place], known, candidates[max(first - step, 0)])
+        n_excluded = int(np.argmin(excluded))  # capital falls with the candidate: the excluded ones are the smallest
+        first += n_excluded
+        capital = capital[:, n_excluded:]
+        bounds[draw + 1] = max(bounds[draw], observed_sum, candidates[max(first - step, 0)])
     rest = room.sum() - np.concatenate(([0.0], np.cumsum(room[: len(values)])))
-    most: Array = np.concatenate(([0.0], np.cumsum(values))) + rest
-    return np.minimum(bounds, most, dtype=float)
+    high_limit: Array = np.concatenate(([0.0], np.cumsum(values))) + rest
+    return np.minimum(bounds, high_limit, dtype=float)

@@ -93,8 +93,8 @@ def lower_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 
         msg = "successes must be between 0 and n"
         raise SettingError(msg)
     # x = 0 would be outside of the beta distribution's domain.
-    bound = special.betaincinv(np.where(x > 0, x, 1), total - x + 1, alpha)
-    return np.asarray(np.where(x > 0, bound, 0.0), dtype=float)
+    quantile = special.betaincinv(np.where(x > 0, x, 1), total - x + 1, alpha)
+    return np.asarray(np.where(x > 0, quantile, 0.0), dtype=float)
 
 
 def upper_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95) -> Array:
@@ -171,8 +171,8 @@ class ClusterBootstrap:
         blocks = []
         for start in range(0, self.repetitions, size):
             rows = min(size, self.repetitions - start)
-            drawn = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
-            block = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.uint16)
+            draws = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+            block = np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n).astype(np.uint16)
             if keep:
                 blocks.append(block)
             yield block
@@ -216,29 +216,31 @@ class ClusterBootstrap:
             0.269
         """
         check_confidence(confidence)
-        above, below = self.sums(numerator), self.sums(denominator)
+        numerators, denominators = self.sums(numerator), self.sums(denominator)
         if (np.asarray(denominator, float) < 0).any():
             msg = "a denominator is negative"
             raise SettingError(msg)
-        shape = np.broadcast_shapes(above.shape[1:], below.shape[1:])
-        above, below = _columns(above), _columns(below)
-        total = below.sum(axis=0)
-        value = _divide(above.sum(axis=0), total)
+        shape = np.broadcast_shapes(numerators.shape[1:], denominators.shape[1:])
+        numerators, denominators = _columns(numerators), _columns(denominators)
+        total = denominators.sum(axis=0)
+        value = _divide(numerators.sum(axis=0), total)
         part = np.broadcast_to(np.asarray(proportion, dtype=bool), value.shape)
-        if not np.all(~part | ((above >= 0) & (above <= below))):
+        if not np.all(~part | ((numerators >= 0) & (numerators <= denominators))):
             msg = "a proportion's numerator must be between 0 and its denominator"
             raise SettingError(msg)
-        clusters = np.broadcast_to((below > 0).sum(axis=0), value.shape)
-        effective = np.broadcast_to(_divide(total**2, (below**2).sum(axis=0)), value.shape)
+        clusters = np.broadcast_to((denominators > 0).sum(axis=0), value.shape)
+        effective = np.broadcast_to(_divide(total**2, (denominators**2).sum(axis=0)), value.shape)
         tail = (1 - confidence) / 2
         level = expanded(tail, clusters)
-        exact = part & np.broadcast_to(below.max(axis=0, initial=0) <= 1, value.shape)
-        drawn = (clusters > 1) & ~exact
+        exact = part & np.broadcast_to(denominators.max(axis=0, initial=0) <= 1, value.shape)
+        resampled = (clusters > 1) & ~exact
         low, high = np.full((2, *value.shape), np.nan)
-        if drawn.any():
-            above, below = (np.broadcast_to(sums, (len(sums), *value.shape))[:, drawn] for sums in (above, below))
-            low[drawn], high[drawn] = percentiles(
-                self._ratios(above, below), np.stack([level[drawn], 1 - level[drawn]])
+        if resampled.any():
+            numerators, denominators = (
+                np.broadcast_to(sums, (len(sums), *value.shape))[:, resampled] for sums in (numerators, denominators)
+            )
+            low[resampled], high[resampled] = percentiles(
+                self._ratios(numerators, denominators), np.stack([level[resampled], 1 - level[resampled]])
             )
         if part.any():
             n = np.nan_to_num(effective)
@@ -256,22 +258,28 @@ class ClusterBootstrap:
         )
 
     def quotient(
-        self, first: tuple[npt.ArrayLike, npt.ArrayLike], second: tuple[npt.ArrayLike, npt.ArrayLike], confidence: float
+        self,
+        upper_ratio: tuple[npt.ArrayLike, npt.ArrayLike],
+        lower_ratio: tuple[npt.ArrayLike, npt.ArrayLike],
+        confidence: float,
     ) -> tuple[Array, Array]:
         """The percentile interval of one ratio of sums over another, such as precision over the share of positives.
 
-        `first`: numerator and denominator of the upper ratio; shape (observations, columns) each. `second`: those of
-        the lower ratio; the same shape. Returns both ends, of shape (columns,). NaN where fewer than two clusters have
-        a part of the first denominator.
+        `upper_ratio`: its numerator and denominator; shape (observations, columns) each. `lower_ratio`: those of the
+        ratio below it; the same shape. Returns both ends, of shape (columns,). NaN where fewer than two clusters have a
+        part of the first denominator.
         """
-        sums = [_columns(self.sums(values)) for values in (*first, *second)]
+        sums = [_columns(self.sums(values)) for values in (*upper_ratio, *lower_ratio)]
         level = expanded((1 - confidence) / 2, (sums[1] > 0).sum(axis=0))
         low, high = np.full((2, len(level)), np.nan)
-        drawn = ~np.isnan(level)
-        if drawn.any():
-            above, below = (self._ratios(over[:, drawn], under[:, drawn]) for over, under in (sums[:2], sums[2:]))
-            ends = np.stack([level[drawn], 1 - level[drawn]])
-            low[drawn], high[drawn] = percentiles(_divide(above, below), ends)
+        resampled = ~np.isnan(level)
+        if resampled.any():
+            upper_ratios, lower_ratios = (
+                self._ratios(numerators[:, resampled], denominators[:, resampled])
+                for numerators, denominators in (sums[:2], sums[2:])
+            )
+            ends = np.stack([level[resampled], 1 - level[resampled]])
+            low[resampled], high[resampled] = percentiles(_divide(upper_ratios, lower_ratios), ends)
         return low, high
 
     def largest(self, values: npt.ArrayLike) -> Array:
@@ -286,28 +294,30 @@ class ClusterBootstrap:
             found = np.full(len(block), np.nan)
             missing, start = np.arange(len(block)), 0
             while len(missing):
-                drawn = block[missing[:, None], order[start : start + _CLUSTERS_AT_ONCE]] > 0
-                there = drawn.any(axis=1)
-                found[missing[there]] = array[order[start + np.argmax(drawn[there], axis=1)]]
-                missing, start = missing[~there], start + _CLUSTERS_AT_ONCE
+                is_drawn = block[missing[:, None], order[start : start + _CLUSTERS_AT_ONCE]] > 0
+                has_any = is_drawn.any(axis=1)
+                found[missing[has_any]] = array[order[start + np.argmax(is_drawn[has_any], axis=1)]]
+                missing, start = missing[~has_any], start + _CLUSTERS_AT_ONCE
             out.append(found)
         return np.concatenate(out)
 
-    def _ratios(self, above: Array, below: Array) -> Array:
+    def _ratios(self, numerators: Array, denominators: Array) -> Array:
         """The ratio in each sample; shape (repetitions, columns). NaN where a sample's denominator is 0."""
-        distinct, place = _distinct_columns(np.concatenate((above, below), axis=1))
-        over, under = np.split(place, 2)
+        distinct, column_index = _distinct_columns(np.concatenate((numerators, denominators), axis=1))
+        numerator_columns, denominator_columns = np.split(column_index, 2)
         sums = (block.astype(float) @ distinct for block in self.weights())
-        return np.concatenate([_divide(block[:, over], block[:, under]) for block in sums])
+        return np.concatenate([_divide(block[:, numerator_columns], block[:, denominator_columns]) for block in sums])
 
 
 def _distinct_columns(array: Array) -> tuple[Array, npt.NDArray[np.intp]]:
     """The columns that differ, and for each column its place among them: rules often share their denominators."""
-    places: dict[bytes, int] = {}
+    index_by_bytes: dict[bytes, int] = {}
     columns = np.ascontiguousarray(array.T)
-    place = np.array([places.setdefault(column.tobytes(), len(places)) for column in columns], dtype=np.intp)
-    first = np.unique(place, return_index=True)[1]
-    return np.ascontiguousarray(columns[first].T), place
+    indices = np.array(
+        [index_by_bytes.setdefault(column.tobytes(), len(index_by_bytes)) for column in columns], dtype=np.intp
+    )
+    first = np.unique(indices, return_index=True)[1]
+    return np.ascontiguousarray(columns[first].T), indices
 
 
 def _columns(array: Array) -> Array:
@@ -315,8 +325,8 @@ def _columns(array: Array) -> Array:
     return array.reshape(len(array), int(np.prod(array.shape[1:])))
 
 
-def _divide(above: npt.ArrayLike, below: npt.ArrayLike) -> Array:
-    a, b = np.broadcast_arrays(np.asarray(above, float), np.asarray(below, float))
+def _divide(numerators: npt.ArrayLike, denominators: npt.ArrayLike) -> Array:
+    a, b = np.broadcast_arrays(np.asarray(numerators, float), np.asarray(denominators, float))
     return np.asarray(np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0), dtype=float)
 
 
@@ -327,13 +337,15 @@ def percentiles(samples: Array, levels: npt.ArrayLike) -> Array:
     between 0 and 1, for all columns or for each; NaN gives NaN.
     """
     ordered = np.sort(samples.T, axis=1)  # NaN last; a row of its own is quicker to sort than a column
-    known = (~np.isnan(ordered)).sum(axis=1)
-    wanted = np.asarray(levels, float)
-    wanted = np.broadcast_to(wanted if wanted.ndim > 1 else wanted[:, None], (len(wanted), len(known)))
-    fine = ~np.isnan(wanted) & (known > 0)
-    place = np.where(fine, wanted, 0.5) * (known - 1)
-    index = np.where(place < (known - 1) / 2, np.floor(place), np.ceil(place)).astype(int)
-    picked = ordered[np.arange(len(known)), np.clip(index, 0, None)]
+    n_known = (~np.isnan(ordered)).sum(axis=1)
+    level_array = np.asarray(levels, float)
+    level_array = np.broadcast_to(
+        level_array if level_array.ndim > 1 else level_array[:, None], (len(level_array), len(n_known))
+    )
+    fine = ~np.isnan(level_array) & (n_known > 0)
+    position = np.where(fine, level_array, 0.5) * (n_known - 1)
+    index = np.where(position < (n_known - 1) / 2, np.floor(position), np.ceil(position)).astype(int)
+    picked = ordered[np.arange(len(n_known)), np.clip(index, 0, None)]
     return np.asarray(np.where(fine, picked, np.nan), dtype=float)
 
 
@@ -347,7 +359,7 @@ class Estimated(NamedTuple):
     clusters: int
 
 
-NOTHING = Estimated(math.nan, math.nan, math.nan, 0, 0)
+NO_ESTIMATE = Estimated(math.nan, math.nan, math.nan, 0, 0)
 
 
 def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
@@ -361,18 +373,20 @@ def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95)
         [0.8, 0.139, 1.0]
     """
     check_confidence(confidence)
-    some = np.asarray(wholes, float) > 0  # clusters with observations
-    part, whole = np.asarray(parts, float)[some], np.asarray(wholes, float)[some]
-    n, clusters = float(whole.sum()), len(whole)
+    has_observations = np.asarray(wholes, float) > 0  # clusters with observations
+    counts, totals = np.asarray(parts, float)[has_observations], np.asarray(wholes, float)[has_observations]
+    n, clusters = float(totals.sum()), len(totals)
     if not n:
-        return NOTHING
-    value = float(part.sum()) / n
-    alone = value * (1 - value) / n
+        return NO_ESTIMATE
+    value = float(counts.sum()) / n
+    binomial_variance = value * (1 - value) / n
     effective = n
-    if clusters > 1 and alone:
-        between = _between(part - value * whole) / n**2
+    if clusters > 1 and binomial_variance:
+        cluster_variance = _between(counts - value * totals) / n**2
         effective = (
-            n * min(1.0, alone / between if between else 1.0) * (_t(confidence, n) / _t(confidence, clusters)) ** 2
+            n
+            * min(1.0, binomial_variance / cluster_variance if cluster_variance else 1.0)
+            * (_t(confidence, n) / _t(confidence, clusters)) ** 2
         )
     low, high = clopper_pearson(min(value * effective, effective), effective, confidence)
     return Estimated(value, low, high, round(n), clusters)
@@ -387,11 +401,11 @@ def mean(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0.9
     observed, codes = np.asarray(values, float), np.unique(clusters, return_inverse=True)[1]
     n = len(observed)
     if not n:
-        return NOTHING
+        return NO_ESTIMATE
     value = float(observed.mean())
-    away = observed - value
-    alone = float((away**2).sum()) / max(n - 1, 1) / n
-    half = _half(alone, np.asarray(np.bincount(codes, away), float), n, confidence)
+    deviations = observed - value
+    simple_variance = float((deviations**2).sum()) / max(n - 1, 1) / n
+    half = _half(simple_variance, np.asarray(np.bincount(codes, deviations), float), n, confidence)
     return Estimated(value, value - half, value + half, n, int(codes.max()) + 1)
 
 
@@ -405,31 +419,31 @@ def spread(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0
     observed, codes = np.asarray(values, float), np.unique(clusters, return_inverse=True)[1]
     n = len(observed)
     if n < 2:  # noqa: PLR2004 - one observation has no spread
-        return NOTHING._replace(n=n, clusters=n)
+        return NO_ESTIMATE._replace(n=n, clusters=n)
     squares = (observed - observed.mean()) ** 2
     variance = float(squares.sum()) / (n - 1)
     number = int(codes.max()) + 1
     if not variance:
         return Estimated(0.0, 0.0, 0.0, n, number)
-    away = (squares - squares.mean()) / variance
-    half = _half(2 / (n - 1), np.asarray(np.bincount(codes, away), float), n, confidence)
+    deviations = (squares - squares.mean()) / variance
+    half = _half(2 / (n - 1), np.asarray(np.bincount(codes, deviations), float), n, confidence)
     value = math.sqrt(variance)
     return Estimated(value, value * math.exp(-half / 2), value * math.exp(half / 2), n, number)
 
 
-def _between(away: Array) -> float:
+def _between(deviations: Array) -> float:
     """The variance of a sum, from the deviation of each cluster from its expected part."""
-    return len(away) / (len(away) - 1) * float((away**2).sum())
+    return len(deviations) / (len(deviations) - 1) * float((deviations**2).sum())
 
 
-def _half(alone: float, away: Array, n: int, confidence: float) -> float:
+def _half(simple_variance: float, deviations: Array, n: int, confidence: float) -> float:
     """Half the width of an interval, from the variance of independent observations and each cluster's deviation."""
-    clusters = len(away)
+    clusters = len(deviations)
     if n < 2:  # noqa: PLR2004 - one observation has no variance
         return math.nan
     if clusters < 2:  # noqa: PLR2004 - one cluster shows no difference
-        return _t(confidence, n) * math.sqrt(alone)
-    return _t(confidence, clusters) * math.sqrt(max(alone, _between(away) / n**2))
+        return _t(confidence, n) * math.sqrt(simple_variance)
+    return _t(confidence, clusters) * math.sqrt(max(simple_variance, _between(deviations) / n**2))
 
 
 def _t(confidence: float, n: float) -> float:

@@ -107,25 +107,29 @@ def survival(
         msg = f"of={of!r}: expected one of {', '.join(_LENGTHS)}"
         raise SettingError(msg)
     keys = by_columns(by)
-    named = [f"by_{key}" if key in _COLUMNS or key in _TABLE else key for key in keys]
+    column_names = [f"by_{key}" if key in _COLUMNS or key in _TABLE else key for key in keys]
     data = runs if isinstance(runs, pd.DataFrame) else as_runs(runs)
-    column, thing = f"n_{of}", MEASURES[of].singular
+    column, noun = f"n_{of}", MEASURES[of].singular
     units = units_of(data, scope=scope, by=[key for key in keys if key != LABEL], measures=[column])
-    known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
-    groups = [_Group(values, rows, keys, column, confidence) for values, rows in grouped(known, keys) if len(rows)]
-    tests = _compared(groups, known, keys, column)
+    known_units = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
+    groups = [
+        _Group(values, rows, keys, column, confidence) for values, rows in grouped(known_units, keys) if len(rows)
+    ]
+    tests = _compared(groups, known_units, keys, column)
     rows = list(pairs(groups, lambda group: group.rows(of, confidence)))
-    words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", thing, confidence)
+    words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", noun, confidence)
     return Finding(
-        title=f"How many {thing}s a {words.noun} takes",
-        frame=of_set(frame_of(named, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), data),
+        title=f"How many {noun}s a {words.noun} takes",
+        frame=of_set(
+            frame_of(column_names, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), data
+        ),
         sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
         notes=(
-            *words.left_out(known, units),
-            *words.labels(known, sessions=_labelled_sessions(data, units)),
-            *words.limits(groups, known),
+            *words.left_out(known_units, units),
+            *words.labels(known_units, sessions=_labelled_sessions(data, units)),
+            *words.limits(groups, known_units),
         ),
-        table=frame_of(named, [group.keys for group in groups], _TABLE, [group.summary() for group in groups]),
+        table=frame_of(column_names, [group.keys for group in groups], _TABLE, [group.summary() for group in groups]),
         tests=tests,
     )
 
@@ -147,32 +151,32 @@ class _Group:
         times = units[column].to_numpy(np.int64)
         clusters = ClusterBootstrap(self.clusters.to_numpy()) if self.word else None
         # A label applies to a censored run too: it judges the run under the limits of the recording.
-        judged = self.over | success.notna().to_numpy(bool)
+        has_event = self.over | success.notna().to_numpy(bool)
         kinds = {"success": success.fillna(value=False), "failure": ~success.fillna(value=True)}
         flags = {name: values.to_numpy(bool) for name, values in kinds.items()} if self.labelled else None
-        by_label = curve(times, judged, flags, clusters=clusters, confidence=confidence)
-        same = np.array_equal(judged, self.over)
-        self.curve = by_label if same else curve(times, self.over, clusters=clusters, confidence=confidence)
+        by_label = curve(times, has_event, flags, clusters=clusters, confidence=confidence)
+        same_events = np.array_equal(has_event, self.over)
+        self.curve = by_label if same_events else curve(times, self.over, clusters=clusters, confidence=confidence)
         self.labels: Mapping[str, Share] = by_label.incidence
         self.longest = int(self.curve.time[-1])
 
     def share(self, kind: str) -> Share:
         """An incidence; all NaN without labels."""
-        nothing = np.full(len(self.curve.time), np.nan)
-        return self.labels.get(kind, Share(nothing, nothing, nothing))
+        unknown = np.full(len(self.curve.time), np.nan)
+        return self.labels.get(kind, Share(unknown, unknown, unknown))
 
     def half(self, share: Array) -> int | None:
         """The first time at which no more than half continue; None if that is not reached."""
-        below = np.flatnonzero(share <= _HALF)
-        return int(self.curve.time[below[0]]) if len(below) else None
+        reached_half = np.flatnonzero(share <= _HALF)
+        return int(self.curve.time[reached_half[0]]) if len(reached_half) else None
 
-    def rows(self, of: str, confidence: float) -> list[dict[str, Any]]:
+    def rows(self, measure: str, confidence: float) -> list[dict[str, Any]]:
         """One row for each time."""
-        same = {"of": of, "confidence": confidence, "success_by": "label" if self.labelled else None}
+        shared_columns = {"of": measure, "confidence": confidence, "success_by": "label" if self.labelled else None}
         names = ("time", "at_risk", "ended", "censored", "survival", "low", "high", *_ENDS)
         arrays = (*self.curve[:4], *self.curve.survival, *self.share("success"), *self.share("failure"))
         lists = (array.tolist() for array in arrays)
-        return [same | dict(zip(names, values, strict=True)) for values in zip(*lists, strict=True)]
+        return [shared_columns | dict(zip(names, values, strict=True)) for values in zip(*lists, strict=True)]
 
     def summary(self) -> dict[str, Any]:
         medians = [self.half(part) for part in self.curve.survival]
@@ -191,20 +195,20 @@ def _label_name(key: str, value: object) -> object:
 def _compared(groups: list[_Group], units: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
     """The logrank test of each pair of groups, with Holm's correction over all that could be tested."""
     rows: list[dict[str, Any]] = []
-    for one, two in combinations(groups, 2) if len(groups) <= _MAX_COMPARED else ():
-        both = units.loc[one.index.union(two.index)]
-        clusters, word = clusters_of(both, keys)
+    for first_group, second_group in combinations(groups, 2) if len(groups) <= _MAX_COMPARED else ():
+        pair_units = units.loc[first_group.index.union(second_group.index)]
+        clusters, word = clusters_of(pair_units, keys)
         statistic, p = logrank(
-            both[column].to_numpy(float),
-            both["ended"].to_numpy(bool),
-            both.index.isin(one.index),
-            clusters if one.word or two.word else None,
+            pair_units[column].to_numpy(float),
+            pair_units["ended"].to_numpy(bool),
+            pair_units.index.isin(first_group.index),
+            clusters if first_group.word or second_group.word else None,
         )
-        clustered = word if one.word or two.word else None
-        sizes = {"n_first": one.n, "n_second": two.n, "statistic": statistic, "p": p}
-        rows.append({"first": one.name, "second": two.name, **sizes, "clustered_by": clustered})
-    found = np.array([row["p"] for row in rows], dtype=float)
-    for row, p in zip(rows, holm(found), strict=True):
+        clustered = word if first_group.word or second_group.word else None
+        sizes = {"n_first": first_group.n, "n_second": second_group.n, "statistic": statistic, "p": p}
+        rows.append({"first": first_group.name, "second": second_group.name, **sizes, "clustered_by": clustered})
+    p_values = np.array([row["p"] for row in rows], dtype=float)
+    for row, p in zip(rows, holm(p_values), strict=True):
         row["p_holm"] = p
     return frame_of((), (), _TESTS, rows)
 
@@ -227,9 +231,9 @@ def holm(p: Array) -> Array:
 class _Words:
     """The sentences and notes of the finding."""
 
-    def __init__(self, noun: str, thing: str, confidence: float) -> None:
+    def __init__(self, noun: str, unit_noun: str, confidence: float) -> None:
         self.noun = noun
-        self.thing = thing
+        self.thing = unit_noun
         self.alpha = 1 - confidence
         self.level = level(confidence)
 
@@ -249,11 +253,13 @@ class _Words:
     def _end(self, group: _Group) -> str:
         n, longest = count(group.n, self.noun), count(group.longest, self.thing)
         if group.n == 1:
-            how = "is censored" if group.censored else "ended"
-            return f"One {self.noun} is not enough to estimate how long {self.noun}s take; it {how} after {longest}."
+            end_text = "is censored" if group.censored else "ended"
+            return (
+                f"One {self.noun} is not enough to estimate how long {self.noun}s take; it {end_text} after {longest}."
+            )
         if group.censored == group.n:
-            every = all_of(group.n, self.noun)
-            return f"{every} are censored, the longest after {longest}: when they would have ended is not known."
+            all_units = all_of(group.n, self.noun)
+            return f"{all_units} are censored, the longest after {longest}: when they would have ended is not known."
         censored = ""
         if group.censored:
             verb = "is censored: it counts" if group.censored == 1 else "are censored: they count"
@@ -269,9 +275,12 @@ class _Words:
         return f"Half of {n} had ended after {count(median, self.thing)} ({self.level} interval {interval}){censored}."
 
     def _success(self, group: _Group) -> str:
-        won, lost = (self._interval(*(part[-1] for part in group.share(kind))) for kind in ("success", "failure"))
+        success_share, failed_share = (
+            self._interval(*(part[-1] for part in group.share(kind))) for kind in ("success", "failure")
+        )
         limits = ", under the recorded limits" if group.censored else ""
-        return f"Within {count(group.longest, self.thing)}{limits}, {won} had succeeded and {lost} failed, by label."
+        within = f"Within {count(group.longest, self.thing)}{limits}"
+        return f"{within}, {success_share} had succeeded and {failed_share} failed, by label."
 
     def _interval(self, value: float, low: float, high: float) -> str:
         return f"{percent(value)} ({self.level} interval {percent(low)} to {percent(high)})"
@@ -281,61 +290,65 @@ class _Words:
         tested = tests[tests["p_holm"].notna()]
         if not len(tested):
             return
-        found = tested[tested["p_holm"] <= self.alpha]
+        significant = tested[tested["p_holm"] <= self.alpha]
         after = "" if len(tested) == 1 else f" after Holm's correction for {len(tested)} comparisons"
-        for row in found.head(_MAX_SENTENCES).to_dict("records"):
+        for row in significant.head(_MAX_SENTENCES).to_dict("records"):
             sooner, later = (row["first"], row["second"]) if row["statistic"] > 0 else (row["second"], row["first"])
             noun, p = self.noun.capitalize(), _p(row["p_holm"])
             yield f"{noun}s of {sooner} end sooner than those of {later} (logrank p{p}{after})."
-        if len(found) > _MAX_SENTENCES:
-            yield f"The same holds for {count(len(found) - _MAX_SENTENCES, 'further pair')}: see .tests."
-        if not len(found):
-            what = "these two groups" if len(tested) == 1 else f"any of {len(tested)} pairs of groups"
-            least = float(tested["p_holm"].min())
+        if len(significant) > _MAX_SENTENCES:
+            yield f"The same holds for {count(len(significant) - _MAX_SENTENCES, 'further pair')}: see .tests."
+        if not len(significant):
+            groups_text = "these two groups" if len(tested) == 1 else f"any of {len(tested)} pairs of groups"
+            smallest_p = float(tested["p_holm"].min())
             yield (
-                f"The test shows no difference between {what} (logrank p{_p(least)}{after}). "
+                f"The test shows no difference between {groups_text} (logrank p{_p(smallest_p)}{after}). "
                 "That does not show that they are equal."
             )
 
-    def left_out(self, known: pd.DataFrame, units: pd.DataFrame) -> Iterator[str]:
+    def left_out(self, known_units: pd.DataFrame, units: pd.DataFrame) -> Iterator[str]:
         """How many units have no known length or end."""
-        lost = len(units) - len(known)
-        if lost:
-            verb = "is" if lost == 1 else "are"
-            what = f"how many {self.thing}s they took, or whether they ended, is not known"
-            yield f"{lost:,} of {count(len(units), self.noun)} {verb} left out: {what}."
+        n_left_out = len(units) - len(known_units)
+        if n_left_out:
+            verb = "is" if n_left_out == 1 else "are"
+            reason = f"how many {self.thing}s they took, or whether they ended, is not known"
+            yield f"{n_left_out:,} of {count(len(units), self.noun)} {verb} left out: {reason}."
 
-    def labels(self, known: pd.DataFrame, *, sessions: bool) -> Iterator[str]:
+    def labels(self, known_units: pd.DataFrame, *, sessions: bool) -> Iterator[str]:
         """Which labels there are."""
-        if not len(known):
+        if not len(known_units):
             return
-        ended = known["ended"].astype(bool)
-        if not known["success"].notna().any():
+        ended = known_units["ended"].astype(bool)
+        if not known_units["success"].notna().any():
             yield f"No {self.noun} has a success label: success and failure are NA."
-        elif unlabelled := int((ended & known["success"].isna()).sum()):
+        elif unlabelled := int((ended & known_units["success"].isna()).sum()):
             missing = f"{unlabelled:,} of {count(int(ended.sum()), self.noun)} that ended"
             yield f"{missing} have no label and count as neither success nor failure: both are at least as shown."
         if sessions:
             yield 'A label judges a whole session, so that turns of longer sessions have none: scope="run" uses it.'
 
-    def limits(self, groups: list[_Group], known: pd.DataFrame) -> Iterator[str]:
+    def limits(self, groups: list[_Group], known_units: pd.DataFrame) -> Iterator[str]:
         """What limits the intervals and the curve."""
-        suspect = known.loc[~known["ended"].astype(bool) & known["stop_reason"].isin(_INFORMATIVE), "stop_reason"]
+        suspect = known_units.loc[
+            ~known_units["ended"].astype(bool) & known_units["stop_reason"].isin(_INFORMATIVE), "stop_reason"
+        ]
         if len(suspect):
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in suspect.value_counts().items())
             yield (
                 f"{count(len(suspect), self.noun)} censored for reasons that may depend on how long they would have "
                 f"taken ({reasons}): the curve assumes that they would have continued like others that came as far."
             )
-        yield from cluster_notes([(group.word, group.clusters.nunique()) for group in groups], known, self.noun)
+        yield from cluster_notes([(group.word, group.clusters.nunique()) for group in groups], known_units, self.noun)
         if len(groups) > _MAX_COMPARED:
             yield f"{len(groups):,} groups are too many to compare in pairs: expected {_MAX_COMPARED} at most."
 
 
 def _labelled_sessions(data: pd.DataFrame | list[Run], units: pd.DataFrame) -> bool:
     """Whether labels were left out, because a session's label does not judge its turns."""
-    several = set(units.loc[units["turn"] > 1, "run_id"])
-    return not isinstance(data, pd.DataFrame) and any(run.success is not None and run.run_id in several for run in data)
+    sessions = set(units.loc[units["turn"] > 1, "run_id"])
+    return not isinstance(data, pd.DataFrame) and any(
+        run.success is not None and run.run_id in sessions for run in data
+    )
 
 
 def _p(value: float) -> str:

@@ -24,7 +24,7 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _BLOCK = 500  # times whose counts are held at a time
-_HERE, _OVER = " here", " over"  # no cause has such a name
+_AT_TIME, _ENDED = " here", " over"  # no cause has such a name
 _ROUNDING = 1e-12
 
 
@@ -73,35 +73,35 @@ def curve(
     - `clusters`: the cluster of each unit, at least two; shape (units,). None if units are independent. Of several
       curves of the same units, a bootstrap of their clusters, which draws once.
     """
-    seen, over = np.asarray(times, dtype=np.int64), np.asarray(ended, dtype=bool)
-    kinds = {name: over & np.asarray(flags, dtype=bool) for name, flags in (causes or {}).items()}
-    time, place = np.unique(seen, return_inverse=True)
+    durations, has_ended = np.asarray(times, dtype=np.int64), np.asarray(ended, dtype=bool)
+    kinds = {name: has_ended & np.asarray(flags, dtype=bool) for name, flags in (causes or {}).items()}
+    time, time_index = np.unique(durations, return_inverse=True)
     n = len(time)
-    left, done = np.bincount(place, minlength=n), np.bincount(place[over], minlength=n)
-    at_risk = len(seen) - np.cumsum(left) + left
-    estimate = stats.ecdf(stats.CensoredData(uncensored=seen[over], right=seen[~over])).sf
+    leave_at, ends_at = np.bincount(time_index, minlength=n), np.bincount(time_index[has_ended], minlength=n)
+    at_risk = len(durations) - np.cumsum(leave_at) + leave_at
+    estimate = stats.ecdf(stats.CensoredData(uncensored=durations[has_ended], right=durations[~has_ended])).sf
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # undefined where none or all have ended: see _ends
         interval = estimate.confidence_interval(confidence, method="log-log")
     alive = np.clip(estimate.probabilities, 0, 1)
-    before = np.concatenate(([1.0], alive[:-1]))
+    alive_before = np.concatenate(([1.0], alive[:-1]))
     survived = Share(alive, interval.low.probabilities, interval.high.probabilities)
     incidence = {
-        name: _incidence(at_risk, done, np.bincount(place[flags], minlength=n), before, confidence)
+        name: _incidence(at_risk, ends_at, np.bincount(time_index[flags], minlength=n), alive_before, confidence)
         for name, flags in kinds.items()
     }
     # At risk over survival until then: the number of units, less what is unknown because of censored ones.
-    effective = at_risk / np.maximum(before, _ROUNDING)
+    effective = at_risk / np.maximum(alive_before, _ROUNDING)
     if clusters is not None:
         bootstrap = clusters if isinstance(clusters, ClusterBootstrap) else ClusterBootstrap(clusters)
-        limits = _resampled(place, over, kinds, bootstrap, confidence)
+        limits = _resampled(time_index, has_ended, kinds, bootstrap, confidence)
         survived = Share(alive, *limits[""])
         incidence = {name: Share(share.value, *limits[name]) for name, share in incidence.items()}
         sizes = np.bincount(bootstrap.codes).astype(float)
         effective *= sizes.sum() / (sizes**2).sum()
     survived = _ends(survived, effective, confidence)
     incidence = {name: _ends(share, effective, confidence) for name, share in incidence.items()}
-    return Curve(time, at_risk, done, left - done, survived, incidence)
+    return Curve(time, at_risk, ends_at, leave_at - ends_at, survived, incidence)
 
 
 def logrank(
@@ -116,20 +116,23 @@ def logrank(
     that clusters may lie within a group or across both. Its statistic is compared with Student's t with one degree of
     freedom less than there are clusters. `times`, `ended` and `clusters` are as for `curve`; `first` marks one group.
     """
-    seen, over, one = np.asarray(times, float), np.asarray(ended, bool), np.asarray(first, bool)
-    place = np.unique(seen, return_inverse=True)[1]
-    left, left_one = np.bincount(place), np.bincount(place, weights=one)
-    done = np.bincount(place, weights=over)
-    at_risk, at_risk_one = (x[::-1].cumsum()[::-1] for x in (left, left_one))
+    durations, has_ended, in_first = np.asarray(times, float), np.asarray(ended, bool), np.asarray(first, bool)
+    time_index = np.unique(durations, return_inverse=True)[1]
+    leave_at, left_one = np.bincount(time_index), np.bincount(time_index, weights=in_first)
+    ends_at = np.bincount(time_index, weights=has_ended)
+    at_risk, at_risk_one = (x[::-1].cumsum()[::-1] for x in (leave_at, left_one))
     share = at_risk_one / at_risk
-    if not np.any(done * share * (1 - share) * (at_risk > done)):
+    if not np.any(ends_at * share * (1 - share) * (at_risk > ends_at)):
         return Comparison(float("nan"), float("nan"))
     if clusters is None:
-        parts = [stats.CensoredData(uncensored=seen[group & over], right=seen[group & ~over]) for group in (one, ~one)]
+        parts = [
+            stats.CensoredData(uncensored=durations[group & has_ended], right=durations[group & ~has_ended])
+            for group in (in_first, ~in_first)
+        ]
         result = stats.logrank(*parts)
         return Comparison(float(result.statistic), float(result.pvalue))
-    hazard, expected = np.cumsum(done / at_risk), np.cumsum(share * done / at_risk)
-    scores = over * (one - share[place]) - one * hazard[place] + expected[place]
+    hazard, expected = np.cumsum(ends_at / at_risk), np.cumsum(share * ends_at / at_risk)
+    scores = has_ended * (in_first - share[time_index]) - in_first * hazard[time_index] + expected[time_index]
     totals = pd.Series(scores).groupby(pd.factorize(pd.Series(clusters))[0]).sum().to_numpy()
     n, spread = len(totals), float((totals**2).sum())
     if n < 2 or not spread:  # noqa: PLR2004 - one cluster has no spread
@@ -138,7 +141,7 @@ def logrank(
     return Comparison(statistic, float(2 * special.stdtr(n - 1, -abs(statistic))))
 
 
-def _incidence(at_risk: Counts, done: Counts, ends: Counts, before: Array, confidence: float) -> Share:
+def _incidence(at_risk: Counts, ends_at: Counts, ends: Counts, alive_before: Array, confidence: float) -> Share:
     """Aalen-Johansen for one cause, with the delta method's variance on the log-log scale.
 
     With F the incidence, S(j-1) the survival before time j, n at risk, d ended and e ended by this cause, the variance
@@ -146,21 +149,21 @@ def _incidence(at_risk: Counts, done: Counts, ends: Counts, before: Array, confi
     - 2 (F(t) - F(j)) S(j-1) e / n^2. Multiplied out, each part is a cumulative sum.
     """
     n = at_risk.astype(float)
-    step = before * ends / n
+    step = alive_before * ends / n
     value = np.cumsum(step)
     # Where all at risk end, F moves no more, and the first term is zero whatever its weight.
-    weight = np.divide(done, n * (n - done), out=np.zeros(len(n)), where=done < n)
+    weight = np.divide(ends_at, n * (n - ends_at), out=np.zeros(len(n)), where=ends_at < n)
     variance = (
         value**2 * np.cumsum(weight)
         - 2 * value * np.cumsum(weight * value)
         + np.cumsum(weight * value**2)
-        + np.cumsum(before * step * (n - ends) / n**2)
+        + np.cumsum(alive_before * step * (n - ends) / n**2)
         - 2 * (value * np.cumsum(step / n) - np.cumsum(step * value / n))
     )
-    inside = (value > _ROUNDING) & (value < 1 - _ROUNDING)
-    safe = np.where(inside, value, 0.5)
+    is_open = (value > _ROUNDING) & (value < 1 - _ROUNDING)
+    safe = np.where(is_open, value, 0.5)
     spread = special.ndtri((1 + confidence) / 2) * np.sqrt(np.clip(variance, 0, None)) / np.abs(safe * np.log(safe))
-    low, high = (np.where(inside, safe ** np.exp(sign * spread), np.nan) for sign in (1, -1))
+    low, high = (np.where(is_open, safe ** np.exp(sign * spread), np.nan) for sign in (1, -1))
     return Share(value, low, high)
 
 
@@ -169,16 +172,16 @@ def _ends(share: Share, effective: Array, confidence: float) -> Share:
 
     There neither a variance nor a bootstrap has any information.
     """
-    none, every = share.value <= _ROUNDING, share.value >= 1 - _ROUNDING
+    is_zero, is_one = share.value <= _ROUNDING, share.value >= 1 - _ROUNDING
     sure = (1 + confidence) / 2
-    low = np.where(none, 0.0, np.where(every, lower_bound(effective, effective, sure), share.low))
-    high = np.where(every, 1.0, np.where(none, upper_bound(np.zeros_like(effective), effective, sure), share.high))
+    low = np.where(is_zero, 0.0, np.where(is_one, lower_bound(effective, effective, sure), share.low))
+    high = np.where(is_one, 1.0, np.where(is_zero, upper_bound(np.zeros_like(effective), effective, sure), share.high))
     return Share(share.value, low, high)
 
 
 def _resampled(
-    place: npt.NDArray[np.intp],
-    over: Flags,
+    time_index: npt.NDArray[np.intp],
+    has_ended: Flags,
     kinds: Mapping[str, Flags],
     bootstrap: ClusterBootstrap,
     confidence: float,
@@ -192,30 +195,34 @@ def _resampled(
     tail = float(expanded((1 - confidence) / 2, bootstrap.n_clusters))
     levels = [tail, 1 - tail]
     # Counts are whole numbers below 2 ** 24, which float32 holds exactly.
-    drawn = np.concatenate([block.T for block in bootstrap.weights()], axis=1).astype(np.float32, order="C")
+    sample_weights = np.concatenate([block.T for block in bootstrap.weights()], axis=1).astype(np.float32, order="C")
 
     def by_time(flags: Flags) -> sparse.csr_array:
-        shape = (int(place.max()) + 1, bootstrap.n_clusters)
+        shape = (int(time_index.max()) + 1, bootstrap.n_clusters)
         return sparse.csr_array(
-            (np.ones(int(flags.sum()), np.float32), (place[flags], bootstrap.codes[flags])), shape=shape
+            (np.ones(int(flags.sum()), np.float32), (time_index[flags], bootstrap.codes[flags])), shape=shape
         )
 
-    counts = {name: by_time(flags) for name, flags in {_HERE: np.ones_like(over), _OVER: over, **kinds}.items()}
-    at_risk = (np.bincount(bootstrap.codes).astype(np.float32) @ drawn).astype(float)
-    alive = np.ones(drawn.shape[1])
-    so_far = {name: np.zeros(drawn.shape[1]) for name in kinds}
+    counts = {
+        name: by_time(flags) for name, flags in {_AT_TIME: np.ones_like(has_ended), _ENDED: has_ended, **kinds}.items()
+    }
+    at_risk = (np.bincount(bootstrap.codes).astype(np.float32) @ sample_weights).astype(float)
+    alive = np.ones(sample_weights.shape[1])
+    so_far = {name: np.zeros(sample_weights.shape[1]) for name in kinds}
     limits: dict[str, list[Array]] = {name: [] for name in ("", *kinds)}
-    for start in range(0, counts[_HERE].shape[0], _BLOCK):
-        here, ended, *ends = ((count[start : start + _BLOCK] @ drawn).astype(float) for count in counts.values())
+    for start in range(0, counts[_AT_TIME].shape[0], _BLOCK):
+        at_time, ended, *ends = (
+            (count[start : start + _BLOCK] @ sample_weights).astype(float) for count in counts.values()
+        )
         # Those at risk at the block's start, less those who left since.
-        risk = at_risk - np.cumsum(here, axis=0) + here
+        risk = at_risk - np.cumsum(at_time, axis=0) + at_time
         safe = np.where(risk > 0, risk, 1.0)
         after = alive * np.cumprod(1 - ended / safe, axis=0)
-        before = np.concatenate((alive[None, :], after[:-1]))
+        alive_before = np.concatenate((alive[None, :], after[:-1]))
         limits[""].append(percentiles(after.T, levels))
         for name, of_kind in zip(kinds, ends, strict=True):
-            value = so_far[name] + np.cumsum(before * of_kind / safe, axis=0)
+            value = so_far[name] + np.cumsum(alive_before * of_kind / safe, axis=0)
             limits[name].append(percentiles(value.T, levels))
             so_far[name] = value[-1]
-        alive, at_risk = after[-1], at_risk - here.sum(axis=0)
+        alive, at_risk = after[-1], at_risk - at_time.sum(axis=0)
     return {name: np.concatenate(parts, axis=1) for name, parts in limits.items()}

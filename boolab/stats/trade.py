@@ -105,10 +105,10 @@ class Trade:
     @property
     def _digits(self) -> int:
         """As many as are needed to see which of the two is larger."""
-        each, costs = self.per_lost_success, self.per_success
-        if each is None or costs is None or self.is_even:
+        saved_each, costs = self.per_lost_success, self.per_success
+        if saved_each is None or costs is None or self.is_even:
             return 0
-        return 0 if round(each) != round(costs) else 1 if round(each, 1) != round(costs, 1) else 3
+        return 0 if round(saved_each) != round(costs) else 1 if round(saved_each, 1) != round(costs, 1) else 3
 
     @property
     def shares(self) -> str:
@@ -120,14 +120,14 @@ class Trade:
         """
         if not self.total or not self.successes:
             return ""
-        saved, lost = percent(self.saved / self.total), percent(self.lost / self.successes)
-        return f"{saved} of the {self.unit} for {lost} of the successes"
+        saved, lost_share = percent(self.saved / self.total), percent(self.lost / self.successes)
+        return f"{saved} of the {self.unit} for {lost_share} of the successes"
 
     def _amount(self, value: float, digits: int = 0) -> str:
         if self.unit == "cost":
             return money(value)
-        shown = f"{value:,.{digits}f}"
-        return f"{shown} {self.unit[:-1] if shown == '1' else self.unit}"
+        number = f"{value:,.{digits}f}"
+        return f"{number} {self.unit[:-1] if number == '1' else self.unit}"
 
 
 def trade_of(
@@ -142,17 +142,17 @@ def trade_of(
         >>> found["steps_per_success"], found["saved_steps_per_lost_success"], found["even_trade"]
         (20.0, 40.0, 2.0)
     """
-    each, lost = _share(steps, successes), _share(saved_steps, successes - kept)
+    steps_each, saved_per_lost = _share(steps, successes), _share(saved_steps, successes - kept)
     # One division of whole numbers: it is below 1 exactly where the trade is poor.
-    even = saved_steps * successes / ((successes - kept) * steps) if lost is not None and each else None
-    known = cost is not None and saved_cost is not None
+    even = saved_steps * successes / ((successes - kept) * steps) if saved_per_lost is not None and steps_each else None
+    cost_known = cost is not None and saved_cost is not None
     return {
-        "steps_per_success": each,
+        "steps_per_success": steps_each,
         "steps_per_kept_success": _share(steps - saved_steps, kept),
-        "saved_steps_per_lost_success": lost,
+        "saved_steps_per_lost_success": saved_per_lost,
         "even_trade": even,
         "cost_per_success_usd": _share(cost, successes) if cost is not None else None,
-        "cost_per_kept_success_usd": _share(cost - saved_cost, kept) if known else None,  # type: ignore[operator] # known
+        "cost_per_kept_success_usd": _share(cost - saved_cost, kept) if cost_known else None,  # type: ignore[operator] # known
     }
 
 

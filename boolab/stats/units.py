@@ -53,7 +53,7 @@ UNIT_COLUMNS = {
 runs includes it, as there is no column for it.
 """
 
-_SAME = ("run_id", "task")  # mean the same in a unit as in a run
+_SHARED_COLUMNS = ("run_id", "task")  # mean the same in a unit as in a run
 _FEW_CLUSTERS = 10
 
 
@@ -93,20 +93,20 @@ def units_of(
             units = _units_of_frame(table, scopes)
         units = units.drop(columns=[name for name in MEASURES if name not in measures])
         return _grouped(units, table, by)
-    listed = as_runs(runs)
-    table = columns_of_runs(listed, {*by_columns(by), "parent_run_id"})
-    scopes = scopes_of([run.source for run in listed], scope)
-    pieces = list(pairs(range(len(listed)), lambda row: _units_of_run(listed[row], scopes[row], measures)))
+    run_list = as_runs(runs)
+    table = columns_of_runs(run_list, {*by_columns(by), "parent_run_id"})
+    scopes = scopes_of([run.source for run in run_list], scope)
+    pieces = list(pairs(range(len(run_list)), lambda row: _units_of_run(run_list[row], scopes[row], measures)))
     names = [name for name in UNIT_COLUMNS if name != "cluster" and (name in measures or name not in MEASURES)]
     units = _typed({name: [unit[name] for _, unit in pieces] for name in names})
     return _grouped(units, table.iloc[[row for row, _ in pieces]], by)
 
 
-def units_of_table(table: pd.DataFrame, by: str | Sequence[str] | None = None) -> pd.DataFrame:
-    """One row for each row of a table of runs of which only names are known: `by`, run_id, task and cluster."""
+def units_of_table(table: pd.DataFrame, keys: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """One row for each row of a table of runs of which only names are known: `keys`, run_id, task and cluster."""
     task = table["task"] if "task" in table else [""] * len(table)
     units = pd.DataFrame({"run_id": cells(table["run_id"], TEXT), "task": cells(task, TEXT)}).fillna("")
-    return _grouped(units, _without_blanks(table), by)
+    return _grouped(units, _without_blanks(table), keys)
 
 
 def _without_blanks(table: pd.DataFrame) -> pd.DataFrame:
@@ -114,21 +114,21 @@ def _without_blanks(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{name: table[name].replace("", pd.NA) for name in ("agent", "model") if name in table})
 
 
-def _grouped(units: pd.DataFrame, table: pd.DataFrame, by: str | Sequence[str] | None) -> pd.DataFrame:
-    """The units with their clusters, and the columns of `by` in front; `table` has a row for each of them."""
+def _grouped(units: pd.DataFrame, table: pd.DataFrame, group_by: str | Sequence[str] | None) -> pd.DataFrame:
+    """The units with their clusters, and the columns of `group_by` in front; `table` has a row for each of them."""
     head = _heads(units, table)
     units.insert([*units].index("task") + 1, "cluster", head["task"].mask(head["task"] == "", head["run_id"]))
-    for place, name in enumerate(by_columns(by)):
+    for position, name in enumerate(by_columns(group_by)):
         if name not in table:
             msg = f"by={name!r}: there is no such column{near(name, [*table.columns], 'columns')}"
             raise SettingError(msg)
-        if name in UNIT_COLUMNS and name not in _SAME:
+        if name in UNIT_COLUMNS and name not in _SHARED_COLUMNS:
             msg = f"by={name!r}: this is known only after a run, so runs cannot be kept apart by it"
             raise SettingError(msg)
         if name in units:
             units = units[[name, *(other for other in units if other != name)]]
         else:
-            units.insert(place, name, table[name].array)
+            units.insert(position, name, table[name].array)
     return units
 
 
@@ -161,27 +161,27 @@ def grouped(units: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, .
         yield values if isinstance(values, tuple) else (values,), part
 
 
-def clusters_of(units: pd.DataFrame, by: Sequence[str] = ()) -> tuple[pd.Series[Any], str]:
+def clusters_of(units: pd.DataFrame, keys: Sequence[str] = ()) -> tuple[pd.Series[Any], str]:
     """The cluster of each unit, and the name of clusters with several units: "task", "run", or "".
 
-    Units of one task resemble each other, and so do turns of one run. Where all are of one task (or `by` separates
+    Units of one task resemble each other, and so do turns of one run. Where all are of one task (or `keys` separates
     tasks), statements are about that task, and its runs are the clusters.
     """
-    if "run_id" not in by:
-        for column in ("run_id",) if "task" in by else ("cluster", "run_id"):
+    if "run_id" not in keys:
+        for column in ("run_id",) if "task" in keys else ("cluster", "run_id"):
             distinct = units[column].nunique()
             if distinct > 1:
-                several = distinct < units["run_id"].nunique()
-                word = "task" if several else "run" if distinct < len(units) else ""
+                has_several = distinct < units["run_id"].nunique()
+                word = "task" if has_several else "run" if distinct < len(units) else ""
                 return units[column], word
     return pd.Series(range(len(units)), index=units.index), ""
 
 
-def keys_of(by: str | Sequence[str] | None, taken: Collection[str]) -> list[str]:
-    """The columns of `by`; `SettingError` if the result has a column of the same name."""
-    keys = by_columns(by)
+def keys_of(group_by: str | Sequence[str] | None, reserved: Collection[str]) -> list[str]:
+    """The columns of `group_by`; `SettingError` if the result has a column of the same name."""
+    keys = by_columns(group_by)
     for key in keys:
-        if key in taken:
+        if key in reserved:
             raise SettingError(f"by={key!r}: {taken_name(key)}")
     return keys
 
@@ -216,8 +216,8 @@ def short_names(keys: Sequence[str], values: Sequence[tuple[Any, ...]]) -> list[
     sets = Counter(row[-1] for row in values if by_set and not is_missing(row[-1]))
     names = []
     for row in values:
-        alone = by_set and not is_missing(row[-1]) and sets[row[-1]] == 1
-        names.append(group_name(row[-1:] if alone else row))
+        is_unique = by_set and not is_missing(row[-1]) and sets[row[-1]] == 1
+        names.append(group_name(row[-1:] if is_unique else row))
     return names
 
 
@@ -233,11 +233,11 @@ def group_noun(keys: Iterable[str]) -> str:
 
 def cluster_notes(clusters: Iterable[tuple[str, int]], units: pd.DataFrame, noun: str = "run") -> Iterator[str]:
     """What dependent units mean for intervals, from the name and the number of the clusters of each group."""
-    for word, what in (("task", "runs of a task"), ("run", "turns of a run")):
+    for word, dependent_units in (("task", "runs of a task"), ("run", "turns of a run")):
         sizes = [n for name, n in clusters if name == word]
         if sizes:
             size = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,}"
-            yield f"Intervals resample {size} {word}s, because {what} are not independent."
+            yield f"Intervals resample {size} {word}s, because {dependent_units} are not independent."
             if min(sizes) < _FEW_CLUSTERS:
                 yield f"With so few {word}s the intervals are rough."
     tasks = set(units["task"])
@@ -254,8 +254,8 @@ def sources_of(table: pd.DataFrame) -> list[str | None]:
 
 def _units_of_run(run: Run, scope: str, measures: Collection[str]) -> Iterable[dict[str, Any]]:
     pieces = [(1, list(run.steps))] if scope == "run" else list(turns_of(run))
-    for place, (turn, steps) in enumerate(pieces, 1):
-        last = place == len(pieces)
+    for number, (turn, steps) in enumerate(pieces, 1):
+        last = number == len(pieces)
         ended = terminated(run) if last else is_final(steps[-1])
         yield {
             "run_id": run.run_id,
@@ -324,32 +324,32 @@ def _units_of_steps(table: pd.DataFrame, scopes: Sequence[str]) -> tuple[pd.Data
                          ("cost_usd", (column("cost_usd", FLOAT) * MICRO).round())):  # fmt: skip
         rows[name] = values.where(is_step, 0)
     groups = rows.groupby(["run_id", "turn"], sort=False, dropna=False)
-    place = groups.ngroup()
-    first, last = place.drop_duplicates().index, place.drop_duplicates(keep="last").sort_values().index
+    group_index = groups.ngroup()
+    first, last = group_index.drop_duplicates().index, group_index.drop_duplicates(keep="last").sort_values().index
     units = rows.loc[first, ["run_id", "turn"]].reset_index(drop=True)
     sums = {name: groups[name].sum().array.copy() for name in ("n_tool_calls", "n_tokens", "cost_usd")}
     for name, values in sums.items():
         values[groups[name].count().to_numpy() < groups.size().to_numpy()] = pd.NA
     sums["cost_usd"] = sums["cost_usd"] / MICRO
     ends_run = ~units["run_id"].duplicated(keep="last")
-    whole = ~units["run_id"].duplicated(keep=False)
-    named = column("stop_reason", TEXT)[last].reset_index(drop=True)
+    single_turn = ~units["run_id"].duplicated(keep=False)
+    last_reasons = column("stop_reason", TEXT)[last].reset_index(drop=True)
     final = column("final", FLAG, False)[last].reset_index(drop=True)  # noqa: FBT003 - a cell
     ended = (~column("censored", FLAG)[last].reset_index(drop=True)).where(ends_run, final)
     earlier = pd.Series(cells(np.where(final.fillna(value=False), "finished", INTERRUPTED), TEXT))
-    made = _typed(
+    typed_units = _typed(
         {
             "run_id": units["run_id"],
             "turn": units["turn"],
             "task": column("task", TEXT, "").fillna("")[first],
-            "n_steps": is_step.groupby(place).sum(),
+            "n_steps": is_step.groupby(group_index).sum(),
             **sums,
             "ended": ended,
-            "stop_reason": named.where(ends_run, earlier),
-            "success": column("success", FLAG)[first].reset_index(drop=True).where(whole, pd.NA),
+            "stop_reason": last_reasons.where(ends_run, earlier),
+            "success": column("success", FLAG)[first].reset_index(drop=True).where(single_turn, pd.NA),
         }
     )
-    return made, _without_blanks(table.loc[first].reset_index(drop=True))
+    return typed_units, _without_blanks(table.loc[first].reset_index(drop=True))
 
 
 def _typed(values: dict[str, Any]) -> pd.DataFrame:

@@ -29,7 +29,7 @@ Sums: TypeAlias = dict[str, Ints]
 
 BLOCK: Final = 1 << 18
 """Steps that are worked on at a time: few enough for the columns to stay in the processor's cache."""
-SPENT: Final = tuple(MEASURES)
+SPENT_MEASURES: Final = tuple(MEASURES)
 
 
 def aggregate_of(
@@ -38,19 +38,19 @@ def aggregate_of(
     *,
     groups: Ints | None = None,
     n_groups: int = 1,
-    only: Iterable[str] | None = None,
+    measures: Iterable[str] | None = None,
 ) -> Sums:
     """The sums of all settings over the runs of a ledger, each of shape groups x values of each axis (off is the last).
 
-    `groups` is R: the group of each run, from 0. `only` limits the sums to some of `SPENT`, without counts of runs.
+    `groups` is R: the group of each run, from 0. `measures` limits the sums to some of `SPENT`, without counts of runs.
     """
     total: Sums = {}
     start = 0
     for part in ledger.parts(BLOCK):
-        mine = None if groups is None or n_groups == 1 else groups[start : start + part.n_runs]
+        part_groups = None if groups is None or n_groups == 1 else groups[start : start + part.n_runs]
         start += part.n_runs
-        work = _Work(part, settings, mine, n_groups)
-        for name, sums in (work.all() if only is None else work.spent(only)).items():
+        work = _Work(part, settings, part_groups, n_groups)
+        for name, sums in (work.all() if measures is None else work.spent(measures)).items():
             total[name] = np.add(total[name], sums, out=total[name]) if name in total else sums
     return total
 
@@ -68,16 +68,16 @@ class _Work:
 
     def _place(self, group: Ints | None, fired: Sequence[Ints]) -> Ints:
         """One number for each combination of a group and the numbers of thresholds that have fired."""
-        place = group
+        cell = group
         for size, count in zip(self._shape[1:], fired, strict=True):
-            place = count if place is None else place * size + count
-        return np.zeros(0, dtype=np.int64) if place is None else place
+            cell = count if cell is None else cell * size + count
+        return np.zeros(0, dtype=np.int64) if cell is None else cell
 
     def _alive(self, weights: Iterable[tuple[Ints, Ints | None, int]]) -> Ints:
         """The sum of all weights at places where the setting is alive. Each item: places, weights, sign."""
         total = np.zeros(prod(self._shape))
-        for place, weight, sign in weights:
-            total += sign * np.bincount(place, weight, minlength=len(total))
+        for cells, weight, sign in weights:
+            total += sign * np.bincount(cells, weight, minlength=len(total))
         shaped = total.reshape(self._shape)
         for axis in range(1, shaped.ndim):
             np.cumsum(shaped, axis=axis, out=shaped)
@@ -95,9 +95,9 @@ class _Work:
         reasons, open_ended, unknown = self._stops()
         finished = by_itself + reasons.pop("finished", 0)
         for reason in get_args(StopReason):  # what its own limits, which stay in force, stopped
-            mine = ledger.ended & ~ledger.terminated & (ledger.reason == reason)
-            if mine.any():
-                reasons[reason] = reasons.get(reason, 0) + self._alive_runs(end, mine.astype(np.int64))
+            cut_by_reason = ledger.ended & ~ledger.terminated & (ledger.reason == reason)
+            if cut_by_reason.any():
+                reasons[reason] = reasons.get(reason, 0) + self._alive_runs(end, cut_by_reason.astype(np.int64))
         stopped = n_runs - unchanged - censored - unknown
         sums = {
             "n_runs": n_runs,
@@ -110,8 +110,8 @@ class _Work:
             **{f"n_{reason}": count for reason, count in reasons.items()},
             **{f"n_unknown_{name}": self._flat((~self._reports(name)).astype(np.int64)) for name in ("tokens", "cost")},
         }
-        spent = self.spent(SPENT)
-        return sums | self._kept(end) | spent | self._saved(spent)
+        amounts = self.spent(SPENT_MEASURES)
+        return sums | self._kept(end) | amounts | self._saved(amounts)
 
     def spent(self, names: Iterable[str]) -> Sums:
         """What the steps have used that a setting pays for, where each span is limited by itself."""
@@ -120,19 +120,19 @@ class _Work:
     @cached_property
     def _paid_at(self) -> Ints:
         """N: the place of each step, by what has fired in its span before it."""
-        each = spanned(self._ledger)
-        if each is self._ledger:
+        spans = spanned(self._ledger)
+        if spans is self._ledger:
             return self._steps([fires.before for fires in self._fires])
-        places = Places(each)
-        return self._steps([fires_of(each, axis, places).before for axis in self._settings.axes])
+        positions = Places(spans)
+        return self._steps([fires_of(spans, axis, positions).before for axis in self._settings.axes])
 
-    def _saved(self, spent: Sums) -> Sums:
+    def _saved(self, amounts: Sums) -> Sums:
         """What is on record and not spent; and how many steps of runs with unknown use are saved."""
-        saved = {f"saved_{name}": self._recorded(self._weights(name)) - spent[name] for name in SPENT}
+        saved = {f"saved_{name}": self._recorded(self._weights(name)) - amounts[name] for name in SPENT_MEASURES}
         for name in ("tokens", "cost"):
             unreported = (~self._reports(name))[self._places.run].astype(np.int64)
-            paid = self._alive([(self._paid_at, unreported, 1)])
-            saved[f"unreported_{name}"] = self._recorded(unreported) - paid
+            unreported_spent = self._alive([(self._paid_at, unreported, 1)])
+            saved[f"unreported_{name}"] = self._recorded(unreported) - unreported_spent
         return saved
 
     def _recorded(self, weights: Ints | None) -> Ints:
@@ -144,79 +144,85 @@ class _Work:
 
     def _stops(self) -> tuple[Sums, Ints, Ints]:
         """How many runs stop for each reason; of them, how many are open-ended; and how many stops are undecided."""
-        places, fires = self._places, self._fires
+        positions, fires = self._places, self._fires
         reasons: Sums = {}
         open_ended = self._flat(np.zeros(self._ledger.n_runs, dtype=np.int64))
-        in_last_turn = places.step > places.last_turn[places.run]
-        for n, one in enumerate(fires):
-            events = np.flatnonzero(one.known > one.before)
+        in_last_turn = positions.step > positions.last_turn[positions.run]
+        for n, axis_fires in enumerate(fires):
+            events = np.flatnonzero(axis_fires.known > axis_fires.before)
             higher, lower = fires[:n], fires[n + 1 :]
             around = [f.known[events] for f in higher], [f.before[events] for f in lower]
-            alive = self._steps([*around[0], one.before[events], *around[1]], events)
-            left = self._steps([*around[0], one.known[events], *around[1]], events)
+            alive = self._steps([*around[0], axis_fires.before[events], *around[1]], events)
+            cells_left = self._steps([*around[0], axis_fires.known[events], *around[1]], events)
             start = self._start(n, np.ones(self._ledger.n_runs, dtype=np.int64))
-            stopped = self._alive([(alive, None, 1), (left, None, -1)])
-            reason = one.axis.reason
+            stopped = self._alive([(alive, None, 1), (cells_left, None, -1)])
+            reason = axis_fires.axis.reason
             reasons[reason] = reasons.get(reason, 0) + stopped + start
-            if one.axis.ahead:
+            if axis_fires.axis.ahead:
                 open_ended += stopped + start
                 continue
             later = ~in_last_turn[events]
-            open_ended += self._alive([(alive[later], None, 1), (left[later], None, -1)])
-            if one.axis.text_only:
+            open_ended += self._alive([(alive[later], None, 1), (cells_left[later], None, -1)])
+            if axis_fires.axis.text_only:
                 reasons[reason] -= start
                 reasons["finished"] = start
                 open_ended += start
-            elif one.start:
-                open_ended += self._start(n, (places.last_turn > 0).astype(np.int64))
-        return reasons, open_ended, self._undecided(np.ones(len(places.run), dtype=bool))
+            elif axis_fires.start:
+                open_ended += self._start(n, (positions.last_turn > 0).astype(np.int64))
+        return reasons, open_ended, self._undecided(np.ones(len(positions.run), dtype=bool))
 
     def _start(self, n: int, weights: Ints) -> Ints:
         """How many runs, by their weights, the axis stops at boundary 0."""
         runs = len(weights)
-        before = [np.full(runs, fires.start if i < n else 0, dtype=np.int64) for i, fires in enumerate(self._fires)]
-        after = [np.full(runs, fires.start if i <= n else 0, dtype=np.int64) for i, fires in enumerate(self._fires)]
-        alive, left = (self._place(self._run_groups(), fired) for fired in (before, after))
-        return self._alive([(alive, weights, 1), (left, weights, -1)])
+        counts_before = [
+            np.full(runs, fires.start if i < n else 0, dtype=np.int64) for i, fires in enumerate(self._fires)
+        ]
+        counts_after = [
+            np.full(runs, fires.start if i <= n else 0, dtype=np.int64) for i, fires in enumerate(self._fires)
+        ]
+        alive, cells_left = (self._place(self._run_groups(), fired) for fired in (counts_before, counts_after))
+        return self._alive([(alive, weights, 1), (cells_left, weights, -1)])
 
-    def _undecided(self, which: Flags) -> Ints:
+    def _undecided(self, candidates: Flags) -> Ints:
         """How many stops depend on an unknown counter, at the boundaries after some of the steps."""
-        unsure = np.zeros(len(which), dtype=bool)
+        unsure = np.zeros(len(candidates), dtype=bool)
         for fires in self._fires:
             if fires.after is not fires.known:
                 unsure |= fires.after > fires.known
-        events = np.flatnonzero(unsure & which)
+        events = np.flatnonzero(unsure & candidates)
         alive = self._steps([fires.known[events] for fires in self._fires], events)
-        left = self._steps([fires.after[events] for fires in self._fires], events)
-        return self._alive([(alive, None, 1), (left, None, -1)])
+        cells_left = self._steps([fires.after[events] for fires in self._fires], events)
+        return self._alive([(alive, None, 1), (cells_left, None, -1)])
 
     def _kept(self, end: Sequence[Ints]) -> Sums:
         """How many successes there are, and how many of them a setting keeps: at least, and at most."""
-        ledger, places = self._ledger, self._places
+        ledger, positions = self._ledger, self._places
         success = ledger.success == 1
-        whole = (success & ledger.ended).astype(np.int64)
-        cut = (success & ~ledger.ended).astype(np.int64)
+        complete_success = (success & ledger.ended).astype(np.int64)
+        censored_success = (success & ~ledger.ended).astype(np.int64)
         # A stop in the last turn before the last call loses the success for certain: that call is never made.
-        lost = success & (places.last_call - 1 >= np.maximum(places.last_turn, 0))
-        lost &= (places.last_call - 1 > places.last_turn) | (places.last_turn == 0)
-        from_turn = [np.where(places.last_turn > 0, at, 0) for at in self._at(places.last_turn)]
-        until_call = self._at(np.maximum(places.last_call - 1, 0))
-        weights = lost.astype(np.int64)
+        certainly_lost = success & (positions.last_call - 1 >= np.maximum(positions.last_turn, 0))
+        certainly_lost &= (positions.last_call - 1 > positions.last_turn) | (positions.last_turn == 0)
+        from_turn = [np.where(positions.last_turn > 0, counts, 0) for counts in self._at(positions.last_turn)]
+        until_call = self._at(np.maximum(positions.last_call - 1, 0))
+        weights = certainly_lost.astype(np.int64)
         groups = self._run_groups()
         killed = self._alive(
             [(self._place(groups, from_turn), weights, 1), (self._place(groups, until_call), weights, -1)]
         )
         if any(fires.after is not fires.known for fires in self._fires):
-            run = places.run
+            run = positions.run
             killed -= self._undecided(
-                lost[run] & (places.step > places.last_turn[run]) & (places.step < places.last_call[run])
+                certainly_lost[run]
+                & (positions.step > positions.last_turn[run])
+                & (positions.step < positions.last_call[run])
             )
-        censored = self._alive_runs(end, cut)
+        censored = self._alive_runs(end, censored_success)
         successes = self._flat(success.astype(np.int64))
         return {
             "successes": successes,
             "successes_censored": censored,
-            "kept_lower": self._alive_runs(end, whole),
+            "kept_lower": self._alive_runs(end, complete_success),
             "kept_upper": successes - killed - censored,
         }
 
@@ -231,11 +237,11 @@ class _Work:
         """What each step used; 0 for runs that do not report all of it. None for a weight of 1."""
         if name == "steps":
             return None
-        used = self._ledger.used[name]
+        amounts = self._ledger.used[name]
         if name == "tool_calls":
-            return used
+            return amounts
         reports = self._reports(name)
-        return used if bool(reports.all()) else np.where(reports[self._places.run], used, 0)
+        return amounts if bool(reports.all()) else np.where(reports[self._places.run], amounts, 0)
 
     def _at(self, steps: Ints) -> list[Ints]:
         """For each run and axis, how many thresholds have fired at the boundary after so many steps."""
@@ -251,10 +257,10 @@ class _Work:
     def _run_groups(self) -> Ints:
         return np.zeros(self._ledger.n_runs, dtype=np.int64) if self._groups is None else self._groups
 
-    def _steps(self, fired: Sequence[Ints], which: Ints | None = None) -> Ints:
+    def _steps(self, fired: Sequence[Ints], steps: Ints | None = None) -> Ints:
         """The place of each step, or of some steps."""
         if self._groups is None:
-            group = None if fired else np.zeros(self._ledger.n_steps if which is None else len(which), dtype=np.int64)
+            group = None if fired else np.zeros(self._ledger.n_steps if steps is None else len(steps), dtype=np.int64)
         else:
-            group = self._groups[self._places.run if which is None else self._places.run[which]]
+            group = self._groups[self._places.run if steps is None else self._places.run[steps]]
         return self._place(group, fired)

@@ -81,11 +81,11 @@ class CallColumns:
     `counted`: whether limits count it. The other steps are left out.
     """
 
-    def __init__(self, steps: Sequence[Step], opens: Flags, counted: Flags) -> None:
-        if not counted.all():
-            scope = np.cumsum(opens)[counted]
+    def __init__(self, steps: Sequence[Step], opens: Flags, is_counted: Flags) -> None:
+        if not is_counted.all():
+            scope = np.cumsum(opens)[is_counted]
             opens = np.diff(scope, prepend=0) > 0
-            steps = [steps[place] for place in np.flatnonzero(counted).tolist()]
+            steps = [steps[index] for index in np.flatnonzero(is_counted).tolist()]
         self.responses: list[Response] = [step.response for step in steps]
         calls = [len(step.results) - step.results.count(None) for step in steps]
         self.layout = CallLayout(np.array(calls, dtype=np.int64), opens)
@@ -117,7 +117,7 @@ class CallColumns:
         """M: the number of the tool and argument text of each call; and the first call of each number."""
         arguments, _ = numbered(call.arguments for call in self._calls)
         codes, first = paired(self.tools, arguments)
-        return codes, [self._calls[place] for place in first.tolist()]
+        return codes, [self._calls[index] for index in first.tolist()]
 
     def keys(self, identity_for: Callable[[str], str | None]) -> Ints:
         """M: the key of each call, above 0; `NO_KEY` for a call that is the same as no other.
@@ -130,7 +130,7 @@ class CallColumns:
         """The keys by the identity of each tool, in the order of their numbers."""
         key = tuple(identities)
         if key not in self._keys:
-            calls_alone = ["canonical" if of in _WITH_OUTCOME else of for of in identities]
+            calls_alone = ["canonical" if identity in _WITH_OUTCOME else identity for identity in identities]
             if calls_alone != [*identities]:
                 self._keys[key] = self._with_outcomes(self._keys_by(calls_alone), identities)
             else:
@@ -141,18 +141,18 @@ class CallColumns:
         identity = dict(zip(self._named[1], identities, strict=True))
         codes, distinct = self._distinct
         numbers: dict[tuple[str, ...] | None, int] = {None: NO_KEY}
-        found = (call_key(call, None, identity[call.name]) for call in distinct)
-        keys = [numbers.setdefault(key, len(numbers)) for key in found]
+        call_keys = (call_key(call, None, identity[call.name]) for call in distinct)
+        keys = [numbers.setdefault(key, len(numbers)) for key in call_keys]
         return np.array(keys, dtype=np.int64)[codes]
 
     def _with_outcomes(self, keys: Ints, identities: Sequence[str | None]) -> Ints:
         """The keys, each of a tool whose identity compares more together with that."""
-        for of, names in _WITH_OUTCOME.items():
-            among = np.array([one == of for one in identities], dtype=bool)
-            for name in names if among.any() else ():
+        for identity, names in _WITH_OUTCOME.items():
+            has_identity = np.array([other == identity for other in identities], dtype=bool)
+            for name in names if has_identity.any() else ():
                 # Calls of other tools are paired with what no call has beside it.
-                more = np.where(among[self.tools], getattr(self, name) + 1 - UNKNOWN, 0)
-                keys = np.where(keys == NO_KEY, NO_KEY, paired(keys, more)[0] + 1)
+                outcomes = np.where(has_identity[self.tools], getattr(self, name) + 1 - UNKNOWN, 0)
+                keys = np.where(keys == NO_KEY, NO_KEY, paired(keys, outcomes)[0] + 1)
         return keys
 
     @cached_property
@@ -195,8 +195,8 @@ class CallColumns:
         """M: tool, argument text and result of each call as they are; a redacted call is as no other of its step."""
         codes, distinct = self._distinct
         redacted = np.array([call.arguments == REDACTED for call in distinct], dtype=bool)[codes]
-        beside, _ = paired(codes, self.contents)
-        by_step, _ = paired(np.where(redacted, self.layout.step + 1, 0), beside)
+        with_contents, _ = paired(codes, self.contents)
+        by_step, _ = paired(np.where(redacted, self.layout.step + 1, 0), with_contents)
         return by_step
 
 
@@ -213,7 +213,7 @@ def numbered(values: Iterable[_Value]) -> tuple[Ints, list[_Value]]:
     return np.array(codes, dtype=np.int64), list(numbers)
 
 
-def paired(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+def paired(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     """A number for each pair of two numbers that are not below 0, and the place where each pair comes first.
 
     Example:
@@ -221,7 +221,7 @@ def paired(one: Ints, other: Ints) -> tuple[Ints, Ints]:
         >>> codes.tolist(), first.tolist()
         ([0, 1, 0], [0, 1])
     """
-    codes, distinct = pd.factorize(one * (int(other.max(initial=0)) + 1) + other)
+    codes, distinct = pd.factorize(left * (int(right.max(initial=0)) + 1) + right)
     first = np.zeros(len(distinct), dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last one that is written is the first one
     return codes.astype(np.int64), first
@@ -233,11 +233,11 @@ def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
     `calls` is N: the number of calls of each step; `opens` is N: whether it is the first of its scope.
     """
     end = np.cumsum(calls)
-    same = np.zeros(len(keys) + 1, dtype=bool)
-    np.equal(keys[1:], keys[:-1], out=same[1:-1])
-    same[:-1][keys == NO_KEY] = False
-    same[(end - calls)[opens]] = False
-    repeats = run_lengths(same)
+    is_repeat = np.zeros(len(keys) + 1, dtype=bool)
+    np.equal(keys[1:], keys[:-1], out=is_repeat[1:-1])
+    is_repeat[:-1][keys == NO_KEY] = False
+    is_repeat[(end - calls)[opens]] = False
+    repeats = run_lengths(is_repeat)
     repeats[:-1] += 1
     return after_steps(repeats[:-1], calls, end, opens)
 
@@ -250,10 +250,10 @@ def run_lengths(flags: Flags) -> Ints:
         [1, 2, 0, 1]
     """
     # Few are set as a rule, so only those are counted.
-    some = np.flatnonzero(flags)
-    heads = np.flatnonzero(np.diff(some, prepend=-2) > 1)
+    set_indices = np.flatnonzero(flags)
+    heads = np.flatnonzero(np.diff(set_indices, prepend=-2) > 1)
     lengths = np.zeros(len(flags), dtype=np.int64)
-    lengths[some] = some - np.repeat(some[heads], np.diff(np.append(heads, len(some)))) + 1
+    lengths[set_indices] = set_indices - np.repeat(set_indices[heads], np.diff(np.append(heads, len(set_indices)))) + 1
     return lengths
 
 
@@ -284,10 +284,10 @@ def failures_in_a_row(failed: Ints, starts: Ints, begins: Flags | None = None) -
         >>> failures_in_a_row(np.array([1, 1, 0, 1, -1, 1]), np.zeros(6, dtype=np.int64)).tolist()
         [1, 2, 0, 1, -1, -1]
     """
-    place = np.arange(len(failed))
-    ends = np.where(failed == 0, place, -1)
+    indices = np.arange(len(failed))
+    ends = np.where(failed == 0, indices, -1)
     if begins is not None:
-        ends = np.where((failed > 0) & begins, place - 1, ends)
-    before = np.maximum(np.maximum.accumulate(ends), starts - 1)
-    unknown = np.maximum.accumulate(np.where(failed < 0, place, -1))
-    return np.where(unknown > before, UNKNOWN, place - before)
+        ends = np.where((failed > 0) & begins, indices - 1, ends)
+    last_end = np.maximum(np.maximum.accumulate(ends), starts - 1)
+    unknown = np.maximum.accumulate(np.where(failed < 0, indices, -1))
+    return np.where(unknown > last_end, UNKNOWN, indices - last_end)

@@ -59,11 +59,11 @@ def _after_steps(detector: Detector, columns: CallColumns, layout: CallLayout) -
 
 def _same(keys: Ints, layout: CallLayout, lag: int = 1) -> Flags:
     """M: whether the call is the same as the one so many calls before it in its scope."""
-    same = np.zeros(len(keys), dtype=bool)
-    np.equal(keys[lag:], keys[:-lag], out=same[lag:])
-    same &= keys != NO_KEY
-    same &= np.arange(-lag, len(keys) - lag) >= layout.starts
-    return same
+    is_repeat = np.zeros(len(keys), dtype=bool)
+    np.equal(keys[lag:], keys[:-lag], out=is_repeat[lag:])
+    is_repeat &= keys != NO_KEY
+    is_repeat &= np.arange(-lag, len(keys) - lag) >= layout.starts
+    return is_repeat
 
 
 def _repeats(detector: RepeatStreak, columns: CallColumns, layout: CallLayout) -> Ints:
@@ -82,10 +82,10 @@ def _cycles(detector: Cycle, columns: CallColumns, layout: CallLayout) -> Ints:
     keys = columns.keys(detector.identity_for)
     if detector.period is None:
         of_periods = (run_lengths(_same(keys, layout, lag)) // lag for lag in range(1, MAX_PERIOD + 1))
-        most = np.zeros(len(keys), dtype=np.int64)
+        largest = np.zeros(len(keys), dtype=np.int64)
         for count in of_periods:
-            np.maximum(most, count, out=most)
-        return most + 1
+            np.maximum(largest, count, out=largest)
+        return largest + 1
     count = 1 + run_lengths(_same(keys, layout, detector.period)) // detector.period
     so_far = np.arange(1, len(keys) + 1) - layout.starts
     return np.where(so_far < detector.period, 0, count)
@@ -104,19 +104,19 @@ def _same_errors(_: SameError, columns: CallColumns, layout: CallLayout) -> Ints
 def _by_scope_and(codes: Ints, scopes: Ints) -> tuple[Ints, Ints]:
     """An order in which equal codes of a scope are together, as they came; and for each place the first of its kind."""
     order = np.lexsort((codes, scopes))
-    place = np.arange(len(order))
+    indices = np.arange(len(order))
     new = np.ones(len(order), dtype=bool)
     new[1:] = (np.diff(codes[order]) != 0) | (np.diff(scopes[order]) != 0)
-    return order, np.maximum.accumulate(np.where(new, place, 0))
+    return order, np.maximum.accumulate(np.where(new, indices, 0))
 
 
 def _tool_window(detector: ToolWindow, columns: CallColumns, layout: CallLayout) -> Ints:
     if detector.tool is None:
         return _most_in_window(columns.tools + 1, layout.starts, detector.window)
     so_far: Ints = np.append(0, np.cumsum(columns.tools == columns.tool(detector.tool)))
-    place = np.arange(1, len(columns.tools) + 1)
-    before: Ints = so_far[np.maximum(place - detector.window, layout.starts)]
-    return so_far[1:] - before
+    ends = np.arange(1, len(columns.tools) + 1)
+    count_before: Ints = so_far[np.maximum(ends - detector.window, layout.starts)]
+    return so_far[1:] - count_before
 
 
 def _call_window(detector: CallWindow, columns: CallColumns, layout: CallLayout) -> Ints:
@@ -129,20 +129,20 @@ def _most_in_window(codes: Ints, starts: Ints, window: int) -> Ints:
     There are n equal codes up to place i if, up to there, the last place with n - 1 equal codes before it in its scope
     has the first of these n inside the window. So each n takes one running maximum of such first places.
     """
-    place = np.arange(len(codes))
-    oldest = np.maximum(starts, place - window + 1)
+    indices = np.arange(len(codes))
+    oldest = np.maximum(starts, indices - window + 1)
     order, firsts = _by_scope_and(codes, starts)
-    most = np.zeros(len(codes), dtype=np.int64)
+    largest = np.zeros(len(codes), dtype=np.int64)
     for n in range(window):
-        back = place - n >= firsts
+        has_earlier = indices - n >= firsts
         first = np.full(len(codes), -1)
-        first[order[back]] = order[place[back] - n]
+        first[order[has_earlier]] = order[indices[has_earlier] - n]
         first[codes == 0] = -1
-        reached = np.maximum.accumulate(first) >= oldest
-        if not reached.any():
+        in_window = np.maximum.accumulate(first) >= oldest
+        if not in_window.any():
             break
-        most[reached] = n + 1
-    return most
+        largest[in_window] = n + 1
+    return largest
 
 
 def _actions(detector: ActionStreak, columns: CallColumns, layout: CallLayout) -> Ints:
@@ -160,10 +160,10 @@ def _actions(detector: ActionStreak, columns: CallColumns, layout: CallLayout) -
     silent = np.array([not response.tool_calls for response in columns.responses], dtype=bool)
     events = np.where(calls > 0, 2 * calls, silent)
     end = np.cumsum(events)
-    inside = np.arange(int(events.sum())) - np.repeat(end - events, events)  # the number of the event in its step
+    event_index = np.arange(int(events.sum())) - np.repeat(end - events, events)  # the number of the event in its step
     of_step = np.repeat(calls, events)
     oldest = np.maximum(end - EVENTS, (end - events)[layout.step_starts])
-    for kind in (inside < of_step, (inside >= of_step) & (of_step > 0)):
+    for kind in (event_index < of_step, (event_index >= of_step) & (of_step > 0)):
         so_far = np.append(0, np.cumsum(kind))
         streak = np.where(streak > 0, np.minimum(streak, so_far[end] - so_far[oldest]), streak)
     return streak
@@ -182,31 +182,33 @@ def _rounds(detector: RoundStreak, columns: CallColumns, layout: CallLayout) -> 
     tool, step = tool[new], step[new]
     sizes = np.diff(np.append(heads, len(key)))
     code = key[heads]
-    several = np.flatnonzero(sizes > 1)
+    several_calls = np.flatnonzero(sizes > 1)
     sets: dict[tuple[int, ...], int] = {}
-    for one, first, size in zip(several.tolist(), heads[several].tolist(), sizes[several].tolist(), strict=True):
+    for index, first, size in zip(
+        several_calls.tolist(), heads[several_calls].tolist(), sizes[several_calls].tolist(), strict=True
+    ):
         members = tuple(key[first : first + size].tolist())
-        code[one] = NO_KEY if NO_KEY in members else sets.setdefault(members, len(sets) + 1)
+        code[index] = NO_KEY if NO_KEY in members else sets.setdefault(members, len(sets) + 1)
     order, firsts = _by_scope_and(tool, layout.step_starts[step])
-    code, sizes, place = code[order], sizes[order], np.arange(len(order))
-    same = (place > firsts) & (code != NO_KEY)
-    same[1:] &= (code[1:] == code[:-1]) & (sizes[1:] == sizes[:-1])
-    most = np.zeros(len(layout.calls), dtype=np.int64)
-    np.maximum.at(most, step[order], run_lengths(same) + 1)
-    called = np.maximum.accumulate(np.where(layout.calls > 0, np.arange(len(most)), -1))
-    return np.where(called >= layout.step_starts, most[called], 0)
+    code, sizes, indices = code[order], sizes[order], np.arange(len(order))
+    is_repeat = (indices > firsts) & (code != NO_KEY)
+    is_repeat[1:] &= (code[1:] == code[:-1]) & (sizes[1:] == sizes[:-1])
+    longest = np.zeros(len(layout.calls), dtype=np.int64)
+    np.maximum.at(longest, step[order], run_lengths(is_repeat) + 1)
+    last_called = np.maximum.accumulate(np.where(layout.calls > 0, np.arange(len(longest)), -1))
+    return np.where(last_called >= layout.step_starts, longest[last_called], 0)
 
 
 def _step_repeats(detector: StepRepeats, columns: CallColumns, layout: CallLayout) -> Ints:
-    exact, calls, place = columns.exact, layout.calls, np.arange(len(layout.calls))
+    exact, calls, indices = columns.exact, layout.calls, np.arange(len(layout.calls))
     first = layout.end - calls
     codes = np.zeros(len(calls), dtype=np.int64)
     codes[calls == 1] = exact[first[calls == 1]] + 1
     lists: dict[tuple[int, ...], int] = {}
     for step in np.flatnonzero(calls > 1).tolist():
-        made = tuple(exact[first[step] : layout.end[step]].tolist())
-        codes[step] = -1 - lists.setdefault(made, len(lists))
-    full = place - layout.step_starts + 1 >= detector.window
+        call_codes = tuple(exact[first[step] : layout.end[step]].tolist())
+        codes[step] = -1 - lists.setdefault(call_codes, len(lists))
+    full = indices - layout.step_starts + 1 >= detector.window
     return np.where(full, _most_in_window(codes, layout.step_starts, detector.window), 0)
 
 
@@ -216,22 +218,22 @@ def _idle(_: IdleStreak, __: CallColumns, layout: CallLayout) -> Ints:
 
 def _finishes(detector: FinishStreak, columns: CallColumns, layout: CallLayout) -> Ints:
     reasons = [detector.is_reason(response.finish_reason) for response in columns.responses]
-    found = [UNKNOWN if same is None else int(same) for same in reasons]
-    return failures_in_a_row(np.array(found, dtype=np.int64), layout.step_starts)
+    flags = [UNKNOWN if matches is None else int(matches) for matches in reasons]
+    return failures_in_a_row(np.array(flags, dtype=np.int64), layout.step_starts)
 
 
 def _contains(detector: TextContains, columns: CallColumns, layout: CallLayout) -> Ints:
     texts = [response.text for response in columns.responses]
     unknown = np.array(list(map(is_redacted, texts)), dtype=bool)
-    found = np.array([detector.text in text for text in texts], dtype=bool)
-    return np.where(_so_far(unknown, layout) > 0, UNKNOWN, _so_far(found, layout))
+    contains = np.array([detector.text in text for text in texts], dtype=bool)
+    return np.where(_so_far(unknown, layout) > 0, UNKNOWN, _so_far(contains, layout))
 
 
 def _so_far(flags: Flags, layout: CallLayout) -> Ints:
     """S: how many steps of the scope up to each have a flag."""
     total: Ints = np.append(0, np.cumsum(flags))
-    before: Ints = total[layout.step_starts]
-    return total[1:] - before
+    count_before: Ints = total[layout.step_starts]
+    return total[1:] - count_before
 
 
 def _tool_errors(_: ToolErrors, columns: CallColumns, layout: CallLayout) -> Ints:
@@ -242,26 +244,26 @@ def _tool_errors(_: ToolErrors, columns: CallColumns, layout: CallLayout) -> Int
     steps = np.zeros(len(layout.calls), dtype=np.int64)
     np.maximum.at(steps, step[order], np.arange(len(order)) - firsts + 1)
     lift = layout.step_starts * (len(steps) + 1)  # what is before the scope is lifted below all that is in it
-    most = np.maximum.accumulate(steps + lift) - lift
-    return np.where(_so_far(layout.any_of_step(columns.errors < 0), layout) > 0, UNKNOWN, most)
+    largest = np.maximum.accumulate(steps + lift) - lift
+    return np.where(_so_far(layout.any_of_step(columns.errors < 0), layout) > 0, UNKNOWN, largest)
 
 
 def _per_message(detector: PerMessage, columns: CallColumns, layout: CallLayout) -> Ints:
     count = _OF_CALLS[type(detector.detector)](detector.detector, columns, layout.by_step())
-    most = np.zeros(len(layout.calls), dtype=np.int64)
-    np.maximum.at(most, layout.step, count)
-    return np.where(layout.any_of_step(count < 0), UNKNOWN, most)
+    largest = np.zeros(len(layout.calls), dtype=np.int64)
+    np.maximum.at(largest, layout.step, count)
+    return np.where(layout.any_of_step(count < 0), UNKNOWN, largest)
 
 
 def _detections(detector: Detections, columns: CallColumns, layout: CallLayout) -> Ints:
     of_calls = _OF_CALLS.get(type(detector.detector))
     if of_calls is None:
         count = _after_steps(detector.detector, columns, layout)
-        found, unknown = count >= detector.threshold, count < 0
+        fires, unknown = count >= detector.threshold, count < 0
     else:
         count = of_calls(detector.detector, columns, layout)
-        found, unknown = (layout.any_of_step(flags) for flags in (count >= detector.threshold, count < 0))
-    return np.where(_so_far(unknown, layout) > 0, UNKNOWN, _so_far(found, layout))
+        fires, unknown = (layout.any_of_step(flags) for flags in (count >= detector.threshold, count < 0))
+    return np.where(_so_far(unknown, layout) > 0, UNKNOWN, _so_far(fires, layout))
 
 
 _OF_CALLS: Final[Mapping[type, Count]] = {

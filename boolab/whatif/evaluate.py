@@ -291,19 +291,19 @@ def _parts_elsewhere(
 
     partitions = partitions_of(recorded, PARQUET_ROWS)
     load: bytes = cloudpickle.dumps((question, has_labels(recorded), aggregate, homes_in(recorded)))
-    seen: set[Any] = set()
-    none = True
+    seen_ids: set[Any] = set()
+    is_empty = True
     size = sum(partition.size for partition in partitions)
     with open_pool(client) as pool, tqdm(total=size, unit="B", unit_scale=True, disable=not progress, delay=1) as bar:
-        found = in_order(pool, _of_partition, ((load, partition) for partition in partitions))
-        for partition, (run_ids, part_agents, part) in zip(partitions, found, strict=True):
-            take_ids(seen, run_ids, partition.file)
+        results = in_order(pool, _of_partition, ((load, partition) for partition in partitions))
+        for partition, (run_ids, part_agents, part) in zip(partitions, results, strict=True):
+            take_ids(seen_ids, run_ids, partition.file)
             agents |= part_agents
             bar.update(partition.size)
             if part is not None:
-                none = False
+                is_empty = False
                 yield part
-    if none:
+    if is_empty:
         yield _part(ledger_of([], question.detectors, question.scope), question, aggregate=aggregate)
 
 
@@ -325,26 +325,26 @@ def _of_partition(load: bytes, partition: Partition) -> tuple[list[Any], set[str
     return run_ids, agents, part
 
 
-def _named_policies(policies: Sequence[str | Policy], by: str | Sequence[str] | None) -> list[Policy]:
+def _named_policies(policies: Sequence[str | Policy], group_by: str | Sequence[str] | None) -> list[Policy]:
     """The policies of a table.
 
     Raises:
         SettingError: if there are none, two of them have the same name, or the runs are to be grouped by a column of
             the same name.
     """
-    every = [get_policy(policy) for policy in policies]
-    names = [policy.name for policy in every]
-    if not every:
+    presets = [get_policy(policy) for policy in policies]
+    names = [policy.name for policy in presets]
+    if not presets:
         msg = "policy=[]: expected at least one policy"
         raise SettingError(msg)
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        msg = f"two policies are called {twice!r}: give one of them another name with vary(name=...)"
+        duplicate = next(name for name in names if names.count(name) > 1)
+        msg = f"two policies are called {duplicate!r}: give one of them another name with vary(name=...)"
         raise SettingError(msg)
-    if _POLICY in by_columns(by):
+    if _POLICY in by_columns(group_by):
         msg = "by='policy': with several policies the column has their names: rename yours in the frame"
         raise SettingError(msg)
-    return every
+    return presets
 
 
 def _under_each(policies: Sequence[Policy], table: Callable[[Policy], pd.DataFrame]) -> pd.DataFrame:

@@ -30,7 +30,7 @@ from boolab.whatif.step_table import Flags, Ints, Ledger
 _ERROR: Final = np.array([None, "error"], dtype=object)
 """The stop reason of a run that is not identified, and of one that is unknown."""
 _NEVER: Final = np.iinfo(np.int64).max
-_RUNS, _NOT_BEGUN, _OPEN, _UNKNOWN = range(4)
+_RUNS, _NOT_BEGUN, _NOT_IDENTIFIED, _UNKNOWN = range(4)
 """The result for a run: it starts as recorded, it never starts, or that is not known, for one of two reasons."""
 
 
@@ -69,11 +69,11 @@ def _shaped(stops: Stops, *shape: int) -> Stops:
     return replace(stops, **{name: getattr(stops, name).reshape(shape).copy() for name in _FIELDS})
 
 
-def _put(table: Stops, row: int, which: Flags, **values: object) -> None:
+def _put(table: Stops, row: int, settings: Flags, **values: object) -> None:
     """Set fields of a row for some settings, in place."""
     for name, value in values.items():
         column = getattr(table, name)[row]
-        column[which] = value[which] if isinstance(value, np.ndarray) else value
+        column[settings] = value[settings] if isinstance(value, np.ndarray) else value
 
 
 class _Work:
@@ -100,8 +100,8 @@ class _Work:
         rows = np.arange(ledger.n_runs)
         self._rows = np.stack((np.searchsorted(owner, rows), np.searchsorted(owner, rows, side="right")), axis=1)
         self._order = _children_first(ledger.n_runs, kin.calls)
-        place = {run: number for number, run in enumerate(self._order)}
-        self._calls = _by_caller(call for call in kin.calls if place[call.child] < place[call.caller])
+        position = {run: number for number, run in enumerate(self._order)}
+        self._calls = _by_caller(call for call in kin.calls if position[call.child] < position[call.caller])
         self._missing = _by_caller(kin.missing)
         self._diverges: dict[int, Flags] = {}
         """Of each run, under which settings its caller gets another answer."""
@@ -139,24 +139,24 @@ class _Work:
         for row in {*changed, *unknown}:
             self._end(row, changed.get(row, never), unknown.get(row, never))
 
-    def _note(self, ends: dict[int, Ints], run: int, step: int, where: Flags) -> None:
+    def _note(self, ends: dict[int, Ints], run: int, step: int, settings: Flags) -> None:
         """Record that everything after a step is not known; with step 0, after the first step of each span."""
         table = self._table
         for row in [self._span(run, step)] if step else self._spans(run):
             local = step - int(self._before[row]) if step else min(1, int(self._lengths[row]))
-            done = ~table.stopped[row] | (table.at[row] >= local)
-            least = ends.setdefault(row, np.full(self._settings, _NEVER))
-            np.minimum(least, np.where(where & done, local, _NEVER), out=least)
+            call_made = ~table.stopped[row] | (table.at[row] >= local)
+            earliest = ends.setdefault(row, np.full(self._settings, _NEVER))
+            np.minimum(earliest, np.where(settings & call_made, local, _NEVER), out=earliest)
 
     def _end(self, row: int, changed: Ints, unknown: Ints) -> None:
         """End what is known of a span, unless a stop of its own comes first."""
         table, end = self._table, np.minimum(changed, unknown)
         by_result = np.isin(table.reason[row].astype(str), [*self._by_results])
         in_time = table.at[row] + table.dropped[row] + by_result <= end
-        cut = (end < _NEVER) & ~(table.stopped[row] & in_time)
+        ends_here = (end < _NEVER) & ~(table.stopped[row] & in_time)
         lacking = unknown < changed
         reason = _ERROR[lacking.astype(np.int64)]
-        _put(table, row, cut, at=end, stopped=True, dropped=False, undecided=lacking, ahead=True, open=True,
+        _put(table, row, ends_here, at=end, stopped=True, dropped=False, undecided=lacking, ahead=True, open=True,
              reason=reason, also_fired="")  # fmt: skip
 
     def begin_children(self) -> None:
@@ -186,12 +186,12 @@ class _Work:
         """The result for a subagent that a step of a run called, if the run itself starts; and the reason."""
         table = self._table
         if not step:
-            return np.where(self._may_stop_before(parent, child), _OPEN, _RUNS), np.full(self._settings, None)
+            return np.where(self._may_stop_before(parent, child), _NOT_IDENTIFIED, _RUNS), np.full(self._settings, None)
         row = self._span(parent, step)
-        done = ~table.stopped[row] | (table.at[row] >= step - self._before[row])
-        doubtful = np.where(table.undecided[row], _UNKNOWN, _OPEN)
+        call_made = ~table.stopped[row] | (table.at[row] >= step - self._before[row])
+        doubtful = np.where(table.undecided[row], _UNKNOWN, _NOT_IDENTIFIED)
         doubt = table.undecided[row] | table.ahead[row] | table.open[row]
-        return np.where(done, _RUNS, np.where(doubt, doubtful, _NOT_BEGUN)), table.reason[row]
+        return np.where(call_made, _RUNS, np.where(doubt, doubtful, _NOT_BEGUN)), table.reason[row]
 
     def _may_stop_before(self, parent: int, child: int) -> Flags:
         """Under which settings a run may be stopped, or differ, before it calls a subagent at an unknown step.
@@ -200,13 +200,13 @@ class _Work:
         """
         if parent not in self._stops_itself:
             return self._stopped(parent)
-        found = self._stops_itself[parent].copy()
+        stops = self._stops_itself[parent].copy()
         for call in self._calls.get(parent, ()):
             if call.child != child:
-                found |= self._diverges[call.child]
+                stops |= self._diverges[call.child]
         for missing in self._missing.get(parent, ()):
-            found |= self._holds_for(missing.agent)
-        return found
+            stops |= self._holds_for(missing.agent)
+        return stops
 
     def of_spans(self) -> Stops:
         """The stops of all spans."""
@@ -217,14 +217,14 @@ class _Work:
         new = _shaped(stops, self._ledger.n_runs, self._settings)
         near = {*self._calls, *self._missing, *(run for run, parent in enumerate(self._kin.parent) if parent >= 0)}
         for run in near:
-            none = np.ones(self._settings, dtype=bool)
-            _put(new, run, none, at=0, stopped=False, dropped=False, undecided=False, ahead=False, open=False,
+            not_stopped = np.ones(self._settings, dtype=bool)
+            _put(new, run, not_stopped, at=0, stopped=False, dropped=False, undecided=False, ahead=False, open=False,
                  begun=True, reason=None, also_fired="")  # fmt: skip
             for row in self._spans(run):
-                here = none & self._table.stopped[row]
+                first_stop = not_stopped & self._table.stopped[row]
                 values = {name: getattr(self._table, name)[row] for name in _FIELDS}
-                _put(new, run, here, **(values | {"at": values["at"] + self._before[row]}))
-                none &= ~here
+                _put(new, run, first_stop, **(values | {"at": values["at"] + self._before[row]}))
+                not_stopped &= ~first_stop
         return _shaped(new, -1)
 
 
@@ -232,27 +232,27 @@ _Item = TypeVar("_Item", Call, Missing)
 
 
 def _by_caller(items: Iterable[_Item]) -> dict[int, list[_Item]]:
-    found: dict[int, list[_Item]] = {}
+    by_caller: dict[int, list[_Item]] = {}
     for item in items:
-        found.setdefault(item.caller, []).append(item)
-    return found
+        by_caller.setdefault(item.caller, []).append(item)
+    return by_caller
 
 
 def _children_first(n_runs: int, calls: Sequence[Call]) -> list[int]:
     """All runs, each after those that it called; in a circle, in any order."""
-    called = {caller: [call.child for call in own] for caller, own in _by_caller(calls).items()}
+    children_of = {caller: [call.child for call in run_calls] for caller, run_calls in _by_caller(calls).items()}
     order: list[int] = []
-    seen: set[int] = set()
+    visited: set[int] = set()
     for root in range(n_runs):
-        path = [] if root in seen else [(root, iter(called.get(root, ())))]
-        seen.add(root)
+        path = [] if root in visited else [(root, iter(children_of.get(root, ())))]
+        visited.add(root)
         while path:
-            run, left = path[-1]
-            child = next((child for child in left if child not in seen), None)
+            run, children = path[-1]
+            child = next((child for child in children if child not in visited), None)
             if child is None:
                 order.append(run)
                 path.pop()
             else:
-                seen.add(child)
-                path.append((child, iter(called.get(child, ()))))
+                visited.add(child)
+                path.append((child, iter(children_of.get(child, ()))))
     return order

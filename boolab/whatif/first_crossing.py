@@ -39,7 +39,7 @@ AT_RESPONSE: Final = RANKS + 1
 UNDECIDED_AT_RESPONSE: Final = WIDE_RANKS - 2
 ACTS: Final = WIDE_RANKS - 1
 """The rank of an action on the calls of the next response."""
-_ALL: Final = slice(None)
+_ALL_STEPS: Final = slice(None)
 INTERVENED: Final = "intervened"
 """The counter of what a policy would have done that the recording does not hold: see `interventions`."""
 
@@ -57,18 +57,18 @@ class Places:
     @cached_property
     def last_turn(self) -> Ints:
         """R: how many steps of the run come before its last span; 0 if a stop leaves no turn open."""
-        before = np.zeros(self._ledger.n_runs, dtype=np.int64)
+        steps_before = np.zeros(self._ledger.n_runs, dtype=np.int64)
         new = np.flatnonzero(self._ledger.span[1:] != self._ledger.span[:-1]) + 1
         new = new[~self.opens[new]]
-        before[self.run[new]] = self.step[new] - 1  # steps ascend, so the last one stays
-        return before
+        steps_before[self.run[new]] = self.step[new] - 1  # steps ascend, so the last one stays
+        return steps_before
 
     @cached_property
     def last_call(self) -> Ints:
         """R: the number of the last step with a call that has a result; 0 if there is none."""
         last = np.zeros(self._ledger.n_runs, dtype=np.int64)
-        called = np.flatnonzero(self._ledger.used["tool_calls"] > 0)
-        last[self.run[called]] = self.step[called]
+        with_calls = np.flatnonzero(self._ledger.used["tool_calls"] > 0)
+        last[self.run[with_calls]] = self.step[with_calls]
         return last
 
 
@@ -93,62 +93,64 @@ class Fires:
 
     def at(self, first: Ints, steps: Ints) -> Ints:
         """For each run, how many have fired at the boundary after so many of its steps."""
-        inside = steps > 0
+        has_steps = steps > 0
         out = np.full(len(steps), self.start, dtype=np.int64)
-        out[inside] = self.after[first[:-1][inside] + steps[inside] - 1]
+        out[has_steps] = self.after[first[:-1][has_steps] + steps[has_steps] - 1]
         return out
 
 
-def fires_of(ledger: Ledger, axis: GridAxis, places: Places) -> Fires:
+def fires_of(ledger: Ledger, axis: GridAxis, positions: Places) -> Fires:
     """The fires of one axis in a ledger."""
     counts = ledger.counters[axis.counter]
     start = int(axis.reached(np.zeros(1, dtype=np.int64))[0])
-    reached = axis.reached(counts)
-    reached[~ledger.boundary] = 0
+    counts_reached = axis.reached(counts)
+    counts_reached[~ledger.boundary] = 0
     unknown = ledger.boundary & (counts < 0)
     any_unknown = axis.size > 0 and axis.rules[0].on_unknown == "error" and bool(unknown.any())
-    after = reached.copy() if any_unknown else reached
+    after = counts_reached.copy() if any_unknown else counts_reached
     if any_unknown:
-        most = ledger.counters.get(bound_counter(axis.counter))
-        after[unknown] = axis.size if most is None else axis.reached(most[unknown])
+        bounds = ledger.counters.get(bound_counter(axis.counter))
+        after[unknown] = axis.size if bounds is None else axis.reached(bounds[unknown])
     if start:
-        after[places.opens & (after < start)] = start
+        after[positions.opens & (after < start)] = start
     # The running maximum of each run: what comes before is lifted below all that follows.
-    lift = places.run * (axis.size + 1)
+    lift = positions.run * (axis.size + 1)
     after += lift
     np.maximum.accumulate(after, out=after)
     after -= lift
-    before = np.empty_like(after)
-    before[1:] = after[:-1]
-    before[places.opens] = start
-    return Fires(axis, start, before, np.maximum(before, reached) if any_unknown else after, after)
+    count_before = np.empty_like(after)
+    count_before[1:] = after[:-1]
+    count_before[positions.opens] = start
+    return Fires(axis, start, count_before, np.maximum(count_before, counts_reached) if any_unknown else after, after)
 
 
-def truth_of(ledger: Ledger, rule: StopRule, steps: slice | Ints = _ALL) -> Any:  # noqa: ANN401 - a nullable column
+def truth_of(ledger: Ledger, rule: StopRule, steps: slice | Ints = _ALL_STEPS) -> Any:  # noqa: ANN401 - a nullable column
     """Whether a rule is true after steps, as a nullable boolean column: unknown where an unknown counter decides.
 
     Rules have no opposite, so one that is false where each unknown counter has its largest value is false.
     """
     names = {leaf.counter for leaf in rule.leaves()}
     counts = {name: ledger.counters[name][steps] for name in names}
-    true = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in counts.items()})
+    true = rule({name: pd.arrays.IntegerArray(np.maximum(values, 0), values < 0) for name, values in counts.items()})
     unknown = np.asarray(true.isna(), dtype=bool)
     if unknown.any():
         bounds = {name: ledger.counters.get(bound_counter(name), ledger.counters[name])[steps] for name in names}
-        most = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in bounds.items()})
-        true[unknown & ~np.asarray(most.fillna(value=True), dtype=bool)] = False
+        at_most = rule(
+            {name: pd.arrays.IntegerArray(np.maximum(values, 0), values < 0) for name, values in bounds.items()}
+        )
+        true[unknown & ~np.asarray(at_most.fillna(value=True), dtype=bool)] = False
     return true
 
 
 def first_fires(
-    ledger: Ledger, fires: Fires, places: Places, rank: int, *, ranks: int = RANKS, at_response: bool = False
+    ledger: Ledger, fires: Fires, positions: Places, rank: int, *, ranks: int = RANKS, at_response: bool = False
 ) -> Keys:
     """The key of each run's first fire on each value of an axis: R x values, off last; the largest number for never.
 
     Args:
         ledger: The recordings; for rules that are evaluated at the response, as they stand there.
         fires: The fires of the axis.
-        places: The positions of the steps.
+        positions: The positions of the steps.
         rank: The axis' place in the order of precedence.
         ranks: The number of ranks from a boundary to the next.
         at_response: Whether the rules are evaluated at the response: what fires at step s stops at boundary s - 1.
@@ -157,19 +159,19 @@ def first_fires(
     size = fires.axis.size
     table = np.full((ledger.n_runs, size + 1), np.iinfo(kind).max, dtype=kind)
     undecided, shift = (UNDECIDED_AT_RESPONSE, 1) if at_response else (UNDECIDED, 0)
-    for reached, earlier, of_rank in ((fires.after, fires.known, undecided), (fires.known, fires.before, rank)):
-        events = np.flatnonzero(reached > earlier)
-        fresh = (reached - earlier)[events]
-        rows = np.repeat(places.run[events], fresh)
+    for fired_counts, earlier, of_rank in ((fires.after, fires.known, undecided), (fires.known, fires.before, rank)):
+        events = np.flatnonzero(fired_counts > earlier)
+        fresh = (fired_counts - earlier)[events]
+        rows = np.repeat(positions.run[events], fresh)
         offsets = np.arange(fresh.sum()) - np.repeat(np.cumsum(fresh) - fresh, fresh)
         columns = np.repeat(earlier[events], fresh) + offsets
-        table[rows, columns] = np.repeat((places.step[events] - shift) * ranks + of_rank, fresh)
+        table[rows, columns] = np.repeat((positions.step[events] - shift) * ranks + of_rank, fresh)
     if not at_response:
         table[:, : fires.start] = rank
     return table[:, : len(fires.axis.values)]
 
 
-def first_interventions(ledger: Ledger, intervened: Ints, places: Places) -> Keys:
+def first_interventions(ledger: Ledger, intervened: Ints, positions: Places) -> Keys:
     """The key of the first intervention in each run that the recording does not hold: R x 1.
 
     `intervened` is N: see `boolab.whatif.policy_limits`.
@@ -178,8 +180,8 @@ def first_interventions(ledger: Ledger, intervened: Ints, places: Places) -> Key
     keys = np.full(ledger.n_runs, np.iinfo(kind).max, dtype=kind)
     events = np.flatnonzero(intervened)
     acts = intervened[events] == ACTED
-    of_event = (places.step[events] - acts) * WIDE_RANKS + np.where(acts, ACTS, MESSAGES)
-    np.minimum.at(keys, places.run[events], of_event.astype(kind))
+    of_event = (positions.step[events] - acts) * WIDE_RANKS + np.where(acts, ACTS, MESSAGES)
+    np.minimum.at(keys, positions.run[events], of_event.astype(kind))
     return keys[:, None]
 
 
@@ -255,8 +257,8 @@ def extended_fires(ledger: Ledger, axis: GridAxis, rank: int, ranks: int) -> Key
     if extension is None:
         msg = f"the axis {axis.name} has no extension"
         raise ValueError(msg)
-    each, (_, owner) = spanned(ledger), ledger.spans()
-    top = int(each.counters[axis.counter].max(initial=0))
+    spans_ledger, (_, owner) = spanned(ledger), ledger.spans()
+    top = int(spans_ledger.counters[axis.counter].max(initial=0))
     chains = [extension.levels(rule.threshold, top) for rule in axis.rules]
     levels = sorted(set(chain.from_iterable(chains)))
     plain = replace(
@@ -265,29 +267,29 @@ def extended_fires(ledger: Ledger, axis: GridAxis, rank: int, ranks: int) -> Key
         values=tuple(levels),
         extension=None,
     )
-    places = Places(each)
-    table = first_fires(each, fires_of(each, plain, places), places, 0, ranks=ranks)
-    reached = table != np.iinfo(table.dtype).max
-    boundary = np.where(reached, table // ranks, 0).astype(np.int64)
+    positions = Places(spans_ledger)
+    table = first_fires(spans_ledger, fires_of(spans_ledger, plain, positions), positions, 0, ranks=ranks)
+    is_reached = table != np.iinfo(table.dtype).max
+    boundary = np.where(is_reached, table // ranks, 0).astype(np.int64)
     never = np.iinfo(np.int64).max
     keys = np.full((len(owner), len(axis.values)), never)
-    truth = _Never() if extension.unless is None else _Truth(each, extension.unless)
+    truth = _Never() if extension.unless is None else _Truth(spans_ledger, extension.unless)
     for column, chain_levels in enumerate(chains):
         undecided = np.ones(len(owner), dtype=bool)  # spans that no level has stopped yet
         columns = [levels.index(level) for level in chain_levels]
         for smaller, larger in pairwise(columns):
             steps = boundary[:, smaller]
-            at_cap = undecided & reached[:, smaller]
+            at_cap = undecided & is_reached[:, smaller]
             # One step may pass several levels at once, such as a batch of calls: then the larger one stops it too.
-            both = at_cap & reached[:, larger] & (boundary[:, larger] == steps)
+            passes_both = at_cap & is_reached[:, larger] & (boundary[:, larger] == steps)
             condition = truth(steps)
-            stops = both | (at_cap & (condition == _TRUE))
-            unknown = at_cap & ~both & (condition == _UNKNOWN)
+            stops = passes_both | (at_cap & (condition == _TRUE))
+            unknown = at_cap & ~passes_both & (condition == _UNKNOWN)
             announced = at_cap & ~stops & ~unknown & extension.message
-            for spans, key_rank in ((stops, rank), (unknown, UNDECIDED), (announced, MESSAGES)):
-                keys[spans, column] = steps[spans] * ranks + key_rank
-                undecided &= ~spans
-        stopped = undecided & reached[:, columns[-1]]
+            for which_spans, key_rank in ((stops, rank), (unknown, UNDECIDED), (announced, MESSAGES)):
+                keys[which_spans, column] = steps[which_spans] * ranks + key_rank
+                undecided &= ~which_spans
+        stopped = undecided & is_reached[:, columns[-1]]
         keys[stopped, column] = boundary[stopped, columns[-1]] * ranks + rank
     return _first_of_runs(ledger, keys, ranks).astype(key_type(ledger, ranks))
 
@@ -296,9 +298,9 @@ def _first_of_runs(ledger: Ledger, keys: Ints, ranks: int) -> Ints:
     """The first of the keys of each run's spans, counted from the beginning of the run."""
     first, owner = ledger.spans()
     never = np.iinfo(np.int64).max
-    before = (first[:-1] - ledger.first[owner])[:, None] * ranks
+    keys_before = (first[:-1] - ledger.first[owner])[:, None] * ranks
     of_runs = np.full((ledger.n_runs, keys.shape[1]), never)
-    np.minimum.at(of_runs, owner, np.where(keys == never, never, keys + np.where(keys == never, 0, before)))
+    np.minimum.at(of_runs, owner, np.where(keys == never, never, keys + np.where(keys == never, 0, keys_before)))
     return np.where(of_runs == never, np.iinfo(key_type(ledger, ranks)).max, of_runs)
 
 
@@ -316,8 +318,8 @@ class _Truth:
     def __call__(self, steps: Ints) -> Ints:
         """The truth after so many steps of each run."""
         after = np.full(len(steps), self._start, dtype=np.int64)
-        inside: Flags = steps > 0
-        after[inside] = self._after[self._first[:-1][inside] + steps[inside] - 1]
+        has_steps: Flags = steps > 0
+        after[has_steps] = self._after[self._first[:-1][has_steps] + steps[has_steps] - 1]
         return after
 
 

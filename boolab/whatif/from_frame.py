@@ -51,10 +51,10 @@ FRAME_COLUMNS: Final = (
 """What is read of a frame with a row per step, beside the columns that groups are made by."""
 
 
-def frame_columns(detectors: Iterable[Detector], by: Iterable[str] = ()) -> list[str]:
+def frame_columns(detectors: Iterable[Detector], group_by: Iterable[str] = ()) -> list[str]:
     """The columns to read of a table in a file, for these detectors and groups."""
     tools = any(isinstance(d, RepeatStreak) and (d.by_tool or d.identity == "tool") for d in detectors)
-    return [*dict.fromkeys([*FRAME_COLUMNS, *([CALL_TOOLS] if tools else []), *by])]
+    return [*dict.fromkeys([*FRAME_COLUMNS, *([CALL_TOOLS] if tools else []), *group_by])]
 
 
 def ledger_of_frame(
@@ -75,13 +75,15 @@ def ledger_of_frame(
     codes, ids = pd.factorize(frame["run_id"])
     starts = np.flatnonzero(np.diff(codes, prepend=-1)) if len(codes) else np.zeros(0, dtype=np.int64)
     if len(starts) != len(ids):
-        again = frame["run_id"].iloc[int(next(s for s, c in zip(starts, codes[starts], strict=True) if s > starts[c]))]
-        msg = f"the rows of run {again!r} are not together: sort the frame by run_id and step"
+        split_run = frame["run_id"].iloc[
+            int(next(s for s, c in zip(starts, codes[starts], strict=True) if s > starts[c]))
+        ]
+        msg = f"the rows of run {split_run!r} are not together: sort the frame by run_id and step"
         raise SettingError(msg)
     heads = frame.iloc[starts].reset_index(drop=True)
     if "step" in frame and frame["step"].isna().any():
-        there = frame["step"].notna().to_numpy()
-        frame, codes = frame[there].reset_index(drop=True), codes[there]
+        is_step = frame["step"].notna().to_numpy()
+        frame, codes = frame[is_step].reset_index(drop=True), codes[is_step]
     first = np.append(0, np.cumsum(np.bincount(codes, minlength=len(ids)))).astype(np.int64)
     _check_rows(heads, np.diff(first))
     for name in heads.columns:
@@ -101,12 +103,12 @@ def ledger_of_frame(
     }
     if "asked" in frame:
         raw["asked"] = _column(frame, "asked", UNKNOWN)
-    cut = _column(heads, "censored", 0).astype(bool)
+    censored = _column(heads, "censored", 0).astype(bool)
     raw["final"] = _column(frame, "final", 0) if "final" in frame else (raw["tool_calls"] == 0).astype(np.int64)
     sources = heads["source"].tolist() if "source" in heads else [None] * len(heads)
     scopes = scopes_of([None if source is pd.NA else source for source in sources], scope)
     span = spans_of(raw["turn"], first, scopes)
-    raw["boundary"] = _boundaries(frame, raw["turn"], span, first, cut)
+    raw["boundary"] = _boundaries(frame, raw["turn"], span, first, censored)
     raw["counted"] = _counted(frame, raw["turn"], first)
     raw["boundary"] &= raw["counted"]
     segments = first_of_spans(span, first)
@@ -119,46 +121,46 @@ def ledger_of_frame(
             raw[bound_counter(detector.name)] = (
                 counts if keys is None else repeats_of(keys[of_counted], calls, segments)
             )
-    raw["answered"] = _answered(frame, raw["final"], first, cut)
-    some, last = last_steps(first)
+    raw["answered"] = _answered(frame, raw["final"], first, censored)
+    has_steps, last = last_steps(first)
     by_proxy = np.zeros(len(heads), dtype=bool)
-    by_proxy[some] = raw["answered"][last] > 0
+    by_proxy[has_steps] = raw["answered"][last] > 0
     reasons = heads["stop_reason"].astype(object) if "stop_reason" in heads else pd.Series([None] * len(heads))
-    recorded = np.where(reasons.isna(), finished_if(~cut), reasons.to_numpy(dtype=object))
-    ends = Ends(_column(heads, "success", UNKNOWN), by_proxy, ~cut, recorded, scopes)
+    recorded = np.where(reasons.isna(), finished_if(~censored), reasons.to_numpy(dtype=object))
+    ends = Ends(_column(heads, "success", UNKNOWN), by_proxy, ~censored, recorded, scopes)
     groups = heads.drop(columns=[*OF_STEPS, "scope"], errors="ignore")
     return assemble(groups, first, raw, ends, watched, labelled=labelled, started=_started(frame, heads, first))
 
 
 def _started(frame: pd.DataFrame, heads: pd.DataFrame, first: Ints) -> dict[int, list[Start]]:
     """The subagents that each run of a frame started, by its row: from its own column, else from their parents."""
-    found: dict[int, list[Start]] = {}
+    starts: dict[int, list[Start]] = {}
     if SUBAGENTS in frame:
-        named = frame[SUBAGENTS]
-        some = np.flatnonzero(named.notna())
-        runs = np.searchsorted(first, some, side="right") - 1
-        for run, row in zip(runs.tolist(), some.tolist(), strict=True):
+        subagent_ids = frame[SUBAGENTS]
+        rows_with_subagents = np.flatnonzero(subagent_ids.notna())
+        runs = np.searchsorted(first, rows_with_subagents, side="right") - 1
+        for run, row in zip(runs.tolist(), rows_with_subagents.tolist(), strict=True):
             step = row - int(first[run]) + 1
-            found.setdefault(run, []).extend(Start(step, run_id or None) for run_id in named.iloc[row])
+            starts.setdefault(run, []).extend(Start(step, run_id or None) for run_id in subagent_ids.iloc[row])
         for run, unplaced in enumerate(heads[UNPLACED]) if UNPLACED in heads else ():
             if isinstance(unplaced, Iterable):
-                found.setdefault(run, []).extend(Start(None, run_id or None) for run_id in unplaced)
+                starts.setdefault(run, []).extend(Start(None, run_id or None) for run_id in unplaced)
     elif "parent_step" in heads and PARENT in heads:
         rows = {run_id: row for row, run_id in enumerate(heads["run_id"])}
         steps = _column(heads, "parent_step", 0).tolist()
         for run_id, parent, step in zip(heads["run_id"], heads[PARENT], steps, strict=True):
             if parent is not pd.NA and parent in rows:
-                found.setdefault(rows[parent], []).append(Start(step or None, run_id))
-    return found
+                starts.setdefault(rows[parent], []).append(Start(step or None, run_id))
+    return starts
 
 
-def _answered(frame: pd.DataFrame, final: Ints, first: Ints, cut: Flags) -> Ints:
+def _answered(frame: pd.DataFrame, final: Ints, first: Ints, censored: Flags) -> Ints:
     """Whether a turn that ends with a step counts as a success; without the column, one that terminated does."""
     if "answered" in frame:
         return _column(frame, "answered", 0)
     answered = final.copy()
-    some, last = last_steps(first)
-    answered[last] = ~cut[some]
+    has_steps, last = last_steps(first)
+    answered[last] = ~censored[has_steps]
     return answered
 
 
@@ -204,21 +206,21 @@ def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> In
     if name not in frame:
         return np.full(len(frame), missing, dtype=np.int64)
     values = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
-    gone = np.isnan(values)
-    return np.where(gone, missing, np.rint(values * in_one)).astype(np.int64)
+    is_missing = np.isnan(values)
+    return np.where(is_missing, missing, np.rint(values * in_one)).astype(np.int64)
 
 
-def _boundaries(frame: pd.DataFrame, turn: Ints, span: Ints, first: Ints, cut: Flags) -> Ints:
+def _boundaries(frame: pd.DataFrame, turn: Ints, span: Ints, first: Ints, censored: Flags) -> Ints:
     """Whether rules are evaluated after each step; inside a span they always are."""
     last = np.zeros(len(frame), dtype=bool)
-    some, ends = last_steps(first)
+    has_steps, ends = last_steps(first)
     last[ends] = True
     if "boundary" in frame:
         boundary = _column(frame, "boundary", 0).astype(bool)
     else:
         boundary = ~last
         boundary[:-1] &= turn[1:] == turn[:-1]
-        boundary[ends] = cut[some]
+        boundary[ends] = censored[has_steps]
     boundary[:-1] |= ~last[:-1] & (span[1:] == span[:-1])
     return boundary.astype(np.int64)
 
@@ -236,11 +238,11 @@ def _detected(
 ) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:
-        least = repeats_of(_keys(frame, detector)[of_counted], calls, opens)
+        least_counts = repeats_of(_keys(frame, detector)[of_counted], calls, opens)
         equal = _equal_keys(frame, detector)
         if equal is None:
-            return least
-        return np.where(repeats_of(equal[of_counted], calls, opens) == least, least, UNKNOWN)
+            return least_counts
+        return np.where(repeats_of(equal[of_counted], calls, opens) == least_counts, least_counts, UNKNOWN)
     if isinstance(detector, ErrorStreak) and "call_errors" in frame:
         return error_streaks_of(_flat(frame["call_errors"])[of_counted], calls, opens)
     kind = {RepeatStreak: "repeat_streak", ErrorStreak: "error_streak"}.get(type(detector))
@@ -269,22 +271,23 @@ def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:
     They are the frame's own, except for tools that the detector exempts or compares by their name alone.
     """
     keys = _flat(frame["call_keys"])
-    under = set(frame["identity"].dropna().unique()) if "identity" in frame else set()
-    if not under - {detector.identities}:
+    frame_identities = set(frame["identity"].dropna().unique()) if "identity" in frame else set()
+    if not frame_identities - {detector.identities}:
         return keys
-    its_own = next(iter(under)) if len(under) == 1 else ""
+    its_own = next(iter(frame_identities)) if len(frame_identities) == 1 else ""
     missing = {detector.identities}
     if its_own in IDENTITIES and CALL_TOOLS in frame:
         codes, tools = pd.factorize(np.array([*chain.from_iterable(frame[CALL_TOOLS])], dtype=object))
-        wanted = [detector.identity_for(tool) for tool in tools]
-        missing = {identity for identity in wanted if identity not in (None, "tool", its_own)}
+        identities = [detector.identity_for(tool) for tool in tools]
+        missing = {identity for identity in identities if identity not in (None, "tool", its_own)}
         if not missing:
-            by_name = [key_hash(None if of is None else (tool,)) for tool, of in zip(tools, wanted, strict=True)]
-            own = np.array([of == its_own for of in wanted], dtype=bool)
-            return np.where(own[codes], keys, np.array(by_name, dtype=np.int64)[codes]) if len(codes) else keys
+            pairs = zip(tools, identities, strict=True)
+            by_name = [key_hash(None if identity is None else (tool,)) for tool, identity in pairs]
+            keeps_key = np.array([identity == its_own for identity in identities], dtype=bool)
+            return np.where(keeps_key[codes], keys, np.array(by_name, dtype=np.int64)[codes]) if len(codes) else keys
     msg = (
-        f"the frame's calls are compared by {', '.join(sorted(under))}, not by {', '.join(sorted(missing))}: make it "
-        "with bl.recording_df(runs, identity=...), or use its identity"
+        f"the frame's calls are compared by {', '.join(sorted(frame_identities))}, not by "
+        f"{', '.join(sorted(missing))}: make it with bl.recording_df(runs, identity=...), or use its identity"
     )
     raise SettingError(msg)
 

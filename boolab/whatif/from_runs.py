@@ -47,7 +47,7 @@ from boolab.whatif.step_table import (
 StepColumns: TypeAlias = Mapping[str, Callable[[Run, str], Sequence[int]]]
 """Further counters by name: each is given a run and its scope, and gives a number for each of the run's steps."""
 
-_NONE: Final[StepColumns] = MappingProxyType({})
+_NO_COLUMNS: Final[StepColumns] = MappingProxyType({})
 
 
 def ledger_of(
@@ -55,7 +55,7 @@ def ledger_of(
     detectors: Iterable[Detector] = (),
     scope: Scope = "auto",
     *,
-    columns: StepColumns = _NONE,
+    columns: StepColumns = _NO_COLUMNS,
     responses: bool = False,
     labelled: bool | None = None,
 ) -> Ledger:
@@ -85,14 +85,14 @@ def ledger_of(
     first = np.concatenate(([0], np.cumsum(np.array([len(run.steps) for run in rows], dtype=np.int64))))
     with without_collection():
         raw = _raw_columns(rows, first, ends, watched, responses=responses)
-    started = {row: found for row, run in enumerate(rows) if (found := starts_of(run))}
-    ledger = assemble(frame, first, raw, ends, watched, labelled=labelled, started=started)
-    more = [response_counter(detector.name) for detector in watched] if responses else []
-    further: dict[str, Ints] = {name: raw[name] for name in more}
+    starts_by_run = {row: starts for row, run in enumerate(rows) if (starts := starts_of(run))}
+    ledger = assemble(frame, first, raw, ends, watched, labelled=labelled, started=starts_by_run)
+    response_names = [response_counter(detector.name) for detector in watched] if responses else []
+    further_counts: dict[str, Ints] = {name: raw[name] for name in response_names}
     for name, values in columns.items():
-        of_runs = (values(*one) for one in zip(rows, scopes, strict=True))
-        further[name] = np.fromiter(chain.from_iterable(of_runs), dtype=np.int64)
-    return replace(ledger, counters={**ledger.counters, **further}) if further else ledger
+        of_runs = (values(*run_scope) for run_scope in zip(rows, scopes, strict=True))
+        further_counts[name] = np.fromiter(chain.from_iterable(of_runs), dtype=np.int64)
+    return replace(ledger, counters={**ledger.counters, **further_counts}) if further_counts else ledger
 
 
 def _raw_columns(
@@ -111,27 +111,27 @@ def _raw_columns(
         "start": _known([step.start_ms for step in steps]),
         "duration": _known([step.duration_ms for step in steps]),
     }
-    counted = np.array([step.counted for step in steps], dtype=bool)
+    is_counted = np.array([step.counted for step in steps], dtype=bool)
     failed = np.array([bool(step.error) for step in steps], dtype=bool)
     requested = _ints([len(response.tool_calls) for response in answers])
-    some, last = last_steps(first)
+    has_steps, last = last_steps(first)
     is_last = np.zeros(len(steps), dtype=bool)
     is_last[last] = True
-    boundary = _boundaries(rows, raw["turn"], raw["tool_calls"] > 0, counted, first)
+    boundary = _boundaries(rows, raw["turn"], raw["tool_calls"] > 0, is_counted, first)
     # As `has_response`: the last step of a run that ended with an error got none, unless a boundary follows it.
     unanswered = failed.copy()
-    unanswered[last] |= (ends.reasons[some] == "error") & ~boundary[last]
+    unanswered[last] |= (ends.reasons[has_steps] == "error") & ~boundary[last]
     raw["asked"] = np.where(unanswered & (raw["tool_calls"] == 0), UNKNOWN, requested)
     by_run = np.repeat(np.array([scope == "run" for scope in ends.scopes], dtype=bool), np.diff(first))
-    raw["boundary"] = (boundary | (by_run & counted & ~is_last)).astype(np.int64)
+    raw["boundary"] = (boundary | (by_run & is_counted & ~is_last)).astype(np.int64)
     raw["final"] = ((requested == 0) & ~failed).astype(np.int64)
     raw["answered"] = np.zeros(len(steps), dtype=np.int64)
-    raw["answered"][last] = ends.by_proxy[some]
+    raw["answered"][last] = ends.by_proxy[has_steps]
     silent = np.flatnonzero((requested == 0) & ~is_last)
     runs_of = np.searchsorted(first, silent, side="right") - 1
-    for place, run in zip(silent.tolist(), runs_of.tolist(), strict=True):
-        raw["answered"][place] = turn_proxy_success(rows[run], [steps[place]])
-    raw["counted"] = counted.astype(np.int64)
+    for index, run in zip(silent.tolist(), runs_of.tolist(), strict=True):
+        raw["answered"][index] = turn_proxy_success(rows[run], [steps[index]])
+    raw["counted"] = is_counted.astype(np.int64)
     return raw | _counts(rows, steps, raw, first, ends.scopes, detectors, responses=responses)
 
 
@@ -144,17 +144,17 @@ def _known(values: list[int | None]) -> Ints:
     return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)
 
 
-def _boundaries(rows: Sequence[Run], turn: Ints, called: Flags, counted: Flags, first: Ints) -> Flags:
+def _boundaries(rows: Sequence[Run], turn: Ints, has_results: Flags, is_counted: Flags, first: Ints) -> Flags:
     """N: whether a boundary follows each step at which it counts: the same as `has_boundary`, for all steps at once."""
-    some, last = last_steps(first)
-    found = called.copy()
-    found[:-1] |= turn[1:] == turn[:-1]
-    lengths = np.diff(first)[some]
-    in_last_turn = np.add.reduceat(turn == np.repeat(turn[last], lengths), first[:-1][some]) if len(last) else last
+    has_steps, last = last_steps(first)
+    boundary = has_results.copy()
+    boundary[:-1] |= turn[1:] == turn[:-1]
+    lengths = np.diff(first)[has_steps]
+    in_last_turn = np.add.reduceat(turn == np.repeat(turn[last], lengths), first[:-1][has_steps]) if len(last) else last
     stops = [run.stop for run in rows if run.steps]
     limited = np.array([stop.reason not in ("finished", "paused", "synthesis") for stop in stops], dtype=bool)
-    found[last] = limited & (in_last_turn <= _ints([stop.step for stop in stops]))
-    return found & counted
+    boundary[last] = limited & (in_last_turn <= _ints([stop.step for stop in stops]))
+    return boundary & is_counted
 
 
 def _counts(
@@ -176,19 +176,21 @@ def _counts(
     equal = [with_equal_arguments(run) for run in rows] if detectors else []
     lacking = [index for index, run in enumerate(equal) if run is not None]
     if not lacking:
-        return counts | {bound: counts[name] for name, bound in bounds.items()}
-    most = _most_counts([run for run in equal if run is not None], lacking, raw, first, scopes, detectors, responses)
+        return counts | {bound_name: counts[name] for name, bound_name in bounds.items()}
+    most_counts = _most_counts(
+        [run for run in equal if run is not None], lacking, raw, first, scopes, detectors, responses
+    )
     certain = [detector.name for detector in detectors if handles_unknown_arguments(detector)]
     certain += [*map(response_counter, certain)]
     lengths = np.diff(first)
-    which = np.zeros(len(lengths), dtype=bool)
-    which[lacking] = True
-    uncertain = np.repeat(which, lengths)  # N: whether the step is of a run that lacks arguments
-    for name, least in {**counts}.items():
-        largest = least.copy()
-        largest[uncertain] = most[name]
+    lacks_arguments = np.zeros(len(lengths), dtype=bool)
+    lacks_arguments[lacking] = True
+    uncertain = np.repeat(lacks_arguments, lengths)  # N: whether the step is of a run that lacks arguments
+    for name, least_counts in {**counts}.items():
+        largest = least_counts.copy()
+        largest[uncertain] = most_counts[name]
         if name not in certain:
-            counts[name] = np.where(least == largest, least, UNKNOWN)
+            counts[name] = np.where(least_counts == largest, least_counts, UNKNOWN)
         if name in bounds:
             counts[bounds[name]] = largest
     return counts
@@ -207,9 +209,11 @@ def _most_counts(
     steps = _steps_of(equal)
     lengths = np.diff(first)[list(lacking)]
     starts = np.concatenate(([0], np.cumsum(lengths)))
-    places = np.arange(starts[-1]) + np.repeat(first[:-1][list(lacking)] - starts[:-1], lengths)
-    own = {name: raw[name][places] for name in ("turn", "counted")}
-    return _known_counts(equal, steps, own, starts, [scopes[i] for i in lacking], detectors, responses=responses)
+    step_indices = np.arange(starts[-1]) + np.repeat(first[:-1][list(lacking)] - starts[:-1], lengths)
+    own_columns = {name: raw[name][step_indices] for name in ("turn", "counted")}
+    return _known_counts(
+        equal, steps, own_columns, starts, [scopes[i] for i in lacking], detectors, responses=responses
+    )
 
 
 def _steps_of(runs: Iterable[Run]) -> list[Step]:
@@ -233,27 +237,27 @@ def _known_counts(
     counts: dict[str, Ints] = {}
     if columnar:
         opens = first_of_spans(spans_of(raw["turn"], first, scopes), first)
-        counted = raw["counted"] > 0
-        columns = CallColumns(steps, opens, counted)
+        is_counted = raw["counted"] > 0
+        columns = CallColumns(steps, opens, is_counted)
         for detector in columnar:
-            counts[detector.name] = _at_all_steps(counts_of(detector, columns), opens, counted)
+            counts[detector.name] = _at_all_steps(counts_of(detector, columns), opens, is_counted)
     if folded:
         names = [detector.name for detector in folded]
         names += [response_counter(name) for name in names] if responses else []
         folds = (_folded(run, scope, folded, responses=responses) for run, scope in zip(rows, scopes, strict=True))
-        made = np.array(list(chain.from_iterable(folds)), dtype=np.int64).reshape(-1, len(names)).T.copy()
-        counts |= zip(names, made, strict=True)
+        columns_of_counts = np.array(list(chain.from_iterable(folds)), dtype=np.int64).reshape(-1, len(names)).T.copy()
+        counts |= zip(names, columns_of_counts, strict=True)
     return counts
 
 
-def _at_all_steps(counts: Ints, opens: Flags, counted: Flags) -> Ints:
+def _at_all_steps(counts: Ints, opens: Flags, is_counted: Flags) -> Ints:
     """The counts after counted steps as they stand after all steps: a step that does not count changes nothing."""
-    if counted.all():
+    if is_counted.all():
         return counts
-    so_far = np.cumsum(counted)
+    so_far = np.cumsum(is_counted)
     starts = np.flatnonzero(opens)
-    before: Ints = np.repeat((so_far - counted)[starts], np.diff(np.append(starts, len(opens))))
-    return np.where(so_far > before, np.append(counts, 0)[so_far - 1], 0)
+    counted_before: Ints = np.repeat((so_far - is_counted)[starts], np.diff(np.append(starts, len(opens))))
+    return np.where(so_far > counted_before, np.append(counts, 0)[so_far - 1], 0)
 
 
 def _folded(run: Run, scope: str, detectors: Sequence[Detector], *, responses: bool) -> Iterator[list[int]]:
@@ -267,8 +271,8 @@ def _folded(run: Run, scope: str, detectors: Sequence[Detector], *, responses: b
             watch, counts = Watch(detectors), dict.fromkeys(names, 0)
         for step in steps:
             watch.compacted(None if compacted is None else compacted.get(step.index, 0))
-            ahead = {**counts, **watch.after(step.response)} if responses else {}
+            at_response = {**counts, **watch.after(step.response)} if responses else {}
             if step.counted:
                 watch.complete(step.response, step.results, counts, step)
-            values = (*(counts[name] for name in names), *(ahead[name] for name in names if responses))
+            values = (*(counts[name] for name in names), *(at_response[name] for name in names if responses))
             yield [UNKNOWN if value is None else value for value in values]

@@ -138,10 +138,10 @@ class GridAxis:
         if not 0 <= top < _MAX_TABLE:
             return np.where(counts < 0, 0, np.searchsorted(thresholds, counts, side="right"))
         table = np.searchsorted(thresholds, np.arange(top + 1), side="right")
-        reached: Ints = table.take(counts, mode="clip")
+        counts_reached: Ints = table.take(counts, mode="clip")
         if len(counts) and counts.min() < 0:
-            reached[counts < 0] = 0
-        return reached
+            counts_reached[counts < 0] = 0
+        return counts_reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,43 +237,43 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
     The order of precedence and the identity are those of the policy. Without one: cap, doom loop, budget, then the
     others; identity canonical. `identity` overrides the policy's.
     """
-    chosen = None if policy is None else get_policy(policy)
-    same: Identities = (
-        identity if identity is not None else "canonical" if chosen is None else chosen.detectors.identity
+    preset = None if policy is None else get_policy(policy)
+    identities: Identities = (
+        identity if identity is not None else "canonical" if preset is None else preset.detectors.identity
     )
     agents = _agents_by_axis(grid)
-    named: dict[str, list[GridAxis]] = {}
+    axes_by_name: dict[str, list[GridAxis]] = {}
     for name in RULES:
         for agent in agents.get(name, ()):
-            axis = _axis(name, grid[f"{name}@{agent}" if agent else name], same, chosen)
-            others = () if agent else tuple(one for one in agents[name] if one)
-            named.setdefault(name, []).append(replace(axis, agent=agent, but_for=others))
-    if chosen is None:
-        axes = list(chain.from_iterable(named.values()))
+            axis = _axis(name, grid[f"{name}@{agent}" if agent else name], identities, preset)
+            other_agents = () if agent else tuple(named_agent for named_agent in agents[name] if named_agent)
+            axes_by_name.setdefault(name, []).append(replace(axis, agent=agent, but_for=other_agents))
+    if preset is None:
+        axes = list(chain.from_iterable(axes_by_name.values()))
     else:
-        check_identified(chosen, named)
-        for axis in named.get("max_steps", ()):
+        check_identified(preset, axes_by_name)
+        for axis in axes_by_name.get("max_steps", ()):
             for value in axis.values:
-                chosen.check({"max_steps": value})
-        own = own_limits(chosen, named, settings=False)
-        axes = _in_order(chosen, named, [_own_axis(chosen, limit) for limit in own])
-    return _checked(Settings(tuple(axes), tuple(grid), chosen))
+                preset.check({"max_steps": value})
+        policy_limits = own_limits(preset, axes_by_name, settings=False)
+        axes = _in_order(preset, axes_by_name, [_own_axis(preset, limit) for limit in policy_limits])
+    return _checked(Settings(tuple(axes), tuple(grid), preset))
 
 
 def _agents_by_axis(grid: Grid) -> dict[str, list[str]]:
     """The agents of each axis of a grid, "" for all of them."""
-    accepted = f"accepted: {', '.join(RULES)}, and each of them as name@agent for the runs of one agent"
+    accepted_names = f"accepted: {', '.join(RULES)}, and each of them as name@agent for the runs of one agent"
     if not grid:
-        msg = f"grid: it has no axes; {accepted}"
+        msg = f"grid: it has no axes; {accepted_names}"
         raise SettingError(msg)
-    found: dict[str, list[str]] = {}
+    agents_by_axis: dict[str, list[str]] = {}
     for key in grid:
-        name, at, agent = str(key).partition("@")
-        if name not in RULES or (at and not agent):
-            msg = f"grid: there is no axis {key!r}{near(key, list(RULES)) or f'; {accepted}'}"
+        name, separator, agent = str(key).partition("@")
+        if name not in RULES or (separator and not agent):
+            msg = f"grid: there is no axis {key!r}{near(key, list(RULES)) or f'; {accepted_names}'}"
             raise SettingError(msg)
-        found.setdefault(name, []).append(agent)
-    return found
+        agents_by_axis.setdefault(name, []).append(agent)
+    return agents_by_axis
 
 
 def settings_of_policy(policy: str | Policy) -> Settings:
@@ -285,31 +285,33 @@ def settings_of_policy(policy: str | Policy) -> Settings:
         >>> [str(axis.rules[0]) for axis in settings_of_policy("boocode").axes]
         ['ceiling(200)', 'doom_loop(3, ordered)', 'tool_budget(50)']
     """
-    chosen = get_policy(policy)
-    limits = list(own_limits(chosen, (), settings=True))
-    check_identified(chosen, {limit.name for limit in limits})
-    return _checked(Settings(tuple(_in_order(chosen, {}, [_own_axis(chosen, limit) for limit in limits])), (), chosen))
+    preset = get_policy(policy)
+    limits = list(own_limits(preset, (), settings=True))
+    check_identified(preset, {limit.name for limit in limits})
+    return _checked(Settings(tuple(_in_order(preset, {}, [_own_axis(preset, limit) for limit in limits])), (), preset))
 
 
-def _in_order(policy: Policy, named: Mapping[str, Sequence[GridAxis]], own: Sequence[GridAxis]) -> list[GridAxis]:
+def _in_order(
+    policy: Policy, axes_by_name: Mapping[str, Sequence[GridAxis]], policy_axes: Sequence[GridAxis]
+) -> list[GridAxis]:
     """Axes in a policy's order of precedence: those that it does not have come after its guards."""
     order = list(policy.order if "guards" in policy.order else (*policy.order, "guards"))
     order = [AXIS_OF.get(name, name) for name in order]
     order += [name for name in RULES if name not in order]
     axes: list[GridAxis] = []
     for name in order:
-        axes += [*named.get(name, ()), *(axis for axis in own if axis.name == name)]
+        axes += [*axes_by_name.get(name, ()), *(axis for axis in policy_axes if axis.name == name)]
     # What comes before the last step is evaluated before its request is changed.
     return sorted(axes, key=lambda axis: axis.ahead)
 
 
 def _checked(settings: Settings) -> Settings:
     if settings.count > MAX_SETTINGS:
-        most = max(settings.axes, key=lambda axis: len(axis.values))
-        name = f"{most.name}@{most.agent}" if most.agent else most.name
+        largest_axis = max(settings.axes, key=lambda axis: len(axis.values))
+        name = f"{largest_axis.name}@{largest_axis.agent}" if largest_axis.agent else largest_axis.name
         msg = (
             f"grid: {settings.count:,} settings are too many; expected at most {MAX_SETTINGS:,}: give fewer values of "
-            f"{name}, which has {len(most.values):,}"
+            f"{name}, which has {len(largest_axis.values):,}"
         )
         raise SettingError(msg)
     if len(settings.axes) > MAX_AXES:
@@ -323,14 +325,14 @@ def _own_axis(policy: Policy, limit: Limit) -> GridAxis:
     name, value = AXIS_OF.get(limit.name, limit.name), (limit.rule.threshold,)
     if limit.place == "response":
         return GridAxis(name, (), value, responses=(limit.rule,), alone=limit.alone)
-    ahead = changes_ahead(policy, name) if limit.closes else 0
+    boundaries_ahead = changes_ahead(policy, name) if limit.closes else 0
     is_ceiling = policy.cap.ceiling is not None and limit.rule == next(ceiling(policy.cap.ceiling).leaves())
     highest = policy.cap.ceiling if policy.cap.counts == "steps" else None  # it counts steps
     return GridAxis(
         name,
         (limit.rule,),
         value,
-        ahead,
+        boundaries_ahead,
         goes_on=goes_on_after(policy, name),
         plain_zero=True,
         extension=None if is_ceiling else extension_of(policy, name, highest),
@@ -341,19 +343,21 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         msg = f"grid: {name}={values!r}: expected a list of values, such as [5, 10, None]"
         raise SettingError(msg)
-    given = [None if is_missing(value) else value for value in values]
-    if not given:
+    cell_values = [None if is_missing(value) else value for value in values]
+    if not cell_values:
         msg = f"grid: {name} has no values; leave the axis out to turn it off"
         raise SettingError(msg)
-    made: dict[int, tuple[Threshold, Any]] = {}  # of two values with one threshold, such as 5 and 5.0, the last stays
-    for value in given:
+    rule_by_threshold: dict[
+        int, tuple[Threshold, Any]
+    ] = {}  # of two values with one threshold, such as 5 and 5.0, the last stays
+    for value in cell_values:
         if value is not None:
             rule = _rule(name, value, identity)
-            made[rule.threshold] = rule, value
-    tight_to_loose = [made[threshold] for threshold in sorted(made)]
-    off = (None,) if None in given else ()
+            rule_by_threshold[rule.threshold] = rule, value
+    tight_to_loose = [rule_by_threshold[threshold] for threshold in sorted(rule_by_threshold)]
+    off_values = (None,) if None in cell_values else ()
     rules = tuple(rule for rule, _ in tight_to_loose)
-    all_values = (*(value for _, value in tight_to_loose), *off)
+    all_values = (*(value for _, value in tight_to_loose), *off_values)
     if policy is None or name in ("doom_loop", "error_streak"):
         return GridAxis(name, rules, all_values, goes_on=policy is not None and goes_on_after(policy, name))
     # Dollars and seconds as they are given, all else as the whole number that it is.
@@ -361,13 +365,13 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
         thresholds_of(policy, name, value if LIMITS[name].fractions else rule.threshold)
         for rule, value in tight_to_loose
     ]
-    at_boundary, at_response = (_filled([pair[place] for pair in pairs]) for place in (0, 1))
-    ahead, goes_on = changes_ahead(policy, name), goes_on_after(policy, name)
+    at_boundary, at_response = (_filled([pair[check_index] for pair in pairs]) for check_index in (0, 1))
+    boundaries_ahead, goes_on = changes_ahead(policy, name), goes_on_after(policy, name)
     return GridAxis(
         name,
         at_boundary,
         all_values,
-        ahead,
+        boundaries_ahead,
         at_response,
         goes_on,
         plain_zero=policy.cap.zero != "text_only",
@@ -377,10 +381,10 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
 
 def _filled(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
     """The rules at one place, one for each value; none if there are none at all."""
-    like = next((rule for rule in rules if rule is not None), None)
-    if like is None:
+    example = next((rule for rule in rules if rule is not None), None)
+    if example is None:
         return ()
-    return tuple(replace(like, threshold=NEVER) if rule is None else rule for rule in rules)
+    return tuple(replace(example, threshold=NEVER) if rule is None else rule for rule in rules)
 
 
 def _rule(name: str, value: Cell, identity: Identities) -> Threshold:

@@ -65,23 +65,25 @@ _NAMES: Final = np.array(OUTCOMES, dtype=object)
 _CERTAINTY: Final = np.array(["exact", "estimate", "at most"], dtype=object)
 
 
-def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys, list[Keys]]:
+def grid_keys(ledger: Ledger, settings: Settings, positions: Places) -> tuple[Keys, list[Keys]]:
     """The key of each run's stop under each setting, R x values of each axis, and the tables whose minimum it is.
 
     See `boolab.whatif.first_crossing` for keys. The largest number means no stop.
     """
     ranks = ranks_of(settings)
-    here = ledger.at_response() if settings.checks_responses else ledger
+    response_ledger = ledger.at_response() if settings.checks_responses else ledger
     tables = []
     for rank, axis in enumerate(settings.axes):
         response_axis = axis.at_response
         if axis.extension is not None:
             table = extended_fires(ledger, axis, rank, ranks)
         elif response_axis is None or axis.rules:
-            table = first_fires(ledger, fires_of(ledger, axis, places), places, rank, ranks=ranks)
+            table = first_fires(ledger, fires_of(ledger, axis, positions), positions, rank, ranks=ranks)
         if response_axis is not None:
-            there = fires_of(here, response_axis, places)
-            dropped = first_fires(here, there, places, AT_RESPONSE + rank, ranks=ranks, at_response=True)
+            response_fires = fires_of(response_ledger, response_axis, positions)
+            dropped = first_fires(
+                response_ledger, response_fires, positions, AT_RESPONSE + rank, ranks=ranks, at_response=True
+            )
             table = np.minimum(table, dropped) if axis.rules else dropped
         if axis.agent or axis.but_for:
             table[~np.array(axis.holds_for(agents_of(ledger)), dtype=bool)] = np.iinfo(table.dtype).max
@@ -91,7 +93,7 @@ def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys,
         tables.append(np.full((ledger.n_runs, 1), np.iinfo(kind).max, dtype=kind))
     keys = keys_of(tables)
     if settings.intervenes:
-        intervened = first_interventions(ledger, ledger.counters[INTERVENED], places)
+        intervened = first_interventions(ledger, ledger.counters[INTERVENED], positions)
         keys = np.minimum(keys, intervened.reshape(-1, *(1,) * (keys.ndim - 1)))
     return keys, tables
 
@@ -110,13 +112,13 @@ def ranks_of(settings: Settings) -> int:
     return WIDE_RANKS if wide else RANKS
 
 
-def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
+def grid_stops(ledger: Ledger, settings: Settings, positions: Places) -> Stops:
     """The stops of all settings of a grid: the rows of a run are together, its last axis fastest.
 
     All is decided on whole arrays of runs x settings: every statement here is a pass over all cells, and the memory of
     a call is about a dozen such arrays. So callers hand over runs in batches (`BATCH_ROWS` in `tables`).
     """
-    table, tables = grid_keys(ledger, settings, places)
+    table, tables = grid_keys(ledger, settings, positions)
     keys, ranks = table.reshape(-1), ranks_of(settings)
     stopped = keys != np.iinfo(keys.dtype).max
     # A key is two numbers in one: the boundary, and the rank of what stops there.
@@ -129,15 +131,15 @@ def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
     axis_index = np.where(dropped, rank - AT_RESPONSE, rank)
     by_rule = stopped & ~undecided & ~messages
     names = [axis.reason for axis in settings.axes]
-    ahead, goes_on = messages.copy(), messages.copy()
+    request_changes, goes_on = messages.copy(), messages.copy()
     text_only = np.zeros(len(keys), dtype=bool)
     for index, axis in enumerate(settings.axes):
         by_axis = by_rule & (axis_index == index)
         text_only |= by_axis & (boundary == 0) & (axis.text_only and not axis.ahead)
-        ahead |= by_axis & ~dropped & axis.open_ended
+        request_changes |= by_axis & ~dropped & axis.open_ended
         goes_on |= by_axis & ~dropped & axis.goes_on
     first_rank = boundary * ranks + np.where(dropped, AT_RESPONSE, 0)
-    also = _also_fired(settings, tables, table.shape, first_rank, np.where(by_rule, axis_index, _NO_AXIS))
+    also_fired = _also_fired(settings, tables, table.shape, first_rank, np.where(by_rule, axis_index, _NO_AXIS))
     reasons = np.array([*names, "error", "finished"], dtype=object)
     reason = np.where(undecided, len(names), np.where(text_only, len(names) + 1, np.where(messages, 0, axis_index)))
     return Stops(
@@ -146,10 +148,10 @@ def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
         dropped,
         stopped,
         undecided,
-        ahead | text_only,
+        request_changes | text_only,
         goes_on,
         np.where(stopped & ~messages, reasons[reason], None),  # type: ignore[call-overload] # its stubs want no None
-        also,
+        also_fired,
         np.ones(len(keys), dtype=bool),
     )
 
@@ -167,15 +169,15 @@ def _also_fired(
     is the key of the first axis there, `by_axis` the axis that stops; `_NO_AXIS` where none does.
     """
     fired = np.zeros(len(by_axis), dtype=np.int64)  # a bit for each axis
-    by_rule, alone = by_axis != _NO_AXIS, np.zeros(len(by_axis), dtype=bool)
+    by_rule, stops_alone = by_axis != _NO_AXIS, np.zeros(len(by_axis), dtype=bool)
     for index, (axis, firsts) in enumerate(zip(settings.axes, tables, strict=True)):
         if axis.alone:  # evaluated after all others, so nothing else is true where it stops
-            alone |= by_axis == index
+            stops_alone |= by_axis == index
         elif not axis.ahead:  # a cap that changes the request before it is not evaluated where another stops
             wide = firsts.reshape(len(firsts), *(firsts.shape[1] if n == index else 1 for n in range(len(tables))))
             is_true = np.broadcast_to(wide, shape).reshape(-1) == first_rank + index
             fired |= (is_true & by_rule & (by_axis != index)).astype(np.int64) << index
-    fired[alone] = 0
+    fired[stops_alone] = 0
     names = [axis.reason for axis in settings.axes]
     # At most 2^12 texts (MAX_AXES), made once, rather than one for each row.
     texts = [",".join(name for n, name in enumerate(names) if bits >> n & 1) for bits in range(1 << len(names))]
@@ -185,17 +187,17 @@ def _also_fired(
 def rule_stops(ledger: Ledger, rule: StopRule) -> Stops:
     """The stops of any rule, a row for each run, by the predicate of the live loop on whole columns."""
     names = (*COUNTERS, *(detector.name for detector in rule.detectors()))
-    at, stopped, undecided = first_true(ledger, rule)
+    boundary, stopped, undecided = first_true(ledger, rule)
     verdicts: list[tuple[str, str] | None] = [None] * ledger.n_runs
     runs = np.flatnonzero(stopped)
-    steps = ledger.first[runs] + at[runs] - 1
+    steps = ledger.first[runs] + boundary[runs] - 1
     at_once = dict.fromkeys(names, 0)
-    for run, step in zip(runs.tolist(), np.where(at[runs] > 0, steps, -1).tolist(), strict=True):
-        there = at_once if step < 0 else {name: int(ledger.counters[name][step]) for name in names}
-        verdicts[run] = _verdict(rule, {name: None if count < 0 else count for name, count in there.items()})
+    for run, step in zip(runs.tolist(), np.where(boundary[runs] > 0, steps, -1).tolist(), strict=True):
+        counts = at_once if step < 0 else {name: int(ledger.counters[name][step]) for name in names}
+        verdicts[run] = _verdict(rule, {name: None if count < 0 else count for name, count in counts.items()})
     return Stops(
         np.arange(ledger.n_runs),
-        at,
+        boundary,
         np.zeros(ledger.n_runs, dtype=bool),
         stopped,
         undecided,
@@ -219,20 +221,20 @@ def first_true(ledger: Ledger, rule: StopRule) -> tuple[Ints, Flags, Flags]:
         [[3], [True], [False]]
     """
     names = {leaf.counter for leaf in rule.leaves()}
-    at, (stopped, undecided) = np.zeros(ledger.n_runs, dtype=np.int64), np.zeros((2, ledger.n_runs), dtype=bool)
+    boundary, (stopped, undecided) = np.zeros(ledger.n_runs, dtype=np.int64), np.zeros((2, ledger.n_runs), dtype=bool)
     if rule(dict.fromkeys(names, 0)):
         stopped[:] = True
-        return at, stopped, undecided
-    inside = np.flatnonzero(ledger.boundary)
-    true = truth_of(ledger, rule, inside)
+        return boundary, stopped, undecided
+    boundary_steps = np.flatnonzero(ledger.boundary)
+    true = truth_of(ledger, rule, boundary_steps)
     fires = np.flatnonzero(np.asarray(true.fillna(value=True), dtype=bool))
-    of_run = np.searchsorted(ledger.first, inside[fires], side="right") - 1
+    of_run = np.searchsorted(ledger.first, boundary_steps[fires], side="right") - 1
     first = np.diff(of_run, prepend=-1) > 0
     runs, fires = of_run[first], fires[first]
-    at[runs] = inside[fires] - ledger.first[runs] + 1
+    boundary[runs] = boundary_steps[fires] - ledger.first[runs] + 1
     stopped[runs] = True
     undecided[runs] = np.asarray(true.isna(), dtype=bool)[fires]
-    return at, stopped, undecided
+    return boundary, stopped, undecided
 
 
 _UNDECIDED: Final = ("error", "")
@@ -246,31 +248,33 @@ def _verdict(rule: StopRule, counters: dict[str, int | None] | dict[str, int]) -
     return None if stop is None else (stop.reason, ",".join(stop.also_fired))
 
 
-def stops_of_spans(ledger: Ledger, places: Places, stops_of: Callable[[Ledger, Places], Stops]) -> tuple[Stops, Stops]:
+def stops_of_spans(
+    ledger: Ledger, positions: Places, stops_of: Callable[[Ledger, Places], Stops]
+) -> tuple[Stops, Stops]:
     """Where settings stop each run first, and where they stop each of its spans, limited by itself."""
-    each, stops = spanned(ledger), stops_of(ledger, places)
-    return stops, stops if each is ledger else stops_of(each, Places(each))
+    spans, stops = spanned(ledger), stops_of(ledger, positions)
+    return stops, stops if spans is ledger else stops_of(spans, Places(spans))
 
 
-def outcome_columns(ledger: Ledger, places: Places, stops: Stops, of_spans: Stops) -> dict[str, Any]:
+def outcome_columns(ledger: Ledger, positions: Places, stops: Stops, of_spans: Stops) -> dict[str, Any]:
     """The columns of outcome, stop, success, spent and saved, a row for each row of `stops`.
 
     `of_spans` are the stops of each span of the ledger, limited by itself: see `stops_of_spans`.
     """
-    run, at, stopped = stops.run, stops.at, stops.stopped
-    paid = at + stops.dropped
+    run, boundary, stopped = stops.run, stops.at, stops.stopped
+    paid_steps = boundary + stops.dropped
     lengths = np.diff(ledger.first)[run]
     # The step that is last under the setting; what stops before the first step belongs to the first turn.
-    last = np.where(lengths > 0, ledger.first[run] + np.where(stopped, np.maximum(paid, 1), lengths) - 1, -1)
-    in_last_turn = (paid > places.last_turn[run]) | (places.last_turn[run] == 0) | ~stops.begun
+    last = np.where(lengths > 0, ledger.first[run] + np.where(stopped, np.maximum(paid_steps, 1), lengths) - 1, -1)
+    in_last_turn = (paid_steps > positions.last_turn[run]) | (positions.last_turn[run] == 0) | ~stops.begun
     outcome = np.where(ledger.ended[run], _UNCHANGED, _CENSORED)
     outcome = np.where(stopped, np.where(stops.ahead | ~in_last_turn, _NOT_IDENTIFIED, _TRUNCATED), outcome)
     outcome = np.where(stops.undecided, _UNKNOWN, outcome)
     success = ledger.success[run]
-    lost = stopped & ~stops.undecided & ~stops.open & in_last_turn & (at < places.last_call[run])
+    certainly_lost = stopped & ~stops.undecided & ~stops.open & in_last_turn & (boundary < positions.last_call[run])
     open_end = (outcome == _CENSORED) | (success < 0)
     as_recorded = np.where(ledger.terminated, "finished", ledger.reason)[run]
-    boundaries = np.where(stopped, at, _completed(ledger, places)[run])
+    boundaries = np.where(stopped, boundary, _completed(ledger, positions)[run])
     data: dict[str, Any] = {
         "outcome": text(_NAMES[outcome]),
         "stop_turn": _nullable(np.append(ledger.turn, 1)[last], outcome == _CENSORED),
@@ -279,15 +283,15 @@ def outcome_columns(ledger: Ledger, places: Places, stops: Stops, of_spans: Stop
         "also_fired": text(stops.also_fired),
         "success": pd.arrays.BooleanArray(success == 1, success < 0),
         "kept_lower": _nullable(np.where(outcome == _UNCHANGED, success, 0), open_end),
-        "kept_upper": _nullable(np.where(lost, 0, success), open_end),
+        "kept_upper": _nullable(np.where(certainly_lost, 0, success), open_end),
     }
-    return data | _amounts(ledger, of_spans, cut=outcome == _CENSORED)
+    return data | _amounts(ledger, of_spans, censored=outcome == _CENSORED)
 
 
-def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
+def _amounts(ledger: Ledger, stops: Stops, *, censored: Flags) -> dict[str, Any]:
     """What is spent and saved: the sums over the spans of each run, each of which is limited by itself.
 
-    `cut` has a flag for each row of the table: whether the record ends before the setting stops it.
+    `censored` has a flag for each row of the table: whether the record ends before the setting stops it.
     """
     first, owner = ledger.spans()
     count = len(stops.run) // max(len(owner), 1)  # settings
@@ -301,41 +305,41 @@ def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
         return add.reduceat(values.reshape(-1, count), begins, axis=0).reshape(-1)
 
     lengths = np.diff(first)[span]
-    paid = np.where(stopped, stops.at + stops.dropped, lengths)
+    paid_steps = np.where(stopped, stops.at + stops.dropped, lengths)
     changed = stopped & (stops.ahead | stops.open)
     follows = np.append(owner[1:] == owner[:-1], False)[: len(owner)]
-    estimated = stopped & stops.begun & follows[span] & (paid < lengths)
+    estimated = stopped & stops.begun & follows[span] & (paid_steps < lengths)
     run = of_runs(owner[span], np.maximum) if len(owner) else np.zeros(0, dtype=np.int64)
-    certain = np.where(of_runs(changed, np.logical_or) | cut, 2, np.where(of_runs(estimated, np.logical_or), 1, 0))
-    spent: dict[str, Any] = {}
+    certain = np.where(of_runs(changed, np.logical_or) | censored, 2, np.where(of_runs(estimated, np.logical_or), 1, 0))
+    spent_columns: dict[str, Any] = {}
     saved: dict[str, Any] = {}
     for name in MEASURES:
         total, unknown = running_total(ledger, name)
-        done = np.where(stopped, stops.at, lengths) if name == "tool_calls" else paid
-        so_far = total[first[:-1][span] + done]
-        used, left = of_runs(so_far - total[first[:-1]][span]), of_runs(total[first[1:]][span] - so_far)
+        steps_done = np.where(stopped, stops.at, lengths) if name == "tool_calls" else paid_steps
+        so_far = total[first[:-1][span] + steps_done]
+        amount_spent, amount_left = of_runs(so_far - total[first[:-1]][span]), of_runs(total[first[1:]][span] - so_far)
         column = "cost_usd" if name == "cost" else name
-        for amounts, label, amount in ((spent, column, used), (saved, f"saved_{column}", left)):
+        for amounts, label, amount in ((spent_columns, column, amount_spent), (saved, f"saved_{column}", amount_left)):
             missing = unknown[run]
             amounts[label] = (
                 pd.arrays.FloatingArray(amount / MICRO, missing) if name == "cost" else _nullable(amount, missing)
             )
-    return spent | saved | {"saved_is": text(_CERTAINTY[certain])}
+    return spent_columns | saved | {"saved_is": text(_CERTAINTY[certain])}
 
 
 def running_total(ledger: Ledger, name: str) -> tuple[Ints, Flags]:
     """N + 1: what all steps up to each one used; and R: which runs lack it for some of their steps."""
-    used = np.ones(ledger.n_steps, dtype=np.int64) if name == "steps" else ledger.used[name]
-    gaps = np.concatenate(([0], np.cumsum(used < 0)))
-    total = np.concatenate(([0], np.cumsum(np.maximum(used, 0))))
+    amounts = np.ones(ledger.n_steps, dtype=np.int64) if name == "steps" else ledger.used[name]
+    gaps = np.concatenate(([0], np.cumsum(amounts < 0)))
+    total = np.concatenate(([0], np.cumsum(np.maximum(amounts, 0))))
     return total, gaps[ledger.first[1:]] > gaps[ledger.first[:-1]]
 
 
-def _completed(ledger: Ledger, places: Places) -> Ints:
+def _completed(ledger: Ledger, positions: Places) -> Ints:
     """R: how many steps of each run are complete at its end: up to the last boundary, or one whose calls ended it."""
     last = np.zeros(ledger.n_runs, dtype=np.int64)
-    inside = np.flatnonzero(ledger.complete)
-    last[places.run[inside]] = places.step[inside]  # steps ascend, so the last one stays
+    complete_steps = np.flatnonzero(ledger.complete)
+    last[positions.run[complete_steps]] = positions.step[complete_steps]  # steps ascend, so the last one stays
     return last
 
 

@@ -59,24 +59,24 @@ def check_identified(policy: Policy, axes: Collection[str]) -> None:
         Traceback (most recent call last):
         boolab.errors.SettingError: policy p: compaction changes the requests, ...
     """
-    why = ""
+    reason = ""
     if policy.compaction is not None:
-        why = (
+        reason = (
             "compaction changes the requests, and no recording shows what the model would do then: expected one "
             "without, such as policy.vary(compaction=None)"
         )
     elif policy.last_step.reminder != "none":
-        why = (
+        reason = (
             f"last_step.reminder={policy.last_step.reminder!r} changes every request, so that a recording "
             "shows nothing about another limit: expected 'none'"
         )
     elif policy.budgets.batch == "cut" and "tool_budget" in axes:
-        why = (
+        reason = (
             "budgets.batch='cut' executes a part of a batch, and the model then answers differently: expected "
             "'overshoot' or 'reject', or no tool budget"
         )
-    if why:
-        msg = f"policy {policy.name}: {why}"
+    if reason:
+        msg = f"policy {policy.name}: {reason}"
         raise SettingError(msg)
 
 
@@ -94,8 +94,8 @@ def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | N
     name = LIMIT_OF.get(axis, axis)
     if axis == "max_steps" and value == 0:
         if policy.cap.zero in ("unlimited", "default"):
-            what = "no limit" if policy.cap.zero == "unlimited" else f"the default, {policy.cap.max_steps}"
-            msg = f"grid: max_steps=0 is {what}, under {policy.name}: expected an integer >= 1, or None for no limit"
+            meaning = "no limit" if policy.cap.zero == "unlimited" else f"the default, {policy.cap.max_steps}"
+            msg = f"grid: max_steps=0 is {meaning}, under {policy.name}: expected an integer >= 1, or None for no limit"
             raise SettingError(msg)
         if policy.cap.zero == "text_only":
             return next(max_steps(0).leaves()), None
@@ -103,8 +103,8 @@ def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | N
     if name in AXIS_OF:
         free, value = free.vary(budgets={FIELD_OF[name]: value}), None
     at_boundary, at_response = (
-        next((next(rule.leaves()) for rule in free.limit(name, value, place)), None)
-        for place in ("boundary", "response")
+        next((next(rule.leaves()) for rule in free.limit(name, value, check)), None)
+        for check in ("boundary", "response")
     )
     if axis == "max_steps" and (policy.last_step.action != "tools" or policy.cap.kind == "soft"):
         at_boundary = next(max_steps(value).leaves())
@@ -116,23 +116,23 @@ def own_limits(policy: Policy, axes: Collection[str], *, settings: bool) -> Iter
 
     With `settings`, its defaults for steps, tool budget and doom loop are in force, and its ceiling.
     """
-    held = policy.effective({}, no_agent=True) if settings else {}
+    defaults = policy.effective({}, no_agent=True) if settings else {}
     limited = policy if settings else policy.vary(cap={"ceiling": None})
-    cap = held.get("max_steps")
+    cap = defaults.get("max_steps")
     if settings and cap is not None and (policy.last_step.action != "tools" or policy.cap.kind == "soft"):
         limited = policy.vary(cap={"ceiling": None})
         yield Limit("max_steps", next(max_steps(min(cap, policy.cap.ceiling or cap)).leaves()), "boundary", closes=True)
-        held["max_steps"] = None
+        defaults["max_steps"] = None
     for name in policy.precedence:
         if AXIS_OF.get(name, name) in axes:
             continue
-        for place in ("boundary", "response"):
-            for rule in limited.limit(name, held.get(name), place):
-                yield Limit(name, next(rule.leaves()), place)
+        for check in ("boundary", "response"):
+            for rule in limited.limit(name, defaults.get(name), check):
+                yield Limit(name, next(rule.leaves()), check)
     for guard in policy.detectors.guards:
-        at = next((at for at, action in guard.ladder if action == "stop"), None)
-        if guard.check == "response" and at is not None:
-            rule = guard.at(at)
+        threshold = next((threshold for threshold, action in guard.ladder if action == "stop"), None)
+        if guard.check == "response" and threshold is not None:
+            rule = guard.at(threshold)
             yield Limit("guards", replace(rule, counter=response_counter(rule.counter)), "response", alone=True)
 
 
@@ -165,13 +165,13 @@ def divergences(policy: Policy, run: Run, *, turns: bool = True) -> list[int]:
     turn with `turns`. Each value is `AS_RECORDED`, `AT_RESPONSE` or `AFTERWARDS`.
     """
     parts = [steps for _, steps in turns_of(run)] if turns else [list(run.steps)]
-    held: dict[int, list[str]] = {}
-    for before, message in run.inputs:
-        held.setdefault(before, []).append(message.text)
-    return list(chain.from_iterable(_of_turn(policy, run, steps, held) for steps in parts))
+    recorded_messages: dict[int, list[str]] = {}
+    for step_index, message in run.inputs:
+        recorded_messages.setdefault(step_index, []).append(message.text)
+    return list(chain.from_iterable(_of_turn(policy, run, steps, recorded_messages) for steps in parts))
 
 
-def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, list[str]]) -> list[int]:
+def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], recorded_messages: dict[int, list[str]]) -> list[int]:
     guards = [guard for guard in policy.detectors.guards if guard.check == "call" or guard.intervenes]
     at_call = [guard for guard in guards if guard.check == "call"]
     at_boundary = [guard for guard in guards if guard.check == "boundary"]
@@ -186,11 +186,11 @@ def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, li
         if step.counted:
             ladder.apply(step)
         follows = step is not steps[-1] or has_boundary(run, step)
-        sent: list[str | None] = [text for _, text in ladder.messages]
+        sent_texts: list[str | None] = [text for _, text in ladder.messages]
         if follows and _is_idle(policy, step):
-            sent.append(policy.finish.idle_prompt if policy.finish.idle == "prompt" else None)
-        there = held.get(step.index + 1, [])
-        differs = follows and any(text not in there for text in sent)
+            sent_texts.append(policy.finish.idle_prompt if policy.finish.idle == "prompt" else None)
+        recorded_here = recorded_messages.get(step.index + 1, [])
+        differs = follows and any(text not in recorded_here for text in sent_texts)
         codes.append(AT_RESPONSE if acts else AFTERWARDS if differs else AS_RECORDED)
     return codes
 
@@ -247,11 +247,11 @@ def changes_ahead(policy: Policy, name: str) -> int:
 
 def goes_on_after(policy: Policy, name: str) -> bool:
     """Whether the policy sends the model one more request after a stop at that boundary."""
-    beyond = policy.last_step.action == "grace" or not policy.last_step.in_cap
+    extra_request = policy.last_step.action == "grace" or not policy.last_step.in_cap
     asks_only = policy.last_step.action == "prompt" or policy.cap.kind == "soft"
     extended = policy.continues.by == "loop" and policy.continues.times != 0
     as_recorded = extension_of(policy, name, None) is not None
-    return beyond or (name == "max_steps" and (asks_only or (extended and not as_recorded)))
+    return extra_request or (name == "max_steps" and (asks_only or (extended and not as_recorded)))
 
 
 def extension_of(policy: Policy, name: str, highest: int | None) -> Extension | None:

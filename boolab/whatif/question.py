@@ -86,9 +86,9 @@ class Question:
         for axis in self.axes:
             if axis.agent and seen and axis.agent not in seen:
                 close = nearest(axis.agent, seen)
-                meant = f"; did you mean {axis.name}@{close}?" if close else ""
+                hint = f"; did you mean {axis.name}@{close}?" if close else ""
                 agents = ", ".join(sorted(agent for agent in seen if agent)[:_MAX_NAMED])
-                msg = f"grid: {axis.key}: the runs have no agent {axis.agent!r}{meant} Their agents: {agents or 'none'}"
+                msg = f"grid: {axis.key}: the runs have no agent {axis.agent!r}{hint} Their agents: {agents or 'none'}"
                 raise SettingError(msg)
 
 
@@ -98,7 +98,7 @@ def question_of(
     scope: Scope,
     policy: str | Policy | None,
     identity: Identities | None,
-    by: str | Sequence[str] | None,
+    group_by: str | Sequence[str] | None,
     own_limits: OwnLimits,
 ) -> Question:
     """Check the arguments of `counterfactual`; `SettingError` if one is not accepted."""
@@ -108,16 +108,16 @@ def question_of(
     settings = None if grid is None else settings_of(grid, policy, identity)
     if settings is None and rules is None and policy is not None:
         settings = settings_of_policy(policy)
-    listed = listed_rules(rules)
-    if settings is None and not listed:
+    rule_list = listed_rules(rules)
+    if settings is None and not rule_list:
         msg = "there is no setting: expected grid={'max_steps': [10, 20], ...}, rules=[...], or both, or a policy"
         raise SettingError(msg)
-    keys = tuple(name for name in by_columns(by) if name != "scope")
-    distinct = tuple({str(rule): rule for rule in listed}.values())
+    keys = tuple(name for name in by_columns(group_by) if name != "scope")
+    distinct = tuple({str(rule): rule for rule in rule_list}.values())
     question = Question(settings, distinct, scope, keys, own_limits)
-    taken = [name for name in keys if name in _RESULT_COLUMNS or name in {axis.key for axis in question.axes}]
-    if taken:
-        raise SettingError(f"by={taken[0]!r}: {taken_name(taken[0], 'table')}")
+    reserved = [name for name in keys if name in _RESULT_COLUMNS or name in {axis.key for axis in question.axes}]
+    if reserved:
+        raise SettingError(f"by={reserved[0]!r}: {taken_name(reserved[0], 'table')}")
     return question
 
 
@@ -142,5 +142,5 @@ def _check_grid(grid: object) -> None:
 def listed_rules(rules: Iterable[AnyRule] | AnyRule | None) -> list[StopRule]:
     """A rule or a function of the run so far, or several, as a list of rules; `SettingError` if one is neither."""
     single = isinstance(rules, StopRule | str) or not isinstance(rules, Iterable)
-    listed: list[Any] = [] if rules is None else [rules] if single else list(rules)  # type: ignore[arg-type]
-    return as_rules(listed, "rules")
+    rule_list: list[Any] = [] if rules is None else [rules] if single else list(rules)  # type: ignore[arg-type]
+    return as_rules(rule_list, "rules")

@@ -42,13 +42,13 @@ def ledgers_of(
     recorded: Recorded,
     detectors: Sequence[Detector],
     scope: Scope,
-    by: Sequence[str] = (),
+    group_by: Sequence[str] = (),
     policy: Policy | None = None,
     own_limits: OwnLimits = "lifted",
 ) -> Iterator[Ledger]:
     """Recordings as ledgers: one, or, from a file or a store, one for each batch of whole runs."""
-    made = _ledgers(as_recorded(recorded), detectors, scope, by, policy)
-    return (checked(ledger, by, own_limits) for ledger in made)
+    ledgers = _ledgers(as_recorded(recorded), detectors, scope, group_by, policy)
+    return (checked(ledger, group_by, own_limits) for ledger in ledgers)
 
 
 def as_recorded(recorded: Recorded) -> Recorded:
@@ -61,18 +61,21 @@ def as_recorded(recorded: Recorded) -> Recorded:
 
 
 def frames_in(
-    data: str | Path | Partition, homes: Mapping[str, tuple[str, int]], detectors: Sequence[Detector], by: Sequence[str]
+    data: str | Path | Partition,
+    homes: Mapping[str, tuple[str, int]],
+    detectors: Sequence[Detector],
+    group_by: Sequence[str],
 ) -> Iterator[pd.DataFrame]:
     """The frames in a file, a folder of them, or a partition: whole families, some at a time."""
-    columns = frame_columns(detectors, by)
+    columns = frame_columns(detectors, group_by)
     if isinstance(data, Partition):
         return together(data.frames(PARQUET_ROWS, columns), homes)
     return together(frames_of(data, PARQUET_ROWS, columns), homes)
 
 
-def checked(ledger: Ledger, by: Sequence[str], own_limits: OwnLimits) -> Ledger:
-    """A ledger with its own limits in force or not; `SettingError` if it lacks a column of `by`."""
-    for name in by:
+def checked(ledger: Ledger, group_by: Sequence[str], own_limits: OwnLimits) -> Ledger:
+    """A ledger with its own limits in force or not; `SettingError` if it lacks a column of `group_by`."""
+    for name in group_by:
         if name not in ledger.runs:
             if ledger.n_runs:
                 msg = f"by={name!r}: there is no such column{near(name, [*ledger.runs.columns], 'columns')}"
@@ -89,34 +92,37 @@ def check_frames(policy: Policy | None) -> None:
 
 
 def _ledgers(
-    recorded: Recorded, detectors: Sequence[Detector], scope: Scope, by: Sequence[str], policy: Policy | None
+    recorded: Recorded, detectors: Sequence[Detector], scope: Scope, group_by: Sequence[str], policy: Policy | None
 ) -> Iterator[Ledger]:
-    own = () if policy is None else [guard.watch for guard in policy.detectors.guards]
-    named, called = named_tools(detector for detector in detectors if detector not in own), set[str]()
+    guard_detectors = () if policy is None else [guard.watch for guard in policy.detectors.guards]
+    named_identities, called_tools = (
+        named_tools(detector for detector in detectors if detector not in guard_detectors),
+        set[str](),
+    )
     if isinstance(recorded, str | Path) and begins_as_sqlite(recorded):
         stored = stored_runs(recorded)
-        if named:
-            check_tools(named, tools_called(stored))
-        yield from _ledgers_of_store(stored, detectors, scope, by, policy)
+        if named_identities:
+            check_tools(named_identities, tools_called(stored))
+        yield from _ledgers_of_store(stored, detectors, scope, group_by, policy)
     elif isinstance(recorded, str | Path | pd.DataFrame):
         check_frames(policy)
         if isinstance(recorded, pd.DataFrame):
             labelled, frames = None, iter([recorded])
         else:
-            labelled, frames = has_labels(recorded), frames_in(recorded, homes_in(recorded), detectors, by)
+            labelled, frames = has_labels(recorded), frames_in(recorded, homes_in(recorded), detectors, group_by)
         frame = None
         for frame in frames:
             yield ledger_of_frame(frame, detectors, scope, labelled=labelled)
-            if named and CALL_TOOLS in frame:
-                called.update(itertools.chain.from_iterable(frame[CALL_TOOLS].dropna()))
+            if named_identities and CALL_TOOLS in frame:
+                called_tools.update(itertools.chain.from_iterable(frame[CALL_TOOLS].dropna()))
         if frame is None:
             yield ledger_of([], detectors, scope)
-        if named:
-            check_tools(named, called)
+        if named_identities:
+            check_tools(named_identities, called_tools)
     else:
         runs = as_runs(recorded)
-        if named:
-            check_tools(named, tools_called(runs))
+        if named_identities:
+            check_tools(named_identities, tools_called(runs))
         yield _of_runs(runs, detectors, scope, policy)
 
 
@@ -132,12 +138,14 @@ def _of_runs(
 
 
 def _ledgers_of_store(
-    runs: StoredRuns, detectors: Sequence[Detector], scope: Scope, by: Sequence[str], policy: Policy | None
+    runs: StoredRuns, detectors: Sequence[Detector], scope: Scope, group_by: Sequence[str], policy: Policy | None
 ) -> Iterator[Ledger]:
     """A ledger for each batch, with settings of the type that they have in all of the runs together."""
     labelled, settings = runs.labelled(), runs.settings()
-    swept = [name for name in by if name not in RUN_FIELDS and any(name in one for one in settings)]
-    types = {name: setting_dtype([one.get(name) for one in settings]) for name in swept}
+    swept = [
+        name for name in group_by if name not in RUN_FIELDS and any(name in run_settings for run_settings in settings)
+    ]
+    types = {name: setting_dtype([run_settings.get(name) for run_settings in settings]) for name in swept}
     for batch in runs.families(STORED_RUNS) if len(runs) else [[]]:
         ledger = _of_runs(batch, detectors, scope, policy, labelled=labelled)
         for name, kind in types.items():

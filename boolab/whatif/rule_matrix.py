@@ -51,9 +51,9 @@ class RuleMatrix:
     saved_steps: npt.NDArray[np.int32]
     saved_cost: Floats
 
-    def rows(self, places: Ints) -> RuleMatrix:
+    def rows(self, indices: Ints) -> RuleMatrix:
         """Some of the runs, by their places."""
-        return RuleMatrix(*(getattr(self, name)[places] for name in self.__slots__))
+        return RuleMatrix(*(getattr(self, name)[indices] for name in self.__slots__))
 
 
 def rule_matrix(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
@@ -70,26 +70,28 @@ def rule_matrix(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
         raise SettingError(msg)
     if ledger.kin() is not None:
         return _of_families(ledger, rules)
-    places = Places(ledger)
-    at, stopped, undecided = stops_of_rules(ledger, places, rules)
+    positions = Places(ledger)
+    boundary, stopped, undecided = stops_of_rules(ledger, positions, rules)
     success = (ledger.success == 1)[:, None]
-    last_turn, last_call = places.last_turn[:, None], places.last_call[:, None]
-    in_last_turn = (at > last_turn) | (last_turn == 0)
-    lost = stopped & ~undecided & in_last_turn & (at < last_call)
-    saved_steps, saved_cost = _saved(ledger, rules, at, stopped)
-    return RuleMatrix(success & ~stopped, success & ~lost, undecided, saved_steps, saved_cost)
+    last_turn, last_call = positions.last_turn[:, None], positions.last_call[:, None]
+    in_last_turn = (boundary > last_turn) | (last_turn == 0)
+    certainly_lost = stopped & ~undecided & in_last_turn & (boundary < last_call)
+    saved_steps, saved_cost = _saved(ledger, rules, boundary, stopped)
+    return RuleMatrix(success & ~stopped, success & ~certainly_lost, undecided, saved_steps, saved_cost)
 
 
-def _saved(ledger: Ledger, rules: Sequence[Rule], at: Ints, stopped: Flags) -> tuple[npt.NDArray[np.int32], Floats]:
+def _saved(
+    ledger: Ledger, rules: Sequence[Rule], boundary: Ints, stopped: Flags
+) -> tuple[npt.NDArray[np.int32], Floats]:
     """R x S: the steps after the stop, and their cost; where counters start again, of each span limited by itself."""
-    each = spanned(ledger)
-    if each is not ledger:
-        at, stopped, _ = stops_of_rules(each, Places(each), rules)
-    end = each.first[1:, None]
-    stop = np.where(stopped, each.first[:-1, None] + at, end)
+    spans = spanned(ledger)
+    if spans is not ledger:
+        boundary, stopped, _ = stops_of_rules(spans, Places(spans), rules)
+    end = spans.first[1:, None]
+    stop = np.where(stopped, spans.first[:-1, None] + boundary, end)
     total = _running(np.maximum(ledger.used["cost"], 0))
     steps, cost = (end - stop).astype(np.int32), np.asarray((total[end] - total[stop]) / MICRO, dtype=np.float64)
-    if each is not ledger:  # the spans of a run are together, and every run has one at least
+    if spans is not ledger:  # the spans of a run are together, and every run has one at least
         begins = np.searchsorted(ledger.spans()[1], np.arange(ledger.n_runs))
         steps, cost = np.add.reduceat(steps, begins, axis=0), np.add.reduceat(cost, begins, axis=0)
     cost[np.isnan(run_costs(ledger))] = np.nan
@@ -98,8 +100,8 @@ def _saved(ledger: Ledger, rules: Sequence[Rule], at: Ints, stopped: Flags) -> t
 
 def run_costs(ledger: Ledger) -> Floats:
     """R: the cost of each run's steps in dollars; NaN where it is not known for all of them."""
-    used = ledger.used["cost"]
-    total, gaps = _running(np.maximum(used, 0)), _running(used < 0)
+    costs = ledger.used["cost"]
+    total, gaps = _running(np.maximum(costs, 0)), _running(costs < 0)
     first, last = ledger.first[:-1], ledger.first[1:]
     return np.where(gaps[last] > gaps[first], np.nan, (total[last] - total[first]) / MICRO)
 
@@ -109,29 +111,29 @@ def _running(values: Ints | Flags) -> Ints:
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
 
 
-def stops_of_rules(ledger: Ledger, places: Places, rules: Sequence[Rule]) -> tuple[Ints, Flags, Flags]:
+def stops_of_rules(ledger: Ledger, positions: Places, rules: Sequence[Rule]) -> tuple[Ints, Flags, Flags]:
     """How many steps are complete at the stop, whether there is one, and whether it is undecided: R x S each."""
     kind = key_type(ledger, RANKS)
     never = np.iinfo(kind).max
     keys: Keys = np.full((ledger.n_runs, len(rules)), never, dtype=kind)
     plain = [_thresholds(rule) for rule in rules]
-    first = _first_crossings(ledger, places, itertools.chain.from_iterable(plain))
-    for place, (rule, members) in enumerate(zip(rules, plain, strict=True)):
+    first = _first_crossings(ledger, positions, itertools.chain.from_iterable(plain))
+    for column, (rule, members) in enumerate(zip(rules, plain, strict=True)):
         for member in members:
-            np.minimum(keys[:, place], first[_key(member)], out=keys[:, place])
+            np.minimum(keys[:, column], first[_key(member)], out=keys[:, column])
         if rule is not None and not members:
-            at, stopped, undecided = first_true(ledger, rule)
-            keys[:, place] = np.where(stopped, at * RANKS + np.where(undecided, UNDECIDED, 0), never)
+            boundary, stopped, undecided = first_true(ledger, rule)
+            keys[:, column] = np.where(stopped, boundary * RANKS + np.where(undecided, UNDECIDED, 0), never)
     stopped = keys != never
-    at = np.where(stopped, keys // RANKS, 0).astype(np.int64)
-    return at, stopped, stopped & (keys % RANKS == UNDECIDED)
+    boundary = np.where(stopped, keys // RANKS, 0).astype(np.int64)
+    return boundary, stopped, stopped & (keys % RANKS == UNDECIDED)
 
 
 def _thresholds(rule: Rule) -> tuple[Threshold, ...]:
     """The members of `a | b | c`, if all are plain thresholds; else none."""
     members = () if rule is None else rule.alternatives
-    found = tuple(one for one in members if isinstance(one, Threshold))
-    return found if len(found) == len(members) else ()
+    plain_members = tuple(member for member in members if isinstance(member, Threshold))
+    return plain_members if len(plain_members) == len(members) else ()
 
 
 def _key(rule: Threshold) -> tuple[str, str, int]:
@@ -139,34 +141,34 @@ def _key(rule: Threshold) -> tuple[str, str, int]:
 
 
 def _first_crossings(
-    ledger: Ledger, places: Places, thresholds: Iterable[Threshold]
+    ledger: Ledger, positions: Places, thresholds: Iterable[Threshold]
 ) -> dict[tuple[str, str, int], Keys]:
     """R: the key of each run's first crossing of each threshold, by one pass for each counter."""
     by_counter: dict[tuple[str, str], dict[int, Threshold]] = {}
-    for one in thresholds:
-        by_counter.setdefault((one.counter, one.on_unknown), {})[one.threshold] = one
-    found: dict[tuple[str, str, int], Keys] = {}
-    for (counter, on_unknown), several in by_counter.items():
-        ascending = sorted(several)
-        axis = GridAxis(counter, tuple(several[n] for n in ascending), tuple(ascending))
-        table = first_fires(ledger, fires_of(ledger, axis, places), places, 0)
-        found |= {(counter, on_unknown, n): table[:, place] for place, n in enumerate(ascending)}
-    return found
+    for threshold in thresholds:
+        by_counter.setdefault((threshold.counter, threshold.on_unknown), {})[threshold.threshold] = threshold
+    first_keys: dict[tuple[str, str, int], Keys] = {}
+    for (counter, on_unknown), by_threshold in by_counter.items():
+        ascending = sorted(by_threshold)
+        axis = GridAxis(counter, tuple(by_threshold[n] for n in ascending), tuple(ascending))
+        table = first_fires(ledger, fires_of(ledger, axis, positions), positions, 0)
+        first_keys |= {(counter, on_unknown, n): table[:, column] for column, n in enumerate(ascending)}
+    return first_keys
 
 
 def _of_families(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
     """The same from the rows of `counterfactual`, rule by rule."""
     shape = (ledger.n_runs, len(rules))
-    kept, may, unknown = (np.zeros(shape, dtype=bool) for _ in range(3))
-    made = RuleMatrix(kept, may, unknown, np.zeros(shape, dtype=np.int32), np.zeros(shape))
-    for place, rule in enumerate(rules):
+    kept_lower, may, unknown = (np.zeros(shape, dtype=bool) for _ in range(3))
+    matrix = RuleMatrix(kept_lower, may, unknown, np.zeros(shape, dtype=np.int32), np.zeros(shape))
+    for column, rule in enumerate(rules):
         if rule is None:
-            made.kept_lower[:, place] = made.kept_upper[:, place] = ledger.success == 1
+            matrix.kept_lower[:, column] = matrix.kept_upper[:, column] = ledger.success == 1
             continue
         rows = rows_of(ledger, Question(None, (rule,), "auto", (), "kept"))
         for name in ("kept_lower", "kept_upper", "saved_steps"):
-            getattr(made, name)[:, place] = rows[name].fillna(0)
-        made.unknown[:, place] = rows["outcome"] == "unknown"
-        made.saved_cost[:, place] = rows["saved_cost_usd"].to_numpy(np.float64, na_value=np.nan)
-    made.saved_cost[np.isnan(run_costs(ledger))] = np.nan
-    return made
+            getattr(matrix, name)[:, column] = rows[name].fillna(0)
+        matrix.unknown[:, column] = rows["outcome"] == "unknown"
+        matrix.saved_cost[:, column] = rows["saved_cost_usd"].to_numpy(np.float64, na_value=np.nan)
+    matrix.saved_cost[np.isnan(run_costs(ledger))] = np.nan
+    return matrix

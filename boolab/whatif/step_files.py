@@ -91,9 +91,9 @@ def is_step_table(path: str | Path) -> bool:
 
     A Parquet file is one, and a file of JSON Lines if its first row has the columns `run_id` and `step`.
     """
-    place = user_path(path)
+    file_path = user_path(path)
     try:
-        file = next((file for file in _files(place)), place)
+        file = next((file for file in _files(file_path)), file_path)
     except SettingError:
         return False
     if file.suffix != ".jsonl":
@@ -114,12 +114,12 @@ class Partition(NamedTuple):
 
     def frames(self, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """The frames of its runs, some at a time: see `frames_of`."""
-        found = (
+        batches = (
             _batches(self.file, rows, columns)
             if self.groups is None
             else _runs_begun(self.file, range(*self.groups), rows, columns)
         )
-        return _whole_runs(found, self.file, set())
+        return _whole_runs(batches, self.file, set())
 
 
 def partitions_of(path: str | Path, rows: int) -> list[Partition]:
@@ -131,14 +131,14 @@ def _parts_of(file: Path, rows: int) -> Iterator[Partition]:
     if file.suffix == ".jsonl":
         yield Partition(file, file.stat().st_size)
         return
-    with _faults(file), _parquet_file(file) as opened:
-        start = there = size = 0
-        for group in range(opened.num_row_groups):
-            about = opened.metadata.row_group(group)
-            there, size = there + about.num_rows, size + about.total_byte_size
-            if there >= rows or group == opened.num_row_groups - 1:
+    with _faults(file), _parquet_file(file) as parquet_file:
+        start = n_rows = size = 0
+        for group in range(parquet_file.num_row_groups):
+            row_group = parquet_file.metadata.row_group(group)
+            n_rows, size = n_rows + row_group.num_rows, size + row_group.total_byte_size
+            if n_rows >= rows or group == parquet_file.num_row_groups - 1:
                 yield Partition(file, size, (start, group + 1))
-                start, there, size = group + 1, 0, 0
+                start, n_rows, size = group + 1, 0, 0
 
 
 def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
@@ -146,9 +146,9 @@ def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[p
 
     The rows of each run must be together, and in one file. Columns that a file lacks are left out.
     """
-    seen: set[Any] = set()
+    seen_ids: set[Any] = set()
     for file in _files(path):
-        yield from _whole_runs(_batches(file, rows, columns), file, seen)
+        yield from _whole_runs(_batches(file, rows, columns), file, seen_ids)
 
 
 def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
@@ -163,8 +163,8 @@ def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
             ids = frame["run_id"].astype(str)
             run_ids.update(ids)
             for other in (name for name in (PARENT, SUBAGENTS, UNPLACED) if name in frame):
-                some = frame[other].notna()
-                for run_id, value in zip(ids[some], frame[other][some], strict=True):
+                has_link = frame[other].notna()
+                for run_id, value in zip(ids[has_link], frame[other][has_link], strict=True):
                     links += [(run_id, value)] if other == PARENT else [(child, run_id) for child in value]
     return homes_of(dict.fromkeys(links), run_ids)
 
@@ -175,14 +175,14 @@ def together(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]
     for frame in frames:
         ids = frame["run_id"].astype(str)
         kin = ids.isin(homes).to_numpy() if homes else np.zeros(len(frame), dtype=bool)
-        whole = [] if kin.all() else [frame[~kin]]
+        complete = [] if kin.all() else [frame[~kin]]
         for run_id, rows in frame[kin].groupby("run_id", sort=False) if kin.any() else ():
             home, size = homes[str(run_id)]
             waiting.setdefault(home, []).append(rows)
             if len(waiting[home]) == size:
-                whole += waiting.pop(home)
-        if whole:
-            yield pd.concat(whole, ignore_index=True) if len(whole) > 1 else whole[0].reset_index(drop=True)
+                complete += waiting.pop(home)
+        if complete:
+            yield pd.concat(complete, ignore_index=True) if len(complete) > 1 else complete[0].reset_index(drop=True)
     if waiting:
         msg = (
             f"the runs of the family of {next(iter(waiting))!r} are in several parts of the data, and no worker has "
@@ -191,13 +191,13 @@ def together(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]
         raise SettingError(msg)
 
 
-def take_ids(seen: set[Any], ids: Iterable[Any], file: Path) -> None:
+def take_ids(seen_ids: set[Any], ids: Iterable[Any], file: Path) -> None:
     """Add the ids of further runs; `SettingError` if one is there already."""
     new = set(ids)
-    if new & seen:
-        msg = f"{file}: the rows of run {min(new & seen, key=str)!r} are not together: sort by run_id and step"
+    if new & seen_ids:
+        msg = f"{file}: the rows of run {min(new & seen_ids, key=str)!r} are not together: sort by run_id and step"
         raise SettingError(msg)
-    seen |= new
+    seen_ids |= new
 
 
 def has_labels(path: str | Path) -> bool:
@@ -213,37 +213,37 @@ def _has_values(files: Iterable[Path], name: str) -> bool:
 
 def _files(path: str | Path) -> list[Path]:
     """The files with tables at a path, in order; `SettingError` if there are none."""
-    place = user_path(path)
-    if place.is_dir():
-        files = sorted(file for file in place.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    file_path = user_path(path)
+    if file_path.is_dir():
+        files = sorted(file for file in file_path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     else:
-        files = [place] if place.exists() else []
-        if files and place.name.lower().endswith(TABLES):
+        files = [file_path] if file_path.exists() else []
+        if files and file_path.name.lower().endswith(TABLES):
             msg = "expected a table of steps in Parquet or JSON Lines; bl.runs_from_table makes runs of other tables"
-            raise RunFormatError(msg, path=place)
+            raise RunFormatError(msg, path=file_path)
     if not files:
-        what = "no .parquet or .jsonl file in it" if place.is_dir() else "it does not exist"
-        msg = f"{place}: {what}: expected a file with a row per step, or a folder of them"
+        problem = "no .parquet or .jsonl file in it" if file_path.is_dir() else "it does not exist"
+        msg = f"{file_path}: {problem}: expected a file with a row per step, or a folder of them"
         raise SettingError(msg)
     return files
 
 
-def _whole_runs(batches: Iterable[pd.DataFrame], file: Path, seen: set[Any]) -> Iterator[pd.DataFrame]:
-    """The rows of one file, so that those of each run are in one frame; `seen` are the ids of earlier runs."""
-    kept: pd.DataFrame | None = None
+def _whole_runs(batches: Iterable[pd.DataFrame], file: Path, seen_ids: set[Any]) -> Iterator[pd.DataFrame]:
+    """The rows of one file, so that those of each run are in one frame; `seen_ids` are the ids of earlier runs."""
+    unfinished: pd.DataFrame | None = None
     for batch in batches:
         if "run_id" not in batch:
             raise RunFormatError(_NO_RUNS, path=file)
-        frame = batch if kept is None else pd.concat([kept, batch], ignore_index=True)
+        frame = batch if unfinished is None else pd.concat([unfinished, batch], ignore_index=True)
         other = np.flatnonzero(frame["run_id"] != frame["run_id"].iloc[-1])
         start = int(other[-1]) + 1 if len(other) else 0
         if start:
-            take_ids(seen, frame["run_id"].iloc[:start].unique(), file)
+            take_ids(seen_ids, frame["run_id"].iloc[:start].unique(), file)
             yield frame.iloc[:start].reset_index(drop=True)
-        kept = frame.iloc[start:].reset_index(drop=True)
-    if kept is not None:
-        take_ids(seen, kept["run_id"].unique(), file)
-        yield kept
+        unfinished = frame.iloc[start:].reset_index(drop=True)
+    if unfinished is not None:
+        take_ids(seen_ids, unfinished["run_id"].unique(), file)
+        yield unfinished
 
 
 def _batches(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
@@ -254,72 +254,78 @@ def _batches(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataF
             for batch in _json_batches(file, columns):
                 yield batch.to_pandas(types_mapper=nullable.get)
             return
-        with _parquet_file(file) as opened:
-            yield from _parquet_batches(opened, file, rows, columns)
+        with _parquet_file(file) as parquet_file:
+            yield from _parquet_batches(parquet_file, file, rows, columns)
 
 
 def _runs_begun(file: Path, groups: range, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
     """The rows of the runs that begin in some row groups."""
-    with _faults(file), _parquet_file(file) as opened:
-        if "run_id" not in opened.schema_arrow.names:
+    with _faults(file), _parquet_file(file) as parquet_file:
+        if "run_id" not in parquet_file.schema_arrow.names:
             raise RunFormatError(_NO_RUNS, path=file)
         last = None
-        own = _parquet_batches(opened, file, rows, columns, groups)
-        for frame in _after(own, _last_run(opened, groups.start)):
+        frames = _parquet_batches(parquet_file, file, rows, columns, groups)
+        for frame in _after(frames, _last_run(parquet_file, groups.start)):
             last = frame["run_id"].iloc[-1]
             yield frame
         if last is not None:
-            following = range(groups.stop, opened.num_row_groups)
-            yield from _until(_parquet_batches(opened, file, _END_ROWS, columns, following), last)
+            following = range(groups.stop, parquet_file.num_row_groups)
+            yield from _until(_parquet_batches(parquet_file, file, _END_ROWS, columns, following), last)
 
 
 @contextmanager
 def _parquet_file(file: Path) -> Iterator[parquet.ParquetFile]:
     from pyarrow import parquet
 
-    with open_file(file) as opened, parquet.ParquetFile(opened, pre_buffer=False) as read:
+    with open_file(file) as stream, parquet.ParquetFile(stream, pre_buffer=False) as read:
         yield read
 
 
 def _parquet_batches(
-    opened: parquet.ParquetFile, file: Path, rows: int, columns: Sequence[str], groups: Iterable[int] | None = None
+    parquet_file: parquet.ParquetFile,
+    file: Path,
+    rows: int,
+    columns: Sequence[str],
+    groups: Iterable[int] | None = None,
 ) -> Iterator[pd.DataFrame]:
     """The rows of some row groups, or of all, in batches."""
     nullable = _nullable_types()
-    there = [name for name in opened.schema_arrow.names if name in columns]
-    _check_columns(opened.schema_arrow, there, file)
-    some = None if groups is None else list(groups)
-    for batch in opened.iter_batches(batch_size=rows, row_groups=some, columns=there, use_threads=False):
+    present_columns = [name for name in parquet_file.schema_arrow.names if name in columns]
+    _check_columns(parquet_file.schema_arrow, present_columns, file)
+    row_groups = None if groups is None else list(groups)
+    for batch in parquet_file.iter_batches(
+        batch_size=rows, row_groups=row_groups, columns=present_columns, use_threads=False
+    ):
         batch.validate(full=True)  # finds texts that are not UTF-8 now, not when one is used
         if batch.num_rows:
             yield batch.to_pandas(types_mapper=nullable.get)
 
 
-def _last_run(opened: parquet.ParquetFile, stop: int) -> object:
+def _last_run(parquet_file: parquet.ParquetFile, stop: int) -> object:
     """The run of the last row before a row group; None if there is none."""
     for group in reversed(range(stop)):
-        if opened.metadata.row_group(group).num_rows:
-            return opened.read_row_group(group, columns=["run_id"]).column(0)[-1].as_py()
+        if parquet_file.metadata.row_group(group).num_rows:
+            return parquet_file.read_row_group(group, columns=["run_id"]).column(0)[-1].as_py()
     return None
 
 
 def _after(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
     """The rows after those of a run that an earlier partition has."""
-    begun = False
+    has_begun = False
     for frame in frames:
-        own = 0 if begun else _first_other(frame, run_id)
-        if own < len(frame):
-            begun = True
-            yield frame.iloc[own:].reset_index(drop=True)
+        rows_of_run = 0 if has_begun else _first_other(frame, run_id)
+        if rows_of_run < len(frame):
+            has_begun = True
+            yield frame.iloc[rows_of_run:].reset_index(drop=True)
 
 
 def _until(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
     """The rest of a run."""
     for frame in frames:
-        own = _first_other(frame, run_id)
-        if own:
-            yield frame.iloc[:own]
-        if own < len(frame):
+        rows_of_run = _first_other(frame, run_id)
+        if rows_of_run:
+            yield frame.iloc[:rows_of_run]
+        if rows_of_run < len(frame):
             return
 
 
@@ -354,8 +360,8 @@ def _json_batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch
         explicit_schema=_schema([name for name in columns if name in kinds]),
         unexpected_field_behavior="infer" if strange else "ignore",
     )
-    with open_file(file) as opened:
-        for batch in json.open_json(opened, json.ReadOptions(block_size=_BLOCK), parse):
+    with open_file(file) as stream:
+        for batch in json.open_json(stream, json.ReadOptions(block_size=_BLOCK), parse):
             names = batch.schema.names
             valued = {name for name in names if batch.column(name).null_count < batch.num_rows}
             yield batch.select([name for name in names if name in columns and name in valued | first.keys()])
@@ -403,8 +409,8 @@ def _faults(file: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        what = "JSON Lines" if file.suffix == ".jsonl" else "Parquet"
-        msg = f"it cannot be read as {what}: {getattr(error, 'strerror', None) or error}"
+        file_format = "JSON Lines" if file.suffix == ".jsonl" else "Parquet"
+        msg = f"it cannot be read as {file_format}: {getattr(error, 'strerror', None) or error}"
         if _FRACTION.search(msg):
             msg += " (an integer must be written as one: before to_json, take frame.convert_dtypes())"
         raise RunFormatError(msg, path=file) from error

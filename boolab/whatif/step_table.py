@@ -90,8 +90,8 @@ class Ledger:
             return None
         ids = self.runs["run_id"].tolist()
         above = [None] * len(ids) if parents is None else parents.astype(object).where(parents.notna(), None).tolist()
-        found = kin_of(ids, above, self.starts)
-        return found if found.calls or found.missing else None
+        family = kin_of(ids, above, self.starts)
+        return family if family.calls or family.missing else None
 
     def kept(self) -> Ledger:
         """The same recordings with their own limits in force, to which a setting is added.
@@ -100,14 +100,14 @@ class Ledger:
         step of a span, nor at its response if its calls were not executed; and each record ends where it ended.
         """
         closes = self._closes()
-        some, last = last_steps(self.first)
+        has_steps, last = last_steps(self.first)
         by_itself = self.final.copy()
-        by_itself[last] = self.terminated[some]
-        used = self.used
-        if "asked" in used:
-            rejected = closes & ~by_itself & (used["tool_calls"] == 0)
-            used = {**used, "asked": np.where(rejected, UNKNOWN, used["asked"])}
-        return replace(self, boundary=self.boundary & ~closes, ended=np.ones(self.n_runs, dtype=bool), used=used)
+        by_itself[last] = self.terminated[has_steps]
+        amounts = self.used
+        if "asked" in amounts:
+            rejected = closes & ~by_itself & (amounts["tool_calls"] == 0)
+            amounts = {**amounts, "asked": np.where(rejected, UNKNOWN, amounts["asked"])}
+        return replace(self, boundary=self.boundary & ~closes, ended=np.ones(self.n_runs, dtype=bool), used=amounts)
 
     def opens(self) -> Flags:
         """N: whether the step is the first of its span."""
@@ -123,10 +123,10 @@ class Ledger:
         run = np.repeat(np.arange(self.n_runs), lengths)
         starts = np.flatnonzero(self.opens())
         empty = np.flatnonzero(lengths == 0)
-        at = np.concatenate((starts, self.first[empty]))
+        starts_and_empty = np.concatenate((starts, self.first[empty]))
         owner = np.concatenate((run[starts], empty))
-        order = np.lexsort((at, owner))
-        return np.append(at[order], self.n_steps).astype(np.int64), owner[order]
+        order = np.lexsort((starts_and_empty, owner))
+        return np.append(starts_and_empty[order], self.n_steps).astype(np.int64), owner[order]
 
     def peak(self, counter: str) -> Ints:
         """R: the largest value of a counter at a boundary; `UNKNOWN_PEAK` where it is unknown at one.
@@ -134,9 +134,9 @@ class Ledger:
         Runs of one `unit` have the largest of all of them.
         """
         peak = np.zeros(self.n_runs, dtype=np.int64)
-        inside = np.flatnonzero(self.boundary)
-        counts = self.counters[counter][inside]
-        run = np.searchsorted(self.first, inside, side="right") - 1
+        boundary_steps = np.flatnonzero(self.boundary)
+        counts = self.counters[counter][boundary_steps]
+        run = np.searchsorted(self.first, boundary_steps, side="right") - 1
         np.maximum.at(peak, run, np.where(counts < 0, UNKNOWN_PEAK, counts))
         if self.unit is not None:
             of_units = np.zeros(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
@@ -159,18 +159,18 @@ class Ledger:
                 "made by bl.recording_df(runs)"
             )
             raise SettingError(msg)
-        asked, steps = self.used["asked"], self.counters["steps"] + ~self.counted
+        requested_calls, steps = self.used["asked"], self.counters["steps"] + ~self.counted
         counted_calls = self.used["tool_calls"] * self.counted
-        calls = np.maximum(asked, 0)
-        some = (calls > 0).astype(np.int64)
+        calls = np.maximum(requested_calls, 0)
+        has_calls = (calls > 0).astype(np.int64)
         counters = {
             **self.counters,
             "tool_calls": self.counters["tool_calls"] - counted_calls + calls,
             "responses": steps,
-            "tool_steps": steps - 1 + some,
-            "supersteps": 2 * steps + some,
+            "tool_steps": steps - 1 + has_calls,
+            "supersteps": 2 * steps + has_calls,
         }
-        return replace(self, boundary=asked >= 0, counters=counters)
+        return replace(self, boundary=requested_calls >= 0, counters=counters)
 
     @property
     def n_runs(self) -> int:
@@ -217,22 +217,24 @@ class Ledger:
         if len(parts) == 1:
             return parts[0]
         labelled = LABEL in {part.success_by for part in parts}
-        used = [name for name in parts[0].used if all(name in part.used for part in parts)]
+        used_names = [name for name in parts[0].used if all(name in part.used for part in parts)]
         counters = [name for name in parts[0].counters if all(name in part.counters for part in parts)]
         success = [
             np.full(part.n_runs, UNKNOWN) if labelled and part.success_by != LABEL else part.success for part in parts
         ]
-        same = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_STEP_ARRAYS, *_RUN_ARRAYS)}
+        arrays = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_STEP_ARRAYS, *_RUN_ARRAYS)
+        }
         starts: dict[int, Sequence[Start]] = {}
-        before = 0
+        runs_before = 0
         for part in parts:
-            starts |= {before + row: of_row for row, of_row in part.starts.items()}
-            before += part.n_runs
+            starts |= {runs_before + row: of_row for row, of_row in part.starts.items()}
+            runs_before += part.n_runs
         return cls(
             pd.concat([part.runs for part in parts], ignore_index=True),
             np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.first) for part in parts])))),
-            **{**same, "success": np.concatenate(success)},
-            used={name: np.concatenate([p.used[name] for p in parts]) for name in used},
+            **{**arrays, "success": np.concatenate(success)},
+            used={name: np.concatenate([p.used[name] for p in parts]) for name in used_names},
             counters={name: np.concatenate([part.counters[name] for part in parts]) for name in counters},
             success_by=LABEL if labelled else PROXY,
             starts=starts,
@@ -245,11 +247,11 @@ class Ledger:
         afterwards, not before, so that each turn keeps its own end as well.
         """
         first, run = self.spans()
-        some = np.diff(first) > 0
-        first, run = np.append(first[:-1][some], first[-1]), run[some]
+        has_steps = np.diff(first) > 0
+        first, run = np.append(first[:-1][has_steps], first[-1]), run[has_steps]
         last = first[1:] - 1
         last_of_run = np.append(run[1:] != run[:-1], True) if len(run) else np.zeros(0, dtype=bool)
-        several = bool((~last_of_run).any())
+        has_several = bool((~last_of_run).any())
         return replace(
             self,
             runs=self.runs.iloc[run].reset_index(drop=True).assign(turn=self.turn[first[:-1]]),
@@ -259,7 +261,7 @@ class Ledger:
             terminated=np.where(last_of_run, self.terminated[run], self.final[last]),
             success=self.answered[last].astype(np.int64),
             reason=np.where(last_of_run, self.reason[run], finished_if(self.final[last])),
-            success_by=TURN_PROXY if several or bool((self.runs["scope"] == "turn").any()) else PROXY,
+            success_by=TURN_PROXY if has_several or bool((self.runs["scope"] == "turn").any()) else PROXY,
             starts={},
         )
 
@@ -329,13 +331,13 @@ def assemble(
     opens, new_run = first_of_spans(span, first), first_of_spans(np.zeros_like(span), first)
     starts = np.flatnonzero(opens)
     lengths = np.diff(np.append(starts, len(opens)))
-    counted = raw["counted"].astype(bool)
+    is_counted = raw["counted"].astype(bool)
     unknown = (raw["input_tokens"] < 0) | (raw["output_tokens"] < 0)
     tokens = np.where(unknown, UNKNOWN, raw["input_tokens"] + raw["output_tokens"])
     amounts = {name: raw[name] for name in ("tool_calls", "input_tokens", "output_tokens", "cost")}
     amounts |= {"steps": np.ones(len(opens), dtype=np.int64), "tokens": tokens}
-    if not counted.all():
-        amounts = {name: np.where(counted, values, 0) for name, values in amounts.items()}
+    if not is_counted.all():
+        amounts = {name: np.where(is_counted, values, 0) for name, values in amounts.items()}
     counters = {name: running_sum(values, starts, lengths) for name, values in amounts.items()}
     counters["elapsed"] = _elapsed(raw, starts, lengths, new_run)
     for detector in detectors:
@@ -344,8 +346,8 @@ def assemble(
     labelled = bool((ends.labels >= 0).any()) if labelled is None else labelled
     boundary = raw["boundary"].astype(bool)
     complete = boundary.copy()
-    some, last = last_steps(first)
-    complete[last] |= (raw["tool_calls"][last] > 0) & ends.terminated[some]
+    has_steps, last = last_steps(first)
+    complete[last] |= (raw["tool_calls"][last] > 0) & ends.terminated[has_steps]
     frame["scope"] = text(list(ends.scopes))
     ledger = Ledger(
         frame,
@@ -354,7 +356,7 @@ def assemble(
         span,
         boundary,
         complete,
-        counted,
+        is_counted,
         raw["final"].astype(bool),
         raw["answered"].astype(bool),
         ends.terminated.copy(),
@@ -381,8 +383,8 @@ def spans_of(turn: Ints, first: Ints, scopes: Sequence[str]) -> Ints:
 
 def last_steps(first: Ints) -> tuple[Flags, Ints]:
     """R: whether the run has steps; and the last step of each run that has."""
-    some = np.diff(first) > 0
-    return some, first[1:][some] - 1
+    has_steps = np.diff(first) > 0
+    return has_steps, first[1:][has_steps] - 1
 
 
 def first_of_spans(span: Ints, first: Ints) -> Flags:
@@ -396,13 +398,13 @@ def first_of_spans(span: Ints, first: Ints) -> Flags:
 def running_sum(values: Ints, starts: Ints, lengths: Ints) -> Ints:
     """The sum within each segment up to and with each value; unknown from the first unknown value on."""
     unknown = values < 0
-    some = bool(unknown.any())
-    total = np.cumsum(np.where(unknown, 0, values) if some else values)
-    before = np.concatenate(([0], total))[starts]
-    total -= np.repeat(before, lengths)
-    if some:
-        seen = np.cumsum(unknown)
-        total[seen > np.repeat(np.concatenate(([0], seen))[starts], lengths)] = UNKNOWN
+    any_unknown = bool(unknown.any())
+    total = np.cumsum(np.where(unknown, 0, values) if any_unknown else values)
+    sum_before = np.concatenate(([0], total))[starts]
+    total -= np.repeat(sum_before, lengths)
+    if any_unknown:
+        unknown_so_far = np.cumsum(unknown)
+        total[unknown_so_far > np.repeat(np.concatenate(([0], unknown_so_far))[starts], lengths)] = UNKNOWN
     return total
 
 
@@ -410,8 +412,8 @@ def _elapsed(raw: Mapping[str, Ints], starts: Ints, lengths: Ints, new_run: Flag
     """The time since the segment began: with the run, or with its own first step."""
     start, duration = raw["start"], raw["duration"]
     origin = np.where(new_run[starts], 0, start[starts])
-    since = np.repeat(origin, lengths)
-    return np.where((start < 0) | (duration < 0) | (since < 0), UNKNOWN, start + duration - since)
+    segment_start = np.repeat(origin, lengths)
+    return np.where((start < 0) | (duration < 0) | (segment_start < 0), UNKNOWN, start + duration - segment_start)
 
 
 # --- Scopes: where counters start again, at each user message (`turn`) or never (`run`)
@@ -431,22 +433,22 @@ def scopes_of(sources: Sequence[str | None], scope: Scope) -> list[str]:
     """The scope of each run, "turn" or "run", by its source; "auto" is as the harness of each source counts."""
     if scope != "auto":
         return [scope] * len(sources)
-    known = {source: scope_of(source) for source in set(sources)}
-    return [known[source] for source in sources]
+    scope_by_source = {source: scope_of(source) for source in set(sources)}
+    return [scope_by_source[source] for source in sources]
 
 
 def one_scope(sources: Sequence[str | None], scope: Scope) -> str:
     """The scope of runs that have one answer, which must not mix two."""
     check_scope(scope)
-    named: dict[str, dict[str, None]] = {"turn": {}, "run": {}}
-    for source, one in zip(sources, scopes_of(sources, scope), strict=True):
-        named[one][source or "unknown"] = None
-    if named["turn"] and named["run"]:
-        turn, run = (", ".join(names) for names in named.values())
+    sources_by_scope: dict[str, dict[str, None]] = {"turn": {}, "run": {}}
+    for source, run_scope in zip(sources, scopes_of(sources, scope), strict=True):
+        sources_by_scope[run_scope][source or "unknown"] = None
+    if sources_by_scope["turn"] and sources_by_scope["run"]:
+        turn, run = (", ".join(names) for names in sources_by_scope.values())
         msg = (
             f"limits start anew in each turn in the harness of {turn}, and count through the run in that of {run}, so "
             'one answer for all of them would blend two meanings: expected by="source", one source at a time, or '
             'scope="turn" or scope="run" for all'
         )
         raise SettingError(msg)
-    return "run" if named["run"] else "turn" if named["turn"] or scope == "auto" else scope
+    return "run" if sources_by_scope["run"] else "turn" if sources_by_scope["turn"] or scope == "auto" else scope

@@ -14,7 +14,7 @@ from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, TEXT, Cells, axis_dtype, cells, text
 from boolab.limits.stop import Threshold
 from boolab.limits.table import MEASURES
-from boolab.whatif.aggregate import SPENT, aggregate_of
+from boolab.whatif.aggregate import SPENT_MEASURES, aggregate_of
 from boolab.whatif.family_stops import depends_on_results, family_stops
 from boolab.whatif.first_crossing import Places, Stops
 from boolab.whatif.grid import GridAxis, Settings
@@ -23,7 +23,7 @@ from boolab.whatif.question import OUTCOMES, Question
 from boolab.whatif.step_table import Flags, Ints, Ledger
 
 BATCH_ROWS: Final = 500_000
-COUNTED: Final = tuple(name for name in MEASURES if name != "cost")
+COUNTED_MEASURES: Final = tuple(name for name in MEASURES if name != "cost")
 """What is summed in whole numbers; cost is summed in micro-dollars."""
 _MAX_SUMS: Final = 5_000_000
 _OF_ROWS: Final = ("run_id", "outcome", "scope", "success_by", "kept_lower", "saved_steps", "saved_is")
@@ -66,7 +66,7 @@ def _first_runs(n_runs: int, kin: Kin) -> Ints:
 
 def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.DataFrame:
     """A row for each run and setting; without those of the grid unless `grid`."""
-    places, kin, settings = Places(ledger), ledger.kin(), question.settings
+    positions, kin, settings = Places(ledger), ledger.kin(), question.settings
     frames: list[pd.DataFrame] = []
 
     def add(
@@ -76,30 +76,32 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
         holds_for: Callable[[str], Flags],
         values: Callable[[GridAxis], Cells],
     ) -> None:
-        stops, spans = stops_of_spans(ledger, places, find)
+        stops, spans = stops_of_spans(ledger, positions, find)
         if kin is not None:
             by_results = {limit.reason for limit in limits if depends_on_results(limit.counter, limit.detector)}
             stops, spans = family_stops(ledger, kin, stops, spans, by_results, holds_for)
         data = {name: ledger.runs[name].array.take(stops.run) for name in ("run_id", *question.by)}
         data |= {axis.key: values(axis) for axis in question.axes}
         data |= {"rule": repeated(rule, len(stops.run))} if question.rules else {}
-        data |= outcome_columns(ledger, places, stops, spans)
+        data |= outcome_columns(ledger, positions, stops, spans)
         data["scope"] = ledger.runs["scope"].array.take(stops.run)
         frames.append(pd.DataFrame(data | {"success_by": repeated(ledger.success_by, len(stops.run))}))
 
     if settings is not None and grid:
-        at = {axis.key: place for axis, place in zip(settings.axes, settings.places, strict=True)}
+        places_by_axis = {
+            axis.key: value_places for axis, value_places in zip(settings.axes, settings.places, strict=True)
+        }
         add(
             None,
-            lambda each, there: grid_stops(each, settings, there),
+            lambda part, part_positions: grid_stops(part, settings, part_positions),
             settings.first_rules(),
             lambda agent: _limited(settings, agent),
-            lambda axis: _values(axis, np.tile(at[axis.key], ledger.n_runs)),
+            lambda axis: _values(axis, np.tile(places_by_axis[axis.key], ledger.n_runs)),
         )
     for rule in question.rules:
         add(
             str(rule),
-            lambda each, _, rule=rule: rule_stops(each, rule),  # type: ignore[misc] # the rule of this turn
+            lambda part, _, rule=rule: rule_stops(part, rule),  # type: ignore[misc] # the rule of this turn
             list(rule.leaves()),
             lambda _: np.ones(1, dtype=bool),
             lambda axis: _off(axis, ledger.n_runs),
@@ -110,15 +112,15 @@ def rows_of(ledger: Ledger, question: Question, *, grid: bool = True) -> pd.Data
 def _limited(settings: Settings, agent: str) -> Flags:
     """For each setting, whether any of its limits applies to an agent."""
     limited = np.full(settings.count, settings.intervenes)
-    for axis, at in zip(settings.axes, settings.places, strict=True):
+    for axis, value_places in zip(settings.axes, settings.places, strict=True):
         if not agent or axis.holds_for([agent])[0]:
-            limited |= at < max(axis.size, len(axis.responses))  # off is the last value
+            limited |= value_places < max(axis.size, len(axis.responses))  # off is the last value
     return limited
 
 
-def _values(axis: GridAxis, places: Ints) -> Cells:
+def _values(axis: GridAxis, indices: Ints) -> Cells:
     """The values of an axis at these places."""
-    return cells(axis.values, axis_dtype(axis.name)).take(places)
+    return cells(axis.values, axis_dtype(axis.name)).take(indices)
 
 
 def _off(axis: GridAxis, n: int) -> Cells:
@@ -137,8 +139,8 @@ def sums_of(ledger: Ledger, question: Question) -> pd.DataFrame:
     parts = [_sums_over_steps(ledger, question, settings)] if by_steps and settings is not None else []
     if question.rules or not by_steps:
         count = len(question.rules) + (0 if by_steps or settings is None else settings.count)
-        some = pieces(ledger, kin, max(1, BATCH_ROWS // count))
-        parts += [_sums(rows_of(part, question, grid=not by_steps), question.keys) for part in some]
+        batches = pieces(ledger, kin, max(1, BATCH_ROWS // count))
+        parts += [_sums(rows_of(part, question, grid=not by_steps), question.keys) for part in batches]
     return added(parts, question.keys)
 
 
@@ -160,8 +162,8 @@ def summed(table: pd.DataFrame) -> pd.DataFrame:
         raise SettingError(msg)
     names = [str(name) for name in table.columns]
     keys = [*(name for name in names[: names.index("outcome")] if name != "run_id"), "scope"]
-    by = table["success_by"].dropna().unique().tolist()
-    return finished(_sums(table, keys), keys, by[0] if len(by) == 1 else "mixed")
+    success_kinds = table["success_by"].dropna().unique().tolist()
+    return finished(_sums(table, keys), keys, success_kinds[0] if len(success_kinds) == 1 else "mixed")
 
 
 def finished(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd.DataFrame:
@@ -170,23 +172,23 @@ def finished(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd.Da
     never = np.zeros(len(frame), dtype=bool)
     measures: dict[str, Any] = {}
     bounds: dict[str, Any] = {}
-    for name in SPENT:
-        counted = name in ("steps", "tool_calls")
-        unreported = never if counted else sums[f"n_unknown_{name}"] >= np.maximum(sums["n_runs"], 1)
-        open_above = unreported if counted else unreported | (sums[f"unreported_{name}"] > 0)
+    for name in SPENT_MEASURES:
+        is_counted = name in ("steps", "tool_calls")
+        unreported = never if is_counted else sums[f"n_unknown_{name}"] >= np.maximum(sums["n_runs"], 1)
+        open_above = unreported if is_counted else unreported | (sums[f"unreported_{name}"] > 0)
         column = "cost_usd" if name == "cost" else name
-        for into, label, values, missing in (
+        for columns, label, values, missing in (
             (measures, column, sums[name], unreported),
             (measures, f"saved_{column}", sums[f"saved_{name}"], unreported),
             (bounds, f"saved_{column}_lower", sums[f"saved_{name}_lower"], unreported | (sums["n_censored"] > 0)),
             (bounds, f"saved_{column}_upper", sums[f"saved_{name}"], open_above),
         ):
             array: Any = pd.arrays.FloatingArray if name == "cost" else pd.arrays.IntegerArray
-            into[label] = array(values / MICRO if name == "cost" else values, missing)
+            columns[label] = array(values / MICRO if name == "cost" else values, missing)
     counts = [f"n_{name}" for name in ("runs", *OUTCOMES, *get_args(StopReason), "unknown_tokens", "unknown_cost")]
-    kept = ["successes", "successes_censored", "kept_lower", "kept_upper"]
+    kept_columns = ["successes", "successes_censored", "kept_lower", "kept_upper"]
     data: dict[str, Any] = {key: frame[key].array for key in keys if key != "scope"}
-    data |= {name: pd.arrays.IntegerArray(sums[name], never) for name in (*counts, *kept) if name in sums}
+    data |= {name: pd.arrays.IntegerArray(sums[name], never) for name in (*counts, *kept_columns) if name in sums}
     data |= {name: measures[name] for name in sorted(measures, key=lambda name: name.startswith("saved_"))}
     end = {"scope": frame["scope"].astype(TEXT).array, "success_by": repeated(success_by, len(frame))}
     return pd.DataFrame(data | bounds | end)
@@ -196,10 +198,10 @@ def added(parts: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
     """Sums over different runs, added up."""
     if len(parts) == 1:
         return parts[0]
-    together = pd.concat(parts, ignore_index=True)
-    sums = [name for name in together.columns if name not in keys]
-    together[sums] = together[sums].fillna(0)
-    return _grouped_sums(together, keys)
+    joined = pd.concat(parts, ignore_index=True)
+    sums = [name for name in joined.columns if name not in keys]
+    joined[sums] = joined[sums].fillna(0)
+    return _grouped_sums(joined, keys)
 
 
 def _grouped_sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
@@ -218,24 +220,24 @@ def _sums_over_steps(ledger: Ledger, question: Question, settings: Settings) -> 
     sums = aggregate_of(ledger, settings, groups=codes, n_groups=len(groups))
     present = (slice(None), *(slice(len(axis.values)) for axis in settings.axes))
     axes = question.axes
-    named = [settings.axes.index(axis) + 1 for axis in axes]
-    own = [n for n in range(1, len(settings.axes) + 1) if n not in named]
-    group, *places = np.indices((len(groups), *(len(axis.values) for axis in axes))).reshape(len(axes) + 1, -1)
+    axis_positions = [settings.axes.index(axis) + 1 for axis in axes]
+    policy_axes = [n for n in range(1, len(settings.axes) + 1) if n not in axis_positions]
+    group, *axis_indices = np.indices((len(groups), *(len(axis.values) for axis in axes))).reshape(len(axes) + 1, -1)
     data: dict[str, Any] = {name: groups[name].array.take(group) for name in (*question.by, "scope")}
-    data |= {axis.key: _values(axis, some) for axis, some in zip(axes, places, strict=True)}
+    data |= {axis.key: _values(axis, indices) for axis, indices in zip(axes, axis_indices, strict=True)}
     if question.rules:
         data["rule"] = repeated(None, len(group))
-    for name, values in (sums | {f"saved_{name}_lower": sums[f"saved_{name}"] for name in SPENT}).items():
-        data[name] = pd.array(values[present].transpose(0, *named, *own).reshape(-1), dtype=INT)
+    for name, values in (sums | {f"saved_{name}_lower": sums[f"saved_{name}"] for name in SPENT_MEASURES}).items():
+        data[name] = pd.array(values[present].transpose(0, *axis_positions, *policy_axes).reshape(-1), dtype=INT)
     return pd.DataFrame(data)
 
 
-def _groups(ledger: Ledger, by: Sequence[str], scope: Scope) -> tuple[Ints | None, pd.DataFrame]:
+def _groups(ledger: Ledger, group_by: Sequence[str], scope: Scope) -> tuple[Ints | None, pd.DataFrame]:
     """The group of each run, and one row for each group. No group has runs of two scopes."""
-    if not by and not ledger.mixed:
+    if not group_by and not ledger.mixed:
         scopes = ledger.runs["scope"].head(1).tolist() or ["run" if scope == "run" else "turn"]
         return None, pd.DataFrame({"scope": text(scopes)})
-    keys = [*by, "scope"]
+    keys = [*group_by, "scope"]
     grouped = ledger.runs.groupby(keys, dropna=False, sort=False)
     codes: Ints = grouped.ngroup().to_numpy().astype(np.int64)
     return codes, grouped.head(1)[keys].reset_index(drop=True)
@@ -243,26 +245,26 @@ def _groups(ledger: Ledger, by: Sequence[str], scope: Scope) -> tuple[Ints | Non
 
 def _sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """The sums of a table with a row per run and setting, by these columns; cost in micro-dollars."""
-    counted = rows[list(keys)].copy()
-    counted["n_runs"] = 1
+    sums = rows[list(keys)].copy()
+    sums["n_runs"] = 1
     for outcome in OUTCOMES:
-        counted[f"n_{outcome}"] = (rows["outcome"] == outcome).astype(INT)
-    known = rows["outcome"] != "unknown"
+        sums[f"n_{outcome}"] = (rows["outcome"] == outcome).astype(INT)
+    is_known = rows["outcome"] != "unknown"
     for reason in get_args(StopReason):
-        counted[f"n_{reason}"] = ((rows["stop_reason"] == reason) & known).fillna(value=False).astype(INT)
-    counted["n_unknown_tokens"] = rows["tokens"].isna().astype(INT)
-    counted["n_unknown_cost"] = rows["cost_usd"].isna().astype(INT)
-    counted["successes"] = rows["success"].astype(INT).fillna(0)
-    counted["successes_censored"] = counted["successes"] * counted["n_censored"]
-    for name in ("kept_lower", "kept_upper", *COUNTED):
-        counted[name] = rows[name].fillna(0)
-    for name in COUNTED:
-        counted[f"saved_{name}"] = rows[f"saved_{name}"].fillna(0)
+        sums[f"n_{reason}"] = ((rows["stop_reason"] == reason) & is_known).fillna(value=False).astype(INT)
+    sums["n_unknown_tokens"] = rows["tokens"].isna().astype(INT)
+    sums["n_unknown_cost"] = rows["cost_usd"].isna().astype(INT)
+    sums["successes"] = rows["success"].astype(INT).fillna(0)
+    sums["successes_censored"] = sums["successes"] * sums["n_censored"]
+    for name in ("kept_lower", "kept_upper", *COUNTED_MEASURES):
+        sums[name] = rows[name].fillna(0)
+    for name in COUNTED_MEASURES:
+        sums[f"saved_{name}"] = rows[f"saved_{name}"].fillna(0)
     for name in ("cost", "saved_cost"):
-        counted[name] = (rows[f"{name}_usd"].fillna(0) * MICRO).round().astype(INT)
+        sums[name] = (rows[f"{name}_usd"].fillna(0) * MICRO).round().astype(INT)
     certain = (rows["saved_is"] != "at most").astype(INT)
-    for name in SPENT:
-        counted[f"saved_{name}_lower"] = counted[f"saved_{name}"] * certain
+    for name in SPENT_MEASURES:
+        sums[f"saved_{name}_lower"] = sums[f"saved_{name}"] * certain
     for name, column in (("tokens", "tokens"), ("cost", "cost_usd")):
-        counted[f"unreported_{name}"] = counted["saved_steps"] * rows[column].isna().astype(INT)
-    return _grouped_sums(counted, keys)
+        sums[f"unreported_{name}"] = sums["saved_steps"] * rows[column].isna().astype(INT)
+    return _grouped_sums(sums, keys)

@@ -121,7 +121,7 @@ def test_the_joint_path_is_a_ladder_of_caps_with_a_threshold_and_a_budget_each()
 def test_with_a_grid_the_joint_path_holds_its_values_only() -> None:
     thresholds = {"max_steps": np.array([5, 20, 90]), "tool_budget": np.array([10, 50])}
     peaks = {"max_steps": np.array([30, 8]), "tool_budget": np.array([40, 9])}
-    paths, rungs = paths_of(thresholds, peaks, whole=False)
+    paths, rungs = paths_of(thresholds, peaks, all_integers=False)
     assert [path.name for path in paths] == ["max_steps", "tool_budget", "joint"]
     assert [path.share for path in paths] == [0.5, 0.25, 0.25]
     assert set(rungs[:, 0].tolist()) <= {5, 20, 90, OFF}
@@ -209,7 +209,7 @@ def test_a_second_implementation_accepts_the_same(seed: int, keep: float) -> Non
     peaks = {"max_steps": steps, "doom_loop": np.minimum(rng.geometric(0.5, len(tasks)), steps),
              "tool_budget": steps + rng.poisson(2, len(tasks))}  # fmt: skip
     values = {name: np.arange(2 if name == "doom_loop" else 1, peak.max() + 2) for name, peak in peaks.items()}
-    paths, rungs = paths_of(values, peaks, whole=True)
+    paths, rungs = paths_of(values, peaks, all_integers=True)
     found = accept_values(paths, tasks, keep, 0.05)
     effects, accepted = by_brute_force(
         {name: column.tolist() for name, column in values.items()},

@@ -188,7 +188,7 @@ def test_what_is_chosen_without_a_fold_is_what_is_chosen_on_the_rest() -> None:
     whole = Candidates(units, tasks, question)
     for number in range(FOLDS):
         rest = Candidates(units.take(fold != number), tasks[fold != number], question).choose()
-        assert whole.choose(without=number).setting == rest.setting
+        assert whole.choose(left_out_fold=number).setting == rest.setting
         sums = sums_of(units.take(fold == number), rest.setting, question)
         total = {name: total[name] + sums[name] for name in total}
     found = whole.held_out()

@@ -132,10 +132,10 @@ def crossval(
     promised = keep if keep is not None or not isinstance(choose, ReadyChooser) else choose.keep
     keys = keys_of(by, _COLUMNS)
     recorded = recorded_once(runs) if isinstance(choose, ReadyChooser) else in_memory(recorded_once(runs))
-    ledger = ledger_for(recorded, candidates, by=keys, scope=scope)
-    judged = judged_in(ledger, candidates, keys)
-    choices, rules = Choices(recorded, judged, choose), Places()
-    groups = list(divided(judged, keys, folds, seed))
+    ledger = ledger_for(recorded, candidates, keys=keys, scope=scope)
+    judged_runs = judged_in(ledger, candidates, keys)
+    choices, rules = Choices(recorded, judged_runs, choose), Places()
+    groups = list(divided(judged_runs, keys, folds, seed))
     with tqdm(total=sum(group.n_folds + 1 for group in groups), unit="fit", disable=not progress, delay=1) as bar:
         chosen = [chosen_in(group, choices, rules, bar.update) for group in groups]
     final = rejudged(recorded, ledger, rules.rules, keys, scope)
@@ -143,13 +143,13 @@ def crossval(
         [*_rows(group, of_group, final, keys, promised, confidence, seed)]
         for group, of_group in zip(groups, chosen, strict=True)
     ]
-    names = [group.names for (group, _), _ in pairs(zip(groups, rows, strict=True), lambda each: each[1])]
+    names = [group.names for (group, _), _ in pairs(zip(groups, rows, strict=True), lambda group_rows: group_rows[1])]
     frame = frame_of(keys, names, _COLUMNS, [*itertools.chain.from_iterable(rows)])
     return Finding(
         title=f"What {name_of(choose)} keeps and saves on tasks that it has not seen",
         frame=frame,
         sentences=tuple(_sentences(groups, rows, promised, confidence)),
-        notes=(*data_notes(final), *_notes(groups, judged)),
+        notes=(*data_notes(final), *_notes(groups, judged_runs)),
         table=frame.loc[frame["part"].isin([POOLED, SAME_TASKS]), [*keys, *_TABLE]].reset_index(drop=True),
     )
 
@@ -176,9 +176,9 @@ class Chosen(NamedTuple):
     of_all: int
 
 
-def divided(judged: Judged, keys: Sequence[str], folds: int | Mapping[str, int], seed: int) -> Iterator[Divided]:
+def divided(judged_runs: Judged, keys: Sequence[str], folds: int | Mapping[str, int], seed: int) -> Iterator[Divided]:
     """The groups of runs by their columns, each with its tasks divided into folds."""
-    for values, part in grouped(judged.units, list(keys)):
+    for values, part in grouped(judged_runs.units, list(keys)):
         # Never by run where a task is named: runs of one task on both sides would not be held out.
         fold = folds_of(part["cluster"], folds, seed)
         yield Divided(values, part.index.to_numpy(), fold, clusters_of(part, keys)[1])
@@ -186,25 +186,25 @@ def divided(judged: Judged, keys: Sequence[str], folds: int | Mapping[str, int],
 
 def chosen_in(group: Divided, choices: Choices, rules: Places, tick: Callable[[], object]) -> Chosen:
     """Choose by all but each fold of a group, and by all of it; `tick` is called after each choice."""
-    found = []
+    fold_rules = []
     for fold in range(1, group.n_folds + 1):
-        found.append(rules.of(choices.of(group.runs[group.fold != fold])))
+        fold_rules.append(rules.of(choices.of(group.runs[group.fold != fold])))
         tick()
     of_all = rules.of(choices.of(group.runs))
     tick()
-    return Chosen(found, of_all)
+    return Chosen(fold_rules, of_all)
 
 
-def rejudged(recorded: Recorded, ledger: Ledger, rules: Sequence[Rule], by: Sequence[str], scope: Scope) -> Judged:
+def rejudged(recorded: Recorded, ledger: Ledger, rules: Sequence[Rule], keys: Sequence[str], scope: Scope) -> Judged:
     """The runs under rules that have been chosen; they are read again if a rule needs a further detector."""
     if any(detector.name not in ledger.counters for detector in detectors_of(rules)):
-        ledger = ledger_for(recorded, rules, by=by, scope=scope)
-    return judged_in(ledger, rules, by)
+        ledger = ledger_for(recorded, rules, keys=keys, scope=scope)
+    return judged_in(ledger, rules, keys)
 
 
 def _rows(
     group: Divided,
-    chosen: Chosen,
+    choice: Chosen,
     final: Judged,
     keys: Sequence[str],
     keep: float | None,
@@ -212,47 +212,54 @@ def _rows(
     seed: int,
 ) -> Iterator[dict[str, Any]]:
     """The rows of a group: each fold, held out, same tasks."""
-    mine = final.rows(group.runs)
-    more = {"folds": group.n_folds, "success_by": final.success_by, "keep": keep}
-    more |= {"seed": seed, "confidence": confidence}
+    group_runs = final.rows(group.runs)
+    shared_columns = {"folds": group.n_folds, "success_by": final.success_by, "keep": keep}
+    shared_columns |= {"seed": seed, "confidence": confidence}
 
-    def row(part: str, judged: Judged, rule: Rule | str, kept: float | None, saved: float | None) -> dict[str, Any]:
-        [figures] = Sums(judged, keys, confidence, seed).rows()
+    def row(
+        part: str, part_runs: Judged, rule: Rule | str, kept_share: float | None, saved: float | None
+    ) -> dict[str, Any]:
+        [figures] = Sums(part_runs, keys, confidence, seed).rows()
         return {
             "part": part,
             "rule": rule if isinstance(rule, str) else label_of(rule),
             **figures,
-            "chosen_kept_share": kept,
+            "chosen_kept_share": kept_share,
             "chosen_saved_share": saved,
             "holds": holds(figures, keep),
-            **more,
+            **shared_columns,
         }
 
-    seen = []
-    for fold, place in enumerate(chosen.of_folds, 1):
-        held_out, others = np.flatnonzero(group.fold == fold), np.flatnonzero(group.fold != fold)
-        seen.append(_totals(mine.rows(others), place))
-        one = mine.rows(held_out).under(np.full(len(held_out), place))
-        yield row(f"fold {fold}", one, final.rules[place], *_shares(seen[-1:]))
-    if chosen.of_folds:
-        same = len(set(chosen.of_folds)) == 1
-        its_own = mine.under(np.array(chosen.of_folds)[group.fold - 1])
-        found = row(POOLED, its_own, final.rules[chosen.of_folds[0]] if same else "", *_shares(seen))
-        yield found | ({} if same else {"rule": None})
-    everywhere = np.full(mine.n_runs, chosen.of_all)
-    yield row(SAME_TASKS, mine.under(everywhere), final.rules[chosen.of_all], *_shares([_totals(mine, chosen.of_all)]))
+    totals = []
+    for fold, rule_index in enumerate(choice.of_folds, 1):
+        held_out, other_runs = np.flatnonzero(group.fold == fold), np.flatnonzero(group.fold != fold)
+        totals.append(_totals(group_runs.rows(other_runs), rule_index))
+        fold_runs = group_runs.rows(held_out).under(np.full(len(held_out), rule_index))
+        yield row(f"fold {fold}", fold_runs, final.rules[rule_index], *_shares(totals[-1:]))
+    if choice.of_folds:
+        same_rule = len(set(choice.of_folds)) == 1
+        its_own = group_runs.under(np.array(choice.of_folds)[group.fold - 1])
+        pooled = row(POOLED, its_own, final.rules[choice.of_folds[0]] if same_rule else "", *_shares(totals))
+        yield pooled | ({} if same_rule else {"rule": None})
+    everywhere = np.full(group_runs.n_runs, choice.of_all)
+    yield row(
+        SAME_TASKS,
+        group_runs.under(everywhere),
+        final.rules[choice.of_all],
+        *_shares([_totals(group_runs, choice.of_all)]),
+    )
 
 
-def _totals(judged: Judged, place: int) -> tuple[int, int, int, int]:
+def _totals(judged_runs: Judged, rule_index: int) -> tuple[int, int, int, int]:
     """Kept of successes, and saved of steps, under a rule."""
-    matrix = judged.matrix
-    kept, saved = int(matrix.kept_lower[:, place].sum()), int(matrix.saved_steps[:, place].sum())
-    return kept, int((judged.success == 1).sum()), saved, int(judged.steps.sum())
+    matrix = judged_runs.matrix
+    n_kept, saved = int(matrix.kept_lower[:, rule_index].sum()), int(matrix.saved_steps[:, rule_index].sum())
+    return n_kept, int((judged_runs.success == 1).sum()), saved, int(judged_runs.steps.sum())
 
 
 def _shares(totals: Sequence[tuple[int, int, int, int]]) -> tuple[float | None, float | None]:
-    kept, successes, saved, steps = (sum(column) for column in zip(*totals, strict=True))
-    return kept / successes if successes else None, saved / steps if steps else None
+    n_kept, successes, saved, steps = (sum(column) for column in zip(*totals, strict=True))
+    return n_kept / successes if successes else None, saved / steps if steps else None
 
 
 def name_of(choose: Chooser) -> str:
@@ -266,33 +273,34 @@ def _sentences(
     pairs = [(group, of_group[-2], of_group[-1]) for group, of_group in zip(groups, rows, strict=True) if group.n_folds]
     if keep is not None and len(pairs) > 1:
         yield (
-            f"On held-out tasks {promise([held for _, held, _ in pairs], keep)}; on the tasks that it was chosen by, "
-            f"{promise([same for _, _, same in pairs], keep)}."
+            f"On held-out tasks {promise([held_out for _, held_out, _ in pairs], keep)}; on the tasks that it was "
+            f"chosen by, {promise([same_tasks for _, _, same_tasks in pairs], keep)}."
         )
-    for group, held, same in pairs[:_MAX_SENTENCES]:
+    for group, held_out, same_tasks in pairs[:_MAX_SENTENCES]:
         name = f"{group_name(group.names)}: on" if group.names else "On"
-        if not held["successes"]:
-            saved = percent(held["saved_share"])
+        if not held_out["successes"]:
+            saved = percent(held_out["saved_share"])
             yield f"{name} held-out tasks there is no success to keep; {saved} of steps are saved."
             continue
-        rules = "" if held["rule"] is None else f" ({held['rule']} in every fold)"
-        kept = f"{held['kept_lower']:,} of {count(held['successes'], 'success', 'successes')}"
-        interval = f"{level(confidence)} interval {percent(held['kept_low'])} to {percent(held['kept_high'])}"
+        rules = "" if held_out["rule"] is None else f" ({held_out['rule']} in every fold)"
+        kept_text = f"{held_out['kept_lower']:,} of {count(held_out['successes'], 'success', 'successes')}"
+        interval = f"{level(confidence)} interval {percent(held_out['kept_low'])} to {percent(held_out['kept_high'])}"
         yield (
-            f"{name} held-out tasks{rules} it keeps {kept} ({percent(held['kept_share'])}, {interval}) and saves "
-            f"{percent(held['saved_share'])} of steps; on the tasks that it was chosen by, {same['rule']} keeps "
-            f"{percent(same['kept_share'])} and saves {percent(same['saved_share'])}."
+            f"{name} held-out tasks{rules} it keeps {kept_text} ({percent(held_out['kept_share'])}, {interval}) and "
+            f"saves {percent(held_out['saved_share'])} of steps; on the tasks that it was chosen by, "
+            f"{same_tasks['rule']} keeps {percent(same_tasks['kept_share'])} and saves "
+            f"{percent(same_tasks['saved_share'])}."
         )
     if len(pairs) > _MAX_SENTENCES:
         yield f"{count(len(pairs) - _MAX_SENTENCES, 'further group')} in the table."
 
 
-def _notes(groups: Sequence[Divided], judged: Judged) -> Iterator[str]:
-    few = [group_name(group.names) or "the runs" for group in groups if not group.n_folds]
-    if few:
-        yield f"Too few tasks to hold some out: {', '.join(few)}."
-    sizes = [(group.word, judged.units["cluster"].iloc[group.runs].nunique()) for group in groups]
-    yield from cluster_notes(sizes, judged.units)
+def _notes(groups: Sequence[Divided], judged_runs: Judged) -> Iterator[str]:
+    without_folds = [group_name(group.names) or "the runs" for group in groups if not group.n_folds]
+    if without_folds:
+        yield f"Too few tasks to hold some out: {', '.join(without_folds)}."
+    sizes = [(group.word, judged_runs.units["cluster"].iloc[group.runs].nunique()) for group in groups]
+    yield from cluster_notes(sizes, judged_runs.units)
     if any(group.n_folds for group in groups):
         yield (
             "The intervals take the chosen rules as they are; that other tasks would have led to other rules shows in "
@@ -331,28 +339,28 @@ def folds_of(clusters: pd.Series[Any], folds: int | Mapping[str, int], seed: int
         if missing:
             msg = f"folds: task {missing[0]!r} has no fold; {len(missing):,} of the runs' tasks are not in the mapping"
             raise SettingError(msg)
-        given = {str(name): fold for name, fold in folds.items()}
-        ranks = {fold: place for place, fold in enumerate(sorted({given[name] for name in names}), 1)}
-        return np.array([ranks[given[name]] for name in names], dtype=np.int64)
+        fold_by_task = {str(name): fold for name, fold in folds.items()}
+        ranks = {fold: position for position, fold in enumerate(sorted({fold_by_task[name] for name in names}), 1)}
+        return np.array([ranks[fold_by_task[name]] for name in names], dtype=np.int64)
     tasks = sorted(set(names))
     order = np.random.default_rng(seed).permutation(len(tasks))
-    fold = {tasks[task]: place % folds + 1 for place, task in enumerate(order.tolist())}
+    fold = {tasks[task]: position % folds + 1 for position, task in enumerate(order.tolist())}
     return np.array([fold[name] for name in names], dtype=np.int64)
 
 
 class Choices:
     """The rules that a chooser returns for parts of the runs."""
 
-    def __init__(self, recorded: Recorded, judged: Judged, choose: Chooser) -> None:
+    def __init__(self, recorded: Recorded, judged_runs: Judged, choose: Chooser) -> None:
         self._recorded = recorded
-        self._judged = judged
+        self._judged = judged_runs
         self._choose = choose
 
-    def of(self, places: Ints) -> Rule:
+    def of(self, indices: Ints) -> Rule:
         """The choice by some of the runs."""
         if isinstance(self._choose, ReadyChooser):
-            return self._choose.pick(self._judged.rows(places))
-        return rule_of(self._choose(runs_at(self._recorded, self._judged, places)))
+            return self._choose.pick(self._judged.rows(indices))
+        return rule_of(self._choose(runs_at(self._recorded, self._judged, indices)))
 
 
 def candidates_of(choose: object) -> tuple[Rule, ...]:

@@ -45,7 +45,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
 }
 _BAND: Final[Mapping[str, str]] = dict.fromkeys(("saved_share", "kept_share", "kept_low", "kept_high"), FLOAT)
 _TABLE: Final = ("rule", "successes", "kept_lower", "kept_share", "saved_share", "even_trade", "front_share")
-_KEPT: Final = (1.0, 0.95, 0.9)  # the shares of successes in sentences
+_KEPT_SHARES: Final = (1.0, 0.95, 0.9)  # the shares of successes in sentences
 _MAX_SENTENCES: Final = 20  # groups that get sentences
 _ROUNDING: Final = 1e-9
 
@@ -152,19 +152,19 @@ def frontier(
     keys = keys_of(by, {*_COLUMNS, *settings.axes})
     recorded = recorded_once(runs)
     recorded, repeats = distinct_runs(recorded) if isinstance(recorded, list) else (recorded, ())
-    judged = judged_of(recorded, settings.rules, by=keys, scope=scope)
-    parts = [(names, judged.rows(part.index.to_numpy())) for names, part in grouped(judged.units, keys)]
+    judged_runs = judged_of(recorded, settings.rules, keys=keys, scope=scope)
+    parts = [(names, judged_runs.rows(part.index.to_numpy())) for names, part in grouped(judged_runs.units, keys)]
     with tqdm(parts, unit="group", disable=not progress, delay=1) as bar:
         groups = [_group(names, part, keys, confidence, seed) for names, part in bar]
     frame = of_set(_frame(groups, keys, settings), runs)
     points = list(pairs(groups, lambda group: _band_rows(group.band)))
-    shown = first_on_front(frame)
+    front_rows = first_on_front(frame)
     return Frontier(
         title=f"What {count(len(settings.rules), 'setting')} would have kept and saved",
         frame=frame,
-        sentences=tuple(_sentences(groups, judged)),
-        notes=(*repeats, *data_notes(judged), *_notes(groups, judged, confidence)),
-        table=shown[[*keys, *_TABLE]],
+        sentences=tuple(_sentences(groups, judged_runs)),
+        notes=(*repeats, *data_notes(judged_runs), *_notes(groups, judged_runs, confidence)),
+        table=front_rows[[*keys, *_TABLE]],
         band=frame_of(keys, [group.names for group, _ in points], _BAND, [row for _, row in points]),
     )
 
@@ -179,31 +179,31 @@ class _Group(NamedTuple):
     n_clusters: int
 
 
-def _group(names: tuple[Any, ...], judged: Judged, keys: Sequence[str], confidence: float, seed: int) -> _Group:
-    sums = Sums(judged, keys, confidence, seed)
-    rows, matrix = sums.rows(), judged.matrix
-    kept, saved = ([row[name] for row in rows] for name in ("kept_lower", "saved_steps"))
-    front = undominated(kept, saved) if sums.success.any() else np.zeros(len(rows), dtype=bool)
-    steps = max(int(judged.steps.sum()), 1)
+def _group(names: tuple[Any, ...], judged_runs: Judged, keys: Sequence[str], confidence: float, seed: int) -> _Group:
+    sums = Sums(judged_runs, keys, confidence, seed)
+    rows, matrix = sums.rows(), judged_runs.matrix
+    kept_sums, saved = ([row[name] for row in rows] for name in ("kept_lower", "saved_steps"))
+    front = undominated(kept_sums, saved) if sums.success.any() else np.zeros(len(rows), dtype=bool)
+    steps = max(int(judged_runs.steps.sum()), 1)
     shares = np.array(saved)[front] / steps
     levels = np.unique(np.concatenate((np.linspace(0, float(shares.max(initial=0)), LEVELS), shares)))
     band = band_of(
-        sums.bootstrap, matrix.kept_lower, sums.success, matrix.saved_steps, judged.steps, levels, confidence
+        sums.bootstrap, matrix.kept_lower, sums.success, matrix.saved_steps, judged_runs.steps, levels, confidence
     )
     for row, on_front, share in zip(rows, front.tolist(), band.on_front.tolist(), strict=True):
         row |= {"on_front": on_front, "front_share": share}
-        row |= {"confidence": confidence, "success_by": judged.success_by}
+        row |= {"confidence": confidence, "success_by": judged_runs.success_by}
     return _Group(names, rows, band, sums.word, sums.bootstrap.n_clusters)
 
 
 def _frame(groups: Sequence[_Group], keys: Sequence[str], settings: Settings) -> pd.DataFrame:
     labels = [label_of(rule) for rule in settings.rules]
-    each = list(pairs(groups, lambda group: zip(labels, group.rows, strict=True)))
-    rows = [{"rule": label, **row} for _, (label, row) in each]
-    frame = frame_of(keys, [group.names for group, _ in each], _COLUMNS, rows)
-    for place, axis in enumerate(settings.axes):
-        values = [of_setting[place] for of_setting in settings.values] * len(groups)  # noqa: PD011 - no frame
-        frame.insert(len(keys) + place, axis, cells(values, axis_dtype(axis)))
+    labelled_rows = list(pairs(groups, lambda group: zip(labels, group.rows, strict=True)))
+    rows = [{"rule": label, **row} for _, (label, row) in labelled_rows]
+    frame = frame_of(keys, [group.names for group, _ in labelled_rows], _COLUMNS, rows)
+    for axis_index, axis in enumerate(settings.axes):
+        values = [of_setting[axis_index] for of_setting in settings.values] * len(groups)  # noqa: PD011 - no frame
+        frame.insert(len(keys) + axis_index, axis, cells(values, axis_dtype(axis)))
     return frame
 
 
@@ -212,8 +212,8 @@ def _band_rows(band: Band) -> Iterator[dict[str, float]]:
         yield dict(zip(_BAND, values, strict=True))
 
 
-def _sentences(groups: Sequence[_Group], judged: Judged) -> Iterator[str]:
-    labels = [label_of(rule) for rule in judged.rules]
+def _sentences(groups: Sequence[_Group], judged_runs: Judged) -> Iterator[str]:
+    labels = [label_of(rule) for rule in judged_runs.rules]
     for group in groups[:_MAX_SENTENCES]:
         name = f"{group_name(group.names)}: " if group.names else ""
         successes = group.rows[0]["successes"]
@@ -222,16 +222,29 @@ def _sentences(groups: Sequence[_Group], judged: Judged) -> Iterator[str]:
             continue
         n = len({(row["kept_lower"], row["saved_steps"]) for row in group.rows if row["on_front"]})
         best = []
-        for keep in _KEPT:
-            fine = [place for place, row in enumerate(group.rows) if row["kept_lower"] >= keep * successes - _ROUNDING]
+        for keep in _KEPT_SHARES:
+            fine = [
+                row_index
+                for row_index, row in enumerate(group.rows)
+                if row["kept_lower"] >= keep * successes - _ROUNDING
+            ]
             if fine:
-                place = max(fine, key=lambda at: (group.rows[at]["saved_steps"], group.rows[at]["kept_lower"], -at))
-                least = "all" if keep == 1 else f"at least {level(keep)}"
-                best.append((least, labels[place], group.rows[place]))
-        found = [f"{least}, {label} saves {percent(row['saved_share'])} of steps" for least, label, row in best]
-        which = f"Of {count(successes, 'success', 'successes')}"
-        kept = f" {which}, to keep {'; '.join(found)}." if found else ""
-        yield f"{name}the front of {count(len(group.rows), 'setting')} has {count(n, 'point')}.{kept}"
+                row_index = max(
+                    fine,
+                    key=lambda candidate: (
+                        group.rows[candidate]["saved_steps"],
+                        group.rows[candidate]["kept_lower"],
+                        -candidate,
+                    ),
+                )
+                least_text = "all" if keep == 1 else f"at least {level(keep)}"
+                best.append((least_text, labels[row_index], group.rows[row_index]))
+        parts = [
+            f"{least_text}, {label} saves {percent(row['saved_share'])} of steps" for least_text, label, row in best
+        ]
+        total_text = f"Of {count(successes, 'success', 'successes')}"
+        kept_text = f" {total_text}, to keep {'; '.join(parts)}." if parts else ""
+        yield f"{name}the front of {count(len(group.rows), 'setting')} has {count(n, 'point')}.{kept_text}"
         yield from _trade(name, best)
     if len(groups) > _MAX_SENTENCES:
         yield f"{count(len(groups) - _MAX_SENTENCES, 'further group')} in the table."
@@ -239,20 +252,22 @@ def _sentences(groups: Sequence[_Group], judged: Judged) -> Iterator[str]:
 
 def _trade(name: str, best: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Iterator[str]:
     """Whether what the setting saves that keeps 95% is worth what it loses."""
-    found = [(label, row) for least, label, row in best if "95" in least and row["even_trade"] is not None]
-    for label, row in found:
-        lost = row["successes"] - row["kept_lower"]
-        more = "more" if row["even_trade"] > 1 else "no more"
+    named_rows = [
+        (label, row) for least_text, label, row in best if "95" in least_text and row["even_trade"] is not None
+    ]
+    for label, row in named_rows:
+        n_lost = row["successes"] - row["kept_lower"]
+        comparison = "more" if row["even_trade"] > 1 else "no more"
         yield (
-            f"{name}{label} loses {count(lost, 'success', 'successes')} and saves "
-            f"{row['saved_steps_per_lost_success']:,.0f} steps for each, {more} than the "
+            f"{name}{label} loses {count(n_lost, 'success', 'successes')} and saves "
+            f"{row['saved_steps_per_lost_success']:,.0f} steps for each, {comparison} than the "
             f"{row['steps_per_success']:,.0f} that a success takes on record."
         )
 
 
-def _notes(groups: Sequence[_Group], judged: Judged, confidence: float) -> Iterator[str]:
-    yield from cluster_notes([(group.word, group.n_clusters) for group in groups], judged.units)
-    if len(judged.rules) > 1:
+def _notes(groups: Sequence[_Group], judged_runs: Judged, confidence: float) -> Iterator[str]:
+    yield from cluster_notes([(group.word, group.n_clusters) for group in groups], judged_runs.units)
+    if len(judged_runs.rules) > 1:
         yield (
             f"The band holds {level(confidence)} of the fronts of resampled tasks, at each share of steps saved by "
             "itself. The front picks the best of these settings with hindsight: on other tasks the same setting keeps "
@@ -273,34 +288,34 @@ class Band(NamedTuple):
     on_front: Floats
 
 
-def undominated(kept: npt.ArrayLike, saved: npt.ArrayLike) -> Flags:
+def undominated(kept_sums: npt.ArrayLike, saved: npt.ArrayLike) -> Flags:
     """Which settings are on the front; settings that keep and save the same are on it together.
 
-    `kept`: what each setting keeps: shape (settings,), or (samples, settings). `saved`: what each saves, of the same
-    shape. Both are compared exactly, so they are sums and not shares.
+    `kept_sums`: what each setting keeps: shape (settings,), or (samples, settings). `saved`: what each saves, of the
+    same shape. Both are compared exactly, so they are sums and not shares.
 
     Example:
         >>> undominated([9, 8, 8, 5, 9], [0, 4, 3, 7, 0]).tolist()
         [True, True, False, True, True]
     """
-    keep, save = np.atleast_2d(np.asarray(kept, float)), np.atleast_2d(np.asarray(saved, float))
+    keep, save = np.atleast_2d(np.asarray(kept_sums, float)), np.atleast_2d(np.asarray(saved, float))
     order = np.lexsort((-keep, -save), axis=1)
     keep, save = np.take_along_axis(keep, order, 1), np.take_along_axis(save, order, 1)
     best = np.maximum.accumulate(keep, axis=1)
-    places = np.broadcast_to(np.arange(keep.shape[1]), keep.shape)
+    indices = np.broadcast_to(np.arange(keep.shape[1]), keep.shape)
     new = np.concatenate((np.ones((len(save), 1), dtype=bool), save[:, 1:] < save[:, :-1]), axis=1)
-    start = np.maximum.accumulate(np.where(new, places, 0), axis=1)  # where those that save the same begin
-    before = np.where(start > 0, np.take_along_axis(best, np.maximum(start - 1, 0), 1), -np.inf)
-    alive = (keep == np.take_along_axis(keep, start, 1)) & (keep > before)
+    start = np.maximum.accumulate(np.where(new, indices, 0), axis=1)  # where those that save the same begin
+    best_before = np.where(start > 0, np.take_along_axis(best, np.maximum(start - 1, 0), 1), -np.inf)
+    alive = (keep == np.take_along_axis(keep, start, 1)) & (keep > best_before)
     out = np.zeros_like(alive)
     np.put_along_axis(out, order, alive, 1)
-    return np.asarray(out.reshape(np.shape(kept)), dtype=bool)
+    return np.asarray(out.reshape(np.shape(kept_sums)), dtype=bool)
 
 
-def front_at(kept: Floats, saved: Floats, levels: Floats) -> Floats:
+def front_at(kept_shares: Floats, saved: Floats, levels: Floats) -> Floats:
     """The front as a function: samples x levels.
 
-    `kept`: the share that each setting keeps: samples x settings. `saved`: the share that each saves.
+    `kept_shares`: the share that each setting keeps: samples x settings. `saved`: the share that each saves.
 
     Example:
         >>> front_at(np.array([[1.0, 0.9, 0.5]]), np.array([[0.1, 0.3, 0.6]]), np.array([0.0, 0.2, 0.5, 0.7])).tolist()
@@ -308,7 +323,7 @@ def front_at(kept: Floats, saved: Floats, levels: Floats) -> Floats:
     """
     order = np.argsort(-saved, axis=1)
     losing = -np.take_along_axis(saved, order, 1)
-    best = np.maximum.accumulate(np.take_along_axis(kept, order, 1), axis=1)
+    best = np.maximum.accumulate(np.take_along_axis(kept_shares, order, 1), axis=1)
     best = np.concatenate((np.zeros((len(best), 1)), best), axis=1)
     out = np.stack([row[np.searchsorted(ends, -levels, side="right")] for row, ends in zip(best, losing, strict=True)])
     out[:, levels <= 0] = 1.0
@@ -317,7 +332,7 @@ def front_at(kept: Floats, saved: Floats, levels: Floats) -> Floats:
 
 def band_of(
     bootstrap: ClusterBootstrap,
-    kept: npt.NDArray[np.bool_],
+    is_kept: npt.NDArray[np.bool_],
     successes: Flags,
     saved: npt.NDArray[np.int32],
     steps: npt.NDArray[np.int64],
@@ -326,29 +341,36 @@ def band_of(
 ) -> Band:
     """The front of runs under settings, with the percentiles of the fronts of resampled tasks.
 
-    `kept`: r x S: which successes each setting keeps. `successes`: R: which runs succeed. `saved`: r x S: the steps
+    `is_kept`: r x S: which successes each setting keeps. `successes`: R: which runs succeed. `saved`: r x S: the steps
     that each setting saves. `steps`: R: the steps of the runs.
     """
-    sums = [bootstrap.sums(values) for values in (kept, successes, saved, steps)]
+    sums = [bootstrap.sums(values) for values in (is_kept, successes, saved, steps)]
     point = [of_tasks.sum(axis=0, keepdims=True) for of_tasks in sums]
     front = front_at(_share(point[0], point[1]), _share(point[2], point[3]), levels)[0]
-    fronts, counts, n = [], np.zeros(kept.shape[1]), 0
+    fronts, counts, n = [], np.zeros(is_kept.shape[1]), 0
     for block in bootstrap.weights():
         weights = block.astype(float)
-        some, successful, less, whole = (weights @ of_tasks for of_tasks in sums)
-        there = successful > 0  # a sample without a success has no front
-        some, successful, less, whole = some[there], successful[there], less[there], whole[there]
-        if len(some):
-            fronts.append(front_at(_share(some, successful[:, None]), _share(less, whole[:, None]), levels))
-            counts += undominated(some, less).sum(axis=0)
-            n += len(some)
-    nothing = np.full(len(levels), np.nan)
+        kept_sums, successful, saved_sums, total_steps = (weights @ of_tasks for of_tasks in sums)
+        has_success = successful > 0  # a sample without a success has no front
+        kept_sums, successful, saved_sums, total_steps = (
+            kept_sums[has_success],
+            successful[has_success],
+            saved_sums[has_success],
+            total_steps[has_success],
+        )
+        if len(kept_sums):
+            fronts.append(
+                front_at(_share(kept_sums, successful[:, None]), _share(saved_sums, total_steps[:, None]), levels)
+            )
+            counts += undominated(kept_sums, saved_sums).sum(axis=0)
+            n += len(kept_sums)
+    unknown = np.full(len(levels), np.nan)
     if not n or bootstrap.n_clusters <= 1:
-        return Band(levels, front, nothing, nothing, np.full(kept.shape[1], np.nan))
+        return Band(levels, front, unknown, unknown, np.full(is_kept.shape[1], np.nan))
     level = expanded((1 - confidence) / 2, np.full(len(levels), bootstrap.n_clusters))
     low, high = percentiles(np.concatenate(fronts), np.stack([level, 1 - level]))
     return Band(levels, front, low, high, counts / n)
 
 
-def _share(part: Floats, whole: Floats) -> Floats:
-    return np.asarray(np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0), dtype=np.float64)
+def _share(part: Floats, total: Floats) -> Floats:
+    return np.asarray(np.divide(part, total, out=np.zeros(part.shape), where=total > 0), dtype=np.float64)

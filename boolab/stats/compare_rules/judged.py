@@ -74,16 +74,16 @@ class Judged:
         """Whether a success is a label, not the proxy that a run ended by itself."""
         return self.success_by == LABEL
 
-    def rows(self, places: Ints) -> Judged:
+    def rows(self, indices: Ints) -> Judged:
         """Some of the runs, by their places."""
         return Judged(
             self.rules,
-            self.units.iloc[places].reset_index(drop=True),
-            self.matrix.rows(places),
-            self.success[places],
-            self.steps[places],
-            self.peak[places],
-            self.cost[places],
+            self.units.iloc[indices].reset_index(drop=True),
+            self.matrix.rows(indices),
+            self.success[indices],
+            self.steps[indices],
+            self.peak[indices],
+            self.cost[indices],
             self.success_by,
         )
 
@@ -101,22 +101,22 @@ def recorded_once(recorded: Recorded) -> Recorded:
     return as_recorded(recorded)
 
 
-def judged_of(recorded: Recorded, rules: Sequence[Rule], *, by: Sequence[str] = (), scope: Scope = "auto") -> Judged:
+def judged_of(recorded: Recorded, rules: Sequence[Rule], *, keys: Sequence[str] = (), scope: Scope = "auto") -> Judged:
     """Read recordings, and evaluate rules on them."""
-    return judged_in(ledger_for(recorded, rules, by=by, scope=scope), rules, by)
+    return judged_in(ledger_for(recorded, rules, keys=keys, scope=scope), rules, keys)
 
 
-def ledger_for(recorded: Recorded, rules: Sequence[Rule], *, by: Sequence[str] = (), scope: Scope = "auto") -> Ledger:
+def ledger_for(recorded: Recorded, rules: Sequence[Rule], *, keys: Sequence[str] = (), scope: Scope = "auto") -> Ledger:
     """Recordings with the counters that rules need; their own limits stay in force."""
     check_scope(scope)
-    return Ledger.joined([*ledgers_of(recorded, detectors_of(rules), scope, by, own_limits="kept")])
+    return Ledger.joined([*ledgers_of(recorded, detectors_of(rules), scope, keys, own_limits="kept")])
 
 
-def judged_in(ledger: Ledger, rules: Sequence[Rule], by: Sequence[str] = ()) -> Judged:
+def judged_in(ledger: Ledger, rules: Sequence[Rule], keys: Sequence[str] = ()) -> Judged:
     """Evaluate rules on recordings that have been read."""
     return Judged(
         tuple(rules),
-        units_of_table(ledger.runs, list(by)),
+        units_of_table(ledger.runs, list(keys)),
         rule_matrix(ledger, rules),
         ledger.success,
         np.diff(ledger.first),
@@ -126,13 +126,13 @@ def judged_in(ledger: Ledger, rules: Sequence[Rule], by: Sequence[str] = ()) -> 
     )
 
 
-def runs_at(recorded: Recorded, judged: Judged, places: Ints) -> Runs | pd.DataFrame:
+def runs_at(recorded: Recorded, judged_runs: Judged, indices: Ints) -> Runs | pd.DataFrame:
     """Some of the recorded runs, of the kind that was given: runs, or a frame; a store gives runs, a file a frame."""
     if isinstance(recorded, pd.DataFrame):
-        ids = judged.units["run_id"].iloc[places]
+        ids = judged_runs.units["run_id"].iloc[indices]
         return recorded[recorded["run_id"].isin(ids.tolist())]
     runs = as_runs(recorded)
-    return [runs[place] for place in places.tolist()]
+    return [runs[index] for index in indices.tolist()]
 
 
 def in_memory(recorded: Recorded) -> Recorded:
@@ -150,59 +150,59 @@ class Sums:
     `by`: the columns by which groups are kept apart; one of them may be the task.
     """
 
-    def __init__(self, judged: Judged, by: Sequence[str] = (), confidence: float = 0.95, seed: int = 0) -> None:
-        self.judged = judged
-        clusters, self.word = clusters_of(judged.units, by)
+    def __init__(self, judged_runs: Judged, keys: Sequence[str] = (), confidence: float = 0.95, seed: int = 0) -> None:
+        self.judged = judged_runs
+        clusters, self.word = clusters_of(judged_runs.units, keys)
         self.bootstrap = ClusterBootstrap(clusters.to_numpy(), seed=seed)
-        matrix, success = judged.matrix, judged.success == 1
+        matrix, success = judged_runs.matrix, judged_runs.success == 1
         self.success = success
         self.kept: Estimate = self.bootstrap.ratio(matrix.kept_lower, success, confidence, proportion=True)
-        self.saved: Estimate = self.bootstrap.ratio(matrix.saved_steps, judged.steps, confidence)
+        self.saved: Estimate = self.bootstrap.ratio(matrix.saved_steps, judged_runs.steps, confidence)
 
     def rows(self) -> list[dict[str, Any]]:
         """The columns of `FIGURES`, a row for each rule."""
-        judged, matrix = self.judged, self.judged.matrix
-        successes, steps = int(self.success.sum()), int(judged.steps.sum())
+        judged_runs, matrix = self.judged, self.judged.matrix
+        successes, steps = int(self.success.sum()), int(judged_runs.steps.sum())
         lower, upper = matrix.kept_lower.sum(axis=0), matrix.kept_upper.sum(axis=0)
         saved, unknown = matrix.saved_steps.sum(axis=0, dtype=np.int64), matrix.unknown.sum(axis=0)
-        reported = ~np.isnan(judged.cost)
-        cost = float(judged.cost[reported].sum()) if reported.any() else None
+        reported = ~np.isnan(judged_runs.cost)
+        cost = float(judged_runs.cost[reported].sum()) if reported.any() else None
         saved_cost = matrix.saved_cost[reported].sum(axis=0)
         rows = []
-        for place in range(len(judged.rules)):
-            kept = int(lower[place])
+        for column in range(len(judged_runs.rules)):
+            n_kept = int(lower[column])
             rows.append(
                 {
-                    "n_runs": judged.n_runs,
+                    "n_runs": judged_runs.n_runs,
                     "n_tasks": self.bootstrap.n_clusters,
                     "successes": successes,
-                    "kept_lower": kept,
-                    "kept_upper": int(upper[place]),
-                    **_with_ends("kept_share", "kept", self.kept, place),
-                    "kept_share_upper": int(upper[place]) / successes if successes else None,
+                    "kept_lower": n_kept,
+                    "kept_upper": int(upper[column]),
+                    **_with_ends("kept_share", "kept", self.kept, column),
+                    "kept_share_upper": int(upper[column]) / successes if successes else None,
                     "steps": steps,
-                    "saved_steps": int(saved[place]),
-                    **_with_ends("saved_share", "saved", self.saved, place),
+                    "saved_steps": int(saved[column]),
+                    **_with_ends("saved_share", "saved", self.saved, column),
                     "cost_usd": cost,
-                    "saved_cost_usd": None if cost is None else float(saved_cost[place]),
-                    "saved_cost_share": float(saved_cost[place]) / cost if cost else None,
+                    "saved_cost_usd": None if cost is None else float(saved_cost[column]),
+                    "saved_cost_share": float(saved_cost[column]) / cost if cost else None,
                     **trade_of(
                         steps=steps,
-                        saved_steps=int(saved[place]),
+                        saved_steps=int(saved[column]),
                         successes=successes,
-                        kept=kept,
+                        kept=n_kept,
                         cost=cost if reported.all() else None,
-                        saved_cost=float(saved_cost[place]),
+                        saved_cost=float(saved_cost[column]),
                     ),
-                    "n_unknown": int(unknown[place]),
+                    "n_unknown": int(unknown[column]),
                 }
             )
         return rows
 
 
-def _with_ends(name: str, stem: str, estimate: Estimate, place: int) -> dict[str, float]:
-    low, high = (float(np.atleast_1d(end)[place]) for end in (estimate.low, estimate.high))
-    return {name: float(np.atleast_1d(estimate.value)[place]), f"{stem}_low": low, f"{stem}_high": high}
+def _with_ends(name: str, stem: str, estimate: Estimate, column: int) -> dict[str, float]:
+    low, high = (float(np.atleast_1d(end)[column]) for end in (estimate.low, estimate.high))
+    return {name: float(np.atleast_1d(estimate.value)[column]), f"{stem}_low": low, f"{stem}_high": high}
 
 
 _ROUNDING: Final = 1e-9
@@ -217,32 +217,33 @@ def holds(figures: Mapping[str, Any], keep: float | None) -> bool | None:
 
 def promise(rows: Sequence[Mapping[str, Any]], keep: float) -> str:
     """In how many of some rows a promise holds."""
-    known = [row["holds"] for row in rows if row["holds"] is not None]
-    return f"at least {level(keep)} of successes is kept in {sum(known):,} of {count(len(known), 'group')}"
+    verdicts = [row["holds"] for row in rows if row["holds"] is not None]
+    return f"at least {level(keep)} of successes is kept in {sum(verdicts):,} of {count(len(verdicts), 'group')}"
 
 
-def data_notes(judged: Judged) -> Iterator[str]:
+def data_notes(judged_runs: Judged) -> Iterator[str]:
     """The quality of the data."""
-    if not judged.n_runs:
+    if not judged_runs.n_runs:
         yield "There are no runs."
         return
-    if not judged.labelled:
+    if not judged_runs.labelled:
         yield (
             "No run has a label. A success is a run that ended by itself, which is a proxy: one that ended may have "
             "failed."
         )
-    unlabelled = int((judged.success < 0).sum())
+    unlabelled = int((judged_runs.success < 0).sum())
     if unlabelled:
         yield (
-            f"{unlabelled:,} of {count(judged.n_runs, 'run')} have no label: they count in what is saved, and not in "
-            "what is kept."
+            f"{unlabelled:,} of {count(judged_runs.n_runs, 'run')} have no label: they count in what is saved, and not "
+            "in what is kept."
         )
-    unknown = int(judged.matrix.unknown.any(axis=1).sum())
+    unknown = int(judged_runs.matrix.unknown.any(axis=1).sum())
     if unknown:
         yield (
             f"In {count(unknown, 'run')} a counter that some rule needs is unknown: the run counts as stopped there, "
             "and a success as not kept."
         )
-    unpriced = int(np.isnan(judged.cost).sum())
-    if 0 < unpriced < judged.n_runs:
-        yield f"{unpriced:,} of {count(judged.n_runs, 'run')} do not report their cost: money is that of the others."
+    unpriced = int(np.isnan(judged_runs.cost).sum())
+    if 0 < unpriced < judged_runs.n_runs:
+        total = count(judged_runs.n_runs, "run")
+        yield f"{unpriced:,} of {total} do not report their cost: money is that of the others."

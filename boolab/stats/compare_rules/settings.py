@@ -42,27 +42,27 @@ class Settings(NamedTuple):
     values: tuple[tuple[Any, ...], ...] = ()
 
 
-def listed_settings(given: Rules, name: str = "rules") -> Settings:
+def listed_settings(source: Rules, name: str = "rules") -> Settings:
     """Settings as they are given; `SettingError` if there are none, or one is not known."""
-    if isinstance(given, Mapping):
-        made = _of_mapping(given, name)
+    if isinstance(source, Mapping):
+        settings = _of_mapping(source, name)
     else:
-        rules: object = [given] if isinstance(given, StopRule) or is_function(given) else given
+        rules: object = [source] if isinstance(source, StopRule) or is_function(source) else source
         if isinstance(rules, str) or not isinstance(rules, Iterable):
-            raise _not_known(name, given)
-        listed = [*rules]
-        of_functions = iter(as_rules(filter(is_function, listed), name))
-        made = Settings(tuple(next(of_functions) if is_function(one) else one for one in listed))
-    for rule in made.rules:
+            raise _not_known(name, source)
+        entries = [*rules]
+        of_functions = iter(as_rules(filter(is_function, entries), name))
+        settings = Settings(tuple(next(of_functions) if is_function(entry) else entry for entry in entries))
+    for rule in settings.rules:
         if rule is not None and not isinstance(rule, StopRule):
             raise _not_known(name, rule)
-    if not made.rules:
-        raise _not_known(name, given)
-    first = {label_of(rule): place for place, rule in reversed([*enumerate(made.rules)])}
-    kept = sorted(first.values())
-    return made._replace(
-        rules=tuple(made.rules[place] for place in kept),
-        values=tuple(made.values[place] for place in kept) if made.values else (),
+    if not settings.rules:
+        raise _not_known(name, source)
+    first = {label_of(rule): index for index, rule in reversed([*enumerate(settings.rules)])}
+    indices = sorted(first.values())
+    return settings._replace(
+        rules=tuple(settings.rules[index] for index in indices),
+        values=tuple(settings.values[index] for index in indices) if settings.values else (),
     )
 
 
@@ -84,33 +84,33 @@ def label_of(rule: Rule) -> str:
     return NO_LIMIT if rule is None else str(rule)
 
 
-def _not_known(name: str, given: object) -> SettingError:
+def _not_known(name: str, source: object) -> SettingError:
     return SettingError(
-        f"{name}={given!r}: expected stop rules such as [bl.max_steps(20), bl.doom_loop(3)], a grid such as "
+        f"{name}={source!r}: expected stop rules such as [bl.max_steps(20), bl.doom_loop(3)], a grid such as "
         "{'max_steps': range(5, 50)}, or thresholds by the function of a rule such as {bl.doom_loop: [3, 4]}"
     )
 
 
-def _of_mapping(given: Mapping[Any, Iterable[Any]], name: str) -> Settings:
-    functions = [callable(key) for key in given]
+def _of_mapping(source: Mapping[Any, Iterable[Any]], name: str) -> Settings:
+    functions = [callable(key) for key in source]
     if functions and all(functions):
-        made = pairs(given, lambda function: given[function])
-        return Settings(tuple(_made(function, value) for function, value in made))
+        calls = pairs(source, lambda function: source[function])
+        return Settings(tuple(_made(function, value) for function, value in calls))
     if any(functions):
-        raise _not_known(name, dict(given))
-    settings = settings_of(given)
+        raise _not_known(name, dict(source))
+    settings = settings_of(source)
     if settings.agents:
         msg = f"{name}: limits for one agent alone are those of counterfactual; expected axes without @"
         raise SettingError(msg)
     by_name = {axis.name: axis for axis in settings.axes}
-    places = itertools.product(*(range(len(by_name[axis].values)) for axis in settings.named))
+    combinations = itertools.product(*(range(len(by_name[axis].values)) for axis in settings.named))
     rules: list[Rule] = []
     values = []
-    for place in places:
-        of_axis = dict(zip(settings.named, place, strict=True))
+    for combination in combinations:
+        of_axis = dict(zip(settings.named, combination, strict=True))
         members = [axis.rules[of_axis[axis.name]] for axis in settings.axes if of_axis[axis.name] < axis.size]
         rules.append(_any_of(members))
-        values.append(tuple(by_name[axis].values[at] for axis, at in of_axis.items()))
+        values.append(tuple(by_name[axis].values[value_index] for axis, value_index in of_axis.items()))
     return Settings(tuple(rules), settings.named, tuple(values))
 
 
@@ -125,10 +125,10 @@ def _made(function: Callable[..., StopRule], value: object) -> StopRule:
 
 
 def _any_of(members: Sequence[StopRule]) -> Rule:
-    found: Rule = None
+    combined: Rule = None
     for rule in members:
-        found = rule if found is None else found | rule
-    return found
+        combined = rule if combined is None else combined | rule
+    return combined
 
 
 Chooser: TypeAlias = Callable[[Any], Choice]
@@ -183,11 +183,11 @@ def smallest_cap(keep: float = 0.95) -> ReadyChooser:
     """
     check_confidence(keep, "keep")
 
-    def pick(judged: Judged) -> Rule:
-        needed = np.sort(judged.peak[judged.success == 1]) + 1
-        if not len(needed):
+    def pick(judged_runs: Judged) -> Rule:
+        least_caps = np.sort(judged_runs.peak[judged_runs.success == 1]) + 1
+        if not len(least_caps):
             return None
-        return max_steps(max(1, int(needed[math.ceil(keep * len(needed) - _ROUNDING) - 1])))
+        return max_steps(max(1, int(least_caps[math.ceil(keep * len(least_caps) - _ROUNDING) - 1])))
 
     return ReadyChooser(f"the smallest cap that keeps {keep:.0%}", (), pick, keep)
 
@@ -216,8 +216,8 @@ def percentile_cap(share: float = 0.75) -> ReadyChooser:
     """
     check_confidence(share, "share")
 
-    def pick(judged: Judged) -> Rule:
-        return max_steps(max(1, math.floor(np.quantile(judged.steps, share)))) if judged.n_runs else None
+    def pick(judged_runs: Judged) -> Rule:
+        return max_steps(max(1, math.floor(np.quantile(judged_runs.steps, share)))) if judged_runs.n_runs else None
 
     return ReadyChooser(f"the cap at the {100 * share:g}th percentile of the steps", (), pick)
 
@@ -249,13 +249,13 @@ def best_rule(rules: Rules, keep: float = 0.95) -> ReadyChooser:
         'max_steps(9)'
     """
     check_confidence(keep, "keep")
-    listed = (None, *(rule for rule in listed_settings(rules).rules if rule is not None))
+    rule_list = (None, *(rule for rule in listed_settings(rules).rules if rule is not None))
 
-    def pick(judged: Judged) -> Rule:
-        kept = judged.matrix.kept_lower.sum(axis=0)
-        saved = judged.matrix.saved_steps.sum(axis=0, dtype=np.int64)
-        successes = int((judged.success == 1).sum())
-        fine = np.flatnonzero(kept >= keep * successes - _ROUNDING) if successes else np.array([0])
-        return judged.rules[int(min(fine, key=lambda place: (-saved[place], -kept[place], place)))]
+    def pick(judged_runs: Judged) -> Rule:
+        kept_sums = judged_runs.matrix.kept_lower.sum(axis=0)
+        saved = judged_runs.matrix.saved_steps.sum(axis=0, dtype=np.int64)
+        successes = int((judged_runs.success == 1).sum())
+        fine = np.flatnonzero(kept_sums >= keep * successes - _ROUNDING) if successes else np.array([0])
+        return judged_runs.rules[int(min(fine, key=lambda column: (-saved[column], -kept_sums[column], column)))]
 
-    return ReadyChooser(f"the best of {len(listed):,} settings that keep {keep:.0%}", listed, pick, keep)
+    return ReadyChooser(f"the best of {len(rule_list):,} settings that keep {keep:.0%}", rule_list, pick, keep)

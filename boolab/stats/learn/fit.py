@@ -43,10 +43,10 @@ def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> Sc
     stakes, task = table.stakes(runs)[rows], table.task[table.run[rows]]
     penalty = penalty_of(values, failed, stakes, task) if estimator == "logistic" else 0.0
 
-    def fit(some: Flags) -> ScoreModel:
+    def fit(rows_used: Flags) -> ScoreModel:
         if estimator == "trees":
-            return fit_trees(values[some], failed[some], stakes[some], table.names, seed)
-        return fit_logistic(values[some], failed[some], stakes[some], table.names, penalty)
+            return fit_trees(values[rows_used], failed[rows_used], stakes[rows_used], table.names, seed)
+        return fit_logistic(values[rows_used], failed[rows_used], stakes[rows_used], table.names, penalty)
 
     model = fit(np.ones(len(rows), dtype=bool))
     slope, intercept = calibration_of(_held_out(fit, model, values, failed, task), failed, weights[rows])
@@ -57,10 +57,10 @@ def _held_out(fit: Callable[[Flags], ScoreModel], model: ScoreModel, values: Arr
     """The log-odds of each row by a model that has not seen its task; by the model, where a part lacks a class."""
     fold = np.unique(task, return_inverse=True)[1] % FOLDS
     log_odds = log_odds_of(model, values)
-    for one in range(FOLDS):
-        others = fold != one
-        if 0 < failed[others].mean() < 1:
-            log_odds[~others] = log_odds_of(fit(others), values[~others])
+    for fold_number in range(FOLDS):
+        training_rows = fold != fold_number
+        if 0 < failed[training_rows].mean() < 1:
+            log_odds[~training_rows] = log_odds_of(fit(training_rows), values[~training_rows])
     return log_odds
 
 
@@ -85,8 +85,8 @@ def _(model: TreeModel, slope: float, intercept: float) -> TreeModel:
 def _leaves(tree: Tree, change: Callable[[float], float]) -> Tree:
     if not isinstance(tree, tuple):
         return change(tree)
-    place, bound, low, high = tree
-    return place, _rounded(bound), _leaves(low, change), _leaves(high, change)
+    feature_index, split_value, low, high = tree
+    return feature_index, _rounded(split_value), _leaves(low, change), _leaves(high, change)
 
 
 def _all(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -131,16 +131,24 @@ def penalty_of(values: Array, failed: Array, weights: Array, tasks: Ints) -> flo
     Of many rows, a part of the tasks decides. The arguments are those of `fit_logistic`, with the task of each row.
     """
     x, _, _ = _standardised(values, weights)
-    every = max(1, len(x) // _ROWS)
+    interval = max(1, len(x) // _ROWS)
     _, order = np.unique(tasks, return_inverse=True)
-    some = order % every == 0
-    x, failed, weights, fold = x[some], failed[some], weights[some], order[some] // every % FOLDS
+    sampled = order % interval == 0
+    x, failed, weights, fold = x[sampled], failed[sampled], weights[sampled], order[sampled] // interval % FOLDS
     deviance = []
     for penalty in PENALTIES:
-        parts = [(fold == one, fold != one) for one in range(FOLDS)]
-        fits = [_newton(x[others], failed[others], weights[others], penalty) for _, others in parts]
-        held = zip(parts, fits, strict=True)
-        deviance.append(sum(_deviance(x[mine], failed[mine], weights[mine], beta) for (mine, _), beta in held))
+        parts = [(fold == number, fold != number) for number in range(FOLDS)]
+        fits = [
+            _newton(x[training_rows], failed[training_rows], weights[training_rows], penalty)
+            for _, training_rows in parts
+        ]
+        fold_fits = zip(parts, fits, strict=True)
+        deviance.append(
+            sum(
+                _deviance(x[test_rows], failed[test_rows], weights[test_rows], beta)
+                for (test_rows, _), beta in fold_fits
+            )
+        )
     return PENALTIES[int(np.argmin(deviance))]
 
 
@@ -172,12 +180,12 @@ def _standardised(values: Array, weights: Array) -> tuple[Array, Array, Array]:
 
 def moments(values: Array, weights: Array) -> tuple[Array, Array]:
     """The weighted mean and standard deviation of each column, over known values; 0 if there are none."""
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
-    total = weights @ known
+    is_known = ~np.isnan(values)
+    filled = np.where(is_known, values, 0.0)
+    total = weights @ is_known
     safe = np.where(total > 0, total, 1.0)
     mean = (weights @ filled) / safe
-    variance = (weights @ np.where(known, (filled - mean) ** 2, 0.0)) / safe
+    variance = (weights @ np.where(is_known, (filled - mean) ** 2, 0.0)) / safe
     scale = np.sqrt(variance)
     return mean, np.where(scale > _MIN_SCALE * (1 + np.abs(mean)), scale, 0.0)
 
@@ -196,8 +204,8 @@ def _newton(x: Array, y: Array, weights: Array, penalty: float, target: Array | 
         size = 1.0
         while (new := _loss(x, y, weights, beta - size * move, ridge, target)) > loss and size > _TOLERANCE:
             size /= 2
-        beta, before, loss = beta - size * move, loss, new
-        if before - loss < _TOLERANCE * (1 + abs(loss)):
+        beta, last_loss, loss = beta - size * move, loss, new
+        if last_loss - loss < _TOLERANCE * (1 + abs(loss)):
             break
     return beta
 
@@ -246,7 +254,7 @@ def fit_trees(values: Array, failed: Array, weights: Array, names: Sequence[str]
         random_state=seed,
     ).fit(np.where(np.isnan(values), mean, values), failed, sample_weight=weights)
     share = float(weights @ failed / weights.sum())
-    trees = tuple(_tree(one.tree_, 0) for one in fitted.estimators_[:, 0])
+    trees = tuple(_tree(estimator.tree_, 0) for estimator in fitted.estimators_[:, 0])
     return TreeModel(tuple(names), trees, float(np.log(share / (1 - share))), tuple(mean.tolist()))
 
 

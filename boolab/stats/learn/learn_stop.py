@@ -130,7 +130,7 @@ def learn_stop(
     table = feature_table(labelled, question.names, question.detectors, scope, cluster)
     everything = np.ones(table.n_runs, dtype=bool)
     with tqdm(total=folds + 1, unit="fit", disable=not progress, delay=1) as bar:
-        model, bound, tasks = learn_from(table, everything, question)
+        model, highest_kept, tasks = learn_from(table, everything, question)
         bar.update()
 
         def held_out_rule(chosen: Flags) -> HeldOut | None:
@@ -138,7 +138,7 @@ def learn_stop(
             bar.update()
             return rule
 
-        judged = held_out(table, folds, seed, held_out_rule) if folds else None
+        held_out_runs = held_out(table, folds, seed, held_out_rule) if folds else None
     promise = Promise(question.keep, question.confidence, tasks)
     n_tasks = int(table.task.max()) + 1
     source = LearnedFrom(
@@ -146,9 +146,9 @@ def learn_stop(
     )
     report = None
     if folds:
-        report = report_of(table, model, bound + 1, promise, judged)
+        report = report_of(table, model, highest_kept + 1, promise, held_out_runs)
         report = replace(report, notes=(*repeats, *report.notes)) if repeats else report
-    return learned_rule(LearnedRisk(model, question.detectors), bound + 1, promise, source, report)
+    return learned_rule(LearnedRisk(model, question.detectors), highest_kept + 1, promise, source, report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +187,11 @@ def question_of(
     check_scope(scope)
     if folds != 0:
         whole(folds, "learn_stop: folds", 2)
-    listed = [features] if isinstance(features, str) else list(features)
-    detectors = [one for one in listed if not isinstance(one, str)]
+    feature_list = [features] if isinstance(features, str) else list(features)
+    detectors = [feature for feature in feature_list if not isinstance(feature, str)]
     for detector in detectors:
         check_detector(detector)
-    names = [one if isinstance(one, str) else one.name for one in listed]
+    names = [feature if isinstance(feature, str) else feature.name for feature in feature_list]
     check_features(names, [detector.name for detector in detectors])
     return Question(
         keep, confidence, estimator, tuple(names), tuple(detectors), cluster, calibration, whole(seed, "seed", 0)
@@ -205,8 +205,8 @@ def _check_labels(runs: Sequence[Run]) -> None:
         raise SettingError(msg)
     successes = sum(run.success is True for run in runs)
     if successes in (0, len(runs)):
-        which = "succeeded" if successes else "failed"
-        msg = f"all {count(len(runs), 'labelled run')} {which}: a rule is learned from runs of both kinds"
+        outcome = "succeeded" if successes else "failed"
+        msg = f"all {count(len(runs), 'labelled run')} {outcome}: a rule is learned from runs of both kinds"
         raise SettingError(msg)
 
 
@@ -218,12 +218,14 @@ def learn_from(table: FeatureTable, runs: Flags, question: Question) -> tuple[Sc
         msg = "no run failed of those that the model is fitted to: more runs are needed"
         raise SettingError(msg)
     model = fit_model(table, fit, question.estimator, question.seed)
-    kept = calibration & table.success
+    calibration_successes = calibration & table.success
     peaks = table.peaks(table.scores(model))
-    bound = bound_of(peaks[kept], table.task[kept], question.keep, question.confidence)
-    if bound is None:
-        raise SettingError(_too_few(len(np.unique(table.task[kept])), question))
-    return model, min(bound, BILLION), len(np.unique(table.task[kept]))
+    highest_kept = bound_of(
+        peaks[calibration_successes], table.task[calibration_successes], question.keep, question.confidence
+    )
+    if highest_kept is None:
+        raise SettingError(_too_few(len(np.unique(table.task[calibration_successes])), question))
+    return model, min(highest_kept, BILLION), len(np.unique(table.task[calibration_successes]))
 
 
 def calibration_runs(table: FeatureTable, runs: Flags, question: Question) -> Flags:
@@ -233,35 +235,38 @@ def calibration_runs(table: FeatureTable, runs: Flags, question: Question) -> Fl
     """
     rng = np.random.default_rng(question.seed)
     having = np.unique(table.task[runs & table.success])
-    others = np.setdiff1d(np.unique(table.task[runs]), having)
-    needed = tasks_needed(question.keep, question.confidence)
-    n = max(needed, round(question.calibration * len(having)))
+    tasks_without = np.setdiff1d(np.unique(table.task[runs]), having)
+    n_needed = tasks_needed(question.keep, question.confidence)
+    n = max(n_needed, round(question.calibration * len(having)))
     if len(having) - n < MIN_FIT_TASKS:
         raise SettingError(_too_few(len(having), question))
-    chosen = [*rng.permutation(having)[:n], *rng.permutation(others)[: round(len(others) * n / len(having))]]
-    return runs & np.isin(table.task, chosen)
+    chosen_tasks = [
+        *rng.permutation(having)[:n],
+        *rng.permutation(tasks_without)[: round(len(tasks_without) * n / len(having))],
+    ]
+    return runs & np.isin(table.task, chosen_tasks)
 
 
 def _too_few(having: int, question: Question) -> str:
     """The message that there are too few tasks with a success."""
-    needed = tasks_needed(question.keep, question.confidence)
+    n_needed = tasks_needed(question.keep, question.confidence)
     word = "task" if question.cluster == "task" else question.cluster
     promise = f"keep={question.keep:g} and confidence={question.confidence}"
-    less = f", or confidence=None, which needs {tasks_needed(question.keep, None)} and promises less"
-    less = "" if question.confidence is None else less
+    weaker_promise = f", or confidence=None, which needs {tasks_needed(question.keep, None)} and promises less"
+    weaker_promise = "" if question.confidence is None else weaker_promise
     return (
-        f"{count(having, word)} with a success: {promise} needs {needed} to set the threshold, and {MIN_FIT_TASKS} "
-        f"more to fit the model; use runs of more tasks, a smaller keep{less}"
+        f"{count(having, word)} with a success: {promise} needs {n_needed} to set the threshold, and {MIN_FIT_TASKS} "
+        f"more to fit the model; use runs of more tasks, a smaller keep{weaker_promise}"
     )
 
 
 def _held_out_rule(table: FeatureTable, runs: Flags, question: Question) -> HeldOut | None:
     """The scores and the threshold of a rule that is learned from some of the runs; None if they are too few."""
     try:
-        model, bound, _ = learn_from(table, runs, question)
+        model, highest_kept, _ = learn_from(table, runs, question)
     except SettingError:
         return None
-    return HeldOut(table.scores(model), bound + 1)
+    return HeldOut(table.scores(model), highest_kept + 1)
 
 
 _ROUNDING: Final = 1e-12
@@ -308,5 +313,5 @@ def bound_of(peaks: Ints, tasks: Ints, keep: float, confidence: float | None) ->
         return None if rank > n else int(np.sort(highest)[rank - 1])
     order = np.argsort(peaks, kind="stable")
     mass = np.cumsum(1 / sizes[code[order]]) / (n + 1)
-    place = int(np.searchsorted(mass, keep - _ROUNDING))
-    return None if place >= len(order) else int(peaks[order[place]])
+    position = int(np.searchsorted(mass, keep - _ROUNDING))
+    return None if position >= len(order) else int(peaks[order[position]])

@@ -21,7 +21,7 @@ from boolab.stats.learn.table import FeatureTable
 from boolab.whatif.step_table import Flags, Ints
 
 _BINS: Final = 10
-_NAMED: Final = 5
+_MAX_FEATURES: Final = 5
 _CONFIDENCE: Final = 0.95
 
 
@@ -49,12 +49,12 @@ class LearnReport(Finding):
 
 
 def report_of(
-    table: FeatureTable, model: ScoreModel, threshold: int, promise: Promise, judged: Judged | None
+    table: FeatureTable, model: ScoreModel, threshold: int, promise: Promise, held_out_runs: Judged | None
 ) -> LearnReport:
     """The report on a rule, from runs that were judged by rules learned without their tasks."""
     features = _effects_df(table, model)
-    frame = _frame(table, judged)
-    reliability = pd.DataFrame() if judged is None else reliability_df(table, judged)
+    frame = _frame(table, held_out_runs)
+    reliability = pd.DataFrame() if held_out_runs is None else reliability_df(table, held_out_runs)
     estimate = f"{100 * threshold / BILLION:.4g}%"
     never_stops = "It stops no run: a success had the highest estimate that there is."
     stops = f"It stops a run after a step at which its estimate of failure is {estimate} or more."
@@ -65,28 +65,30 @@ def report_of(
         f"{count(promise.calibration_tasks, 'task')} with a success."
     )
     notes = [learned_from]
-    never = [table.names[place] for place in np.flatnonzero(np.isnan(table.features).all(axis=0)).tolist()]
+    never = [
+        table.names[feature_index] for feature_index in np.flatnonzero(np.isnan(table.features).all(axis=0)).tolist()
+    ]
     if never:
         notes.append(f"Never known in these runs, and without a weight: {', '.join(never)}.")
-    if judged is None:
+    if held_out_runs is None:
         notes.append(
             "There are too few tasks to hold some out, so what the rule saves and keeps elsewhere is not known."
         )
     else:
-        words += [_held_out(frame, judged), _calibration(reliability)]
+        words += [_held_out(frame, held_out_runs), _calibration(reliability)]
     words += _effects(features, model)
     return LearnReport(
         title="A stop rule that was learned from runs",
         frame=frame,
         sentences=tuple(words),
         notes=tuple(notes),
-        table=features.head(2 * _NAMED),
+        table=features.head(2 * _MAX_FEATURES),
         reliability=reliability,
         features=features,
     )
 
 
-def _frame(table: FeatureTable, judged: Judged | None) -> pd.DataFrame:
+def _frame(table: FeatureTable, held_out_runs: Judged | None) -> pd.DataFrame:
     success, tasks = table.success, np.unique(table.task[table.success])
     row: dict[str, list[object]] = {
         "n_runs": [table.n_runs],
@@ -97,33 +99,35 @@ def _frame(table: FeatureTable, judged: Judged | None) -> pd.DataFrame:
     shares: dict[str, tuple[object, object, object]] = dict.fromkeys(
         ("saved_share", "kept_share", "tasks_kept_share"), (np.nan, np.nan, np.nan)
     )
-    if judged is not None:
+    if held_out_runs is not None:
         bootstrap = ClusterBootstrap(table.task)
-        saved = bootstrap.ratio(judged.saved, table.steps, _CONFIDENCE)
-        kept = bootstrap.ratio(judged.kept & success, success, _CONFIDENCE, proportion=True)
-        lost = np.unique(table.task[success & ~judged.kept])
-        whole = ClusterBootstrap(tasks).ratio(~np.isin(tasks, lost), np.ones(len(tasks)), _CONFIDENCE, proportion=True)
+        saved = bootstrap.ratio(held_out_runs.saved, table.steps, _CONFIDENCE)
+        kept_share = bootstrap.ratio(held_out_runs.kept & success, success, _CONFIDENCE, proportion=True)
+        tasks_lost = np.unique(table.task[success & ~held_out_runs.kept])
+        whole_tasks = ClusterBootstrap(tasks).ratio(
+            ~np.isin(tasks, tasks_lost), np.ones(len(tasks)), _CONFIDENCE, proportion=True
+        )
         shares = {
-            name: (float(one.value), float(one.low), float(one.high))
-            for name, one in zip(shares, (saved, kept, whole), strict=True)
+            name: (float(estimate.value), float(estimate.low), float(estimate.high))
+            for name, estimate in zip(shares, (saved, kept_share, whole_tasks), strict=True)
         }
     for name, values in shares.items():
         row |= {f"{name}{end}": [value] for end, value in zip(("", "_low", "_high"), values, strict=True)}
     return pd.DataFrame(row)
 
 
-def reliability_df(table: FeatureTable, judged: Judged) -> pd.DataFrame:
+def reliability_df(table: FeatureTable, held_out_runs: Judged) -> pd.DataFrame:
     """Estimates of failure against what happened, in tenths of the boundaries by score; each run counts once."""
     weights = table.weights(np.ones(table.n_runs, dtype=bool))
     rows = np.flatnonzero(weights > 0)
-    order = rows[np.argsort(judged.score[rows], kind="stable")]
-    place = np.cumsum(weights[order]) / weights[order].sum()
-    bins = np.minimum((place * _BINS - 1e-9).astype(int), _BINS - 1)
+    order = rows[np.argsort(held_out_runs.score[rows], kind="stable")]
+    weight_share = np.cumsum(weights[order]) / weights[order].sum()
+    bins = np.minimum((weight_share * _BINS - 1e-9).astype(int), _BINS - 1)
     frame = pd.DataFrame(
         {
             "tenth": bins + 1,
             "weight": weights[order],
-            "estimate": judged.score[order] / BILLION * weights[order],
+            "estimate": held_out_runs.score[order] / BILLION * weights[order],
             "failed": (~table.success[table.run[order]]) * weights[order],
             "run": table.run[order],
         }
@@ -146,7 +150,10 @@ def features_df() -> pd.DataFrame:
         >>> features_df().query("family == 'errors'")["feature"].tolist()
         ['error_streak', 'error_share', 'error_recent']
     """
-    rows = [(one.name, one.name in DEFAULT, one.meaning, one.family, one.source) for one in FEATURES.values()]
+    rows = [
+        (feature.name, feature.name in DEFAULT, feature.meaning, feature.family, feature.source)
+        for feature in FEATURES.values()
+    ]
     return pd.DataFrame(rows, columns=["feature", "default", "about", "family", "source"])
 
 
@@ -155,8 +162,10 @@ def _effects_df(table: FeatureTable, model: ScoreModel) -> pd.DataFrame:
     weights = table.weights(np.ones(table.n_runs, dtype=bool))
     rows = weights > 0
     mean, scale = moments(table.features[rows], weights[rows])
-    about = [FEATURES[name].meaning if name in FEATURES else "log(1 + the detector's count)" for name in model.features]
-    frame = pd.DataFrame({"feature": model.features, "mean": mean, "about": about})
+    descriptions = [
+        FEATURES[name].meaning if name in FEATURES else "log(1 + the detector's count)" for name in model.features
+    ]
+    frame = pd.DataFrame({"feature": model.features, "mean": mean, "about": descriptions})
     if isinstance(model, LinearModel):
         slopes = np.array(model.weights)
         frame.insert(1, "weight", slopes)
@@ -174,7 +183,7 @@ def _splits(trees: tuple[Tree, ...]) -> Iterator[int]:
             yield from _splits(tree[2:])
 
 
-def _held_out(frame: pd.DataFrame, judged: Judged) -> str:
+def _held_out(frame: pd.DataFrame, held_out_runs: Judged) -> str:
     row = frame.iloc[0]
 
     def share(name: str) -> str:
@@ -182,8 +191,8 @@ def _held_out(frame: pd.DataFrame, judged: Judged) -> str:
         return f"{percent(row[name])} ({low} to {high})"
 
     return (
-        f"On held-out tasks ({judged.folds} rules, each learned without a part of the tasks; in brackets 95% intervals "
-        f"over tasks), it saves {share('saved_share')} of the steps and keeps {share('kept_share')} of "
+        f"On held-out tasks ({held_out_runs.folds} rules, each learned without a part of the tasks; in brackets 95% "
+        f"intervals over tasks), it saves {share('saved_share')} of the steps and keeps {share('kept_share')} of "
         f"{count(int(row['successes']), 'success', 'successes')}; all successes are kept in "
         f"{share('tasks_kept_share')} of {count(int(row['tasks_with_success']), 'task')} with one."
     )
@@ -203,15 +212,18 @@ def _calibration(reliability: pd.DataFrame) -> str:
 def _effects(features: pd.DataFrame, model: ScoreModel) -> Iterator[str]:
     if isinstance(model, LinearModel):
         for sign, verb in ((1, "raises"), (-1, "lowers")):
-            named = features[sign * features["effect"] > 0].head(_NAMED)
-            if len(named):
-                listed = "; ".join(
-                    f"{name} ({about})" for name, about in zip(named["feature"], named["about"], strict=True)
+            features_with_sign = features[sign * features["effect"] > 0].head(_MAX_FEATURES)
+            if len(features_with_sign):
+                names = "; ".join(
+                    f"{name} ({description})"
+                    for name, description in zip(
+                        features_with_sign["feature"], features_with_sign["about"], strict=True
+                    )
                 )
-                yield f"What {verb} the estimate most: {listed}."
+                yield f"What {verb} the estimate most: {names}."
     else:
-        named = features[features["effect"] > 0].head(_NAMED)
-        yield f"What the trees split by most: {', '.join(named['feature'])}."
+        features_with_sign = features[features["effect"] > 0].head(_MAX_FEATURES)
+        yield f"What the trees split by most: {', '.join(features_with_sign['feature'])}."
 
 
 class HeldOut(NamedTuple):
@@ -246,14 +258,14 @@ def held_out(table: FeatureTable, folds: int, seed: int, learn: Callable[[Flags]
     tasks = np.random.default_rng(seed).permutation(int(table.task.max()) + 1)
     part = np.argsort(tasks)[table.task] % folds
     score = np.zeros(len(table.run), dtype=np.int64)
-    kept, saved = np.zeros(table.n_runs, dtype=bool), np.zeros(table.n_runs, dtype=np.int64)
+    is_kept, saved = np.zeros(table.n_runs, dtype=bool), np.zeros(table.n_runs, dtype=np.int64)
     for fold in range(folds):
-        mine = part == fold
-        rule = learn(~mine)
+        fold_runs = part == fold
+        rule = learn(~fold_runs)
         if rule is None:
             return None
-        steps = mine[table.run]
+        steps = fold_runs[table.run]
         score[steps] = rule.scores[steps]
-        kept[mine] = (table.peaks(rule.scores) < rule.threshold)[mine]
-        saved[mine] = table.saved(rule.scores, rule.threshold)[mine]
-    return Judged(score, kept, saved, folds)
+        is_kept[fold_runs] = (table.peaks(rule.scores) < rule.threshold)[fold_runs]
+        saved[fold_runs] = table.saved(rule.scores, rule.threshold)[fold_runs]
+    return Judged(score, is_kept, saved, folds)

@@ -92,9 +92,9 @@ class FeatureTable:
 
     def weights(self, runs: Flags) -> Array:
         """N: one for each of some runs, divided among its boundaries: so each run counts once, however long it is."""
-        chosen = self.boundary & runs[self.run]
-        per_run = np.bincount(self.run[chosen], minlength=self.n_runs)
-        return np.asarray(chosen / np.maximum(per_run, 1)[self.run], dtype=float)
+        weighted_steps = self.boundary & runs[self.run]
+        per_run = np.bincount(self.run[weighted_steps], minlength=self.n_runs)
+        return np.asarray(weighted_steps / np.maximum(per_run, 1)[self.run], dtype=float)
 
     def stakes(self, runs: Flags) -> Array:
         """N: as `weights`, but within failures each boundary by the steps that a stop there saves.
@@ -110,8 +110,8 @@ class FeatureTable:
 
     def scores(self, model: ScoreModel) -> Ints:
         """N: the score of a model after each step, as its detector counts it."""
-        places = [self.names.index(name) for name in model.features]
-        return np.fromiter(map(score_of, log_odds_of(model, self.features[:, places]).tolist()), dtype=np.int64)
+        columns = [self.names.index(name) for name in model.features]
+        return np.fromiter(map(score_of, log_odds_of(model, self.features[:, columns]).tolist()), dtype=np.int64)
 
     def peaks(self, scores: Ints) -> Ints:
         """R: the highest score at a boundary of each run; 0 where there is none."""
@@ -123,8 +123,10 @@ class FeatureTable:
         """R: how many steps of each run a rule with this threshold would have saved: those after it in its span."""
         fired = np.flatnonzero(self.boundary & (scores >= threshold))
         _, firsts = np.unique(self.span[fired], return_index=True)
-        where = fired[firsts]
-        return np.bincount(self.run[where], weights=self.after[where], minlength=self.n_runs).astype(np.int64)
+        first_stops = fired[firsts]
+        return np.bincount(self.run[first_stops], weights=self.after[first_stops], minlength=self.n_runs).astype(
+            np.int64
+        )
 
 
 def feature_table(
@@ -135,8 +137,8 @@ def feature_table(
     reader = FeatureReader(names, detectors)
     by_turn = (ledger.runs["scope"] == "turn").tolist()
     with without_collection():
-        each = (_rows(run, reader, turns=turns) for run, turns in zip(runs, by_turn, strict=True))
-        rows = list(chain.from_iterable(each))
+        rows_by_run = (_rows(run, reader, turns=turns) for run, turns in zip(runs, by_turn, strict=True))
+        rows = list(chain.from_iterable(rows_by_run))
     values = np.array(rows, dtype=float).reshape(-1, len(names))
     opens = ledger.opens()
     span = np.cumsum(opens) - 1
@@ -164,8 +166,8 @@ def feature_table(
 def _rows(run: Run, reader: FeatureReader, *, turns: bool) -> Iterator[list[float | None]]:
     """The values after each step, as `Watch` and `ledger_of` count: anew in each turn where `turns` is true."""
     state, number = reader.start, 0
-    for place, (_, steps) in enumerate(turns_of(run)):
-        if turns and place:
+    for turn_index, (_, steps) in enumerate(turns_of(run)):
+        if turns and turn_index:
             state, number = reader.start, 0
         for step in steps:
             if step.counted:
@@ -204,8 +206,8 @@ def log_odds_of(model: ScoreModel, values: Array) -> Array:
         >>> log_odds_of(model, np.array([[2.0, 0.5], [2.0, np.nan]])).tolist()
         [3.0, 2.5]
     """
-    known = np.where(np.isnan(values), np.asarray(model.unknown), values)
-    return _of(model, known)
+    filled = np.where(np.isnan(values), np.asarray(model.unknown), values)
+    return _of(model, filled)
 
 
 @singledispatch
@@ -232,5 +234,5 @@ def _(model: TreeModel, values: Array) -> Array:
 def _leaves(tree: Tree, values: Array) -> Array:
     if not isinstance(tree, tuple):
         return np.full(len(values), tree)
-    place, bound, low, high = tree
-    return np.where(values[:, place] <= bound, _leaves(low, values), _leaves(high, values))
+    feature_index, split_value, low, high = tree
+    return np.where(values[:, feature_index] <= split_value, _leaves(low, values), _leaves(high, values))

@@ -26,7 +26,7 @@ from boolab.frames.runs import Runs, as_runs
 from boolab.runtime.models.profile import Profile
 from boolab.stats.finding import pairs
 from boolab.stats.intervals import check_confidence, mean
-from boolab.stats.profile_fit.parameters import ENOUGH, Chances, Figures, hazards, pieces
+from boolab.stats.profile_fit.parameters import MIN_OBSERVATIONS, Chances, Figures, hazards, pieces
 from boolab.stats.profile_fit.result import Fit, fit_of
 from boolab.stats.profile_fit.step_kinds import ENDED, Made, Turn, closing_tool, turns
 
@@ -82,39 +82,39 @@ def fit_profile(
     if hazard_from is not None and ([*hazard_from][:1] != [1] or any(a >= b for a, b in pairwise(hazard_from))):
         msg = f"hazard_from={hazard_from!r}: expected steps that begin with 1 and ascend"
         raise SettingError(msg)
-    listed = as_runs(runs)
-    seen = _Seen(listed, difficulties or {}, finish_tool)
-    if not seen.tools:
-        msg = f"{count(len(listed), 'run')}, and none holds a step with a call: there is nothing to fit a profile to"
+    run_list = as_runs(runs)
+    record = _Seen(run_list, difficulties or {}, finish_tool)
+    if not record.tools:
+        msg = f"{count(len(run_list), 'run')}, and none holds a step with a call: there is nothing to fit a profile to"
         raise SettingError(msg)
     figures = Figures(confidence)
-    _note_quality(seen, figures)
-    _chain(seen, figures)
-    _finish(seen, figures, hazard_from)
-    _loops(seen, figures)
-    _after_errors(seen, figures)
-    _revisits(seen, figures)
-    _sizes(seen, figures)
-    _times(seen, figures)
-    _tokens(seen, figures)
-    _success(seen, figures)
-    _difficulties(seen, figures)
-    origin = source or f"fitted to {count(len(listed), 'run')}"
-    sources = {place: f"{origin}: {basis}" for place, basis in figures.basis.items()}
+    _note_quality(record, figures)
+    _chain(record, figures)
+    _finish(record, figures, hazard_from)
+    _loops(record, figures)
+    _after_errors(record, figures)
+    _revisits(record, figures)
+    _sizes(record, figures)
+    _times(record, figures)
+    _tokens(record, figures)
+    _success(record, figures)
+    _difficulties(record, figures)
+    origin = source or f"fitted to {count(len(run_list), 'run')}"
+    sources = {parameter: f"{origin}: {basis}" for parameter, basis in figures.basis.items()}
     profile = Profile.of({"name": name, "sources": sources, "assumptions": figures.assumed, **figures.profile})
     if not profile.limits_never_help:
         figures.notes.append(
             "A run that a limit stops may be a success which it would not be later: long runs succeed less often on "
             "record. A tight limit then looks better than it is."
         )
-    return fit_of(profile, figures, seen.turns, seen.finish_tool, simulated)
+    return fit_of(profile, figures, record.turns, record.finish_tool, simulated)
 
 
 def _by_cluster(
     by_turn: Sequence[tuple[int, Turn]], parts: Callable[[Turn], Iterable[_Part]]
 ) -> list[tuple[int, _Part]]:
     """The parts of turns, each with the cluster of its turn."""
-    return [(code, part) for (code, _), part in pairs(by_turn, lambda each: parts(each[1]))]
+    return [(code, part) for (code, _), part in pairs(by_turn, lambda code_and_turn: parts(code_and_turn[1]))]
 
 
 class _Seen:
@@ -126,19 +126,21 @@ class _Seen:
         self.difficulties = difficulties
         self.by_turn = [*zip(_clusters(self.turns), self.turns, strict=True)]
         self.moves = _by_cluster(self.by_turn, lambda turn: turn.moves)
-        self.calls = [(code, move, made) for (code, move), made in pairs(self.moves, lambda each: each[1].calls)]
+        self.calls = [
+            (code, move, call) for (code, move), call in pairs(self.moves, lambda code_and_move: code_and_move[1].calls)
+        ]
         # Those that repeat no other.
-        self.new = [(c, made) for c, move, made in self.calls if move.kind not in ("loop", "retry") and not made.again]
+        self.new = [(c, call) for c, move, call in self.calls if move.kind not in ("loop", "retry") and not call.again]
         self.own = [(code, move) for code, move in self.moves if move.kind != "loop"]
-        self.tools = sorted({_named(made.tool) for _, _, made in self.calls})
+        self.tools = sorted({_named(call.tool) for _, _, call in self.calls})
 
 
-def _clusters(listed: Sequence[Turn]) -> list[int]:
+def _clusters(turn_list: Sequence[Turn]) -> list[int]:
     """The cluster of each turn: its task, where there are several; else its run; else the turn itself."""
-    by_task = [turn.run.task or turn.run.run_id for turn in listed]
-    by_run = [turn.run.run_id for turn in listed]
-    by_turn = [str(place) for place in range(len(listed))]
-    labels = next((some for some in (by_task, by_run) if len(set(some)) > 1), by_turn)
+    by_task = [turn.run.task or turn.run.run_id for turn in turn_list]
+    by_run = [turn.run.run_id for turn in turn_list]
+    by_turn = [str(index) for index in range(len(turn_list))]
+    labels = next((task_turns for task_turns in (by_task, by_run) if len(set(task_turns)) > 1), by_turn)
     codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
     return [codes[label] for label in labels]
 
@@ -148,37 +150,41 @@ def _named(tool: str) -> str:
     return _NOT_IN_NAMES.sub("_", tool)[:64] or "_"
 
 
-def _chain(seen: _Seen, figures: Figures) -> None:
+def _chain(record: _Seen, figures: Figures) -> None:
     """Which tool follows which, and how many calls a step has."""
     follows: list[tuple[int, str, str]] = []
     starts: list[tuple[int, str]] = []
     sizes: list[tuple[int, str, int]] = []
-    for code, move in seen.moves:
+    for code, move in record.moves:
         if not move.calls or move.kind not in ("go_on", "vary", "switch"):
             continue
-        names = [_named(made.tool) for made in move.calls]
+        names = [_named(call.tool) for call in move.calls]
         if move.kind == "go_on" and move.last_tool is None:
             starts.append((code, names[0]))
         elif move.kind == "go_on" and move.last_tool is not None:
             follows.append((code, _named(move.last_tool), names[0]))
-        follows += [(code, one, two) for one, two in pairwise(names)]
+        follows += [(code, single, two) for single, two in pairwise(names)]
         sizes.append((code, names[0], len(names)))
     figures.shares(("start",), starts)
     figures.shares(("calls",), [(code, size) for code, _, size in sizes])
-    several = any(size > 1 for _, _, size in sizes)
-    for tool in seen.tools:
+    has_several = any(size > 1 for _, _, size in sizes)
+    for tool in record.tools:
         figures.put(("tools", tool), {})
-        figures.shares(("tools", tool, "next"), [(code, after) for code, before, after in follows if before == tool])
-        own = [(code, size) for code, first, size in sizes if first == tool]
-        if several and len(own) >= ENOUGH:
-            figures.shares(("tools", tool, "calls"), own)
-    figures.basis["tools"] = f"{count(len(seen.calls), 'call')} in {count(len(seen.moves), 'step')}"
+        figures.shares(
+            ("tools", tool, "next"), [(code, after) for code, last_tool, after in follows if last_tool == tool]
+        )
+        tool_sizes = [(code, size) for code, first, size in sizes if first == tool]
+        if has_several and len(tool_sizes) >= MIN_OBSERVATIONS:
+            figures.shares(("tools", tool, "calls"), tool_sizes)
+    figures.basis["tools"] = f"{count(len(record.calls), 'call')} in {count(len(record.moves), 'step')}"
 
 
-def _finish(seen: _Seen, figures: Figures, starts: Sequence[int] | None) -> None:
+def _finish(record: _Seen, figures: Figures, starts: Sequence[int] | None) -> None:
     """The hazard by step, and its factors for tools and difficulties."""
-    each = ((code, move, turn) for (code, turn), move in pairs(seen.by_turn, lambda each: each[1].moves))
-    exposed = [entry for entry in each if entry[1].kind in ("go_on", "finish")]
+    code_and_turn = (
+        (code, move, turn) for (code, turn), move in pairs(record.by_turn, lambda code_and_turn: code_and_turn[1].moves)
+    )
+    exposed = [entry for entry in code_and_turn if entry[1].kind in ("go_on", "finish")]
     chances = Chances(
         np.array([move.step for _, move, _ in exposed], dtype=np.int64),
         np.array([move.kind == "finish" for _, move, _ in exposed], dtype=bool),
@@ -187,56 +193,56 @@ def _finish(seen: _Seen, figures: Figures, starts: Sequence[int] | None) -> None
     # Places as tuples cannot clash, whatever tools and difficulties are called.
     last = [move.last_tool for _, move, _ in exposed]
     tools = [None if tool is None else ("tools", _named(tool), "finish_factor") for tool in last]
-    names = [seen.difficulties.get(turn.run.task) for _, _, turn in exposed]
+    names = [record.difficulties.get(turn.run.task) for _, _, turn in exposed]
     tasks = [None if name is None else ("difficulties", name, "hazard_factor") for name in names]
     begins = [*(pieces(chances.steps, chances.finished) if starts is None else starts)]
-    found = hazards(chances, begins, [tools, tasks], figures.confidence)
-    known = [(start, level) for start, level in zip(found.starts, found.levels, strict=True) if level.n]
-    levels = [{"from_step": start, "probability": min(level.value, 1.0)} for start, level in known]
+    fitted = hazards(chances, begins, [tools, tasks], figures.confidence)
+    known_pieces = [(start, level) for start, level in zip(fitted.starts, fitted.levels, strict=True) if level.n]
+    levels = [{"from_step": start, "probability": min(level.value, 1.0)} for start, level in known_pieces]
     figures.put(("finish", "hazard"), levels)
-    figures.rows |= {f"finish.hazard.{place}.probability": level for place, (_, level) in enumerate(known)}
-    for place, factor in found.factors.items():
-        figures.estimate(place, factor)
-    if seen.finish_tool is not None:
-        figures.put(("finish", "tool"), _named(seen.finish_tool))
+    figures.rows |= {f"finish.hazard.{piece}.probability": level for piece, (_, level) in enumerate(known_pieces)}
+    for piece, factor in fitted.factors.items():
+        figures.estimate(piece, factor)
+    if record.finish_tool is not None:
+        figures.put(("finish", "tool"), _named(record.finish_tool))
     ended = int(chances.finished.sum())
     figures.basis["finish.hazard"] = f"{count(ended, 'end')} in {count(len(exposed), 'step')} that might have been one"
     if not ended:
         figures.notes.append("No turn ended by itself: the hazard is 0, and only limits end runs of the profile.")
 
 
-def _loops(seen: _Seen, figures: Figures) -> None:
+def _loops(record: _Seen, figures: Figures) -> None:
     """How often loops begin, their periods, and how often they are repeated once more."""
-    may = [(code, move.kind == "loop") for code, move in seen.moves if move.may_loop]
-    listed = _by_cluster(seen.by_turn, lambda turn: turn.loops)
-    figures.basis["loop"] = f"{count(len(listed), 'loop')}; {count(len(may), 'step')} at which one might have begun"
+    may = [(code, move.kind == "loop") for code, move in record.moves if move.may_loop]
+    loops = _by_cluster(record.by_turn, lambda turn: turn.loops)
+    figures.basis["loop"] = f"{count(len(loops), 'loop')}; {count(len(may), 'step')} at which one might have begun"
     if figures.probability(("loop", "rate"), may).value:
-        figures.shares(("loop", "period"), [(code, loop.period) for code, loop in listed if loop.exact])
+        figures.shares(("loop", "period"), [(code, loop.period) for code, loop in loops if loop.exact])
         ends: list[tuple[int, bool]] = []
-        for code, loop in listed:
+        for code, loop in loops:
             ends += [(code, True)] * loop.again + [(code, False)] * loop.left
         figures.probability(("loop", "again"), ends)
 
 
-def _after_errors(seen: _Seen, figures: Figures) -> None:
+def _after_errors(record: _Seen, figures: Figures) -> None:
     """How often calls fail, and what follows."""
-    known = [(code, _named(made.tool), made.failed) for code, made in seen.new if made.failed is not None]
-    if not known:
+    known_calls = [(code, _named(call.tool), call.failed) for code, call in record.new if call.failed is not None]
+    if not known_calls:
         figures.absent("after_error", "The record does not show which calls failed: no call of the profile fails.")
         return
-    for tool in seen.tools:
+    for tool in record.tools:
         figures.probability(
-            ("tools", tool, "error_rate"), [(code, failed) for code, name, failed in known if name == tool]
+            ("tools", tool, "error_rate"), [(code, failed) for code, name, failed in known_calls if name == tool]
         )
-    unknown = [tool for tool in seen.tools if f"tools.{tool}.error_rate" not in figures.rows]
+    unknown = [tool for tool in record.tools if f"tools.{tool}.error_rate" not in figures.rows]
     for tool in unknown:
         figures.absent(f"tools.{tool}.error_rate", f"The record never shows whether a call of {tool} failed.")
-    followed = [(code, move.kind) for code, move in seen.own if move.failed_before]
+    followed = [(code, move.kind) for code, move in record.own if move.failed_before]
     figures.basis["after_error"] = f"{count(len(followed), 'step')} after a failed call"
     if followed:
         figures.put(("after_error",), dict.fromkeys(_AFTER, 0.0))
         figures.shares(("after_error",), followed)
-        retried = [(code, made.failed) for code, move, made in seen.calls if move.kind == "retry"]
+        retried = [(code, call.failed) for code, move, call in record.calls if move.kind == "retry"]
         figures.probability(
             ("after_error", "fails_again"), [(code, failed) for code, failed in retried if failed is not None]
         )
@@ -244,130 +250,136 @@ def _after_errors(seen: _Seen, figures: Figures) -> None:
         figures.absent("after_error", "No step follows a failed call: what the profile does then was not seen.")
 
 
-def _revisits(seen: _Seen, figures: Figures) -> None:
+def _revisits(record: _Seen, figures: Figures) -> None:
     """How often calls are repeated without a loop, and whether they give the same result."""
-    might = [(code, made.again) for code, _, made in seen.calls if made.open]
+    might = [(code, call.again) for code, _, call in record.calls if call.open]
     figures.basis["revisit"] = f"{count(len(might), 'call')} that might have been one"
     if figures.probability(("revisit", "rate"), might).value:
-        gave = [(code, made.same_result) for code, _, made in seen.calls if made.same_result is not None]
-        figures.probability(("revisit", "same_result"), [(code, bool(same)) for code, same in gave])
+        results = [(code, call.same_result) for code, _, call in record.calls if call.same_result is not None]
+        figures.probability(("revisit", "same_result"), [(code, bool(same_results)) for code, same_results in results])
 
 
-def _sizes(seen: _Seen, figures: Figures) -> None:
+def _sizes(record: _Seen, figures: Figures) -> None:
     """The length of texts: a tool with enough calls has its own, the others that of all tools together."""
     parts: dict[str, Callable[[Made], int | None]] = {
-        "argument_chars": lambda made: made.argument_chars,
-        "result_chars": lambda made: None if made.failed else made.result_chars,
-        "error_chars": lambda made: made.result_chars if made.failed else None,
-        "latency_ms": lambda made: made.latency_ms,
+        "argument_chars": lambda call: call.argument_chars,
+        "result_chars": lambda call: None if call.failed else call.result_chars,
+        "error_chars": lambda call: call.result_chars if call.failed else None,
+        "latency_ms": lambda call: call.latency_ms,
     }
     for figure, get in parts.items():
-        values = [(code, _named(made.tool), get(made)) for code, made in seen.new]
-        known = [(code, tool, value) for code, tool, value in values if value is not None]
-        pooled, _ = figures.distribution((code, value) for code, _, value in known)
-        for tool in seen.tools:
-            own = [(code, value) for code, name, value in known if name == tool]
-            if len(own) >= ENOUGH:
-                figures.amount(("tools", tool, figure), own)
+        values = [(code, _named(call.tool), get(call)) for code, call in record.new]
+        known_calls = [(code, tool, value) for code, tool, value in values if value is not None]
+        pooled, _ = figures.distribution((code, value) for code, _, value in known_calls)
+        for tool in record.tools:
+            tool_calls = [(code, value) for code, name, value in known_calls if name == tool]
+            if len(tool_calls) >= MIN_OBSERVATIONS:
+                figures.amount(("tools", tool, figure), tool_calls)
             elif pooled is not None:
                 figures.put(("tools", tool, figure), pooled)
-    texts = [(code, move, chars_of(move.source.response.text)) for code, move in seen.own]
+    texts = [(code, move, chars_of(move.source.response.text)) for code, move in record.own]
     figures.amount(("text_chars",), [(code, n) for code, move, n in texts if move.calls])
     last = [(code, n) for code, move, n in texts if move.kind in ("finish", "give_up")]
     figures.amount(("finish", "text_chars"), last)
 
 
-def _times(seen: _Seen, figures: Figures) -> None:
+def _times(record: _Seen, figures: Figures) -> None:
     """How long the model takes; the times of tools are in `_sizes`."""
-    took = [(code, move.source.model_ms) for code, move in seen.own]
-    figures.amount(("latency", "first_token_ms"), [(code, move.source.response.ttft_ms) for code, move in seen.own])
-    if figures.amount(("latency", "response_ms"), took):
-        figures.basis["latency"] = count(sum(value is not None for _, value in took), "response")
+    durations = [(code, move.source.model_ms) for code, move in record.own]
+    figures.amount(("latency", "first_token_ms"), [(code, move.source.response.ttft_ms) for code, move in record.own])
+    if figures.amount(("latency", "response_ms"), durations):
+        figures.basis["latency"] = count(sum(value is not None for _, value in durations), "response")
     else:
         figures.absent("latency", "The record gives no times of the model: the profile's responses take none.")
-    if all(made.latency_ms is None for _, made in seen.new):
+    if all(call.latency_ms is None for _, call in record.new):
         figures.notes.append("The record gives no times of tools: the profile's tools take none.")
 
 
-def _tokens(seen: _Seen, figures: Figures) -> None:
+def _tokens(record: _Seen, figures: Figures) -> None:
     """The tokens of requests and responses."""
-    usages = [(code, move.step, move.source.response.usage) for code, move in seen.own]
-    written = [(code, usage.output_tokens) for code, _, usage in usages if usage.output_tokens is not None]
-    sent = [(code, usage.input_tokens) for code, step, usage in usages if step == 1 and usage.input_tokens is not None]
-    if not written or not sent:
+    usages = [(code, move.step, move.source.response.usage) for code, move in record.own]
+    output_tokens = [(code, usage.output_tokens) for code, _, usage in usages if usage.output_tokens is not None]
+    prompt_tokens = [
+        (code, usage.input_tokens) for code, step, usage in usages if step == 1 and usage.input_tokens is not None
+    ]
+    if not output_tokens or not prompt_tokens:
         figures.notes.append("The record gives no tokens: those of the profile are unknown too.")
         return
     if any(usage.cost is not None for _, _, usage in usages):
         figures.notes.append("Costs are on record, but prices are not fitted: the profile's costs are unknown.")
-    figures.amount(("tokens", "output"), written)
-    figures.amount(("tokens", "prompt"), sent)
+    figures.amount(("tokens", "output"), output_tokens)
+    figures.amount(("tokens", "prompt"), prompt_tokens)
     growth: list[tuple[int, int]] = []
     cached: list[tuple[int, float]] = []
-    for code, turn in seen.by_turn:
+    for code, turn in record.by_turn:
         for old, new in pairwise(turn.moves):
-            was, now = old.source.response.usage, new.source.response.usage
-            if was.input_tokens is None or now.input_tokens is None or was.output_tokens is None:
+            was, new_usage = old.source.response.usage, new.source.response.usage
+            if was.input_tokens is None or new_usage.input_tokens is None or was.output_tokens is None:
                 continue
             if old.kind != "loop":
-                growth.append((code, now.input_tokens - was.input_tokens - was.output_tokens))
-            if now.cached_tokens is not None and was.input_tokens:
-                cached.append((code, min(now.cached_tokens / was.input_tokens, 1.0)))
+                growth.append((code, new_usage.input_tokens - was.input_tokens - was.output_tokens))
+            if new_usage.cached_tokens is not None and was.input_tokens:
+                cached.append((code, min(new_usage.cached_tokens / was.input_tokens, 1.0)))
     figures.amount(("tokens", "growth"), [(code, added) for code, added in growth if added >= 0])
     shrunk = sum(added < 0 for _, added in growth)
     if shrunk:
         figures.notes.append(f"{count(shrunk, 'request')} had fewer tokens than went before: left out of the growth.")
     hits = mean([part for _, part in cached], [code for code, _ in cached], figures.confidence)
     figures.estimate(("tokens", "cached_share"), hits)
-    figures.basis["tokens"] = count(len(written), "response")
+    figures.basis["tokens"] = count(len(output_tokens), "response")
 
 
-def _success(seen: _Seen, figures: Figures) -> None:
+def _success(record: _Seen, figures: Figures) -> None:
     """How often runs are successes, by how and after how many steps they ended, and by difficulty."""
-    labelled = [(code, turn) for code, turn in seen.by_turn if turn.won is not None]
-    several = {id(turn.run) for turn in seen.turns if turn.number > 1 and turn.run.success is not None}
-    if several and labelled:
+    labelled = [(code, turn) for code, turn in record.by_turn if turn.won is not None]
+    runs_with_turns = {id(turn.run) for turn in record.turns if turn.number > 1 and turn.run.success is not None}
+    if runs_with_turns and labelled:
         figures.notes.append(
-            f"Success is that of {count(len(labelled), 'run')} of a single turn: {count(len(several), 'run')} with a "
-            "label and several turns do not show which turn decided."
+            f"Success is that of {count(len(labelled), 'run')} of a single turn: {count(len(runs_with_turns), 'run')} "
+            "with a label and several turns do not show which turn decided."
         )
     if not labelled:
         figures.notes.append("No run of a single turn has a success label: so success is unknown for the profile too.")
         return
     ended = [(code, turn) for code, turn in labelled if turn.run.stop.reason in ENDED]
-    cut = [(code, turn) for code, turn in labelled if turn.run.stop.reason not in ENDED]
-    names = sorted({seen.difficulties[turn.run.task] for _, turn in labelled if turn.run.task in seen.difficulties})
+    cut_turns = [(code, turn) for code, turn in labelled if turn.run.stop.reason not in ENDED]
+    names = sorted({record.difficulties[turn.run.task] for _, turn in labelled if turn.run.task in record.difficulties})
     if ended:  # a profile has no chance of those that were cut alone
-        for figure, those in (("finished", ended), ("cut", cut)):
-            _success_by_step(("success", figure), those, figures)
+        for figure, end_turns in (("finished", ended), ("cut", cut_turns)):
+            _success_by_step(("success", figure), end_turns, figures)
         figures.basis["success"] = f"{count(len(labelled), 'run')} with a label"
     for name in names:
-        for figure, those in (("finished", ended), ("cut", cut)):
-            own = [(code, turn) for code, turn in those if seen.difficulties.get(turn.run.task) == name]
-            _success_by_step(("difficulties", name, figure), own, figures)
+        for figure, end_turns in (("finished", ended), ("cut", cut_turns)):
+            difficulty_turns = [
+                (code, turn) for code, turn in end_turns if record.difficulties.get(turn.run.task) == name
+            ]
+            _success_by_step(("difficulties", name, figure), difficulty_turns, figures)
 
 
-def _success_by_step(place: tuple[str, ...], those: Sequence[tuple[int, Turn]], figures: Figures) -> None:
+def _success_by_step(parameter: tuple[str, ...], end_turns: Sequence[tuple[int, Turn]], figures: Figures) -> None:
     """The probability of success, in pieces as the hazard has them; one piece is a plain number."""
-    if not those:
+    if not end_turns:
         return
     ends = Chances(
-        np.array([max(turn.end, 1) for _, turn in those], dtype=np.int64),
-        np.array([turn.won for _, turn in those], dtype=bool),
-        np.array([code for code, _ in those], dtype=np.int64),
+        np.array([max(turn.end, 1) for _, turn in end_turns], dtype=np.int64),
+        np.array([turn.won for _, turn in end_turns], dtype=bool),
+        np.array([code for code, _ in end_turns], dtype=np.int64),
     )
-    found = hazards(ends, pieces(ends.steps, ends.finished), confidence=figures.confidence)
-    known = [(start, level) for start, level in zip(found.starts, found.levels, strict=True) if level.n]
-    if len(known) == 1:
-        figures.estimate(place, known[0][1])
+    fitted = hazards(ends, pieces(ends.steps, ends.finished), confidence=figures.confidence)
+    known_pieces = [(start, level) for start, level in zip(fitted.starts, fitted.levels, strict=True) if level.n]
+    if len(known_pieces) == 1:
+        figures.estimate(parameter, known_pieces[0][1])
         return
-    figures.put(place, [{"from_step": start, "probability": level.value} for start, level in known])
-    figures.rows |= {f"{'.'.join(place)}.{n}.probability": level for n, (_, level) in enumerate(known)}
+    figures.put(parameter, [{"from_step": start, "probability": level.value} for start, level in known_pieces])
+    figures.rows |= {f"{'.'.join(parameter)}.{n}.probability": level for n, (_, level) in enumerate(known_pieces)}
 
 
-def _difficulties(seen: _Seen, figures: Figures) -> None:
+def _difficulties(record: _Seen, figures: Figures) -> None:
     """How common each difficulty is, and that of every task."""
     tasks = {
-        turn.run.task: seen.difficulties[turn.run.task] for turn in seen.turns if turn.run.task in seen.difficulties
+        turn.run.task: record.difficulties[turn.run.task]
+        for turn in record.turns
+        if turn.run.task in record.difficulties
     }
     if tasks:
         figures.shares(("difficulties",), [*enumerate(tasks.values())], ("share",))
@@ -375,20 +387,20 @@ def _difficulties(seen: _Seen, figures: Figures) -> None:
         figures.basis["difficulties"] = f"{count(len(tasks), 'task')} whose difficulty was given"
 
 
-def _note_quality(seen: _Seen, figures: Figures) -> None:
+def _note_quality(record: _Seen, figures: Figures) -> None:
     """What the record lacks, and what was left out."""
-    cut = sum(not turn.finished for turn in seen.turns)
-    steps = sum(len(run.steps) for run in {id(turn.run): turn.run for turn in seen.turns}.values())
-    hidden = sum(made.argument_chars is None for _, _, made in seen.calls)
-    by_call = sum(turn.finished and bool(turn.moves[-1].source.response.tool_calls) for turn in seen.turns)
-    retries = [move.source.response for _, move in seen.moves if move.kind == "retry"]
+    n_cut = sum(not turn.finished for turn in record.turns)
+    steps = sum(len(run.steps) for run in {id(turn.run): turn.run for turn in record.turns}.values())
+    n_hidden = sum(call.argument_chars is None for _, _, call in record.calls)
+    by_call = sum(turn.finished and bool(turn.moves[-1].source.response.tool_calls) for turn in record.turns)
+    retries = [move.source.response for _, move in record.moves if move.kind == "retry"]
     unsure = sum(not response.text and response.usage.output_tokens is None for response in retries)
-    for number, thing, what in (
-        (cut, "turn", "cut: they count as far as they were seen"),
-        (steps - len(seen.moves), "step", "left out: broken, requested by a limit, or after a turn had ended"),
-        (hidden, "call", "without arguments: whether they repeat others is not known"),
-        (0 if seen.finish_tool else by_call, "turn", "ended with a call, which counts as the end and not as a call"),
+    for number, noun, note in (
+        (n_cut, "turn", "cut: they count as far as they were seen"),
+        (steps - len(record.moves), "step", "left out: broken, requested by a limit, or after a turn had ended"),
+        (n_hidden, "call", "without arguments: whether they repeat others is not known"),
+        (0 if record.finish_tool else by_call, "turn", "ended with a call, which counts as the end and not as a call"),
         (unsure, "repeat", "of a failed call taken for retries: without text or tokens they might be loops"),
     ):
         if number:
-            figures.notes.append(f"{count(number, thing)} {what}.")
+            figures.notes.append(f"{count(number, noun)} {note}.")

@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.stats.intervals import NOTHING, Array, Estimated, check_confidence, mean, share, spread
+from boolab.stats.intervals import NO_ESTIMATE, Array, Estimated, check_confidence, mean, share, spread
 
-ENOUGH: Final = 20
+MIN_OBSERVATIONS: Final = 20
 """A group with fewer observations gets no estimate of its own, but that of all groups together."""
 
 _NOT_LOGNORMAL: Final = 0.1
@@ -57,50 +57,50 @@ class Figures:
         self.assumed: dict[str, str] = {}
         self.notes: list[str] = []
 
-    def put(self, place: Sequence[str], value: object) -> None:
+    def put(self, path: Sequence[str], value: object) -> None:
         """Put a figure, or a group of figures, at its place."""
         inner = self.profile
-        for name in place[:-1]:
+        for name in path[:-1]:
             inner = inner.setdefault(name, {})
-        inner[place[-1]] = value
+        inner[path[-1]] = value
 
-    def estimate(self, place: Sequence[str], estimate: Estimated) -> None:
+    def estimate(self, path: Sequence[str], estimate: Estimated) -> None:
         """Put an estimate with its interval at its place, if anything was observed."""
         if estimate.n:
-            self.put(place, estimate.value)
-            self.rows[".".join(place)] = estimate
+            self.put(path, estimate.value)
+            self.rows[".".join(path)] = estimate
 
-    def probability(self, place: Sequence[str], observed: Iterable[tuple[int, bool]]) -> Estimated:
+    def probability(self, path: Sequence[str], observed: Iterable[tuple[int, bool]]) -> Estimated:
         """The share of true observations, at its place."""
         estimate = self.share(observed)
-        self.estimate(place, estimate)
+        self.estimate(path, estimate)
         return estimate
 
-    def shares(self, place: Sequence[str], observed: Sequence[tuple[int, Any]], within: Sequence[str] = ()) -> None:
-        """The share of each observed value, at its place; further in, by the names of `within`."""
+    def shares(self, path: Sequence[str], observed: Sequence[tuple[int, Any]], suffix: Sequence[str] = ()) -> None:
+        """The share of each observed value, at its place; further in, by the names of `suffix`."""
         for value in sorted({value for _, value in observed}):
             estimate = self.share((code, other == value) for code, other in observed)
-            self.put((*place, value, *within), estimate.value)
-            self.rows[".".join(map(str, (*place, value, *within)))] = estimate
+            self.put((*path, value, *suffix), estimate.value)
+            self.rows[".".join(map(str, (*path, value, *suffix)))] = estimate
 
-    def amount(self, place: Sequence[str], observed: Iterable[tuple[int, int | None]]) -> bool:
+    def amount(self, path: Sequence[str], observed: Iterable[tuple[int, int | None]]) -> bool:
         """The distribution of the known observations, at its place; False if there are none."""
         distribution, rows = self.distribution(observed)
         if distribution is not None:
-            self.put(place, distribution)
-            self.rows |= {".".join((*place, figure)): estimate for figure, estimate in rows.items()}
+            self.put(path, distribution)
+            self.rows |= {".".join((*path, figure)): estimate for figure, estimate in rows.items()}
         return distribution is not None
 
-    def absent(self, place: str, why: str) -> None:
+    def absent(self, path: str, reason: str) -> None:
         """Note that a figure was not measured, and that its default is an assumption."""
-        self.notes.append(why)
-        self.assumed[place] = why
+        self.notes.append(reason)
+        self.assumed[path] = reason
 
     def share(self, observed: Iterable[tuple[int, bool]]) -> Estimated:
         """The share of true observations."""
         pairs = list(observed)
         if not pairs:
-            return NOTHING
+            return NO_ESTIMATE
         codes, true = zip(*pairs, strict=True)
         return share(np.bincount(codes, true), np.bincount(codes), self.confidence)
 
@@ -118,7 +118,7 @@ class Figures:
         logs = np.log(positive)
         middle = mean(logs, codes[values > 0], self.confidence)
         wide = spread(logs, codes[values > 0], self.confidence)
-        if len(logs) >= ENOUGH and wide.value and _distance(logs, middle.value, wide.value) > _NOT_LOGNORMAL:
+        if len(logs) >= MIN_OBSERVATIONS and wide.value and _distance(logs, middle.value, wide.value) > _NOT_LOGNORMAL:
             return {"quantiles": _quantiles(positive), **part}, rows
         rows["median"] = middle._replace(
             value=math.exp(middle.value), low=math.exp(middle.low), high=math.exp(middle.high)
@@ -145,11 +145,11 @@ def _distance(logs: Array, middle: float, wide: float) -> float:
     """The largest distance between the distribution function of logarithms and that of a normal distribution."""
     values, counts = np.unique(logs, return_counts=True)
     # What is rounded to whole numbers is compared in the middle of its steps.
-    seen = (np.cumsum(counts) - counts / 2) / len(logs)
-    return float(np.abs(special.ndtr((values - middle) / wide) - seen).max())
+    observed_share = (np.cumsum(counts) - counts / 2) / len(logs)
+    return float(np.abs(special.ndtr((values - middle) / wide) - observed_share).max())
 
 
-ENOUGH_FINISHES: Final = 5
+MIN_FINISHES: Final = 5
 """A factor is estimated only where at least so many finishes are expected."""
 
 _ROUNDS = 500
@@ -185,27 +185,27 @@ def pieces(steps: npt.ArrayLike, finished: npt.ArrayLike) -> list[int]:
         >>> pieces([*range(1, 5)] * 100, [False, False, False, True] * 100)
         [1, 4]
     """
-    at, ends = np.asarray(steps, int), np.asarray(finished, bool)
+    step_array, ends = np.asarray(steps, int), np.asarray(finished, bool)
     if not ends.any():
         return [1]
-    happened = np.unique(at[ends])
+    happened = np.unique(step_array[ends])
     starts = np.unique(np.concatenate([[1], happened, happened + 1]))
-    starts = starts[starts <= at.max()]
-    block = np.searchsorted(starts, at, side="right") - 1
-    seen = np.concatenate([[0], np.cumsum(np.bincount(block, minlength=len(starts)))]).astype(float)
-    taken = np.concatenate([[0], np.cumsum(np.bincount(block, ends, minlength=len(starts)))])
-    price = math.log(len(at))
+    starts = starts[starts <= step_array.max()]
+    block = np.searchsorted(starts, step_array, side="right") - 1
+    chances_before = np.concatenate([[0], np.cumsum(np.bincount(block, minlength=len(starts)))]).astype(float)
+    ends_before = np.concatenate([[0], np.cumsum(np.bincount(block, ends, minlength=len(starts)))])
+    price = math.log(len(step_array))
     best, came_from = np.zeros(len(starts) + 1), np.zeros(len(starts) + 1, dtype=int)
     for end in range(1, len(starts) + 1):
-        n, x = seen[end] - seen[:end], taken[end] - taken[:end]
+        n, x = chances_before[end] - chances_before[:end], ends_before[end] - ends_before[:end]
         cost = best[:end] - special.xlogy(x, x) - special.xlogy(n - x, n - x) + special.xlogy(n, n) + price
         came_from[end] = int(np.argmin(cost))
         best[end] = cost[came_from[end]]
     out: list[int] = []
-    place = len(starts)
-    while place:
-        place = int(came_from[place])
-        out.append(int(starts[place]))
+    position = len(starts)
+    while position:
+        position = int(came_from[position])
+        out.append(int(starts[position]))
     return out[::-1]
 
 
@@ -224,40 +224,40 @@ def hazards(
     """
     check_confidence(confidence)
     block = np.searchsorted(np.asarray(starts), chances.steps, side="right") - 1
-    levels = [_share(chances, block == place, confidence) for place in range(len(starts))]
+    levels = [_share(chances, block == piece, confidence) for piece in range(len(starts))]
     base = np.array([0.0 if math.isnan(level.value) else level.value for level in levels])
-    named = list(chain.from_iterable(_with_factor(partition, base[block]) for partition in groups))
-    if not named:
+    groups_with_factor = list(chain.from_iterable(_with_factor(partition, base[block]) for partition in groups))
+    if not groups_with_factor:
         return Hazards([*starts], levels, {})
     members: dict[Group, npt.NDArray[np.bool_]] = {}
     for partition in groups:
         present = set(partition)
-        for name in named:
+        for name in groups_with_factor:
             if name in present:
                 members[name] = np.array([other == name for other in partition])
-    never = {name: some for name, some in members.items() if not chances.finished[some].any()}
-    used = base[block] > 0
-    for some in never.values():
-        used &= ~some
-    rest = {name: some for name, some in members.items() if name not in never}
-    alive = [place for place in range(len(starts)) if (used & (block == place)).any() and base[place] > 0]
-    columns = [block == place for place in alive] + list(rest.values())
-    found = _log_linear(np.column_stack(columns)[used].astype(float), chances, used, confidence)
-    for place, estimate in zip(alive, found, strict=False):
-        levels[place] = estimate
-    factors = dict(zip(rest, found[len(alive) :], strict=True))
+    never = {name: in_group for name, in_group in members.items() if not chances.finished[in_group].any()}
+    is_used = base[block] > 0
+    for in_group in never.values():
+        is_used &= ~in_group
+    rest = {name: in_group for name, in_group in members.items() if name not in never}
+    alive = [piece for piece in range(len(starts)) if (is_used & (block == piece)).any() and base[piece] > 0]
+    columns = [block == piece for piece in alive] + list(rest.values())
+    estimates = _log_linear(np.column_stack(columns)[is_used].astype(float), chances, is_used, confidence)
+    for piece, estimate in zip(alive, estimates, strict=False):
+        levels[piece] = estimate
+    factors = dict(zip(rest, estimates[len(alive) :], strict=True))
     fitted = np.array([level.value for level in levels])
-    for name, some in never.items():
-        expected = float(np.nan_to_num(fitted)[block][some].sum())
-        factors[name] = Estimated(0.0, 0.0, -math.log((1 - confidence) / 2) / expected, int(some.sum()), 0)
+    for name, in_group in never.items():
+        expected = float(np.nan_to_num(fitted)[block][in_group].sum())
+        factors[name] = Estimated(0.0, 0.0, -math.log((1 - confidence) / 2) / expected, int(in_group.sum()), 0)
     return Hazards([*starts], levels, factors)
 
 
-def _share(chances: Chances, some: npt.NDArray[np.bool_], confidence: float) -> Estimated:
-    codes = chances.clusters[some]
+def _share(chances: Chances, which_chances: npt.NDArray[np.bool_], confidence: float) -> Estimated:
+    codes = chances.clusters[which_chances]
     if not len(codes):
-        return NOTHING
-    return share(np.bincount(codes, chances.finished[some]), np.bincount(codes), confidence)
+        return NO_ESTIMATE
+    return share(np.bincount(codes, chances.finished[which_chances]), np.bincount(codes), confidence)
 
 
 def _with_factor(partition: Sequence[Group | None], expected: Array) -> list[Group]:
@@ -269,32 +269,32 @@ def _with_factor(partition: Sequence[Group | None], expected: Array) -> list[Gro
             sizes[name] = sizes.get(name, 0.0) + float(chance)
             counts[name] = counts.get(name, 0) + 1
     reference = max(counts, key=lambda name: counts[name], default=None)
-    return [name for name, size in sizes.items() if size >= ENOUGH_FINISHES and name != reference]
+    return [name for name, size in sizes.items() if size >= MIN_FINISHES and name != reference]
 
 
-def _log_linear(design: Array, chances: Chances, used: npt.NDArray[np.bool_], confidence: float) -> list[Estimated]:
+def _log_linear(design: Array, chances: Chances, is_used: npt.NDArray[np.bool_], confidence: float) -> list[Estimated]:
     """P(finish) = the product of the figures whose columns are 1, with a robust variance over clusters."""
-    y = chances.finished[used].astype(float)
-    codes = np.unique(chances.clusters[used], return_inverse=True)[1]
-    taken = design.T @ y
+    y = chances.finished[is_used].astype(float)
+    codes = np.unique(chances.clusters[is_used], return_inverse=True)[1]
+    finishes = design.T @ y
     figures = np.zeros(design.shape[1])
     for _ in range(_ROUNDS):
-        before = figures.copy()
+        last_figures = figures.copy()
         for column in range(len(figures)):
             rate = np.exp(design @ figures)
-            figures[column] += math.log(taken[column] / float(design[:, column] @ rate))
-        if np.abs(figures - before).max() < _CLOSE:
+            figures[column] += math.log(finishes[column] / float(design[:, column] @ rate))
+        if np.abs(figures - last_figures).max() < _CLOSE:
             break
     rate = np.exp(design @ figures)
     inverse = np.linalg.pinv(design.T @ (design * rate[:, None]))
-    away = design * (y - rate)[:, None]
+    residuals = design * (y - rate)[:, None]
     number = int(codes.max()) + 1
     by_cluster = np.zeros((number, design.shape[1]))
-    np.add.at(by_cluster, codes, away)
-    alone = inverse @ (design.T @ (design * (rate * np.clip(1 - rate, 0, 1))[:, None])) @ inverse
-    together = inverse @ (by_cluster.T @ by_cluster) @ inverse * number / max(number - 1, 1)
+    np.add.at(by_cluster, codes, residuals)
+    simple_variance = inverse @ (design.T @ (design * (rate * np.clip(1 - rate, 0, 1))[:, None])) @ inverse
+    cluster_variance = inverse @ (by_cluster.T @ by_cluster) @ inverse * number / max(number - 1, 1)
     half = special.stdtrit(max(number - 1, 1), (1 + confidence) / 2) * np.sqrt(
-        np.maximum(np.diag(alone), np.diag(together))
+        np.maximum(np.diag(simple_variance), np.diag(cluster_variance))
     )
     n = design.sum(axis=0)
     return [

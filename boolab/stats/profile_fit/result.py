@@ -97,11 +97,11 @@ class Fit(Displayable):
     @property
     def finding(self) -> Finding:
         """The same as a `Finding`."""
-        off = self.goodness.loc[~self.goodness["fits"].fillna(value=True), "measure"].tolist()
-        known = int(self.goodness["fits"].notna().sum())
+        misfits = self.goodness.loc[~self.goodness["fits"].fillna(value=True), "measure"].tolist()
+        n_compared = int(self.goodness["fits"].notna().sum())
         sentence = (
-            f"In {known - len(off)} of {known} comparisons it is no further from the record than chance would put it"
-            f"{'' if not off else '; not in ' + ', '.join(off)}."
+            f"In {n_compared - len(misfits)} of {n_compared} comparisons it is no further from the record than chance "
+            f"would put it{'' if not misfits else '; not in ' + ', '.join(misfits)}."
         )
         title = f"Profile {self.profile.name}, fitted to {count(self.turns, 'turn')}"
         return Finding(title, self.intervals, (sentence,), self.notes, self.goodness)
@@ -139,14 +139,14 @@ def fit_of(
     )
 
 
-def play(profile: Profile, n: int, tasks: Sequence[str] = (), most: int = 1000) -> list[Run]:
+def play(profile: Profile, n: int, tasks: Sequence[str] = (), max_steps_each: int = 1000) -> list[Run]:
     """Runs of a profile under no limit but one of steps; `tasks` are taken in turn, and decide the difficulty."""
-    some = [*dict.fromkeys(task for task in tasks if task)] or ["Go"]
+    task_list = [*dict.fromkeys(task for task in tasks if task)] or ["Go"]
     abort = Abort()
-    options: dict[str, Any] = {"model": SimulatedModel(profile), "policy": "naive", "stop": max_steps(most)}
+    options: dict[str, Any] = {"model": SimulatedModel(profile), "policy": "naive", "stop": max_steps(max_steps_each)}
 
     async def every() -> list[Run]:
-        return [await run(None, some[i % len(some)], seed=i, abort=abort, **options) for i in range(n)]
+        return [await run(None, task_list[i % len(task_list)], seed=i, abort=abort, **options) for i in range(n)]
 
     return wait_for(every(), abort)
 
@@ -165,7 +165,7 @@ RATES: Final = {
 }
 """What is compared as a ratio: its name in tables, and in words."""
 
-_DRAWN: Final = 400
+_DRAWS: Final = 400
 _SEED: Final = 0
 MIN_STREAK: Final = 5  # the longest streak that is always shown
 _ROUNDING: Final = 1e-12
@@ -193,10 +193,10 @@ class _Comparison(NamedTuple):
     own: Array
     other: Array
 
-    def apart(self, away: Array) -> Array:
+    def apart(self, differences: Array) -> Array:
         """A distance: Kolmogorov and Smirnov's largest difference; for tools, the total variation."""
-        away = np.abs(away)
-        return np.asarray(away.sum(axis=-1) / 2 if self.of == TOOLS else away.max(axis=-1), float)
+        differences = np.abs(differences)
+        return np.asarray(differences.sum(axis=-1) / 2 if self.of == TOOLS else differences.max(axis=-1), float)
 
 
 def compared(
@@ -206,9 +206,11 @@ def compared(
     tools = sorted(set(chain.from_iterable(map(_tools_of, (*recorded, *played)))))
     data, pool = _facts(recorded, tools), _facts(played, tools)
     rng = np.random.default_rng(_SEED)
-    own = rng.integers(len(played), size=(_DRAWN, len(recorded)))
-    other = rng.integers(len(played), size=(_DRAWN, len(played)))
-    cuts = rng.permuted(np.broadcast_to(np.where(data.ended, np.iinfo(np.int64).max, data.steps), own.shape), axis=1)
+    record_draws = rng.integers(len(played), size=(_DRAWS, len(recorded)))
+    profile_draws = rng.integers(len(played), size=(_DRAWS, len(played)))
+    cuts = rng.permuted(
+        np.broadcast_to(np.where(data.ended, np.iinfo(np.int64).max, data.steps), record_draws.shape), axis=1
+    )
 
     last, streaks = int(data.steps.max()), np.arange(1, max(int(data.streak.max()), MIN_STREAK) + 1)
     measures: list[tuple[str, Sequence[object], Callable[[_Facts], Array]]] = [
@@ -216,27 +218,29 @@ def compared(
         (SUCCESS, range(last + 1), lambda facts: success_within(facts.steps, facts.ended, facts.won, last)),
         (STREAK, streaks.tolist(), lambda facts: (facts.streak[:, None] >= streaks).mean(axis=0)),
         (TOOLS, tools, lambda facts: facts.tools.sum(axis=0) / max(facts.tools.sum(), 1)),
-        *((name, [words], partial(_rate, place)) for place, (name, words) in enumerate(RATES.items())),
+        *((name, [words], partial(_rate, rate_index)) for rate_index, (name, words) in enumerate(RATES.items())),
     ]
-    cut_like_the_record = (_cut(facts, longest) for facts, longest in zip(_drawn(pool, own), cuts, strict=True))
-    both = (cut_like_the_record, _drawn(pool, other))
-    draws = ([[get(facts) for _, _, get in measures] for facts in drawn] for drawn in both)
+    cut_like_the_record = (
+        _cut(facts, longest) for facts, longest in zip(_drawn(pool, record_draws), cuts, strict=True)
+    )
+    sample_pairs = (cut_like_the_record, _drawn(pool, profile_draws))
+    draws = ([[get(facts) for _, _, get in measures] for facts in samples] for samples in sample_pairs)
     columns = [[np.array(values) for values in zip(*rows, strict=True)] for rows in draws]
-    all_ = [
-        _Comparison(of, xs, get(data), get(pool), *values)
-        for (of, xs, get), *values in zip(measures, *columns, strict=True)
+    comparisons = [
+        _Comparison(measure, xs, get(data), get(pool), *values)
+        for (measure, xs, get), *values in zip(measures, *columns, strict=True)
     ]
-    return _goodness(all_, data, pool, confidence), _bands(all_, confidence)
+    return _goodness(comparisons, data, pool, confidence), _bands(comparisons, confidence)
 
 
 def _tools_of(turn: Turn) -> Iterator[str]:
     """The tool of each call of a turn."""
-    return (made.tool for made in chain.from_iterable(move.calls for move in turn.moves))
+    return (call.tool for call in chain.from_iterable(move.calls for move in turn.moves))
 
 
 def _drawn(facts: _Facts, draws: Ints) -> Iterator[_Facts]:
     """Turns that are drawn from others, again and again."""
-    return (_Facts(*(values[those] for values in facts)) for those in draws)
+    return (_Facts(*(values[indices] for values in facts)) for indices in draws)
 
 
 def _cut(facts: _Facts, longest: Ints) -> _Facts:
@@ -248,22 +252,22 @@ def _cut(facts: _Facts, longest: Ints) -> _Facts:
     )
 
 
-def _rate(place: int, facts: _Facts) -> Array:
+def _rate(rate_index: int, facts: _Facts) -> Array:
     """One of `RATES` over all turns; shape (1,)."""
-    below = facts.wholes[:, place].sum(keepdims=True)
-    above = facts.parts[:, place].sum(keepdims=True)
-    return np.asarray(np.divide(above, below, out=np.full(1, np.nan), where=below > 0), float)
+    denominator = facts.wholes[:, rate_index].sum(keepdims=True)
+    numerator = facts.parts[:, rate_index].sum(keepdims=True)
+    return np.asarray(np.divide(numerator, denominator, out=np.full(1, np.nan), where=denominator > 0), float)
 
 
-def _facts(listed: Sequence[Turn], tools: Sequence[str]) -> _Facts:
-    calls = [Counter(_tools_of(turn)) for turn in listed]
-    rates = np.array([_parts(turn) for turn in listed], float)
+def _facts(turn_list: Sequence[Turn], tools: Sequence[str]) -> _Facts:
+    calls = [Counter(_tools_of(turn)) for turn in turn_list]
+    rates = np.array([_parts(turn) for turn in turn_list], float)
     return _Facts(
-        np.array([len(turn.moves) for turn in listed], dtype=np.int64),
-        np.array([turn.finished for turn in listed], dtype=bool),
-        np.array([turn.finished and turn.won is True for turn in listed], dtype=bool),
-        np.array([_streak(turn) for turn in listed], dtype=np.int64),
-        np.array([[one.get(tool, 0) for tool in tools] for one in calls], float),
+        np.array([len(turn.moves) for turn in turn_list], dtype=np.int64),
+        np.array([turn.finished for turn in turn_list], dtype=bool),
+        np.array([turn.finished and turn.won is True for turn in turn_list], dtype=bool),
+        np.array([_streak(turn) for turn in turn_list], dtype=np.int64),
+        np.array([[tool_counts.get(tool, 0) for tool in tools] for tool_counts in calls], float),
         rates[:, :, 0],
         rates[:, :, 1],
     )
@@ -271,17 +275,17 @@ def _facts(listed: Sequence[Turn], tools: Sequence[str]) -> _Facts:
 
 def _parts(turn: Turn) -> list[tuple[int, int]]:
     """Numerator and denominator of each of `RATES`."""
-    made = list(pairs(turn.moves, lambda move: move.calls))
-    known = [one.failed for _, one in made if one.failed is not None]
+    calls = list(pairs(turn.moves, lambda move: move.calls))
+    failures = [call.failed for _, call in calls if call.failed is not None]
     tokens = [move.source.response.usage.output_tokens for move in turn.moves]
-    written = [amount for amount in tokens if amount is not None]
+    output_tokens = [amount for amount in tokens if amount is not None]
     acting = sum(bool(move.calls) for move in turn.moves)
     return [
-        (len(made), acting),
-        (sum(one.again or move.kind in ("loop", "retry") for move, one in made), len(made)),
-        (sum(known), len(known)),
+        (len(calls), acting),
+        (sum(call.again or move.kind in ("loop", "retry") for move, call in calls), len(calls)),
+        (sum(failures), len(failures)),
         (sum(move.kind == "loop" for move in turn.moves), acting),
-        (sum(written), len(written)),
+        (sum(output_tokens), len(output_tokens)),
         (turn.finished and turn.won is True, turn.finished and turn.won is not None),
     ]
 
@@ -289,10 +293,10 @@ def _parts(turn: Turn) -> list[tuple[int, int]]:
 def _streak(turn: Turn) -> int:
     """The largest number of equal calls in a row."""
     longest = streak = 0
-    before: object = None
+    last_call: object = None
     for call in chain.from_iterable(move.source.response.tool_calls for move in turn.moves if move.calls):
-        streak = streak + 1 if (call.name, call.arguments) == before else 1
-        before = (call.name, call.arguments)
+        streak = streak + 1 if (call.name, call.arguments) == last_call else 1
+        last_call = (call.name, call.arguments)
         longest = max(longest, streak)
     return longest
 
@@ -305,10 +309,10 @@ def going_on(steps: Ints, ended: Flags, last: int) -> Array:
         [1.0, 0.67, 0.33]
     """
     capped = np.minimum(steps, last + 1)
-    gone = np.bincount(capped, minlength=last + 2)
-    over = np.bincount(capped[ended & (steps <= last)], minlength=last + 2)
-    at_risk = len(steps) - np.concatenate([[0], np.cumsum(gone)[:-1]])
-    return np.asarray(np.cumprod(1 - over / np.maximum(at_risk, 1))[: last + 1], float)
+    left_at = np.bincount(capped, minlength=last + 2)
+    ended_at = np.bincount(capped[ended & (steps <= last)], minlength=last + 2)
+    at_risk = len(steps) - np.concatenate([[0], np.cumsum(left_at)[:-1]])
+    return np.asarray(np.cumprod(1 - ended_at / np.maximum(at_risk, 1))[: last + 1], float)
 
 
 def success_within(steps: Ints, ended: Flags, won: Flags, last: int) -> Array:
@@ -323,54 +327,63 @@ def success_within(steps: Ints, ended: Flags, won: Flags, last: int) -> Array:
         [0.0, 0.33, 0.33, 1.0]
     """
     capped = np.minimum(steps, last + 1)
-    gone = np.bincount(capped, minlength=last + 2)
-    at_risk = len(steps) - np.concatenate([[0], np.cumsum(gone)[:-1]])
+    left_at = np.bincount(capped, minlength=last + 2)
+    at_risk = len(steps) - np.concatenate([[0], np.cumsum(left_at)[:-1]])
     good = np.bincount(capped[won & ended & (steps <= last)], minlength=last + 2)
-    before = np.concatenate([[1.0], going_on(steps, ended, last)[:-1]])
-    within = np.cumsum(before * good[: last + 1] / np.maximum(at_risk[: last + 1], 1))
-    return np.asarray(within / within[-1] if within[-1] else np.full(last + 1, np.nan), float)
+    survival = np.concatenate([[1.0], going_on(steps, ended, last)[:-1]])
+    incidence = np.cumsum(survival * good[: last + 1] / np.maximum(at_risk[: last + 1], 1))
+    return np.asarray(incidence / incidence[-1] if incidence[-1] else np.full(last + 1, np.nan), float)
 
 
 def _quantile(draws: Array, level: float) -> Array:
     """A quantile over draws, without those in which there is nothing to compare."""
-    known = draws[~np.isnan(draws).reshape(len(draws), -1).any(axis=1)]
-    return np.asarray(np.quantile(known, level, axis=0) if len(known) else np.full(draws.shape[1:], np.nan), float)
+    usable_draws = draws[~np.isnan(draws).reshape(len(draws), -1).any(axis=1)]
+    return np.asarray(
+        np.quantile(usable_draws, level, axis=0) if len(usable_draws) else np.full(draws.shape[1:], np.nan), float
+    )
 
 
 def _median(share: Array) -> float:
     """The number of steps after which no more than half continue; NaN where more do at the end."""
-    below = np.flatnonzero(share <= 0.5 + _ROUNDING)
-    return float(below[0]) if len(below) else np.nan
+    reached_half = np.flatnonzero(share <= 0.5 + _ROUNDING)
+    return float(reached_half[0]) if len(reached_half) else np.nan
 
 
-def _goodness(all_: Sequence[_Comparison], data: _Facts, pool: _Facts, confidence: float) -> pd.DataFrame:
-    def typical(one: _Comparison, values: Array, facts: _Facts) -> float:
-        if one.of == TOOLS:
+def _goodness(comparisons: Sequence[_Comparison], data: _Facts, pool: _Facts, confidence: float) -> pd.DataFrame:
+    def typical(comparison: _Comparison, values: Array, facts: _Facts) -> float:
+        if comparison.of == TOOLS:
             return math.nan
         medians = {STEPS: _median(values), SUCCESS: _median(1 - values), STREAK: float(np.median(facts.streak))}
-        return medians.get(one.of, float(values[0]))
+        return medians.get(comparison.of, float(values[0]))
 
-    distance = [float(one.apart(one.recorded - one.simulated)) for one in all_]
-    chance = [float(_quantile(one.apart(one.own - one.other), confidence)) for one in all_]
+    distance = [float(comparison.apart(comparison.recorded - comparison.simulated)) for comparison in comparisons]
+    chance = [
+        float(_quantile(comparison.apart(comparison.own - comparison.other), confidence)) for comparison in comparisons
+    ]
     columns = {
-        "recorded": [typical(one, one.recorded, data) for one in all_],
-        "simulated": [typical(one, one.simulated, pool) for one in all_],
+        "recorded": [typical(comparison, comparison.recorded, data) for comparison in comparisons],
+        "simulated": [typical(comparison, comparison.simulated, pool) for comparison in comparisons],
         "distance": distance,
-        "by_chance": [np.nan if math.isnan(few) else many for few, many in zip(distance, chance, strict=True)],
+        "by_chance": [
+            np.nan if math.isnan(distance_value) else allowed
+            for distance_value, allowed in zip(distance, chance, strict=True)
+        ],
     }
-    table = pd.DataFrame({"measure": pd.array([one.of for one in all_], dtype=TEXT)})
+    table = pd.DataFrame({"measure": pd.array([comparison.of for comparison in comparisons], dtype=TEXT)})
     for name, values in columns.items():
         table[name] = pd.array([None if np.isnan(value) else value for value in values], dtype=FLOAT)
     table["fits"] = (table["distance"] <= table["by_chance"] + _ROUNDING).astype(FLAG)
     return table
 
 
-def _bands(all_: Sequence[_Comparison], confidence: float) -> pd.DataFrame:
+def _bands(comparisons: Sequence[_Comparison], confidence: float) -> pd.DataFrame:
     tail = (1 - confidence) / 2
     parts = []
-    for one in all_:
-        low, high = _quantile(one.own, tail), _quantile(one.own, 1 - tail)
-        columns = {"recorded": one.recorded, "simulated": one.simulated, "low": low, "high": high}
-        xs = pd.Series([*one.xs], dtype=object)  # names of tools may hold lone surrogates, which no text column can
-        parts.append(pd.DataFrame({"of": one.of, "x": xs, **columns}))
+    for comparison in comparisons:
+        low, high = _quantile(comparison.own, tail), _quantile(comparison.own, 1 - tail)
+        columns = {"recorded": comparison.recorded, "simulated": comparison.simulated, "low": low, "high": high}
+        xs = pd.Series(
+            [*comparison.xs], dtype=object
+        )  # names of tools may hold lone surrogates, which no text column can
+        parts.append(pd.DataFrame({"of": comparison.of, "x": xs, **columns}))
     return pd.concat(parts, ignore_index=True)

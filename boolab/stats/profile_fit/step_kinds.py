@@ -123,13 +123,13 @@ def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
     turn, a last answer in text is left out, because the limit requested it; so are broken responses, and whatever
     follows them. A call of `finish_tool` ends a turn too.
     """
-    kept = list(chain.from_iterable(_kept_of(run, finish_tool) for run in runs))
-    loops = [list(_loops(turn)) for turn in kept]
+    own_turns = list(chain.from_iterable(_kept_of(run, finish_tool) for run in runs))
+    loops = [list(_loops(turn)) for turn in own_turns]
     longest = max((loop.period for loop in chain.from_iterable(loops)), default=1)
-    number_of = Counter(id(turn.run) for turn in kept)
+    number_of = Counter(id(turn.run) for turn in own_turns)
     return [
-        _classified(turn, listed, longest)._replace(won=_label(turn.run) if number_of[id(turn.run)] == 1 else None)
-        for turn, listed in zip(kept, loops, strict=True)
+        _classified(turn, turn_loops, longest)._replace(won=_label(turn.run) if number_of[id(turn.run)] == 1 else None)
+        for turn, turn_loops in zip(own_turns, loops, strict=True)
     ]
 
 
@@ -151,33 +151,33 @@ def closing_tool(runs: Sequence[Run]) -> str | None:
             step.response.tool_calls for step in chain.from_iterable(run.steps for run in runs)
         )
     )
-    most = [name for name, n in ends.items() if 2 * n > len(finished) and 2 * n >= calls[name]]
-    return most[0] if most else None
+    ending_tools = [name for name, n in ends.items() if 2 * n > len(finished) and 2 * n >= calls[name]]
+    return ending_tools[0] if ending_tools else None
 
 
 def _kept_of(run: Run, finish_tool: str | None) -> Iterator[_Kept]:
-    listed = list(turns_of(run))
-    for number, steps in listed:
-        last = number == listed[-1][0]
-        own, finished = _own(steps, finish_tool, cut=last and run.censored, last=last)
-        if own:
-            keys = [tuple(call_key(call) for call in step.response.tool_calls) for step in own]
+    turn_list = list(turns_of(run))
+    for number, steps in turn_list:
+        last = number == turn_list[-1][0]
+        own_steps, finished = _own(steps, finish_tool, is_cut=last and run.censored, last=last)
+        if own_steps:
+            keys = [tuple(call_key(call) for call in step.response.tool_calls) for step in own_steps]
             if finished:
                 keys[-1] = ()
-            yield _Kept(run, number, own, keys, [_failed(step) for step in own], finished)
+            yield _Kept(run, number, own_steps, keys, [_failed(step) for step in own_steps], finished)
 
 
-def _own(steps: Sequence[Step], finish_tool: str | None, *, cut: bool, last: bool) -> tuple[list[Step], bool]:
+def _own(steps: Sequence[Step], finish_tool: str | None, *, is_cut: bool, last: bool) -> tuple[list[Step], bool]:
     """The steps that are the agent's own, and whether the last of them ended the turn."""
-    own: list[Step] = []
+    own_steps: list[Step] = []
     for step in steps:
         calls = step.response.tool_calls
-        if step.error or (cut and not calls and step is steps[-1]):
-            return own, False
-        own.append(step)
+        if step.error or (is_cut and not calls and step is steps[-1]):
+            return own_steps, False
+        own_steps.append(step)
         if not calls or any(call.name == finish_tool for call in calls):
-            return own, True
-    return own, last and not cut
+            return own_steps, True
+    return own_steps, last and not is_cut
 
 
 def _failed(step: Step) -> bool | None:
@@ -187,64 +187,64 @@ def _failed(step: Step) -> bool | None:
 
 
 def _loops(turn: _Kept) -> Iterator[Loop]:
-    keys, place, after = turn.keys, 1, 0
-    while place < len(keys):
-        period = _period(turn, place) if place != after else 0
+    keys, index, after = turn.keys, 1, 0
+    while index < len(keys):
+        period = _period(turn, index) if index != after else 0
         if not period:
-            place += 1
+            index += 1
             continue
-        cycle, end = keys[place - period : place], place + period
+        cycle, end = keys[index - period : index], index + period
         while keys[end : end + period] == cycle:
             end += period
         rest = len(keys) - end
         cut_short = 0 < rest < period and not turn.finished and keys[end:] == cycle[:rest]
-        exact = not (turn.failed[place - 1] and period == 1)
-        more = (end - place) // period - 1 + cut_short
-        yield Loop(place + 1, period, end - place + rest * cut_short, more, int(rest > 0 and not cut_short), exact)
-        place = after = end + rest * cut_short
+        exact = not (turn.failed[index - 1] and period == 1)
+        n_more = (end - index) // period - 1 + cut_short
+        yield Loop(index + 1, period, end - index + rest * cut_short, n_more, int(rest > 0 and not cut_short), exact)
+        index = after = end + rest * cut_short
 
 
-def _period(turn: _Kept, place: int) -> int:
+def _period(turn: _Kept, index: int) -> int:
     """The number of steps of the loop that begins at a place; 0 if none does."""
     keys = turn.keys
-    for period in range(1, min(MAX_PERIOD, place) + 1):
-        cycle = keys[place - period : place]
-        if keys[place : place + period] != cycle or not all(calls and None not in calls for calls in cycle):
+    for period in range(1, min(MAX_PERIOD, index) + 1):
+        cycle = keys[index - period : index]
+        if keys[index : index + period] != cycle or not all(calls and None not in calls for calls in cycle):
             continue
-        if period == 1 and _is_retry(turn, place):
+        if period == 1 and _is_retry(turn, index):
             return 0
         if not any(cycle == cycle[:part] * (period // part) for part in range(1, period) if period % part == 0):
             return period
     return 0
 
 
-def _is_retry(turn: _Kept, place: int) -> bool:
+def _is_retry(turn: _Kept, index: int) -> bool:
     """Whether a step that is the same as the one before it is a retry, not a loop."""
-    return turn.failed[place - 1] is True and len(turn.keys[place]) == 1 and not _repeats(turn.steps, place)
+    return turn.failed[index - 1] is True and len(turn.keys[index]) == 1 and not _repeats(turn.steps, index)
 
 
-def _repeats(steps: Sequence[Step], place: int) -> bool:
+def _repeats(steps: Sequence[Step], index: int) -> bool:
     """Whether a response equals the one before in text and output tokens, as far as the record has them."""
-    new, old = steps[place].response, steps[place - 1].response
-    known = bool(new.text) or new.usage.output_tokens is not None
-    return known and (new.text, new.usage.output_tokens) == (old.text, old.usage.output_tokens)
+    new, old = steps[index].response, steps[index - 1].response
+    has_facts = bool(new.text) or new.usage.output_tokens is not None
+    return has_facts and (new.text, new.usage.output_tokens) == (old.text, old.usage.output_tokens)
 
 
 def _classified(turn: _Kept, loops: Sequence[Loop], longest: int) -> Turn:
     begins = {loop.step - 1 for loop in loops}
-    inside = set(chain.from_iterable(range(loop.step - 1, loop.step - 1 + loop.length) for loop in loops))
+    loop_steps = set(chain.from_iterable(range(loop.step - 1, loop.step - 1 + loop.length) for loop in loops))
     after = {loop.step - 1 + loop.length for loop in loops}
     moves: list[Move] = []
     memory = _Memory()
     last_tool: str | None = None
-    for place, step in enumerate(turn.steps):
+    for index, step in enumerate(turn.steps):
         calls = () if turn.finished and step is turn.steps[-1] else step.response.tool_calls
-        before = turn.failed[place - 1] if place else False
-        kind = "loop" if place in inside else _kind(turn, place)
-        known = not before and (turn.finished or place + longest <= len(turn.steps))
-        may_loop = known and place > 0 and place not in after and (place not in inside or place in begins)
-        made = tuple(memory.made(*pair, kind) for pair in zip(calls, step.results, strict=False))
-        moves.append(Move(place + 1, kind, last_tool, before, may_loop, made, step))
+        failed_before = turn.failed[index - 1] if index else False
+        kind = "loop" if index in loop_steps else _kind(turn, index)
+        is_known = not failed_before and (turn.finished or index + longest <= len(turn.steps))
+        may_loop = is_known and index > 0 and index not in after and (index not in loop_steps or index in begins)
+        calls_made = tuple(memory.made(*pair, kind) for pair in zip(calls, step.results, strict=False))
+        moves.append(Move(index + 1, kind, last_tool, failed_before, may_loop, calls_made, step))
         last_tool = calls[-1].name if calls else last_tool
     known_loops = [
         loop._replace(exact=loop.exact and moves[loop.step - 1].may_loop and loop.step > longest) for loop in loops
@@ -252,19 +252,19 @@ def _classified(turn: _Kept, loops: Sequence[Loop], longest: int) -> Turn:
     return Turn(turn.run, turn.number, tuple(moves), tuple(known_loops), turn.finished)
 
 
-def _kind(turn: _Kept, place: int) -> Kind:
+def _kind(turn: _Kept, index: int) -> Kind:
     """The kind of a step outside loops."""
-    ends = turn.finished and place == len(turn.steps) - 1
-    if not (place and turn.failed[place - 1]):
+    ends = turn.finished and index == len(turn.steps) - 1
+    if not (index and turn.failed[index - 1]):
         return "finish" if ends else "go_on"
     if ends:
         return "give_up"
-    before = turn.steps[place - 1]
-    pairs = zip(before.response.tool_calls, turn.keys[place - 1], before.results, strict=True)
+    last_step = turn.steps[index - 1]
+    pairs = zip(last_step.response.tool_calls, turn.keys[index - 1], last_step.results, strict=True)
     failed, key = [(call, key) for call, key, result in pairs if result is not None and result.is_error][-1]
-    if key is not None and turn.keys[place] == (key,):
+    if key is not None and turn.keys[index] == (key,):
         return "retry"
-    return "vary" if turn.steps[place].response.tool_calls[0].name == failed.name else "switch"
+    return "vary" if turn.steps[index].response.tool_calls[0].name == failed.name else "switch"
 
 
 class _Memory:
@@ -281,10 +281,10 @@ class _Memory:
         classified = kind in ("loop", "retry")
         is_open = not classified and key is not None and call.name in self._tools[:-1]
         just_before = bool(self._keys) and key == self._keys[-1]
-        again = is_open and not just_before and key in self._results
+        is_revisit = is_open and not just_before and key in self._results
         earlier = [] if key is None else self._results.setdefault(key, [])
-        gave = [one.content for one in earlier if one is not None]
-        same = result.content in gave if again and result is not None and gave else None
+        contents = [earlier_result.content for earlier_result in earlier if earlier_result is not None]
+        same_result = result.content in contents if is_revisit and result is not None and contents else None
         earlier.append(result)
         self._keys.append(key)
         self._tools.append(call.name)
@@ -295,6 +295,6 @@ class _Memory:
             None if result is None else chars_of(result.content),
             None if result is None else result.duration_ms,
             is_open,
-            again,
-            same,
+            is_revisit,
+            same_result,
         )

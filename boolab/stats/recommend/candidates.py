@@ -31,7 +31,7 @@ from boolab.stats.recommend.fixed_sequence import (
     paths_of,
 )
 from boolab.stats.recommend.units import base_of, is_root
-from boolab.whatif.aggregate import SPENT, aggregate_of
+from boolab.whatif.aggregate import SPENT_MEASURES, aggregate_of
 from boolab.whatif.first_crossing import Places
 from boolab.whatif.grid import Grid, GridAxis, Settings, settings_of
 from boolab.whatif.outcomes import grid_stops, outcome_columns, stops_of_spans
@@ -103,7 +103,7 @@ class Choice:
     @property
     def qualifies(self) -> bool:
         """Whether any value was accepted: then no limit at all is an answer too."""
-        return any(found.tests.accepted for found in self.paths)
+        return any(path.tests.accepted for path in self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +138,10 @@ class Group:
         """The result along the path of the recommended setting; along the first, if no limit is recommended."""
         return self.choice.best or self.choice.paths[0]
 
-    def share_of(self, found: Found, measure: str) -> float | None:
+    def share_of(self, path: Found, measure: str) -> float | None:
         """What the best setting of a path saves, as a share of the use on record."""
-        whole = used_in(self.sums, measure)
-        return found.saved / whole if whole else None
+        total = used_in(self.sums, measure)
+        return path.saved / total if total else None
 
     def saved_share(self, measure: str) -> float | None:
         """What is saved, as a share of the use on record."""
@@ -158,8 +158,8 @@ def used_in(sums: dict[str, int], measure: str) -> int:
 
 
 def _share(sums: dict[str, int], measure: str) -> float | None:
-    whole = used_in(sums, measure)
-    return sums[f"saved_{measure}"] / whole if whole else None
+    total = used_in(sums, measure)
+    return sums[f"saved_{measure}"] / total if total else None
 
 
 class Candidates:
@@ -187,29 +187,31 @@ class Candidates:
                 self._evaluate_policy(name)
         self._of_setting: dict[tuple[tuple[str, Any], ...], Ints] = {}
 
-    def choose(self, without: int | None = None) -> Choice:
+    def choose(self, left_out_fold: int | None = None) -> Choice:
         """Of all settings that are shown to keep enough, the one that saves most on record.
 
-        The units of the fold `without` take no part.
+        The units of the fold `left_out_fold` take no part.
         """
         question, fold = self._question, np.arange(FOLDS)
-        good = base_of(self._units) & (True if without is None else self._fold != without)
+        good = base_of(self._units) & (True if left_out_fold is None else self._fold != left_out_fold)
         codes, tasks = pd.factorize(self._clusters[good])
         peaks = {name: peak[good] for name, peak in self._peaks.items()}
-        paths, levels = paths_of(self._thresholds, peaks, whole=question.grid is None, joint=question.policy is None)
+        paths, levels = paths_of(
+            self._thresholds, peaks, all_integers=question.grid is None, joint=question.policy is None
+        )
         alpha = 1 - question.confidence
         results = accept_values(paths, codes.astype(np.int64), question.keep, alpha, question.dependence)
-        found = tuple(
-            (self._joint(result, levels, fold != without) if result.path.name == JOINT
-             else self._single(result, fold != without))
+        path_choices = tuple(
+            (self._joint(result, levels, fold != left_out_fold) if result.path.name == JOINT
+             else self._single(result, fold != left_out_fold))
             if result.accepted
             else Found(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
             for result in results
         )  # fmt: skip
-        best = max((one for one in found if one.saved > 0), key=lambda one: one.saved, default=None)
+        best = max((path for path in path_choices if path.saved > 0), key=lambda path: path.saved, default=None)
         setting = dict.fromkeys(question.order) | ({} if best is None else best.setting or {})
         short = missing(results, len(codes), question.keep, alpha)
-        return Choice(setting, best, found, short, len(codes), len(tasks))
+        return Choice(setting, best, path_choices, short, len(codes), len(tasks))
 
     def held_out(self) -> dict[str, int] | None:
         """The results of settings on units that were not used to choose them; None with too few clusters to split.
@@ -221,7 +223,7 @@ class Candidates:
             return None
         total: dict[str, int] = {"chosen": 0}
         for number in range(FOLDS):
-            rest = self.choose(without=number)
+            rest = self.choose(left_out_fold=number)
             total["chosen"] += rest.qualifies
             out = self._units.take(np.asarray(self._fold == number))
             for name, value in sums_of(out, rest.setting, self._question).items():
@@ -233,83 +235,91 @@ class Candidates:
         question, units = self._question, self._units
         if question.grid is not None:
             return question.axis(name, list(question.grid[name]))
-        least = LIMITS[name].min_useful
-        tightest = question.axis(name, [least])
-        listed = [(rule, units) for rule in tightest.rules] + [
+        least_value = LIMITS[name].min_useful
+        tightest = question.axis(name, [least_value])
+        rules_and_units = [(rule, units) for rule in tightest.rules] + [
             (rule, units.at_response()) for rule in tightest.responses
         ]
         # The distance from the tightest value to the largest known peak; the last value never fires.
-        peaks = [(there.peak(rule.counter), rule.threshold) for rule, there in listed]
-        beyond = [int(peak.max(where=peak < UNKNOWN_PEAK, initial=0)) - tight + 1 for peak, tight in peaks]
-        return question.axis(name, range(least, least + max(0, *beyond) + 1))
+        peaks = [(recordings.peak(rule.counter), rule.threshold) for rule, recordings in rules_and_units]
+        distances = [int(peak.max(where=peak < UNKNOWN_PEAK, initial=0)) - tight + 1 for peak, tight in peaks]
+        return question.axis(name, range(least_value, least_value + max(0, *distances) + 1))
 
     def _evaluate_policy(self, name: str) -> None:
         """What the values of an axis lose and spend where the policy evaluates them, beside its further limits.
 
         Values are numbered by their place: those from the tightest up to a unit's peak stop it.
         """
-        listed = self._axes[name].values  # noqa: PD011 - no pandas
-        values = [value for value in listed if value is not None]
-        lost, spent = reach_of(self._units, self._question.settings({name: [*values, None]}), self._question.measure)
-        places = np.arange(1, len(values) + 1)
-        self._thresholds[name] = np.append(places, OFF) if None in listed else places
-        self._peaks[name] = np.where(lost[:, -1], OFF, lost[:, :-1].sum(axis=1)).astype(np.int64)
-        self._along[name] = np.zeros((FOLDS, spent.shape[1]), dtype=np.int64)
-        np.add.at(self._along[name], self._fold, spent)
+        axis_values = self._axes[name].values  # noqa: PD011 - no pandas
+        values = [value for value in axis_values if value is not None]
+        is_lost, amounts = reach_of(
+            self._units, self._question.settings({name: [*values, None]}), self._question.measure
+        )
+        ranks = np.arange(1, len(values) + 1)
+        self._thresholds[name] = np.append(ranks, OFF) if None in axis_values else ranks
+        self._peaks[name] = np.where(is_lost[:, -1], OFF, is_lost[:, :-1].sum(axis=1)).astype(np.int64)
+        self._along[name] = np.zeros((FOLDS, amounts.shape[1]), dtype=np.int64)
+        np.add.at(self._along[name], self._fold, amounts)
 
-    def _single(self, result: PathResult, inside: Flags) -> Found:
+    def _single(self, result: PathResult, folds_used: Flags) -> Found:
         """The result along the path of one axis."""
         name, size = result.path.name, result.path.size
-        spent = self._along[name][inside].sum(axis=0)  # the last of them is off
+        amounts = self._along[name][folds_used].sum(axis=0)  # the last of them is off
         first = size - result.accepted
-        best = first + int(np.flatnonzero(spent[first:] == spent[first:].min())[-1])  # the loosest that saves as much
-        off = best == len(spent) - 1
-        value = None if off else self._axes[name].values[best]  # noqa: PD011 - no pandas
-        lost = 0 if off else int(result.path.lost()[size - 1 - best])
-        return Found(result, {name: value}, lost, int(spent[-1] - spent[best]))
+        best = first + int(
+            np.flatnonzero(amounts[first:] == amounts[first:].min())[-1]
+        )  # the loosest that saves as much
+        is_off = best == len(amounts) - 1
+        value = None if is_off else self._axes[name].values[best]  # noqa: PD011 - no pandas
+        n_lost = 0 if is_off else int(result.path.lost()[size - 1 - best])
+        return Found(result, {name: value}, n_lost, int(amounts[-1] - amounts[best]))
 
-    def _joint(self, result: PathResult, levels: Ints, inside: Flags) -> Found:
+    def _joint(self, result: PathResult, levels: Ints, folds_used: Flags) -> Found:
         """The result along the joint path: its tightest accepted level, without the limits that add nothing to it."""
         level = zip(JOINT_AXES, levels[result.accepted - 1].tolist(), strict=True)
         setting = {name: value for name, value in level if value < OFF}
-        spent = self._spent_under(setting, inside)
+        amount = self._spent_under(setting, folds_used)
         for name in reversed(list(setting)):
             fewer = {other: value for other, value in setting.items() if other != name}
-            if self._spent_under(fewer, inside) == spent:
+            if self._spent_under(fewer, folds_used) == amount:
                 setting = fewer
-        good = base_of(self._units) & inside[self._fold]
-        lost = [self._peaks[name][good] >= value for name, value in setting.items()]
-        return Found(result, setting, int(np.any(lost, axis=0).sum()), self._spent_under({}, inside) - spent)
+        good = base_of(self._units) & folds_used[self._fold]
+        is_lost = [self._peaks[name][good] >= value for name, value in setting.items()]
+        return Found(result, setting, int(np.any(is_lost, axis=0).sum()), self._spent_under({}, folds_used) - amount)
 
-    def _spent_under(self, setting: dict[str, Any], inside: Flags) -> int:
+    def _spent_under(self, setting: dict[str, Any], folds_used: Flags) -> int:
         """What is spent under a setting."""
         if not setting:
-            return int(next(iter(self._along.values()))[inside, -1].sum())
+            return int(next(iter(self._along.values()))[folds_used, -1].sum())
         key = tuple(setting.items())
         if key not in self._of_setting:
-            wanted = self._question.settings({name: [value] for name, value in key})
-            self._of_setting[key] = self._spent(wanted).reshape(FOLDS, -1)[:, 0]
-        return int(self._of_setting[key][inside].sum())
+            grid_settings = self._question.settings({name: [value] for name, value in key})
+            self._of_setting[key] = self._spent(grid_settings).reshape(FOLDS, -1)[:, 0]
+        return int(self._of_setting[key][folds_used].sum())
 
-    def _spent(self, wanted: Settings) -> Ints:
+    def _spent(self, grid_settings: Settings) -> Ints:
         """What is spent under each setting, by fold."""
         measure = self._question.measure
-        spent: Ints = aggregate_of(self._units, wanted, groups=self._fold, n_groups=FOLDS, only=[measure])[measure]
-        return spent
+        amounts: Ints = aggregate_of(self._units, grid_settings, groups=self._fold, n_groups=FOLDS, measures=[measure])[
+            measure
+        ]
+        return amounts
 
 
-def reach_of(units: Ledger, wanted: Settings, measure: str) -> tuple[Flags, Ints]:
+def reach_of(units: Ledger, grid_settings: Settings, measure: str) -> tuple[Flags, Ints]:
     """R x settings each: whether a setting stops a unit, and what the unit spends; 0 where that is not known."""
-    columns = _rows_of(units, wanted)
-    lost = np.asarray(columns["outcome"] != "unchanged", dtype=bool)
-    return lost.reshape(units.n_runs, -1), _amount(columns, measure).reshape(units.n_runs, -1)
+    columns = _rows_of(units, grid_settings)
+    is_lost = np.asarray(columns["outcome"] != "unchanged", dtype=bool)
+    return is_lost.reshape(units.n_runs, -1), _amount(columns, measure).reshape(units.n_runs, -1)
 
 
-def _rows_of(units: Ledger, wanted: Settings) -> dict[str, Any]:
+def _rows_of(units: Ledger, grid_settings: Settings) -> dict[str, Any]:
     """The columns of a row for each unit and setting."""
-    places = Places(units)
-    stops = stops_of_spans(units, places, lambda ledger, there: grid_stops(ledger, wanted, there))
-    return outcome_columns(units, places, *stops)
+    positions = Places(units)
+    stops = stops_of_spans(
+        units, positions, lambda ledger, part_positions: grid_stops(ledger, grid_settings, part_positions)
+    )
+    return outcome_columns(units, positions, *stops)
 
 
 def _amount(columns: dict[str, Any], name: str) -> Ints:
@@ -331,11 +341,11 @@ def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[
     settings = question.settings({name: [value] for name, value in setting.items() if value is not None})
     if question.policy is not None:
         columns = _rows_of(units, settings)
-        names = [*SPENT, *(f"saved_{name}" for name in SPENT)]
-        kept = {name: int(columns[name].fillna(0).sum()) for name in ("kept_lower", "kept_upper")}
-        return {**kept, **{name: int(_amount(columns, name).sum()) for name in names}}
-    place = (0, *(0 for _ in settings.axes))
-    sums = {name: int(values[place]) for name, values in aggregate_of(units, settings).items()}
+        names = [*SPENT_MEASURES, *(f"saved_{name}" for name in SPENT_MEASURES)]
+        kept_sums = {name: int(columns[name].fillna(0).sum()) for name in ("kept_lower", "kept_upper")}
+        return {**kept_sums, **{name: int(_amount(columns, name).sum()) for name in names}}
+    cell = (0, *(0 for _ in settings.axes))
+    sums = {name: int(values[cell]) for name, values in aggregate_of(units, settings).items()}
     return sums if units.unit is None else sums | _kept_in_families(units, settings)
 
 
@@ -370,10 +380,10 @@ def check_policy(policy: Policy, grid: Grid) -> None:
     """Raise `SettingError` if a recording does not show what these limits would do under a policy."""
     limits = {LIMIT_OF.get(name, name): name for name in grid}
     lacks = [axis for limit, axis in limits.items() if limit not in (*policy.order, *AXIS_OF)]
-    has = ", ".join(AXIS_OF.get(name, name) for name in policy.order if name != "guards") or "none"
+    policy_limits = ", ".join(AXIS_OF.get(name, name) for name in policy.order if name != "guards") or "none"
     if not grid or lacks:
-        what = f"{lacks[0]!r}" if lacks else "a cap, a doom-loop threshold or a tool budget"
-        msg = f"policy {policy.name}: it has no limit such as {what}; its limits: {has}"
+        missing_limit = f"{lacks[0]!r}" if lacks else "a cap, a doom-loop threshold or a tool budget"
+        msg = f"policy {policy.name}: it has no limit such as {missing_limit}; its limits: {policy_limits}"
         raise SettingError(msg)
     settings = settings_of({name: [*values, None] for name, values in grid.items()}, policy)
     if not settings.ordered:
@@ -392,9 +402,9 @@ def check_policy(policy: Policy, grid: Grid) -> None:
 
 def measure_of(parts: Iterable[Ledger], objective: MeasureName) -> str:
     """What savings are counted in: the objective; where fewer than half of a group's steps have it, tokens or steps."""
-    some = [part for part in parts if part.n_steps]
+    with_steps = [part for part in parts if part.n_steps]
     return next(
         name
         for name in (objective, "tokens", "steps")
-        if name == "steps" or all((part.used[name] >= 0).mean() >= MOSTLY for part in some)
+        if name == "steps" or all((part.used[name] >= 0).mean() >= MOSTLY for part in with_steps)
     )

@@ -111,9 +111,9 @@ def accept_values(
     errors = errors_of(paths, [n / effect for effect in effects], keep, alpha)
     results = []
     for path, effect, error in zip(paths, effects, errors, strict=True):
-        most = allowance(n, effect, keep, error)
-        accepted = int(np.searchsorted(path.lost(), most, side="right"))
-        results.append(PathResult(path, error, effect, n / effect, most, accepted))
+        max_lost = allowance(n, effect, keep, error)
+        n_accepted = int(np.searchsorted(path.lost(), max_lost, side="right"))
+        results.append(PathResult(path, error, effect, n / effect, max_lost, n_accepted))
     return results
 
 
@@ -137,11 +137,14 @@ def allowance(n: int, design_effect: float, keep: float, error: float) -> int:
 
 
 def _passes(
-    lost: npt.ArrayLike, n: npt.ArrayLike, design_effect: float, keep: float, error: npt.ArrayLike
+    n_lost: npt.ArrayLike, n: npt.ArrayLike, design_effect: float, keep: float, error: npt.ArrayLike
 ) -> npt.NDArray[np.bool_]:
     """Whether so few are lost with a probability of at most the error, if just `keep` were kept; lost < n."""
-    few, kept = np.asarray(lost) / design_effect, (np.asarray(n) - np.asarray(lost)) / design_effect
-    return np.asarray(special.betainc(kept, few + 1, keep) <= np.asarray(error) * (1 + _ROUNDING))
+    effective_lost, effective_kept = (
+        np.asarray(n_lost) / design_effect,
+        (np.asarray(n) - np.asarray(n_lost)) / design_effect,
+    )
+    return np.asarray(special.betainc(effective_kept, effective_lost + 1, keep) <= np.asarray(error) * (1 + _ROUNDING))
 
 
 def missing(results: Sequence[PathResult], n: int, keep: float, alpha: float) -> int:
@@ -154,16 +157,16 @@ def missing(results: Sequence[PathResult], n: int, keep: float, alpha: float) ->
     while start < _MAX_MISSING:
         total = n + np.arange(start, start + size)
         chance = keep ** (total / first.design_effect)
-        gone = np.zeros(len(total))
-        found = np.zeros(len(total), dtype=bool)
-        for result, lost in list(zip(results, loosest, strict=True))[1:]:
+        error_of_dropped = np.zeros(len(total))
+        passes = np.zeros(len(total), dtype=bool)
+        for result, n_lost in list(zip(results, loosest, strict=True))[1:]:
             error = alpha * result.path.share
-            tried = chance <= error * (1 + _ROUNDING)
-            found |= tried & _passes(lost, total, result.design_effect, keep, error)
-            gone += np.where(tried, 0.0, error)
-        found |= _passes(loosest[0], total, first.design_effect, keep, alpha * first.path.share + gone)
-        if found.any():
-            return start + int(np.argmax(found))
+            is_tested = chance <= error * (1 + _ROUNDING)
+            passes |= is_tested & _passes(n_lost, total, result.design_effect, keep, error)
+            error_of_dropped += np.where(is_tested, 0.0, error)
+        passes |= _passes(loosest[0], total, first.design_effect, keep, alpha * first.path.share + error_of_dropped)
+        if passes.any():
+            return start + int(np.argmax(passes))
         start, size = start + size, 2 * size
     return _MAX_MISSING
 
@@ -181,12 +184,12 @@ def effect_of(path: Path, clusters: Ints, keep: float, dependence: Dependence = 
         return 1.0
     if dependence == "worst":
         return worst
-    place = reference(path, clusters, keep)
-    if place is None:
+    value_index = reference(path, clusters, keep)
+    if value_index is None:
         return worst
     sizes = np.bincount(clusters)
-    lost = np.bincount(clusters[path.lost_at <= place], minlength=len(sizes))
-    return float(np.clip(design_effect(lost[sizes > 0], sizes[sizes > 0]), 1.0, worst))
+    lost_by_task = np.bincount(clusters[path.lost_at <= value_index], minlength=len(sizes))
+    return float(np.clip(design_effect(lost_by_task[sizes > 0], sizes[sizes > 0]), 1.0, worst))
 
 
 def reference(path: Path, clusters: Ints, keep: float) -> int | None:
@@ -198,82 +201,82 @@ def reference(path: Path, clusters: Ints, keep: float) -> int | None:
     first = np.full(int(clusters.max(initial=-1)) + 1, path.size)
     np.minimum.at(first, clusters, path.lost_at)
     hit = np.cumsum(np.bincount(first, minlength=path.size + 1)[: path.size])
-    lost = path.lost()
+    n_lost = path.lost()
     n = len(clusters)
-    fit = np.flatnonzero((hit >= _MIN_TASKS) & (lost <= _MAX_LOST * n * (1 + _ROUNDING)))
+    fit = np.flatnonzero((hit >= _MIN_TASKS) & (n_lost <= _MAX_LOST * n * (1 + _ROUNDING)))
     if not len(fit):
         return None
-    enough = fit[lost[fit] >= (1 - keep) * n * (1 - _ROUNDING)]
-    return int(enough[0] if len(enough) else fit[-1])
+    with_enough = fit[n_lost[fit] >= (1 - keep) * n * (1 - _ROUNDING)]
+    return int(with_enough[0] if len(with_enough) else fit[-1])
 
 
-def design_effect(lost: npt.ArrayLike, sizes: npt.ArrayLike) -> float:
+def design_effect(lost_by_task: npt.ArrayLike, sizes: npt.ArrayLike) -> float:
     """The upper 95% limit of the design effect of a share of lost successes, from each task's lost and all successes.
 
     It is the design effect times exp(1.645 s), with s the standard error of its logarithm by a jackknife that leaves
     out one task at a time; infinite where the jackknife is undefined.
     """
-    gone, size = np.asarray(lost, float), np.asarray(sizes, float)
-    each, tasks = np.array([gone, size, gone**2, gone * size, size**2]), len(size)
-    sums = each.sum(axis=1, keepdims=True)
+    lost_array, size = np.asarray(lost_by_task, float), np.asarray(sizes, float)
+    moments_by_task, tasks = np.array([lost_array, size, lost_array**2, lost_array * size, size**2]), len(size)
+    sums = moments_by_task.sum(axis=1, keepdims=True)
     value = float(_ratio(sums, tasks)[0])
     if not value > _ROUNDING:
         return 0.0 if value >= 0 else float("inf")
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(_ratio(sums - each, tasks - 1))
+        logs = np.log(_ratio(sums - moments_by_task, tasks - 1))
     spread = float(np.sqrt((tasks - 1) / tasks * ((logs - logs.mean()) ** 2).sum()))
     return value * float(np.exp(_UPPER_95 * spread)) if np.isfinite(spread) else float("inf")
 
 
 def _ratio(sums: npt.NDArray[np.float64], tasks: int) -> npt.NDArray[np.float64]:
     """The variance of the number of lost successes between tasks over that of independent ones."""
-    lost, n, lost_squared, both, squared = sums
+    total_lost, n, lost_squared, lost_times_size, squared = sums
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = lost / n
-        between = lost_squared - 2 * p * both + p * p * squared
-        return np.asarray(tasks / (tasks - 1) * between / (n * p * (1 - p)))
+        p = total_lost / n
+        task_variance = lost_squared - 2 * p * lost_times_size + p * p * squared
+        return np.asarray(tasks / (tasks - 1) * task_variance / (n * p * (1 - p)))
 
 
 def paths_of(
-    thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool, joint: bool = True
+    thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, all_integers: bool, joint: bool = True
 ) -> tuple[list[Path], npt.NDArray[np.int64]]:
     """A path for each axis, and the joint one if there is a cap and a doom-loop threshold or a tool budget.
 
-    `thresholds`: the values of each axis, as the thresholds of their rules, from tight to loose. `whole`: whether the
+    `thresholds`: the values of each axis, as the thresholds of their rules, from tight to loose. `all_integers`: the
     joint path uses all whole numbers; else only those of `thresholds`. Returns the paths, and the levels of the joint
     one, from loose to tight: levels x (steps, doom_loop, tool_budget), `OFF` where an axis is off.
     """
-    levels = _levels(thresholds if joint else {}, peaks, whole=whole)
+    levels = _levels(thresholds if joint else {}, peaks, all_integers=all_integers)
     shares = shares_of(len(thresholds) + (len(levels) > 0))
     paths = [
         Path(name, len(values), len(values) - np.searchsorted(values, peaks[name], side="right"), share)
         for (name, values), share in zip(thresholds.items(), shares, strict=False)
     ]
     if len(levels):
-        each = [
+        lost_by_axis = [
             np.searchsorted(-column, -peaks[name], side="left")
             for name, column in zip(JOINT_AXES, levels.T, strict=True)
             if name in thresholds
         ]
-        paths.append(Path(JOINT, len(levels), np.min(each, axis=0), shares[-1]))
+        paths.append(Path(JOINT, len(levels), np.min(lost_by_axis, axis=0), shares[-1]))
     return paths, levels
 
 
-def _levels(thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool) -> npt.NDArray[np.int64]:
+def _levels(thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, all_integers: bool) -> npt.NDArray[np.int64]:
     """The joint path from the first level that loses nothing: looser ones are accepted if it is."""
-    nothing = np.zeros((0, len(JOINT_AXES)), dtype=np.int64)
-    on = [name in thresholds and len(thresholds[name]) > 0 for name in JOINT_AXES]
-    if not on[0] or sum(on) == 1:
-        return nothing
+    no_levels = np.zeros((0, len(JOINT_AXES)), dtype=np.int64)
+    axes_used = [name in thresholds and len(thresholds[name]) > 0 for name in JOINT_AXES]
+    if not axes_used[0] or sum(axes_used) == 1:
+        return no_levels
     highest = [
-        float(np.max(peaks[name], where=peaks[name] < NOT_KNOWN, initial=0)) if there else 0.0
-        for name, there in zip(JOINT_AXES, on, strict=True)
+        float(np.max(peaks[name], where=peaks[name] < NOT_KNOWN, initial=0)) if is_used else 0.0
+        for name, is_used in zip(JOINT_AXES, axes_used, strict=True)
     ]
     levels = ladder(max(highest[0] + 1, 6 * (highest[1] + 1), (highest[2] + 1) / 1.5))
-    for column, (name, there) in enumerate(zip(JOINT_AXES, on, strict=True)):
-        if not there:
+    for column, (name, is_used) in enumerate(zip(JOINT_AXES, axes_used, strict=True)):
+        if not is_used:
             levels[:, column] = OFF
-        elif not whole:
+        elif not all_integers:
             values = np.append(thresholds[name], OFF)
             levels[:, column] = values[np.searchsorted(values, levels[:, column])]
     new = np.append(True, (np.diff(levels, axis=0) != 0).any(axis=1))

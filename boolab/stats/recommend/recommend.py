@@ -58,7 +58,7 @@ POOR: Final = (
     f"These limits are {BETTER_OFF}. The trade is poor: the share of the successes that they may lose is larger than "
     "the share of the work that they save."
 )
-_LESS: Final = (0.9, 0.8, 0.7)
+_SMALLER_SHARES: Final = (0.9, 0.8, 0.7)
 """Shares of successes to keep that an error proposes."""
 
 
@@ -125,11 +125,11 @@ class Recommendation(Finding):
             >>> found.limits("coder").max_steps
             56
         """
-        place = self._place(agent)
-        if not any(value is not None for value in self._setting(place).values()):
-            msg = f"nothing can be exported. {self._why(place)} {self._try}"
+        row = self._place(agent)
+        if not any(value is not None for value in self._setting(row).values()):
+            msg = f"nothing can be exported. {self._why(row)} {self._try}"
             raise SettingError(msg)
-        return self._limits(place, agent)
+        return self._limits(row, agent)
 
     def limits_by_group(self) -> dict[str, Limits]:
         """The recommended limits of each group that has some, by the name of the group; "" if there is one group only.
@@ -140,9 +140,9 @@ class Recommendation(Finding):
             {'max_steps': 56}
         """
         keys = self._keys()
-        names = [group_name(self.frame[keys].iloc[place]) if keys else "" for place in range(len(self.frame))]
-        limits = {name: self._limits(place) for place, name in enumerate(names)}
-        return {name: one for name, one in limits.items() if one.given}
+        names = [group_name(self.frame[keys].iloc[row]) if keys else "" for row in range(len(self.frame))]
+        limits = {name: self._limits(row) for row, name in enumerate(names)}
+        return {name: group_limits for name, group_limits in limits.items() if group_limits.given}
 
     def better_off(self) -> frozenset[str]:
         """The groups, of `limits_by_group`, whose limits are better left off: the trade is poor.
@@ -178,10 +178,10 @@ class Recommendation(Finding):
         """
         from boolab.harnesses.exports.export import export
 
-        made = export(target, self.limits(agent))
-        place = self._place(agent)
-        name = group_name(self.frame[self._keys()].iloc[place]) if self._keys() else ""
-        return replace(made, notes=(*made.notes, POOR)) if name in self.better_off() else made
+        export_text = export(target, self.limits(agent))
+        row = self._place(agent)
+        name = group_name(self.frame[self._keys()].iloc[row]) if self._keys() else ""
+        return replace(export_text, notes=(*export_text.notes, POOR)) if name in self.better_off() else export_text
 
     def _keys(self) -> list[str]:
         """The columns by which groups are kept apart: those before the first limit."""
@@ -195,8 +195,8 @@ class Recommendation(Finding):
         if agent is not None and "agent" in keys:
             rows = [n for n in rows if self.frame["agent"].iloc[n] == agent]  # type: ignore[assignment]
             if not rows:
-                known = list(dict.fromkeys(map(str, self.frame["agent"])))
-                msg = f"agent={agent!r}: there is no group of that agent{near(agent, known, 'agents')}"
+                agents = list(dict.fromkeys(map(str, self.frame["agent"])))
+                msg = f"agent={agent!r}: there is no group of that agent{near(agent, agents, 'agents')}"
                 raise SettingError(msg)
         if len(rows) == 1:
             return rows[0]
@@ -204,42 +204,48 @@ class Recommendation(Finding):
             msg = f"nothing can be exported. {' '.join(self.sentences)} {self._try}"
             raise SettingError(msg)
         names = [group_name(self.frame[keys].iloc[n]) for n in rows]
-        how = (
+        advice = (
             "pass agent= (--agent in a terminal), one of them"
             if keys == ["agent"]
             else "give the runs of one of them alone"
         )
-        msg = f"there are {len(rows)} groups, each with a setting of its own ({'; '.join(names)}): {how}"
+        msg = f"there are {len(rows)} groups, each with a setting of its own ({'; '.join(names)}): {advice}"
         raise SettingError(msg)
 
-    def _setting(self, place: int) -> dict[str, Any]:
-        row = self.frame.iloc[place]
+    def _setting(self, index: int) -> dict[str, Any]:
+        row = self.frame.iloc[index]
         return {name: None if row[name] is pd.NA else row[name].item() for name in row.index if name in LIMITS}
 
-    def _limits(self, place: int, agent: str | None = None) -> Limits:
-        own = self.frame["agent"].iloc[place] if "agent" in self._keys() else agent
-        return replace(self.counted, **self._setting(place), agent=str(own) if own else None)
+    def _limits(self, row: int, agent: str | None = None) -> Limits:
+        agent_name = self.frame["agent"].iloc[row] if "agent" in self._keys() else agent
+        return replace(self.counted, **self._setting(row), agent=str(agent_name) if agent_name else None)
 
     @property
     def _try(self) -> str:
         """What to do where nothing is recommended; a smaller share to keep if the successes can show it."""
-        less = None
+        smaller_share = None
         if {"keep", "confidence", "successes"} <= {*self.frame} and len(self.frame):
             worst = self.frame[["keep", "successes"]].min()
-            smaller = (share for share in _LESS if share < worst["keep"])
+            smaller = (share for share in _SMALLER_SHARES if share < worst["keep"])
             confidence = float(self.frame["confidence"].max())
-            less = next((share for share in smaller if runs_needed(share, confidence) <= worst["successes"]), None)
-        keep = "" if less is None else f"keep less (keep={less}, in a terminal --keep {less}), "
+            smaller_share = next(
+                (share for share in smaller if runs_needed(share, confidence) <= worst["successes"]), None
+            )
+        keep = (
+            "" if smaller_share is None else f"keep less (keep={smaller_share}, in a terminal --keep {smaller_share}), "
+        )
         return (
             f"You can {keep}add runs, or export limits of your own (boolab.harnesses.exports.export.export(target, "
             "Limits(max_steps=56)), in a terminal --max-steps 56)."
         )
 
-    def _why(self, place: int) -> str:
+    def _why(self, row: int) -> str:
         """The sentences on one group."""
-        name = group_name(self.frame[self._keys()].iloc[place]) if self._keys() else ""
-        own = [text for text in self.sentences if text.startswith(f"{name}: ")] if name else list(self.sentences)
-        return own[0] if own else ""
+        name = group_name(self.frame[self._keys()].iloc[row]) if self._keys() else ""
+        group_sentences = (
+            [text for text in self.sentences if text.startswith(f"{name}: ")] if name else list(self.sentences)
+        )
+        return group_sentences[0] if group_sentences else ""
 
 
 _FRAME: Final = (
@@ -331,9 +337,10 @@ def recommend(
         msg = f"dependence={dependence!r}: expected one of {', '.join(map(repr, DEPENDENCE))}"
         raise SettingError(msg)
     keys = keys_of(by, {*_FRAME, *LIMITS})
-    named = next((name for name in grid or () if "@" in name), None)
-    if named is not None:
-        msg = f"grid: {named!r}: each agent gets a setting of its own by itself: leave {named[named.index('@') :]} out"
+    agent_axis = next((name for name in grid or () if "@" in name), None)
+    if agent_axis is not None:
+        suffix = agent_axis[agent_axis.index("@") :]
+        msg = f"grid: {agent_axis!r}: each agent gets a setting of its own by itself: leave {suffix} out"
         raise SettingError(msg)
     harness = None if policy is None else get_policy(policy)
     identity = identity_under(harness, identity, exempt)
@@ -357,20 +364,28 @@ def recommend(
     kinds = [(part, units_of_ledger(part, success, keys)) for part in split_by_label(runs, success, keys)]
     kinds = [kind for kind in kinds if kind[1].n_runs] or kinds[:1]  # by the proxy, a run without steps is no unit
     units = [units for _, units in kinds]
-    measure = measure_of((part for _, (_, part) in pairs(units, lambda each: grouped_units(each, keys))), objective)
+    measure = measure_of(
+        (part for _, (_, part) in pairs(units, lambda kind_units: grouped_units(kind_units, keys))), objective
+    )
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
     for _, part in grouped_units(runs, keys):
         one_scope(sources_of(part.runs), scope)
     advised = [
         (
-            Advice(part, each, question, objective, units),
-            [_group(values, noun_of(part, each), some, question) for values, some in grouped_units(each, keys)],
+            Advice(part, kind_units, question, objective, units),
+            [
+                _group(values, noun_of(part, kind_units), kind_groups, question)
+                for values, kind_groups in grouped_units(kind_units, keys)
+            ],
         )
-        for part, each in kinds
+        for part, kind_units in kinds
     ]
     advice = advised[0][0]
-    notes = [([group_name(group.names) for group in some], [*own.notes(some)]) for own, some in advised]
-    groups = _in_order(list(chain.from_iterable(some for _, some in advised)), runs, keys)
+    notes = [
+        ([group_name(group.names) for group in kind_groups], [*kind_advice.notes(kind_groups)])
+        for kind_advice, kind_groups in advised
+    ]
+    groups = _in_order(list(chain.from_iterable(kind_groups for _, kind_groups in advised)), runs, keys)
     frame = _frame(groups, keys, question)
     return Recommendation(
         title=f"What to set to keep {level(keep)} of the successes, at {level(confidence)} confidence",
@@ -394,9 +409,9 @@ def _notes_of_runs(recorded: object, identity: Identities | None) -> Iterator[st
 def _counted(runs: Ledger, scope: Scope, policy: Policy | None, identity: Identities | None) -> Limits:
     """How the limits of a recommendation are counted."""
     scopes = set(scopes_of(sources_of(runs.runs), scope)) or {"turn"}
-    own = policy.detectors.identity if policy is not None else "canonical"
+    default_identity = policy.detectors.identity if policy is not None else "canonical"
     return Limits(
-        identity=identity or own,
+        identity=identity or default_identity,
         scope="run" if scopes == {"run"} else "turn",
         policy=policy,
     )
@@ -405,11 +420,11 @@ def _counted(runs: Ledger, scope: Scope, policy: Policy | None, identity: Identi
 def _in_order(groups: Sequence[Group], runs: Ledger, keys: Sequence[str]) -> list[Group]:
     """The groups in the order of their first runs; agents in that of `in_agent_order`."""
     if "agent" in keys and group_noun(keys) == "agent":
-        each = [_name(values) for values in runs.runs[list(keys)].itertuples(index=False, name=None)]
+        names = [_name(values) for values in runs.runs[list(keys)].itertuples(index=False, name=None)]
         main = runs.runs[PARENT].isna().tolist() if PARENT in runs.runs else [True] * runs.n_runs
-        order = {name: place for place, name in enumerate(in_agent_order(each, main))}
+        order = {name: position for position, name in enumerate(in_agent_order(names, main))}
     else:
-        order = {_name(values): place for place, (values, _) in enumerate(grouped_units(runs, keys))}
+        order = {_name(values): position for position, (values, _) in enumerate(grouped_units(runs, keys))}
     return sorted(groups, key=lambda group: order.get(_name(group.names), len(order)))
 
 
@@ -459,8 +474,8 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question) -> 
     return pd.DataFrame(data)
 
 
-def _may_lose(found: Found) -> int | None:
-    return None if found.tests.may_lose < 0 else found.tests.may_lose
+def _may_lose(path: Found) -> int | None:
+    return None if path.tests.may_lose < 0 else path.tests.may_lose
 
 
 def _in_units(amount: int, question: Question) -> float:
@@ -469,36 +484,36 @@ def _in_units(amount: int, question: Question) -> float:
 
 def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.DataFrame:
     """What is shown: the setting, the evidence for it, what it keeps and saves."""
-    shown = frame[[*keys, *question.order]].astype("object")
-    shown = shown.where(shown.notna(), NO_LIMIT if len(frame) else None)
-    shown["kept"] = [
+    table = frame[[*keys, *question.order]].astype("object")
+    table = table.where(table.notna(), NO_LIMIT if len(frame) else None)
+    table["kept"] = [
         f"{span(low, high)} of {base:,}"
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
     ]
     saved = f"{question.measure} saved"
     for name, column, form in (("may lose", "may_lose", "{:,}"), (saved, "saved_share", "{:.1%}")):
-        shown[name] = ["too few" if value is pd.NA else form.format(value) for value in frame[column]]
-    return shown
+        table[name] = ["too few" if value is pd.NA else form.format(value) for value in frame[column]]
+    return table
 
 
 def _paths(groups: Sequence[Group], keys: Sequence[str], question: Question) -> pd.DataFrame:
     """A row for each path of each group."""
     rows = list(pairs(groups, lambda group: group.choice.paths))
     data: dict[str, Any] = {key: [well_formed_cell(g.names[n]) for g, _ in rows] for n, key in enumerate(keys)}
-    data["path"] = cells([found.tests.path.name for _, found in rows], TEXT)
-    data["error"] = cells([found.tests.error for _, found in rows], FLOAT)
-    data["accepted"] = cells([found.tests.accepted > 0 for _, found in rows], FLAG)
+    data["path"] = cells([path.tests.path.name for _, path in rows], TEXT)
+    data["error"] = cells([path.tests.error for _, path in rows], FLOAT)
+    data["accepted"] = cells([path.tests.accepted > 0 for _, path in rows], FLAG)
     for name in question.order:
-        settings = [(found.setting or {}).get(name) for _, found in rows]
+        settings = [(path.setting or {}).get(name) for _, path in rows]
         data[name] = cells(settings, axis_dtype(name))
     columns: dict[str, tuple[str, Callable[[Group, Found], Any]]] = {
-        "lost": (INT, lambda _, found: found.lost),
-        "may_lose": (INT, lambda _, found: _may_lose(found)),
-        "saved": (FLOAT, lambda _, found: _in_units(found.saved, question)),
-        "saved_share": (FLOAT, lambda group, found: group.share_of(found, question.measure)),
-        "design_effect": (FLOAT, lambda _, found: found.tests.design_effect),
-        "effective": (FLOAT, lambda _, found: found.tests.effective),
-        "recommended": (FLAG, lambda group, found: found is group.choice.best),
+        "lost": (INT, lambda _, path: path.lost),
+        "may_lose": (INT, lambda _, path: _may_lose(path)),
+        "saved": (FLOAT, lambda _, path: _in_units(path.saved, question)),
+        "saved_share": (FLOAT, lambda group, path: group.share_of(path, question.measure)),
+        "design_effect": (FLOAT, lambda _, path: path.tests.design_effect),
+        "effective": (FLOAT, lambda _, path: path.tests.effective),
+        "recommended": (FLAG, lambda group, path: path is group.choice.best),
     }
     data |= {name: cells([get(*row) for row in rows], kind) for name, (kind, get) in columns.items()}
     return pd.DataFrame(data)

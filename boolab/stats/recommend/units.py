@@ -26,10 +26,10 @@ _HOME: Final = "\0home"
 """A column that no run has: the row of the root's run or turn."""
 
 
-def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by: Sequence[str] = ()) -> Ledger:
+def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, keys: Sequence[str] = ()) -> Ledger:
     """The units: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
 
-    Families are units, unless `by` separates their runs: see `boolab.stats.recommend.units`. The recorded limits
+    Families are units, unless `keys` separates their runs: see `boolab.stats.recommend.units`. The recorded limits
     stay in force.
     """
     if success == "label" and runs.success_by != LABEL and runs.n_runs:
@@ -38,7 +38,7 @@ def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by:
     by_proxy = success == "ended" or runs.success_by == PROXY
     kin = runs.kin()
     if kin is not None and kin.calls:
-        return family_units(runs, kin, by, by_turn=by_proxy).kept()
+        return family_units(runs, kin, keys, by_turn=by_proxy).kept()
     return (runs.by_span() if by_proxy else runs).kept()
 
 
@@ -65,8 +65,8 @@ def split_by_label(runs: Ledger, success: Literal["label", "ended"] | None, keys
     by_label = np.array(in_labelled_groups(groups, roots, (runs.success >= 0).tolist()), dtype=bool)
     if by_label.all():
         return [runs]
-    without = replace(runs.take(~by_label), success_by=PROXY)
-    return [runs.take(by_label), without] if by_label.any() else [without]
+    proxy_runs = replace(runs.take(~by_label), success_by=PROXY)
+    return [runs.take(by_label), proxy_runs] if by_label.any() else [proxy_runs]
 
 
 def grouped_units(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Ledger]]:
@@ -75,9 +75,9 @@ def grouped_units(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[An
         yield (), units
         return
     for values, rows in units.runs.groupby(list(keys), dropna=False, sort=False):
-        which = np.zeros(units.n_runs, dtype=bool)
-        which[rows.index] = True
-        yield values if isinstance(values, tuple) else (values,), units.take(which)
+        is_member = np.zeros(units.n_runs, dtype=bool)
+        is_member[rows.index] = True
+        yield values if isinstance(values, tuple) else (values,), units.take(is_member)
 
 
 def noun_of(runs: Ledger, units: Ledger) -> str:
@@ -90,38 +90,38 @@ def base_of(units: Ledger) -> Flags:
     return np.asarray(units.success == 1)
 
 
-def family_units(runs: Ledger, kin: Kin, by: Sequence[str], *, by_turn: bool) -> Ledger:
-    """The runs with the unit of each: the runs of one family and of one agent, or another value of `by`.
+def family_units(runs: Ledger, kin: Kin, keys: Sequence[str], *, by_turn: bool) -> Ledger:
+    """The runs with the unit of each: the runs of one family and of one agent, or another value of `keys`.
 
     Its `success` is that of the family, once for each unit, and unknown in its other runs. Its `run_id` and `task` are
     the root's, so that a family is one cluster; `parent_run_id` is NA for roots only. With `by_turn` each span is a run
     of its own (see `Ledger.by_span`): then the subagents that a turn of the root started belong to that turn.
     """
-    each = runs.by_span() if by_turn else runs
-    owner, before = _owners(runs, by_turn=by_turn)
+    unit_runs = runs.by_span() if by_turn else runs
+    owner, steps_before = _owners(runs, by_turn=by_turn)
     roots, steps = np.array(roots_of(kin.parent), dtype=np.int64), _steps_of_roots(kin)
     rows = np.arange(len(owner))
     first = np.searchsorted(owner, np.arange(runs.n_runs))
     home = rows.copy()
     for row in np.flatnonzero(roots[owner] != owner).tolist():
         root = int(roots[owner[row]])
-        spans = before[owner == root]
+        spans = steps_before[owner == root]
         step = steps[int(owner[row])]
-        place = np.searchsorted(spans, step - 1, side="right") - 1 if step else len(spans) - 1
-        home[row] = first[root] + place
-    apart = each.runs[list(by)].assign(**{_HOME: home})
-    unit = apart.groupby([_HOME, *by], sort=False, dropna=False).ngroup()
+        span_index = np.searchsorted(spans, step - 1, side="right") - 1 if step else len(spans) - 1
+        home[row] = first[root] + span_index
+    group_columns = unit_runs.runs[list(keys)].assign(**{_HOME: home})
+    unit = group_columns.groupby([_HOME, *keys], sort=False, dropna=False).ngroup()
     # The root's row has the success, whether its run is listed before or after those of its subagents.
     roots_first = np.argsort(home != rows, kind="stable")
-    again = np.empty(len(rows), dtype=bool)
-    again[roots_first] = unit.iloc[roots_first].duplicated().to_numpy()
+    is_repeated = np.empty(len(rows), dtype=bool)
+    is_repeated[roots_first] = unit.iloc[roots_first].duplicated().to_numpy()
     top = roots[owner]
-    about = {name: runs.runs[name].array.take(top) for name in ("run_id", "task") if name in runs.runs}
-    about[PARENT] = each.runs[PARENT].mask(top == owner)
+    root_columns = {name: runs.runs[name].array.take(top) for name in ("run_id", "task") if name in runs.runs}
+    root_columns[PARENT] = unit_runs.runs[PARENT].mask(top == owner)
     return replace(
-        each,
-        runs=each.runs.assign(**about),
-        success=np.where(again, UNKNOWN, each.success[home]),
+        unit_runs,
+        runs=unit_runs.runs.assign(**root_columns),
+        success=np.where(is_repeated, UNKNOWN, unit_runs.success[home]),
         unit=unit.to_numpy().astype(np.int64),
         starts={},
     )
@@ -139,19 +139,19 @@ def _owners(runs: Ledger, *, by_turn: bool) -> tuple[Ints, Ints]:
     if not by_turn:
         return np.arange(runs.n_runs), np.zeros(runs.n_runs, dtype=np.int64)
     first, owner = runs.spans()
-    some = np.diff(first) > 0
-    owner = owner[some]
-    return owner, first[:-1][some] - runs.first[owner]
+    has_steps = np.diff(first) > 0
+    owner = owner[has_steps]
+    return owner, first[:-1][has_steps] - runs.first[owner]
 
 
 def _steps_of_roots(kin: Kin) -> list[int]:
     """For each run the step of its root from which it descends; 0 for a root, and where that is not known."""
     steps = []
     for run in range(len(kin.parent)):
-        at, seen = run, {run}
+        ancestor, visited = run, {run}
         step = 0
-        while kin.parent[at] >= 0 and kin.parent[at] not in seen:
-            step, at = kin.step[at], kin.parent[at]
-            seen.add(at)
+        while kin.parent[ancestor] >= 0 and kin.parent[ancestor] not in visited:
+            step, ancestor = kin.step[ancestor], kin.parent[ancestor]
+            visited.add(ancestor)
         steps.append(step)
     return steps

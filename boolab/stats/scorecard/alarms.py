@@ -69,47 +69,47 @@ class Reach:
     least: int
 
 
-def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rules: Sequence[StopRule], places: Places) -> list[Alarms]:
+def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rules: Sequence[StopRule], positions: Places) -> list[Alarms]:
     """The alarms of each rule; `runs` is None where there are only columns."""
-    at, stopped, unknown = stops_of_rules(ledger, places, rules)
+    boundary, stopped, unknown = stops_of_rules(ledger, positions, rules)
     raised = stopped & ~unknown
-    early = raised & (at <= places.last_turn[:, None]) & (places.last_turn > 0)[:, None]
-    cut_off = raised & ~early & (at < places.last_call[:, None])
-    saved = saved_after(ledger, rules, at, stopped)
+    early = raised & (boundary <= positions.last_turn[:, None]) & (positions.last_turn > 0)[:, None]
+    cut_off = raised & ~early & (boundary < positions.last_call[:, None])
+    saved = saved_after(ledger, rules, boundary, stopped)
     return [
         Alarms(
             rule,
             raised[:, n],
             unknown[:, n],
-            at[:, n],
+            boundary[:, n],
             {name: np.where(raised[:, n], amounts[:, n], 0) for name, amounts in saved.items()},
             cut_off[:, n],
             early[:, n],
-            _converged(ledger, runs, rule, raised[:, n], at[:, n]),
+            _converged(ledger, runs, rule, raised[:, n], boundary[:, n]),
         )
         for n, rule in enumerate(rules)
     ]
 
 
 def saved_after(
-    ledger: Ledger, rules: Sequence[StopRule], at: Ints, stopped: Flags, names: Sequence[str] = SAVED
+    ledger: Ledger, rules: Sequence[StopRule], boundary: Ints, stopped: Flags, names: Sequence[str] = SAVED
 ) -> dict[str, Ints]:
     """R x rules: what each run uses after the stops of its spans, each of which is limited by itself, by name.
 
-    `at` and `stopped` are where the rules stop the runs: see `stops_of_rules`.
+    `boundary` and `stopped` are where the rules stop the runs: see `stops_of_rules`.
     """
-    each = spanned(ledger)
-    if each is not ledger:
-        at, stopped, _ = stops_of_rules(each, Places(each), rules)
-    end = each.first[1:, None]
-    stop = np.where(stopped, each.first[:-1, None] + at, end)
+    spans = spanned(ledger)
+    if spans is not ledger:
+        boundary, stopped, _ = stops_of_rules(spans, Places(spans), rules)
+    end = spans.first[1:, None]
+    stop = np.where(stopped, spans.first[:-1, None] + boundary, end)
     begins = np.searchsorted(ledger.spans()[1], np.arange(ledger.n_runs))
     saved = {}
     for name in names:
         total, missing = running_total(ledger, name)
-        left = total[end] - total[stop]
-        left = left if each is ledger else np.add.reduceat(left, begins, axis=0)
-        saved[name] = np.where(missing[:, None], NOT_REPORTED, left)
+        amount_left = total[end] - total[stop]
+        amount_left = amount_left if spans is ledger else np.add.reduceat(amount_left, begins, axis=0)
+        saved[name] = np.where(missing[:, None], NOT_REPORTED, amount_left)
     return saved
 
 
@@ -118,36 +118,38 @@ def watches_repeats(rule: StopRule) -> bool:
     return any(isinstance(leaf.detector, RepeatStreak) for leaf in rule.leaves())
 
 
-def _converged(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raised: Flags, at: Ints) -> Flags | None:
+def _converged(
+    ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raised: Flags, boundary: Ints
+) -> Flags | None:
     watches = [(leaf, leaf.detector) for leaf in rule.leaves() if isinstance(leaf.detector, RepeatStreak)]
     if not watches or runs is None:
         return None
     out = np.zeros(ledger.n_runs, dtype=bool)
     by_turn = (ledger.runs["scope"] == "turn").tolist()
-    for place in np.flatnonzero(raised & (at > 0)).tolist():
-        step = int(ledger.first[place] + at[place] - 1)
-        out[place] = any(
+    for run_index in np.flatnonzero(raised & (boundary > 0)).tolist():
+        step = int(ledger.first[run_index] + boundary[run_index] - 1)
+        out[run_index] = any(
             ledger.counters[leaf.counter][step] >= leaf.threshold
-            and converges(runs[place], int(at[place]), watch, turns=by_turn[place])
+            and converges(runs[run_index], int(boundary[run_index]), watch, turns=by_turn[run_index])
             for leaf, watch in watches
         )
     return out
 
 
-def converges(run: Run, at: int, watch: RepeatStreak, *, turns: bool) -> bool:
-    """Whether the call that repeats after `at` steps of a run is work and not a loop.
+def converges(run: Run, n_steps: int, watch: RepeatStreak, *, turns: bool) -> bool:
+    """Whether the call that repeats after `n_steps` steps of a run is work and not a loop.
 
     It is, if the same call comes again after these steps (in the same turn, if counters start again in `turns`), its
     result is known to be no error, and its content differs from the result before the alarm. Calls are the same by the
     detector's identity, without results: results are what is compared.
     """
-    last = next((ObservedCall(*_answered(step)[-1]) for step in reversed(run.steps[:at]) if _answered(step)), None)
+    last = next((ObservedCall(*_answered(step)[-1]) for step in reversed(run.steps[:n_steps]) if _answered(step)), None)
     identity = None if last is None else watch.identity_for(last.name)
     if last is None or identity is None:
         return False
     by_call = "canonical" if identity == "call+result" else identity
-    turn = run.steps[at - 1].turn
-    later = chain.from_iterable(_answered(step) for step in run.steps[at:] if not turns or step.turn == turn)
+    turn = run.steps[n_steps - 1].turn
+    later = chain.from_iterable(_answered(step) for step in run.steps[n_steps:] if not turns or step.turn == turn)
     return any(
         result.is_error is False
         and result.content != last.content
@@ -165,7 +167,7 @@ def reach_of(
     runs: Sequence[Run] | None,
     rule: StopRule,
     negative: Flags,
-    places: Places,
+    positions: Places,
     *,
     converged: npt.ArrayLike = False,
 ) -> Reach | None:
@@ -176,22 +178,22 @@ def reach_of(
     if not isinstance(rule, Threshold):
         return None
     counts = ledger.counters[rule.counter]
-    inside = np.flatnonzero(ledger.boundary)
+    boundary_steps = np.flatnonzero(ledger.boundary)
     peak = np.zeros(ledger.n_runs, dtype=np.int64)  # every counter begins at 0
-    np.maximum.at(peak, places.run[inside], counts[inside])
+    np.maximum.at(peak, positions.run[boundary_steps], counts[boundary_steps])
     unknown = np.zeros(ledger.n_runs, dtype=bool)
     if rule.on_unknown == "error":
-        unknown[places.run[inside[counts[inside] < 0]]] = True
+        unknown[positions.run[boundary_steps[counts[boundary_steps] < 0]]] = True
     false = np.where(negative, peak, NOT_REPORTED)
     watch = rule.detector
     if isinstance(watch, RepeatStreak) and runs is not None:
         by_turn = (ledger.runs["scope"] == "turn").tolist()
-        for place in np.flatnonzero(np.broadcast_to(converged, negative.shape) & ~negative).tolist():
-            steps = slice(ledger.first[place], ledger.first[place + 1])
+        for run_index in np.flatnonzero(np.broadcast_to(converged, negative.shape) & ~negative).tolist():
+            steps = slice(ledger.first[run_index], ledger.first[run_index + 1])
             values = np.where(ledger.boundary[steps], counts[steps], 0)
             rising = np.flatnonzero(np.diff(np.maximum.accumulate(values), prepend=1) > 0)
-            turns = by_turn[place]
+            turns = by_turn[run_index]
             fired = (int(step) for step in rising[::-1])  # the largest thresholds first
-            highest = next((s for s in fired if converges(runs[place], s + 1, watch, turns=turns)), None)
-            false[place] = NOT_REPORTED if highest is None else values[highest]
+            highest = next((s for s in fired if converges(runs[run_index], s + 1, watch, turns=turns)), None)
+            false[run_index] = NOT_REPORTED if highest is None else values[highest]
     return Reach(false, unknown & negative, 0 if watch is None else watch.least)

@@ -47,7 +47,7 @@ COUNTS: Final = ("n_runs", "n_positive", "alarms", "true_alarms", "false_alarms"
 RATIOS: Final = ("precision", "recall", "false_alarm_rate")
 LIFT: Final = ("lift", "lift_low", "lift_high")
 CAP: Final = ("same_kept_cap", "same_kept_cap_saved_steps")
-LOST: Final = ("successes", "successes_lost_lower", "successes_lost_upper")
+LOST_COLUMNS: Final = ("successes", "successes_lost_lower", "successes_lost_upper")
 CLEAN: Final = ("clean_threshold", "clean_threshold_low", "clean_threshold_high")
 
 
@@ -84,26 +84,26 @@ def material_of(
     detectors = detectors_of(rules)
     recorded = as_recorded(recorded)
     if isinstance(recorded, pd.DataFrame) or (isinstance(recorded, str | Path) and not begins_as_sqlite(recorded)):
-        more = [positive] if isinstance(positive, str) else []
+        label_columns = [positive] if isinstance(positive, str) else []
         try:
-            ledger = Ledger.joined([*ledgers_of(recorded, detectors, scope, [*keys, *more])])
+            ledger = Ledger.joined([*ledgers_of(recorded, detectors, scope, [*keys, *label_columns])])
         except SettingError as error:
-            if not (more and str(error).startswith(f"by={positive!r}: ") and positive not in keys):
+            if not (label_columns and str(error).startswith(f"by={positive!r}: ") and positive not in keys):
                 raise
             raise SettingError(str(error).replace("by=", "positive=", 1)) from None
         return Material(ledger.kept(), None)
     runs, repeats = distinct_runs(as_runs(recorded))
-    named = named_tools(detectors)
-    uncalled = uncalled_note(named, tools_called(runs) if named else ())
+    named_identities = named_tools(detectors)
+    uncalled = uncalled_note(named_identities, tools_called(runs) if named_identities else ())
     return Material(ledger_of(runs, detectors, scope).kept(), runs, (*repeats, *uncalled))
 
 
-def units_in(material: Material, by: Sequence[str]) -> pd.DataFrame:
-    """One row for each run: the columns of `by`, run_id, task and cluster."""
+def units_in(material: Material, keys: Sequence[str]) -> pd.DataFrame:
+    """One row for each run: the columns of `keys`, run_id, task and cluster."""
     table = material.ledger.runs.drop(columns="scope")
-    if material.runs is not None and not {*by} <= {*table.columns}:
+    if material.runs is not None and not {*keys} <= {*table.columns}:
         table = runs_df(material.runs)
-    return units_of_table(table, by)
+    return units_of_table(table, keys)
 
 
 def truth_of(material: Material, positive: Positive | None) -> Truth:
@@ -115,7 +115,7 @@ def truth_of(material: Material, positive: Positive | None) -> Truth:
             msg = f"positive: {error}"
             raise SettingError(msg) from None
         name = positive if isinstance(positive, str) else str(getattr(positive, "__name__", UNNAMED))
-        unlabelled, true = (np.array([flag is one for flag in flags], bool) for one in (None, True))
+        unlabelled, true = (np.array([flag is truth_value for flag in flags], bool) for truth_value in (None, True))
         return Truth(~unlabelled, true, UNNAMED if name == "<lambda>" else name, user=True)
     ledger = material.ledger
     if ledger.success_by == LABEL:
@@ -180,17 +180,17 @@ class Scores:
 def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, converged: bool) -> Scores:
     """Each rule on each run; with `converged`, an alarm that converged is false."""
     ledger, runs = material.ledger, material.runs
-    places = Places(ledger)
+    positions = Places(ledger)
     negative = truth.known & ~truth.positive
     scores = []
-    for rule, alarms in zip(rules, alarms_of(ledger, runs, rules, places), strict=True):
+    for rule, alarms in zip(rules, alarms_of(ledger, runs, rules, positions), strict=True):
         work = alarms.converged if converged else None
         true = alarms.raised & truth.positive & (True if work is None else ~work)
         maybe = truth.known & truth.positive & converged
-        reach = reach_of(ledger, runs, rule, negative, places, converged=maybe)
+        reach = reach_of(ledger, runs, rule, negative, positions, converged=maybe)
         scores.append(Score(alarms, true, reach))
     labelled = truth.proxy or ledger.success_by == LABEL
-    before = np.append(0, ledger.counters["steps"][:-1])[: ledger.n_steps]
+    counted_before = np.append(0, ledger.counters["steps"][:-1])[: ledger.n_steps]
     return Scores(
         scores,
         truth.positive,
@@ -198,7 +198,7 @@ def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, co
         run_costs(ledger),
         ledger.peak("steps"),
         ledger.first,
-        np.where(ledger.opens(), 0, before),
+        np.where(ledger.opens(), 0, counted_before),
         converged,
         truth.name,
     )
@@ -227,32 +227,35 @@ class Group:
 
     def _rows(self) -> list[dict[str, Any]]:
         rules = self.scores.rules
-        judged = np.stack([~score.alarms.unknown[self.runs] for score in rules], axis=1)
-        positive = self.scores.positive[self.runs][:, None] & judged
+        is_judged = np.stack([~score.alarms.unknown[self.runs] for score in rules], axis=1)
+        positive = self.scores.positive[self.runs][:, None] & is_judged
         raised = np.stack([score.alarms.raised[self.runs] for score in rules], axis=1)
         true = np.stack([score.true[self.runs] for score in rules], axis=1)
         saved = np.stack([score.alarms.saved["steps"][self.runs] for score in rules], axis=1)
         (*ratios, mean), lift = rates_of(
-            self.bootstrap, judged, positive, raised, true, self.confidence, [(saved, judged, False)]
+            self.bootstrap, is_judged, positive, raised, true, self.confidence, [(saved, is_judged, False)]
         )
         rows = []
-        for place, score in enumerate(rules):
+        for rule_index, score in enumerate(rules):
             row: dict[str, Any] = {"rule": str(score.alarms.rule)}
-            flags = (judged, positive, raised, true, raised & ~true, positive & ~true)
-            row |= zip(COUNTS, (int(flag[:, place].sum()) for flag in flags), strict=True)
+            flags = (is_judged, positive, raised, true, raised & ~true, positive & ~true)
+            row |= zip(COUNTS, (int(flag[:, rule_index].sum()) for flag in flags), strict=True)
             for name, ratio in zip(RATIOS, ratios, strict=True):
-                row |= named(name, ratio, place)
-            row |= lift_of(row, *(float(end[place]) for end in lift))
+                row |= named(name, ratio, rule_index)
+            row |= lift_of(row, *(float(end[rule_index]) for end in lift))
             row |= self._saved(
-                score, raised[:, place], (float(mean.low[place]), float(mean.high[place])), int(judged[:, place].sum())
+                score,
+                raised[:, rule_index],
+                (float(mean.low[rule_index]), float(mean.high[rule_index])),
+                int(is_judged[:, rule_index].sum()),
             )
-            row |= self._lost(raised[:, place], judged[:, place], score)
-            row |= self._cap(row, judged[:, place])
-            row |= self._trade(row, judged[:, place], score)
+            row |= self._lost(raised[:, rule_index], is_judged[:, rule_index], score)
+            row |= self._cap(row, is_judged[:, rule_index])
+            row |= self._trade(row, is_judged[:, rule_index], score)
             row |= self._clean(score.reach)
             work = score.alarms.converged
             row["converged"] = None if work is None else int(work[self.runs].sum())
-            row["n_unknown"] = int((~judged[:, place]).sum())
+            row["n_unknown"] = int((~is_judged[:, rule_index]).sum())
             if row["n_unknown"] and not row["n_runs"]:
                 row |= dict.fromkeys(("alarms", "true_alarms", "false_alarms", "missed", "converged"))
                 row |= dict.fromkeys(name for name in row if name.startswith(("saved_", "successes_lost_")))
@@ -264,46 +267,46 @@ class Group:
         out: dict[str, Any] = {}
         for name in SAVED:
             amounts = score.alarms.saved[name][self.runs][raised]
-            known = amounts[amounts != NOT_REPORTED]
-            total = int(known.sum()) if len(known) or not len(amounts) else None
+            known_amounts = amounts[amounts != NOT_REPORTED]
+            total = int(known_amounts.sum()) if len(known_amounts) or not len(amounts) else None
             out["saved_cost_usd" if name == "cost" else f"saved_{name}"] = (
                 total / MICRO if name == "cost" and total is not None else total
             )
-        ends = [bound * n if raised.any() else None for bound in mean]  # without an alarm every sample gives 0
+        ends = [end * n if raised.any() else None for end in mean]  # without an alarm every sample gives 0
         out |= dict(zip(("saved_steps_low", "saved_steps_high"), ends, strict=True))
         out["saved_steps_on_true_alarms"] = int(score.alarms.saved["steps"][self.runs][score.true[self.runs]].sum())
         return out
 
-    def _lost(self, raised: Flags, judged: Flags, score: Score) -> dict[str, Any]:
+    def _lost(self, raised: Flags, is_judged: Flags, score: Score) -> dict[str, Any]:
         if self.scores.success is None:
-            return dict.fromkeys(LOST)
-        stopped = (judged, score.alarms.cut_off[self.runs], raised)
-        return dict(zip(LOST, (int((self._succeeds & some).sum()) for some in stopped), strict=True))
+            return dict.fromkeys(LOST_COLUMNS)
+        stopped = (is_judged, score.alarms.cut_off[self.runs], raised)
+        return dict(zip(LOST_COLUMNS, (int((self._succeeds & flags).sum()) for flags in stopped), strict=True))
 
-    def _cap(self, row: Mapping[str, Any], judged: Flags) -> dict[str, Any]:
+    def _cap(self, row: Mapping[str, Any], is_judged: Flags) -> dict[str, Any]:
         """The smallest plain cap that keeps as many successes as the rule, and the steps that it saves."""
         if not row["successes"]:
             return dict.fromkeys(CAP)
-        runs = self.runs[judged]
-        peaks = np.sort(self.scores.peak[runs][self._succeeds[judged]])
-        kept = row["successes"] - row["successes_lost_upper"]
-        cap = max(1, int(peaks[kept - 1]) + 1) if kept else 1
-        before = self._before if judged.all() else self._before[np.repeat(judged, self._lengths)]
-        return dict(zip(CAP, (cap, int((before >= cap).sum())), strict=True))
+        runs = self.runs[is_judged]
+        peaks = np.sort(self.scores.peak[runs][self._succeeds[is_judged]])
+        n_kept = row["successes"] - row["successes_lost_upper"]
+        cap = max(1, int(peaks[n_kept - 1]) + 1) if n_kept else 1
+        counted_before = self._before if is_judged.all() else self._before[np.repeat(is_judged, self._lengths)]
+        return dict(zip(CAP, (cap, int((counted_before >= cap).sum())), strict=True))
 
-    def _trade(self, row: Mapping[str, Any], judged: Flags, score: Score) -> dict[str, Any]:
+    def _trade(self, row: Mapping[str, Any], is_judged: Flags, score: Score) -> dict[str, Any]:
         if row["successes"] is None:
             return dict.fromkeys(TRADE)
-        cost = self.scores.cost[self.runs[judged]]
-        saved = score.alarms.saved["cost"][self.runs[judged]]
-        known = len(cost) > 0 and not np.isnan(cost).any()
+        cost = self.scores.cost[self.runs[is_judged]]
+        saved = score.alarms.saved["cost"][self.runs[is_judged]]
+        cost_known = len(cost) > 0 and not np.isnan(cost).any()
         return trade_of(
-            steps=int(self._lengths[judged].sum()),
+            steps=int(self._lengths[is_judged].sum()),
             saved_steps=row["saved_steps"],
             successes=row["successes"],
             kept=row["successes"] - row["successes_lost_upper"],
-            cost=float(cost.sum()) if known else None,
-            saved_cost=float(saved.sum() / MICRO) if known else None,
+            cost=float(cost.sum()) if cost_known else None,
+            saved_cost=float(saved.sum() / MICRO) if cost_known else None,
         )
 
     def _clean(self, reach: Reach | None) -> dict[str, Any]:
@@ -331,24 +334,31 @@ class Group:
 
 def rates_of(
     bootstrap: ClusterBootstrap,
-    judged: Flags,
+    is_judged: Flags,
     positive: Flags,
     raised: Flags,
     true: Flags,
     confidence: float,
-    more: Sequence[tuple[npt.ArrayLike, npt.ArrayLike, bool]] = (),
+    extra_ratios: Sequence[tuple[npt.ArrayLike, npt.ArrayLike, bool]] = (),
 ) -> tuple[list[Estimate], tuple[Array, Array]]:
     """The `RATIOS` of many rules over some runs with their intervals, and both ends of the intervals of their lifts.
 
-    `judged`: whether each rule is judged on each run; shape (runs, rules), as all others. `more`: further ratios:
-    numerator, denominator, and whether it is a proportion.
+    `is_judged`: whether each rule is judged on each run; shape (runs, rules), as all others. `extra_ratios`: further
+    ones: numerator, denominator, and whether it is a proportion.
     """
-    parts = [(true, raised, True), (true, positive, True), (raised & ~positive, judged & ~positive, True), *more]
-    above, below = (np.concatenate([part[end] for part in parts], axis=1) for end in (0, 1))
-    proportions = np.repeat([part[2] for part in parts], judged.shape[1])
-    estimate = bootstrap.ratio(above, below, confidence, proportion=proportions)
+    parts = [
+        (true, raised, True),
+        (true, positive, True),
+        (raised & ~positive, is_judged & ~positive, True),
+        *extra_ratios,
+    ]
+    numerators, denominators = (np.concatenate([part[end] for part in parts], axis=1) for end in (0, 1))
+    proportions = np.repeat([part[2] for part in parts], is_judged.shape[1])
+    estimate = bootstrap.ratio(numerators, denominators, confidence, proportion=proportions)
     split = zip(*(np.split(field, len(parts)) for field in estimate), strict=True)
-    return [Estimate(*columns) for columns in split], bootstrap.quotient((true, raised), (positive, judged), confidence)
+    return [Estimate(*columns) for columns in split], bootstrap.quotient(
+        (true, raised), (positive, is_judged), confidence
+    )
 
 
 def lift_of(row: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
@@ -356,12 +366,12 @@ def lift_of(row: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
     base = row["n_positive"] / row["n_runs"] if row["n_runs"] else None
     if not base or math.isnan(row["precision"]):
         return {"base_rate": base} | dict.fromkeys(LIFT)
-    value, least, most = (row[name] / base for name in ("precision", "precision_low", "precision_high"))
-    ends = (value, float(np.fmin(low, least)), float(np.fmax(high, most)))
+    value, lowest, highest = (row[name] / base for name in ("precision", "precision_low", "precision_high"))
+    ends = (value, float(np.fmin(low, lowest)), float(np.fmax(high, highest)))
     return {"base_rate": base} | dict(zip(LIFT, ends, strict=True))
 
 
-def named(name: str, estimate: Estimate, place: int) -> dict[str, float]:
+def named(name: str, estimate: Estimate, column: int) -> dict[str, float]:
     """One of several estimates with its interval, as columns."""
     ends = zip(("", "_low", "_high"), estimate[:3], strict=True)
-    return {f"{name}{end}": float(values[place]) for end, values in ends}
+    return {f"{name}{end}": float(values[column]) for end, values in ends}

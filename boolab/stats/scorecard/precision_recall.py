@@ -122,11 +122,11 @@ def precision_recall_df(
     sweeps = _sweeps(rules)
     material = material_of(runs, [sweep.rule for sweep in sweeps], scope=scope, keys=keys, positive=positive)
     truth, ledger = truth_of(material, positive), material.ledger
-    places = Places(ledger)
+    positions = Places(ledger)
     sweeps = [
         sweep
         if sweep.thresholds
-        else sweep._replace(thresholds=_reached(ledger, sweep.rule, places, truth.known, points))
+        else sweep._replace(thresholds=_reached(ledger, sweep.rule, positions, truth.known, points))
         for sweep in sweeps
     ]
     each_threshold = pairs(sweeps, lambda sweep: sweep.thresholds)
@@ -134,20 +134,22 @@ def precision_recall_df(
     if ledger.n_runs * len(settings) > MAX_CELLS:
         msg = f"{ledger.n_runs:,} runs at {len(settings):,} thresholds are too many at once: expected at most "
         raise SettingError(f"{msg}{MAX_CELLS:,} pairs; use a smaller points=, or fewer rules")
-    each = [rule for _, rule in settings]
-    at, stopped, unknown = stops_of_rules(ledger, places, each)
-    saved = saved_after(ledger, each, at, stopped, ["steps"])["steps"]
+    threshold_rules = [rule for _, rule in settings]
+    boundary, stopped, unknown = stops_of_rules(ledger, positions, threshold_rules)
+    saved = saved_after(ledger, threshold_rules, boundary, stopped, ["steps"])["steps"]
     labelled = truth.proxy or ledger.success_by == LABEL
-    known = units_in(material, keys)[truth.known]
+    judged_units = units_in(material, keys)[truth.known]
     groups, rows = [], []
-    for values, units in grouped(known, keys):
-        of = units.index.to_numpy()
-        made = _Stops(stopped[of] & ~unknown[of], unknown[of], saved[of], np.diff(ledger.first)[of])
-        success = ledger.success[of] == 1 if labelled else None
+    for values, units in grouped(judged_units, keys):
+        run_rows = units.index.to_numpy()
+        group_stops = _Stops(
+            stopped[run_rows] & ~unknown[run_rows], unknown[run_rows], saved[run_rows], np.diff(ledger.first)[run_rows]
+        )
+        success = ledger.success[run_rows] == 1 if labelled else None
         clusters, _ = clusters_of(units, keys)
         bootstrap = ClusterBootstrap(clusters.to_numpy())
         for (sweep, rule), row in zip(
-            settings, _rows(bootstrap, made, truth.positive[of], success, confidence), strict=True
+            settings, _rows(bootstrap, group_stops, truth.positive[run_rows], success, confidence), strict=True
         ):
             threshold = rule.threshold / _UNITS.get(rule.counter, 1)
             head = {"detector": sweep.name, "threshold": threshold, "rule": str(sweep.rule)}
@@ -176,12 +178,12 @@ class _Stops(NamedTuple):
 def _sweeps(rules: Swept) -> list[_Sweep]:
     """The rules, each once, with the thresholds that are given."""
     if isinstance(rules, Mapping):
-        found = [_given(key, thresholds) for key, thresholds in rules.items()]
+        sweeps = [_given(key, thresholds) for key, thresholds in rules.items()]
     else:
-        found = [_Sweep(one.counter, one) for one in map(_plain, listed_rules(rules))]
-    if not found:
+        sweeps = [_Sweep(rule.counter, rule) for rule in map(_plain, listed_rules(rules))]
+    if not sweeps:
         raise SettingError(f"rules={rules!r}: expected rules such as [bl.doom_loop(3)], or {{'doom_loop': [2, 3, 5]}}")
-    return [*{(sweep.name, sweep.rule.counter, sweep.rule.on_unknown): sweep for sweep in found}.values()]
+    return [*{(sweep.name, sweep.rule.counter, sweep.rule.on_unknown): sweep for sweep in sweeps}.values()]
 
 
 def _given(key: str | StopRule, thresholds: Sequence[float]) -> _Sweep:
@@ -192,9 +194,9 @@ def _given(key: str | StopRule, thresholds: Sequence[float]) -> _Sweep:
         (axis,) = settings_of({key: values}).axes
         return _Sweep(key, axis.rules[0], [rule.threshold for rule in axis.rules])
     rule = _plain(key)
-    least = 0 if rule.detector is None else rule.detector.least
+    least_threshold = 0 if rule.detector is None else rule.detector.least
     scale = _UNITS.get(rule.counter, 1)
-    whole_values = [whole(n, f"rules: {rule}", least) if scale == 1 else round(n * scale) for n in values]
+    whole_values = [whole(n, f"rules: {rule}", least_threshold) if scale == 1 else round(n * scale) for n in values]
     return _Sweep(rule.counter, rule, whole_values)
 
 
@@ -205,12 +207,12 @@ def _plain(rule: object) -> Threshold:
     return rule
 
 
-def _reached(ledger: Ledger, rule: Threshold, places: Places, known: Flags, points: int) -> list[int]:
+def _reached(ledger: Ledger, rule: Threshold, positions: Places, is_known: Flags, points: int) -> list[int]:
     """The rule's own threshold, and the largest values of its counter in the runs, or quantiles of them."""
-    inside = np.flatnonzero(ledger.boundary)
+    boundary_steps = np.flatnonzero(ledger.boundary)
     peak = np.zeros(ledger.n_runs, dtype=np.int64)
-    np.maximum.at(peak, places.run[inside], ledger.counters[rule.counter][inside])
-    peak = np.sort(peak[known])
+    np.maximum.at(peak, positions.run[boundary_steps], ledger.counters[rule.counter][boundary_steps])
+    peak = np.sort(peak[is_known])
     peak = peak[peak >= max(1, 0 if rule.detector is None else rule.detector.least)]
     values = np.unique(peak)
     if len(values) > points:
@@ -219,25 +221,27 @@ def _reached(ledger: Ledger, rule: Threshold, places: Places, known: Flags, poin
 
 
 def _rows(
-    bootstrap: ClusterBootstrap, made: _Stops, positive_runs: Flags, success: Flags | None, confidence: float
+    bootstrap: ClusterBootstrap, stops: _Stops, positive_runs: Flags, success: Flags | None, confidence: float
 ) -> Iterable[dict[str, Any]]:
     """A row for each rule."""
-    judged, raised = ~made.unknown, made.raised
-    positive = judged & positive_runs[:, None]
+    is_judged, raised = ~stops.unknown, stops.raised
+    positive = is_judged & positive_runs[:, None]
     true = raised & positive
-    won = judged & (np.zeros(len(judged), dtype=bool) if success is None else success)[:, None]
-    saved = np.where(raised, made.saved, 0)
-    more = [(saved, judged * made.steps[:, None], False), (won & ~raised, won, True)]
-    (*ratios, saved_share, kept_share), lift = rates_of(bootstrap, judged, positive, raised, true, confidence, more)
-    flags = (judged, positive, raised, true, raised & ~true, positive & ~true)
-    counts = [flag.sum(axis=0) for flag in (*flags, saved, won, won & ~raised)]
-    for place in range(judged.shape[1]):
-        *several, saved_steps, successes, kept = (int(count[place]) for count in counts)
-        row: dict[str, Any] = dict(zip(COUNTS, several, strict=True))
+    is_success = is_judged & (np.zeros(len(is_judged), dtype=bool) if success is None else success)[:, None]
+    saved = np.where(raised, stops.saved, 0)
+    extra_ratios = [(saved, is_judged * stops.steps[:, None], False), (is_success & ~raised, is_success, True)]
+    (*ratios, saved_share, kept_share), lift = rates_of(
+        bootstrap, is_judged, positive, raised, true, confidence, extra_ratios
+    )
+    flags = (is_judged, positive, raised, true, raised & ~true, positive & ~true)
+    counts = [flag.sum(axis=0) for flag in (*flags, saved, is_success, is_success & ~raised)]
+    for rule_index in range(is_judged.shape[1]):
+        *run_counts, saved_steps, successes, n_kept = (int(count[rule_index]) for count in counts)
+        row: dict[str, Any] = dict(zip(COUNTS, run_counts, strict=True))
         for name, ratio in zip(RATIOS, ratios, strict=True):
-            row |= named(name, ratio, place)
-        row |= lift_of(row, *(float(end[place]) for end in lift))
-        row |= {"saved_steps": saved_steps, **named("saved_share", saved_share, place)}
-        labels = {"successes": successes, "kept_lower": kept}
+            row |= named(name, ratio, rule_index)
+        row |= lift_of(row, *(float(end[rule_index]) for end in lift))
+        row |= {"saved_steps": saved_steps, **named("saved_share", saved_share, rule_index)}
+        labels = {"successes": successes, "kept_lower": n_kept}
         row |= labels if success is not None else dict.fromkeys(labels)
-        yield row | named("kept_share", kept_share, place) | {"n_unknown": int((~judged[:, place]).sum())}
+        yield row | named("kept_share", kept_share, rule_index) | {"n_unknown": int((~is_judged[:, rule_index]).sum())}

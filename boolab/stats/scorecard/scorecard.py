@@ -31,7 +31,7 @@ from boolab.stats.scorecard.metrics import (
     CLEAN,
     COUNTS,
     LIFT,
-    LOST,
+    LOST_COLUMNS,
     NOT_ENDED,
     RATIOS,
     UNNAMED,
@@ -61,7 +61,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("saved_steps_low", "saved_steps_high"), FLOAT),
     **dict.fromkeys(("saved_steps_on_true_alarms", "saved_tool_calls", "saved_tokens"), INT),
     "saved_cost_usd": FLOAT,
-    **dict.fromkeys((*LOST, *CAP), INT),
+    **dict.fromkeys((*LOST_COLUMNS, *CAP), INT),
     **TRADE,
     **dict.fromkeys(("converged", *CLEAN, "n_unknown"), INT),
     "positive_is": TEXT,
@@ -160,28 +160,28 @@ def scorecard(
     check_confidence(confidence)
     check_scope(scope)
     keys = keys_of(by, _COLUMNS)
-    listed = listed_rules(rules)
-    if not listed:
+    rule_list = listed_rules(rules)
+    if not rule_list:
         raise SettingError(f"rules={rules!r}: expected stop rules such as [bl.doom_loop(3), bl.error_streak(4)]")
-    material = material_of(runs, listed, scope=scope, keys=keys, positive=positive)
-    if converged and material.runs is None and any(map(watches_repeats, listed)):
+    material = material_of(runs, rule_list, scope=scope, keys=keys, positive=positive)
+    if converged and material.runs is None and any(map(watches_repeats, rule_list)):
         msg = "converged=True compares the results of calls, which a table with a row per step does not have: pass runs"
         raise SettingError(msg)
     units = units_in(material, keys)
     truth = truth_of(material, positive)
-    scores = scores_of(material, listed, truth, converged=converged)
-    known = units[truth.known]
-    groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(known, keys)]
+    scores = scores_of(material, rule_list, truth, converged=converged)
+    judged_units = units[truth.known]
+    groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(judged_units, keys)]
     words = _Words(truth, scores, confidence)
     rows = list(pairs(groups, lambda group: group.rows))
     frame = of_set(frame_of(keys, [group.keys for group, _ in rows], _COLUMNS, [row for _, row in rows]), runs)
     return Finding(
-        title=f"What {count(len(listed), 'stop rule')} would have caught, and at which cost",
+        title=f"What {count(len(rule_list), 'stop rule')} would have caught, and at which cost",
         frame=frame,
         sentences=tuple(words.sentences(groups)),
         notes=(
-            *words.data(material, known.index.to_numpy()),
-            *words.limits(groups, known),
+            *words.data(material, judged_units.index.to_numpy()),
+            *words.limits(groups, judged_units),
             *material.notes,
         ),
         table=frame[[*keys, *_TABLE]],
@@ -206,16 +206,16 @@ class _Words:
 
     def of_them(self, n: int, alarms: int) -> str:
         """How many of some runs are positive: "9 of them failed"."""
-        who = "it" if alarms == 1 else f"{n:,} of them" if n else "none of them"
+        subject = "it" if alarms == 1 else f"{n:,} of them" if n else "none of them"
         if self.truth.proxy:
             if not n:
                 return "its agent ended by itself" if alarms == 1 else "in all of them the agent ended by itself"
-            return f"in {who} the agent {NOT_ENDED}"
+            return f"in {subject} the agent {NOT_ENDED}"
         if alarms == 1 and not n:
             return f"it is not positive{self.named}" if self.truth.user else "it did not fail"
         if self.truth.user:
-            return f"{who} {'is' if alarms == 1 or n == 1 else 'are'} positive{self.named}"
-        return f"{who} failed"
+            return f"{subject} {'is' if alarms == 1 or n == 1 else 'are'} positive{self.named}"
+        return f"{subject} failed"
 
     def successes(self, n: int) -> str:
         """The number of successes, as they are called here."""
@@ -230,29 +230,31 @@ class _Words:
 
     def sentences(self, groups: Sequence[Group]) -> Iterator[str]:
         """What each rule catches, and what it costs."""
-        written = 0
+        n_written = 0
         total = sum(len(group.rows) for group in groups)
         for group in groups:
             prefix = f"{group.name}: " if group.name else ""
             for row, score in zip(group.rows, self.scores.rules, strict=True):
-                if written < _MAX_SENTENCES:
-                    written += 1
+                if n_written < _MAX_SENTENCES:
+                    n_written += 1
                     yield prefix + " ".join(self._rule(group, row, score))
-        if total > written:
-            yield f"{count(total - written, 'further row')} in the table."
+        if total > n_written:
+            yield f"{count(total - n_written, 'further row')} in the table."
 
     def _rule(self, group: Group, row: Mapping[str, Any], score: Score) -> Iterator[str]:
         rule, n, alarms = row["rule"], row["n_runs"], row["alarms"]
         if not n:
-            why = "a counter that it needs is unknown in all runs" if row["n_unknown"] else "there is no run to judge"
-            yield f"{rule} cannot be judged: {why}, so it is not known what it finds of runs {self.which}."
+            reason = (
+                "a counter that it needs is unknown in all runs" if row["n_unknown"] else "there is no run to judge"
+            )
+            yield f"{rule} cannot be judged: {reason}, so it is not known what it finds of runs {self.which}."
             return
         if not alarms:
-            none = "does not alarm in the one run" if n == 1 else f"alarms in none of {n:,} runs"
-            yield f"{rule} {none}, so its precision is not defined; {self._found(row)}."
+            no_alarm = "does not alarm in the one run" if n == 1 else f"alarms in none of {n:,} runs"
+            yield f"{rule} {no_alarm}, so its precision is not defined; {self._found(row)}."
         else:
-            unless = " without converging later" if self.scores.converged and row["converged"] else ""
-            right = f"{self.of_them(row['true_alarms'], alarms)}{unless}"
+            exception = " without converging later" if self.scores.converged and row["converged"] else ""
+            right = f"{self.of_them(row['true_alarms'], alarms)}{exception}"
             yield (
                 f"{rule} alarms in {alarms:,} of {count(n, 'run')}; {right} (precision {row['true_alarms']:,} of "
                 f"{alarms:,}, {self.interval(row, 'precision')}); it would have {self._cost(row)}."
@@ -280,11 +282,11 @@ class _Words:
         cap, saved, rule = row["same_kept_cap"], row["same_kept_cap_saved_steps"], score.alarms.rule
         if cap is None or (isinstance(rule, Threshold) and rule.counter == "steps"):
             return
-        more = saved - row["saved_steps"]
-        than = f"{abs(more):,} {'more' if more > 0 else 'fewer'}" if more else "just as many"
+        difference = saved - row["saved_steps"]
+        comparison = f"{abs(difference):,} {'more' if difference > 0 else 'fewer'}" if difference else "just as many"
         yield (
             f"A plain cap of {count(cap, 'step')} keeps at least as many successes and would have saved "
-            f"{count(saved, 'step')}, {than}."
+            f"{count(saved, 'step')}, {comparison}."
         )
 
     def _trade(self, row: Mapping[str, Any]) -> Iterator[str]:
@@ -303,35 +305,39 @@ class _Words:
             return f"{saved}; there is no success to lose"
         if not high:
             return f"{saved} and stopped none of {self.successes(base)}"
-        how = f"at most {high:,}" if not low else f"{high:,}" if low == high else f"{low:,} to {high:,}"
-        return f"{saved} and stopped {how} of {self.successes(base)}"
+        certainty = f"at most {high:,}" if not low else f"{high:,}" if low == high else f"{low:,} to {high:,}"
+        return f"{saved} and stopped {certainty} of {self.successes(base)}"
 
     def _found(self, row: Mapping[str, Any], *, short: bool = False) -> str:
-        n, found = row["n_positive"], row["true_alarms"]
+        n, sentence = row["n_positive"], row["true_alarms"]
         if not n:
             return f"no run, because there is none {self.which}" if short else f"there is no run {self.which}"
-        which = self.which.replace("that are", "that is") if n == 1 else self.which
-        share = f"(recall {found:,} of {n:,}, {self.interval(row, 'recall')})"
+        subject = self.which.replace("that are", "that is") if n == 1 else self.which
+        share = f"(recall {sentence:,} of {n:,}, {self.interval(row, 'recall')})"
         if short:
-            return f"{found:,} of {count(n, 'run')} {which} {share}"
-        every = all_of(n, "run")
-        return f"it misses {every[0].lower()}{every[1:]} {which} {share}"
+            return f"{sentence:,} of {count(n, 'run')} {subject} {share}"
+        all_alarms = all_of(n, "run")
+        return f"it misses {all_alarms[0].lower()}{all_alarms[1:]} {subject} {share}"
 
     def _false(self, row: Mapping[str, Any]) -> str:
-        others = row["n_runs"] - row["n_positive"]
-        if not others:
+        other_runs = row["n_runs"] - row["n_positive"]
+        if not other_runs:
             return "; there are no other runs, so the rate of false alarms is not known"
-        n = round(row["false_alarm_rate"] * others)
-        return f" and alarms in {n:,} of {count(others, 'other')} ({self.interval(row, 'false_alarm_rate')})"
+        n = round(row["false_alarm_rate"] * other_runs)
+        return f" and alarms in {n:,} of {count(other_runs, 'other')} ({self.interval(row, 'false_alarm_rate')})"
 
     def _work(self, row: Mapping[str, Any]) -> Iterator[str]:
         n = row["converged"]
         if not n:
             return
-        what = "1 alarm was" if n == 1 else f"{n:,} alarms were"
-        it, them = ("it counts", "it") if n == 1 else ("they count", "them")
-        counts = f"{it} as false" if self.scores.converged else f"converged=True would count {them} as false"
-        yield f"{what} work and not a loop: the same call gave a new result later; {counts}."
+        work_text = "1 alarm was" if n == 1 else f"{n:,} alarms were"
+        subject_pronoun, object_pronoun = ("it counts", "it") if n == 1 else ("they count", "them")
+        counts = (
+            f"{subject_pronoun} as false"
+            if self.scores.converged
+            else f"converged=True would count {object_pronoun} as false"
+        )
+        yield f"{work_text} work and not a loop: the same call gave a new result later; {counts}."
 
     def _clean(self, group: Group, row: Mapping[str, Any], score: Score) -> Iterator[str]:
         if row["clean_threshold"] is None or score.reach is None:
@@ -342,22 +348,22 @@ class _Words:
         threshold = f"{row['clean_threshold']:,}{unit}"
         if isinstance(leaf, LearnedRule):  # its score is a probability in billionths
             threshold = f"{100 * row['clean_threshold'] / BILLION:.4g}%"
-        least = f"A threshold of {threshold} is the least without a false alarm in "
+        beginning = f"A threshold of {threshold} is the least without a false alarm in "
         if self.scores.converged:
-            yield f"{least}these runs."
+            yield f"{beginning}these runs."
             return
         not_positive = f"{'is' if n == 1 else 'are'} not positive{self.named}" if self.truth.user else "did not fail"
-        none = self.successes(n) if self.truth.proxy else f"{count(n, 'run')} that {not_positive}"
+        negatives = self.successes(n) if self.truth.proxy else f"{count(n, 'run')} that {not_positive}"
         share = percent(group.beyond(score.reach))
-        yield f"{least}the {none}; with {self.level} confidence at most {share} of such runs reach it."
+        yield f"{beginning}the {negatives}; with {self.level} confidence at most {share} of such runs reach it."
 
-    def data(self, material: Material, known: Ints) -> Iterator[str]:
+    def data(self, material: Material, judged_runs: Ints) -> Iterator[str]:
         """The quality of the data: labels, and what is left out."""
-        total, n = material.ledger.n_runs, len(known)
+        total, n = material.ledger.n_runs, len(judged_runs)
         if not total:
             yield "There are no runs."
             return
-        share = f"{int(self.truth.positive[known].sum()):,} of {count(n, 'run')}"
+        share = f"{int(self.truth.positive[judged_runs].sum()):,} of {count(n, 'run')}"
         if self.truth.proxy:
             yield (
                 f"No run has a label. By a proxy, a run is positive if it {NOT_ENDED} ({share}). That is not a "
@@ -370,37 +376,40 @@ class _Words:
         if n < total:
             verb = "is" if total - n == 1 else "are"
             yield f"{total - n:,} of {count(total, 'run')} {verb} left out: without a label their class is not known."
-        yield from self._unknown(known)
-        yield from self._cut(material, known)
+        yield from self._unknown(judged_runs)
+        yield from self._cut(material, judged_runs)
         if material.runs is None and any(watches_repeats(score.alarms.rule) for score in self.scores.rules):
             yield "Whether an alarm converged is not known, because a table with a row per step has no results."
 
-    def _unknown(self, known: Ints) -> Iterator[str]:
-        hanging = [(s.alarms, int(s.alarms.unknown[known].sum())) for s in self.scores.rules]
+    def _unknown(self, judged_runs: Ints) -> Iterator[str]:
+        hanging = [(s.alarms, int(s.alarms.unknown[judged_runs].sum())) for s in self.scores.rules]
         rules = [f"{alarms.rule} in {count(n, 'run')}" for alarms, n in hanging if n]
         if rules:
-            more = f" and {len(rules) - _MAX_NAMED:,} further rules" if len(rules) > _MAX_NAMED else ""
+            others_text = f" and {len(rules) - _MAX_NAMED:,} further rules" if len(rules) > _MAX_NAMED else ""
             yield (
-                f"Rules that need an unknown counter: {', '.join(rules[:_MAX_NAMED])}{more}. These runs are not "
+                f"Rules that need an unknown counter: {', '.join(rules[:_MAX_NAMED])}{others_text}. These runs are not "
                 "alarms, and the rule's row leaves them out."
             )
         for name in ("tokens", "cost"):
-            pairs = [(s.alarms.raised[known], s.alarms.saved[name][known] == NOT_REPORTED) for s in self.scores.rules]
+            pairs = [
+                (s.alarms.raised[judged_runs], s.alarms.saved[name][judged_runs] == NOT_REPORTED)
+                for s in self.scores.rules
+            ]
             raised, unknown = (sum(int(flags.sum()) for flags in column) for column in zip(*pairs, strict=True))
             if unknown:
-                of = "any alarm" if unknown == raised else f"{unknown:,} of {count(raised, 'alarm')}"
-                how = "NA" if unknown == raised else "without them"
-                yield f"What {of} would have saved in {name} is not known: the total is {how}."
+                total_text = "any alarm" if unknown == raised else f"{unknown:,} of {count(raised, 'alarm')}"
+                consequence = "NA" if unknown == raised else "without them"
+                yield f"What {total_text} would have saved in {name} is not known: the total is {consequence}."
 
-    def _cut(self, material: Material, known: Ints) -> Iterator[str]:
-        cut = known[~material.ledger.terminated[known]]
-        reasons = pd.Series(material.ledger.reason[cut], dtype=object).dropna()
-        if len(cut):
-            verb = "is" if len(cut) == 1 else "are"
+    def _cut(self, material: Material, judged_runs: Ints) -> Iterator[str]:
+        cut_runs = judged_runs[~material.ledger.terminated[judged_runs]]
+        reasons = pd.Series(material.ledger.reason[cut_runs], dtype=object).dropna()
+        if len(cut_runs):
+            verb = "is" if len(cut_runs) == 1 else "are"
             why = f" ({_counted(reasons)})" if len(reasons) else ""
             yield (
-                f"{len(cut):,} of {count(len(known), 'run')} {verb} censored{why}: a rule may have fired later, so "
-                "there may be more alarms, and more to save."
+                f"{len(cut_runs):,} of {count(len(judged_runs), 'run')} {verb} censored{why}: a rule may have fired "
+                "later, so there may be more alarms, and more to save."
             )
         detected = reasons[reasons.isin(_DETECTED)]
         if len(detected):
@@ -409,16 +418,16 @@ class _Words:
                 "an alarm of a similar rule there is no evidence, and the stop may be why the run is positive."
             )
 
-    def limits(self, groups: Sequence[Group], known: pd.DataFrame) -> Iterator[str]:
+    def limits(self, groups: Sequence[Group], judged_units: pd.DataFrame) -> Iterator[str]:
         """What limits the answer."""
-        places = known.index.to_numpy()
-        early = sum(int(score.alarms.early[places].sum()) for score in self.scores.rules)
+        rule_indices = judged_units.index.to_numpy()
+        early = sum(int(score.alarms.early[rule_indices].sum()) for score in self.scores.rules)
         if early:
             yield (
                 f"{count(early, 'alarm')} in a turn that others follow: how the session would have continued is not "
                 'known, but a run is judged as a whole. scope="run" counts through the whole run.'
             )
-        yield from cluster_notes([(group.word, group.bootstrap.n_clusters) for group in groups], known)
+        yield from cluster_notes([(group.word, group.bootstrap.n_clusters) for group in groups], judged_units)
         if len(self.scores.rules) > 1:
             n = len(self.scores.rules)
             yield f"Intervals are for each rule by itself: the best of {n:,} looks better here than on other runs."
