@@ -191,7 +191,8 @@ def test_every_format_whose_reader_reports_compactions_is_named() -> None:
 
     folder = Path(boolab.logs.readers.__file__).parent
     stems = {path.stem for path in folder.glob("*.py") if '"compaction"' in path.read_text("utf-8")}
-    stems = {"claude_code" if stem.startswith("_claude_") else stem for stem in stems}
+    of_parts = {"_claude_chain": "claude_code", "_claude_run": "claude_code", "_codex_account": "codex"}
+    stems = {of_parts.get(stem, stem) for stem in stems}
     names = {import_module(f"boolab.logs.readers.{stem}").NAME for stem in stems}
     assert names | {"boolab"} == RECORDED_BY
 

@@ -32,8 +32,7 @@ from boolab.io.json_input import MAX_LINE
 from boolab.logs.load import read_file
 from boolab.logs.log_files import readers
 from boolab.runtime.models.remote.transport import Endpoint
-from boolab.runtime.tools import tool as tools
-from boolab.runtime.tools import workspace
+from boolab.runtime.tools import execution, workspace
 from tests.support.helpers import call, play
 from tests.support.limits import MB, run_limited
 
@@ -408,7 +407,7 @@ def test_a_search_ends_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_result_that_is_too_long_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "MAX_RESULT", 1000)
+    monkeypatch.setattr(execution, "MAX_RESULT", 1000)
 
     @bl.tool
     def long(size: int) -> str:

@@ -87,7 +87,7 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
         >>> look = {"tool_calls": [{"name": "ls"}], "repeat": "forever"}
         >>> run = bl.run_sync(None, "go", model=bl.ScriptedModel([look], tools={"ls": "a"}), policy=bl.fixed_turns(4))
         >>> found = count_limit(run, STEPS, 3, None)
-        >>> found.value, [step.index for step in found.beyond]
+        >>> found.value, [step.index for step in found.steps_beyond]
         (4, [4])
     """
     if native.axis == "messages":

@@ -51,7 +51,7 @@ def test_counts_kept_at_any_place_are_those_of_all_records(
     seen: int, records: list[tuple[dict[str, Any], bool]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counts, "SEEN", seen)
+        patch.setattr(counts, "MAX_CALL_IDS", seen)
         replayed, kept = State(), State()
         for record, is_kept in records:
             replayed.apply(record)
@@ -353,7 +353,7 @@ def test_a_call_that_is_twice_in_one_event_counts_once() -> None:
 
 
 def test_a_state_is_bounded_by_the_newest_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "SEEN", 20)
+    monkeypatch.setattr(counts, "MAX_CALL_IDS", 20)
     state, sizes = State(), set()
     for number in range(100, 300):
         state.apply({"e": "asked", "id": f"gone{number}"})
