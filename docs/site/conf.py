@@ -27,11 +27,11 @@ exclude_patterns = ["**/.*", "**/.ipynb_checkpoints", "out", "build", "dist", "r
 
 extensions = [
     "myst_nb",
-    "site_pages",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_markdown_builder",
+    "site_pages",  # after autodoc, to whose events it listens
 ]
 nb_execution_mode = "off"
 myst_heading_anchors = 4
