@@ -111,6 +111,11 @@ def without_abbreviations(app: Sphinx, tree: nodes.document, page: str) -> None:
             node.replace_self(nodes.Text(node.astext()))
 
 
+def to_the_sites_reference(app: Sphinx, page: str, source: list[str]) -> None:  # noqa: ARG001 - Sphinx's signature
+    """Lead links to the reference in Markdown, which is for GitHub, to that of the site."""
+    source[0] = source[0].replace("(docs/api/index.md)", "(docs/reference/index.rst)")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register all of it."""
     app.add_directive("members", Members)
@@ -119,4 +124,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-skip-member", skip_plumbing)
     app.connect("missing-reference", to_the_public_name)
     app.connect("doctree-resolved", without_abbreviations)
+    app.connect("source-read", to_the_sites_reference)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}
