@@ -43,7 +43,7 @@ def run_fields(run: Run, leave_out: Collection[str] = ()) -> dict[str, Any]:
     row = {}
     for name, default in _FIELDS.items():
         value = getattr(run, name)
-        if name not in leave_out and (default is MISSING or not _same(value, default)):
+        if name not in leave_out and (default is MISSING or not _is_default(value, default)):
             row[name] = encode(value, f"{name} of run {run.run_id}")
     return row
 
@@ -57,11 +57,11 @@ def run_of(row: Mapping[str, Any], **rest: object) -> Run:
     if missing:
         raise ValueError(f"{', '.join(missing)}: missing")
     readers = _hints(Run)
-    run = Run(**{name: _named(name, readers[name], value) for name, value in row.items()} | rest)
-    for place, step in enumerate(run.steps, 1):
-        if step.index != place or len(step.results) != len(step.response.tool_calls):
+    run = Run(**{name: _read_field(name, readers[name], value) for name, value in row.items()} | rest)
+    for number, step in enumerate(run.steps, 1):
+        if step.index != number or len(step.results) != len(step.response.tool_calls):
             raise ValueError(
-                f"steps: step {place} is numbered {step.index}, or has not one result for each of its calls"
+                f"steps: step {number} is numbered {step.index}, or has not one result for each of its calls"
             )
     if run.identity not in IDENTITIES:
         raise ValueError(f"identity: {run.identity!r} is not one of {', '.join(IDENTITIES)}")
@@ -105,72 +105,72 @@ def _defaults() -> dict[str, Any]:
 _FIELDS: Final = _defaults()
 
 
-def encode(value: JSON, where: str) -> JSON:
+def encode(value: JSON, label: str) -> JSON:
     """A value of the records as JSON has it: a NamedTuple without its defaults, other tuples as lists."""
     if isinstance(value, tuple):
         kind = type(value)
         if kind is tuple:
-            return [encode(item, where) for item in value]
+            return [encode(item, label) for item in value]
         row: dict[str, Any] = {"part": _NAMES[kind]} if kind in _NAMES else {}
-        for (name, usual), item in zip(_usual(kind), value, strict=True):
+        for (name, usual), item in zip(_field_defaults(kind), value, strict=True):
             if item is None or type(item) is str:  # most of them, so they are spared the rest
                 if item is not usual and item != usual:
                     row[name] = item
-            elif not _same(item, usual):
-                row[name] = _tagged(item, where) if name == "payload" else encode(item, where)
+            elif not _is_default(item, usual):
+                row[name] = _tag(item, label) if name == "payload" else encode(item, label)
         return row
     if isinstance(value, datetime):
         return value.isoformat()
-    return _tagged(value, where)
+    return _tag(value, label)
 
 
 @cache
-def _usual(kind: type) -> list[tuple[str, Any]]:
+def _field_defaults(kind: type) -> list[tuple[str, Any]]:
     """The fields of a NamedTuple, each with its default."""
     usual: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
     return [(name, usual.get(name, MISSING)) for name in kind._fields]  # type: ignore[attr-defined]
 
 
-def _tagged(value: object, where: str) -> JSON:
+def _tag(value: object, label: str) -> JSON:
     """A value of a setting or of an event: what JSON cannot distinguish is marked."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float) and value - value == 0:
         return value
     if type(value) is tuple:
-        return {_TUPLE: [_tagged(item, where) for item in value]}
+        return {_TUPLE: [_tag(item, label) for item in value]}
     if isinstance(value, list):
-        return [_tagged(item, where) for item in value]
+        return [_tag(item, label) for item in value]
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value) and not value.keys() & {_TUPLE, _PAIRS}:
-            return {key: _tagged(item, where) for key, item in value.items()}
-        return {_PAIRS: [[_tagged(key, where), _tagged(item, where)] for key, item in value.items()]}
-    msg = f"{where} holds {value!r}, a {type(value).__name__}: only what JSON knows can be saved"
+            return {key: _tag(item, label) for key, item in value.items()}
+        return {_PAIRS: [[_tag(key, label), _tag(item, label)] for key, item in value.items()]}
+    msg = f"{label} holds {value!r}, a {type(value).__name__}: only what JSON knows can be saved"
     raise SettingError(msg)
 
 
-def _same(value: object, usual: object) -> bool:
+def _is_default(value: object, usual: object) -> bool:
     """Whether a value is the default, and not only equal to it as 0 is to False."""
     return type(value) is type(usual) and value == usual
 
 
-def _free(value: JSON) -> JSON:
+def _untag(value: JSON) -> JSON:
     """The value of a setting or of an event, as it was."""
     if isinstance(value, list):
-        return [_free(item) for item in value]
+        return [_untag(item) for item in value]
     if isinstance(value, dict):
         try:
             if value.keys() == {_TUPLE}:
-                return tuple(_free(item) for item in value[_TUPLE])
+                return tuple(_untag(item) for item in value[_TUPLE])
             if value.keys() == {_PAIRS}:
-                return {_free(key): _free(item) for key, item in value[_PAIRS]}
+                return {_untag(key): _untag(item) for key, item in value[_PAIRS]}
         except TypeError as error:
             raise ValueError(f"{value!r:.80} stands for nothing: {error}") from None
-        return {key: _free(item) for key, item in value.items()}
+        return {key: _untag(item) for key, item in value.items()}
     return value
 
 
-def _named(name: str, read: _Read, value: object) -> JSON:
+def _read_field(name: str, read: _Read, value: object) -> JSON:
     try:
         return read(value)
     except ValueError as error:
@@ -188,7 +188,7 @@ def _reader(hint: _Hint) -> _Read:
     origin: _Hint = get_origin(hint)
     args = get_args(hint)
     if hint is Any:
-        return _free
+        return _untag
     if origin in (Union, types.UnionType):
         return _union(args)
     if origin is Literal:
@@ -218,14 +218,14 @@ def _any_size(value: object) -> object:
     return _check(lambda seed: seed is None or _is_whole(seed), "a whole number")(value)
 
 
-def _wrong(value: object, what: str) -> ValueError:
-    return ValueError(f"{value!r:.80} is not {what}")
+def _value_error(value: object, expected: str) -> ValueError:
+    return ValueError(f"{value!r:.80} is not {expected}")
 
 
-def _check(fits: Callable[[Any], bool], what: str) -> _Read:
+def _check(fits: Callable[[Any], bool], expected: str) -> _Read:
     def read(value: object) -> object:
         if not fits(value):
-            raise _wrong(value, what)
+            raise _value_error(value, expected)
         return value
 
     return read
@@ -242,14 +242,14 @@ def _union(args: tuple[Any, ...]) -> _Read:
 def _part(value: object) -> object:
     kind = _PARTS.get(str(value.get("part"))) if isinstance(value, dict) else None
     if kind is None:
-        raise _wrong(value, f"a part of a message ({', '.join(_PARTS)})")
+        raise _value_error(value, f"a part of a message ({', '.join(_PARTS)})")
     return _record(kind)(value)
 
 
 def _tuple(read: _Read) -> _Read:
     def tuple_of(value: JSON) -> tuple[JSON, ...]:
         if not isinstance(value, list):
-            raise _wrong(value, "a list")
+            raise _value_error(value, "a list")
         return tuple([read(item) for item in value])
 
     return tuple_of
@@ -257,10 +257,10 @@ def _tuple(read: _Read) -> _Read:
 
 def _mapping(read: _Read) -> _Read:
     def mapping_of(value: object) -> dict[str, Any]:
-        free = _free(value)
+        free = _untag(value)
         if not isinstance(free, dict):
-            raise _wrong(value, "an object")
-        return free if read is _free else {key: read(item) for key, item in free.items()}
+            raise _value_error(value, "an object")
+        return free if read is _untag else {key: read(item) for key, item in free.items()}
 
     return mapping_of
 
@@ -273,13 +273,13 @@ def _record(kind: type) -> _Read:
 
     def record(value: object) -> object:
         if not isinstance(value, dict) or not required <= value.keys() <= field_names:
-            raise _wrong(value, f"a {kind.__name__} ({', '.join(readers)})")
-        return kind(**{name: _named(name, readers[name], item) for name, item in value.items() if name != "part"})
+            raise _value_error(value, f"a {kind.__name__} ({', '.join(readers)})")
+        return kind(**{name: _read_field(name, readers[name], item) for name, item in value.items() if name != "part"})
 
     return record
 
 
 def _time(value: object) -> datetime:
     if not isinstance(value, str):
-        raise _wrong(value, "an ISO 8601 time")
+        raise _value_error(value, "an ISO 8601 time")
     return datetime.fromisoformat(value)

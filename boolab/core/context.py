@@ -36,16 +36,16 @@ class Context(Sequence[Message]):
         self._tail = tail
 
     @overload
-    def __getitem__(self, place: int) -> Message: ...
+    def __getitem__(self, index: int) -> Message: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Message]: ...
-    def __getitem__(self, place: int | slice) -> Message | list[Message]:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        place = range(len(self))[place]
-        if place < len(self._head):
-            return self._head[place]
-        inside = place - len(self._head) + self._start
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        index = range(len(self))[index]
+        if index < len(self._head):
+            return self._head[index]
+        inside = index - len(self._head) + self._start
         if inside < len(self._history):
             return self._history[inside]
         return self._tail[inside - len(self._history)]

@@ -54,7 +54,7 @@ def proxy_success(run: Run) -> bool:
     """
     if run.stop_reason == "synthesis":
         return True
-    return terminated(run) and bool(run.steps) and _came_to_its_end(run.steps[-1])
+    return terminated(run) and bool(run.steps) and _is_complete(run.steps[-1])
 
 
 def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
@@ -74,7 +74,7 @@ def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
     last = steps[-1]
     if last.index == run.steps[-1].index:
         return proxy_success(run)
-    return not last.response.tool_calls and _came_to_its_end(last)
+    return not last.response.tool_calls and _is_complete(last)
 
 
 def finished_unexecuted(run: Run) -> bool:
@@ -86,18 +86,18 @@ def finished_unexecuted(run: Run) -> bool:
         >>> finished_unexecuted(bl.run_sync(None, "Hello", model=model, policy="naive"))
         True
     """
-    return run.stop_reason == "finished" and bool(run.steps) and _unexecuted(run.steps[-1])
+    return run.stop_reason == "finished" and bool(run.steps) and _has_unexecuted_call(run.steps[-1])
 
 
-def _came_to_its_end(step: Step) -> bool:
+def _is_complete(step: Step) -> bool:
     """Whether a step has no error, no call without a result, and no response that was cut off."""
     response = step.response
     reason = finish_reason(response.finish_reason)
     cut_off = reason in FAILED_FINISH or (reason in _NO_REASON and not response.text and not response.tool_calls)
-    return not (step.error or cut_off or _unexecuted(step))
+    return not (step.error or cut_off or _has_unexecuted_call(step))
 
 
-def _unexecuted(step: Step) -> bool:
+def _has_unexecuted_call(step: Step) -> bool:
     """Whether a call of the step got no result, though it should have."""
     return any(call.name not in FINISHING for call in step.dropped)
 

@@ -103,13 +103,13 @@ def run_events(run: Run) -> list[Event]:
         >>> [event.kind for event in run_events(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))]
         ['step_start', 'text', 'stop']
     """
-    events = _noted(run, 0)
+    events = _events_after(run, 0)
     message = len(run.prompt)
-    came_in = Counter(before for before, _ in run.inputs)
+    came_in = Counter(step_index for step_index, _ in run.inputs)
     for step in run.steps:
         message += came_in[step.index]
         events.append(start_event(message, step.index, step.start_ms))
-        recorded_events = _noted(run, step.index)
+        recorded_events = _events_after(run, step.index)
         events.extend(event for event in recorded_events if _is_within(event))
         events.extend(step_events(message, step))
         events.extend(event for event in recorded_events if not _is_within(event))
@@ -123,7 +123,7 @@ def _is_within(event: Event) -> bool:
     return event.kind == "subagent" or (event.kind in DURING_STEP and "step_number" in event.payload)
 
 
-def _noted(run: Run, step: int) -> list[Event]:
+def _events_after(run: Run, step: int) -> list[Event]:
     """The exceptional events that came after that step."""
     return [event for event in run.events if event.payload.get("after_step", len(run.steps)) == step]
 

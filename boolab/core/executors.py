@@ -66,17 +66,17 @@ def open_pool(executor: Executor) -> Iterator[Pool]:
         ...     pool.submit(divmod, 7, 2).result()
         (3, 1)
     """
-    given: object = executor
-    if given == "processes":
+    argument: object = executor
+    if argument == "processes":
         processes = ProcessPool()
         try:
             yield processes
         finally:
             processes.close()
         return
-    users = _executor_of(given)
+    users = _executor_of(argument)
     pool = _UsersPool(users, _size_of(users))
-    with _watched(users, pool) if isinstance(users, _ClientExecutor) else nullcontext():
+    with _watch_scheduler(users, pool) if isinstance(users, _ClientExecutor) else nullcontext():
         try:
             yield pool
         finally:
@@ -84,7 +84,7 @@ def open_pool(executor: Executor) -> Iterator[Pool]:
 
 
 @contextmanager
-def _watched(executor: _ClientExecutor, pool: _UsersPool) -> Iterator[None]:
+def _watch_scheduler(executor: _ClientExecutor, pool: _UsersPool) -> Iterator[None]:
     """While in it, a scheduler that is gone ends the unfinished tasks: a client may wait for one without end."""
     ended = threading.Event()
 
@@ -119,10 +119,10 @@ def in_order(pool: Pool, function: Callable[..., T], tasks: Iterable[tuple[Any, 
             pending_futures.append((args, pool.submit(function, *args)))
         if not pending_futures:
             return
-        yield _done(pool, function, *pending_futures.popleft())
+        yield _await_result(pool, function, *pending_futures.popleft())
 
 
-def _done(pool: Pool, function: Callable[..., T], args: tuple[Any, ...], future: Future[T]) -> T:
+def _await_result(pool: Pool, function: Callable[..., T], args: tuple[Any, ...], future: Future[T]) -> T:
     for _ in range(1, ATTEMPTS):
         try:
             return future.result()
@@ -145,7 +145,7 @@ class _UsersPool:
 
     def submit(self, function: Callable[..., T], *args: object) -> Future[T]:
         try:
-            done = self._executor.submit(function, *args)
+            task = self._executor.submit(function, *args)
         except BrokenExecutor as error:
             reason = f"{type(error).__name__}: {error}"
             raise WorkerDied(
@@ -154,8 +154,8 @@ class _UsersPool:
         outcome: Future[T] = Future()
         self._running.add(outcome)
         outcome.add_done_callback(self._running.discard)
-        outcome.add_done_callback(lambda _: done.cancel())  # no effect if it is done already
-        done.add_done_callback(lambda _: _copy_outcome(done, outcome))
+        outcome.add_done_callback(lambda _: task.cancel())  # no effect if it is done already
+        task.add_done_callback(lambda _: _copy_outcome(task, outcome))
         return outcome
 
     def cancel_all(self) -> None:
@@ -242,22 +242,22 @@ def _is_closed(error: BaseException) -> bool:
     return distributed is not None and isinstance(error, distributed.comm.CommClosedError)
 
 
-def _copy_outcome(done: Future[T], outcome: Future[T]) -> None:
+def _copy_outcome(task: Future[T], outcome: Future[T]) -> None:
     """Copy the outcome of a task."""
     with suppress(InvalidStateError):  # the scheduler was lost meanwhile
         if not outcome.done():
-            _copy(done, outcome)
+            _copy(task, outcome)
 
 
-def _copy(done: Future[T], outcome: Future[T]) -> None:
+def _copy(task: Future[T], outcome: Future[T]) -> None:
     if not outcome.set_running_or_notify_cancel():
         return
-    if done.cancelled():
+    if task.cancelled():
         outcome.set_exception(WorkerDied("the task was cancelled: is the cluster still running?"))
         return
-    error = done.exception()
+    error = task.exception()
     if error is None:
-        outcome.set_result(done.result())
+        outcome.set_result(task.result())
         return
     distributed = sys.modules.get("distributed")
     if isinstance(error, BrokenExecutor if distributed is None else (BrokenExecutor, distributed.KilledWorker)):
@@ -265,35 +265,35 @@ def _copy(done: Future[T], outcome: Future[T]) -> None:
     outcome.set_exception(error)
 
 
-def _executor_of(given: object) -> FuturesExecutor:
+def _executor_of(value: object) -> FuturesExecutor:
     """The executor itself, or that of a client."""
-    if isinstance(given, FuturesExecutor):
-        return given
+    if isinstance(value, FuturesExecutor):
+        return value
     distributed = sys.modules.get("distributed")
-    if distributed is None or not isinstance(given, distributed.Client):
+    if distributed is None or not isinstance(value, distributed.Client):
         expected = "expected 'processes', a concurrent.futures executor, or a distributed.Client"
-        raise SettingError(f"executor={given!r}: {expected}{_hint(given)}")
-    if given.asynchronous:
+        raise SettingError(f"executor={value!r}: {expected}{_hint(value)}")
+    if value.asynchronous:
         msg = (
-            f"executor={given!r}: this client is asynchronous, and waits in the event loop that it would block: "
+            f"executor={value!r}: this client is asynchronous, and waits in the event loop that it would block: "
             "make it without asynchronous=True"
         )
         raise SettingError(msg)
-    if given.status != "running":
-        raise SettingError(f"executor={given!r}: this client is {given.status}: expected one that is connected")
-    return _ClientExecutor(given)
+    if value.status != "running":
+        raise SettingError(f"executor={value!r}: this client is {value.status}: expected one that is connected")
+    return _ClientExecutor(value)
 
 
-def _hint(given: object) -> str:
-    if isinstance(given, str) and "://" in given:
-        return f": distributed.Client({given!r}) ({install('boolab[engine]')})"
-    if hasattr(given, "get_client"):
+def _hint(value: object) -> str:
+    if isinstance(value, str) and "://" in value:
+        return f": distributed.Client({value!r}) ({install('boolab[engine]')})"
+    if hasattr(value, "get_client"):
         return ": cluster.get_client()"
     return f" (of Dask: {install('boolab[engine]')})"
 
 
-def _size_of(given: FuturesExecutor) -> Callable[[], int]:
-    if isinstance(given, _ClientExecutor):
-        return given.threads
+def _size_of(executor: FuturesExecutor) -> Callable[[], int]:
+    if isinstance(executor, _ClientExecutor):
+        return executor.threads
     # Those of the standard library, loky's and mpi4py's all have it; there is no public attribute.
-    return lambda: getattr(given, "_max_workers", None) or os.cpu_count() or 1
+    return lambda: getattr(executor, "_max_workers", None) or os.cpu_count() or 1

@@ -96,7 +96,7 @@ class ProcessPool:
                     if process is None or process.poll() is not None:
                         self._end(process)
                         process = self._start()
-                    returned, value = _run_in(process, task.frame)
+                    returned, value = _run_task(process, task.frame)
                 except Exception as error:  # noqa: BLE001 - it is raised where the result is waited for
                     task.future.set_exception(error)
                 else:
@@ -128,7 +128,7 @@ class ProcessPool:
         process.wait()
 
 
-def _run_in(process: subprocess.Popen[bytes], frame: bytes) -> tuple[bool, Any]:
+def _run_task(process: subprocess.Popen[bytes], frame: bytes) -> tuple[bool, Any]:
     """Run a task in a process; `WorkerDied` if the process ended meanwhile."""
     assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - it was started with pipes
     answer = None

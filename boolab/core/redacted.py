@@ -69,11 +69,11 @@ def redacted_arguments(arguments: str) -> RedactedArguments | None:
         >>> redacted_arguments("<redacted arguments 9/9/2: 340 chars>").canonical, redacted_arguments('{"path": "a"}')
         (2, None)
     """
-    found = _found(arguments)
-    if found is None or found[1] != "arguments":
+    match = _match(arguments)
+    if match is None or match[1] != "arguments":
         return None
-    sent, ordered, canonical = (int(found[place] or found[2]) for place in (2, 3, 4))
-    return RedactedArguments(canonical, ordered, sent, int(found[5]))
+    as_sent, ordered, canonical = (int(match[group] or match[2]) for group in (2, 3, 4))
+    return RedactedArguments(canonical, ordered, as_sent, int(match[5]))
 
 
 def redacted_text(number: int, chars: int) -> str:
@@ -104,7 +104,7 @@ def is_redacted(text: str) -> bool:
         >>> is_redacted("<redacted text 5: 80 chars>"), is_redacted("See <redacted text 5: 80 chars>")
         (True, False)
     """
-    return _found(text) is not None
+    return _match(text) is not None
 
 
 def chars_of(text: str) -> int:
@@ -114,7 +114,7 @@ def chars_of(text: str) -> int:
         >>> chars_of("Hello"), chars_of("<redacted text 5: 80 chars>")
         (5, 80)
     """
-    match = _found(text)
+    match = _match(text)
     return len(text) if match is None else int(match[5])
 
 
@@ -125,9 +125,9 @@ def beginning_of(content: str) -> str:
         >>> beginning_of("not found"), beginning_of("<redacted result 31/12: 1204 chars>")
         ('not found', '<redacted result 12>')
     """
-    match = _found(content)
+    match = _match(content)
     return content[:BEGINNING] if match is None else f"<redacted result {match[3] or match[2]}>"
 
 
-def _found(text: str) -> re.Match[str] | None:
+def _match(text: str) -> re.Match[str] | None:
     return _PLACEHOLDER.fullmatch(text) if text.startswith(_MARK) else None

@@ -22,15 +22,15 @@ def each_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
     `runs`: runs, from a generator too: of those that are not subagents nothing is remembered.
     """
     followed: set[str] = set()
-    came: set[str] = set()
+    seen_ids: set[str] = set()
     for run in runs:
         if run.run_id in followed:
             continue
         yield run
         if run.parent_run_id is not None:
-            came.add(run.run_id)
+            seen_ids.add(run.run_id)
         for child in descendants(run):
-            if child.run_id not in came:
+            if child.run_id not in seen_ids:
                 followed.add(child.run_id)
                 yield child
 
@@ -58,10 +58,10 @@ def rebuilt(run: Run, make: Callable[[Run], Run]) -> Run:
     """
     if not run.subagents:
         return make(run)
-    tree = [(one, make(one)) for one in (run, *descendants(run))]
+    tree = [(original, make(original)) for original in (run, *descendants(run))]
     rebuilt_runs: list[Run] = []
-    for one, made in reversed(tree):  # its subagents are the last that were done
-        rebuilt_runs.append(replace(made, subagents=tuple([rebuilt_runs.pop() for _ in one.subagents])))
+    for original, copy in reversed(tree):  # its subagents are the last that were done
+        rebuilt_runs.append(replace(copy, subagents=tuple([rebuilt_runs.pop() for _ in original.subagents])))
     return rebuilt_runs[0]
 
 
@@ -158,34 +158,34 @@ def kin_of(run_ids: Sequence[str], parent_ids: Sequence[str | None], starts: Map
         rows.setdefault(run_id, []).append(row)
     calls, missing = [], []
     callers: dict[int, list[Call]] = {}
-    for caller, started in starts.items():
-        for step, started_id, agent in started:
-            child = _following(rows.get(started_id or "", ()), caller)
+    for caller, run_starts in starts.items():
+        for step, started_id, agent in run_starts:
+            child = _next_copy(rows.get(started_id or "", ()), caller)
             if child < 0:
                 missing.append(Missing(caller, step or 0, agent))
             elif child != caller:
                 calls.append(Call(caller, step or 0, child))
                 callers.setdefault(child, []).append(calls[-1])
-    parent, at = [-1] * len(run_ids), [0] * len(run_ids)
+    parent, steps = [-1] * len(run_ids), [0] * len(run_ids)
     for child, parent_id in enumerate(parent_ids):
         if parent_id is None:
             continue
-        named, by = _before(rows.get(parent_id, ()), child), callers.get(child, [])
-        one = next((call for call in by if call.caller == named), by[0] if by else None)
-        if one is None and named not in (-1, child):
-            one = Call(named, 0, child)
-            calls.append(one)
-        if one is not None:
-            parent[child], at[child] = one.caller, one.step
-    return Kin(parent, at, calls, missing)
+        parent_row, origins = _previous_copy(rows.get(parent_id, ()), child), callers.get(child, [])
+        parent_call = next((call for call in origins if call.caller == parent_row), origins[0] if origins else None)
+        if parent_call is None and parent_row not in (-1, child):
+            parent_call = Call(parent_row, 0, child)
+            calls.append(parent_call)
+        if parent_call is not None:
+            parent[child], steps[child] = parent_call.caller, parent_call.step
+    return Kin(parent, steps, calls, missing)
 
 
-def _following(copies: Sequence[int], row: int) -> int:
+def _next_copy(copies: Sequence[int], row: int) -> int:
     """The first of some rows after this one, else the first of all; -1 if there are none."""
     return next((copy for copy in copies if copy > row), copies[0]) if copies else -1
 
 
-def _before(copies: Sequence[int], row: int) -> int:
+def _previous_copy(copies: Sequence[int], row: int) -> int:
     """The last of some rows before this one, else the last of all; -1 if there are none."""
     return next((copy for copy in reversed(copies) if copy < row), copies[-1]) if copies else -1
 
@@ -265,7 +265,7 @@ def in_labelled_groups(groups: Sequence[Hashable], roots: Sequence[int], labelle
     having = {group for group, root in pairs if labelled[root]}
     while True:
         families = {root for group, root in pairs if group in having}
-        more = {group for group, root in pairs if root in families}
-        if more == having:
+        reachable = {group for group, root in pairs if root in families}
+        if reachable == having:
             return [group in having for group in groups]
-        having = more
+        having = reachable

@@ -369,8 +369,8 @@ def response_message(step_number: int, started_at: int | None, response: Respons
 
 def results_message(results: Sequence[ToolResult | None]) -> Message | None:
     """The message with the results of one step's calls, in call order; None if there are no results."""
-    given = tuple(r for r in results if r is not None)
-    return Message("tool", given) if given else None
+    executed_results = tuple(r for r in results if r is not None)
+    return Message("tool", executed_results) if executed_results else None
 
 
 class History(Sequence[Message]):
@@ -606,7 +606,7 @@ class Run(displayable.Displayable):
     def messages(self) -> tuple[Message, ...]:
         """All messages in order; a message's id is its place here."""
         out = list(History(self.prompt, self.steps, self.inputs))
-        out += [message for before, message in self.inputs if before > len(self.steps) + 1]
+        out += [message for step_index, message in self.inputs if step_index > len(self.steps) + 1]
         if self.synthesis is not None:
             out.append(Message("assistant", (Text(self.synthesis),)))
         if self.wrap_up is not None:

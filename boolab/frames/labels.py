@@ -32,35 +32,35 @@ _UNKNOWN: Final = ("", "none", "null", "na", "nan", "unknown")
 
 def labels_of(path: str | Path) -> tuple[Key, dict[str, bool | None]]:
     """The labels in a file: CSV with the columns `run_id` (or `task`) and `success`; JSON with a mapping, or rows."""
-    place = user_path(path)
+    file = user_path(path)
     try:
-        text = read_file(place, MAX_LABELS).decode("utf-8-sig")
-        found = json.loads(text) if place.suffix.lower() == ".json" else list(csv.DictReader(text.splitlines()))
+        text = read_file(file, MAX_LABELS).decode("utf-8-sig")
+        data = json.loads(text) if file.suffix.lower() == ".json" else list(csv.DictReader(text.splitlines()))
     except (OSError, ValueError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else f"not readable as labels: {error}"
-        raise SettingError(f"{place}: {reason}") from error
-    if isinstance(found, Mapping):
-        return "run_id", {str(key): _flag(value, place, str(key)) for key, value in found.items()}
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise SettingError(f"{place}: expected rows with run_id (or task) and success, or a mapping of run ids")
-    key: Key = "task" if found and "run_id" not in found[0] and "task" in found[0] else "run_id"
+        raise SettingError(f"{file}: {reason}") from error
+    if isinstance(data, Mapping):
+        return "run_id", {str(key): _flag(value, file, str(key)) for key, value in data.items()}
+    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
+        raise SettingError(f"{file}: expected rows with run_id (or task) and success, or a mapping of run ids")
+    key: Key = "task" if data and "run_id" not in data[0] and "task" in data[0] else "run_id"
     labels: dict[str, bool | None] = {}
-    for number, row in enumerate(found, 1):
+    for number, row in enumerate(data, 1):
         if key not in row or "success" not in row:
-            raise SettingError(f"{place}: row {number} has no {key if key not in row else 'success'}; "
+            raise SettingError(f"{file}: row {number} has no {key if key not in row else 'success'}; "
                                "expected run_id (or task) and success")  # fmt: skip
         name = str(row[key])
         if name in labels:
-            raise SettingError(f"{place}: row {number} labels {name!r} a second time")
-        labels[name] = _flag(row["success"], place, name)
+            raise SettingError(f"{file}: row {number} labels {name!r} a second time")
+        labels[name] = _flag(row["success"], file, name)
     return key, labels
 
 
-def _flag(value: object, place: Path, name: str) -> bool | None:
+def _flag(value: object, file: Path, name: str) -> bool | None:
     try:
         return flag_of(value, f"of {name!r}")
     except SettingError as error:
-        raise SettingError(f"{place}: {error}") from None
+        raise SettingError(f"{file}: {error}") from None
 
 
 Labels: TypeAlias = "Mapping[str, Any] | pd.Series[Any] | Callable[[Run], Any] | str"
@@ -93,17 +93,17 @@ def label(runs: Runs, by: Labels, *, key: Literal["run_id", "task"] = "run_id") 
         >>> [labelled.success for labelled in bl.label(run, lambda run: "Hi" in run.text)]
         [True]
     """
-    listed = as_runs(runs)
+    run_list = as_runs(runs)
     if isinstance(by, str):
-        return _by_setting(listed, by)
+        return _label_by_setting(run_list, by)
     if callable(by):
-        return [replace(run, success=flag_of(by(run), f"of run {run.run_id}")) for run in listed]
+        return [replace(run, success=flag_of(by(run), f"of run {run.run_id}")) for run in run_list]
     if key not in ("run_id", "task"):
         raise SettingError(f"key={key!r} is not known; accepted: run_id, task")
-    return _by_key(listed, mapping_of(by), key)
+    return _label_by_key(run_list, mapping_of(by), key)
 
 
-def _by_setting(runs: list[Run], name: str) -> list[Run]:
+def _label_by_setting(runs: list[Run], name: str) -> list[Run]:
     if runs and not any(name in run.settings for run in runs):
         names = sorted({name for run in runs for name in run.settings})
         raise SettingError(f"no run has the setting {name!r}; there are: {', '.join(names) or 'none'}")
@@ -113,7 +113,7 @@ def _by_setting(runs: list[Run], name: str) -> list[Run]:
     ]
 
 
-def _by_key(runs: list[Run], labels: Mapping[Any, Any], key: str) -> list[Run]:
+def _label_by_key(runs: list[Run], labels: Mapping[Any, Any], key: str) -> list[Run]:
     check_keys(labels, {getattr(run, key) for run in runs}, key)
     return [
         replace(run, success=flag_of(labels[value], f"of {repr_of(value)}"))
@@ -130,14 +130,16 @@ def check_keys(labels: Mapping[Any, Any], present: Container[Any], key: str) -> 
         raise SettingError(f"labels for a {key} that no run has: {first_of([*map(repr, unknown)], _MAX_NAMES)}")
 
 
-def mapping_of(by: object) -> Mapping[Any, Any]:
+def mapping_of(labels: object) -> Mapping[Any, Any]:
     """Labels by key, from a mapping or a Series."""
-    if isinstance(by, Mapping):
-        return by
-    index = getattr(by, "index", None)
-    to_dict = getattr(by, "to_dict", None)
-    if index is None or to_dict is None or getattr(by, "ndim", 0) != 1:
-        raise SettingError(f"labels are a mapping, a Series, a callable or a setting's name, not a {type(by).__name__}")
+    if isinstance(labels, Mapping):
+        return labels
+    index = getattr(labels, "index", None)
+    to_dict = getattr(labels, "to_dict", None)
+    if index is None or to_dict is None or getattr(labels, "ndim", 0) != 1:
+        raise SettingError(
+            f"labels are a mapping, a Series, a callable or a setting's name, not a {type(labels).__name__}"
+        )
     if not index.is_unique:
         repeated_keys = index[index.duplicated()].unique()[:_MAX_NAMES]
         raise SettingError(f"labels given more than once: {', '.join(map(repr, repeated_keys))}")
@@ -145,7 +147,7 @@ def mapping_of(by: object) -> Mapping[Any, Any]:
     return label_by_key
 
 
-def flag_of(value: Cell, whose: str) -> bool | None:
+def flag_of(value: Cell, origin: str) -> bool | None:
     """A label as True, False or None (also pandas' NA, and NaN); words such as `yes` and `fail` are accepted."""
     if is_missing(value):
         return None
@@ -159,4 +161,4 @@ def flag_of(value: Cell, whose: str) -> bool | None:
         return word in _TRUE
     if word in _UNKNOWN:
         return None
-    raise SettingError(f"the label {whose} is {repr_of(value)}; accepted: {FLAGS}")
+    raise SettingError(f"the label {origin} is {repr_of(value)}; accepted: {FLAGS}")

@@ -95,10 +95,12 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
     if doubles:
         msg = f"{len(doubles)} run ids occur more than once, such as {doubles[0]!r}: a frame cannot keep the runs apart"
         raise SettingError(msg)
-    same = exempting(identity, exempt)
+    identities = exempting(identity, exempt)
     if exempt:
-        check_tools(same, (call.name for run in run_list for step in run.steps for call in step.response.tool_calls))
-    return recording_table(run_list, same, recorded_settings(run_list))
+        check_tools(
+            identities, (call.name for run in run_list for step in run.steps for call in step.response.tool_calls)
+        )
+    return recording_table(run_list, identities, recorded_settings(run_list))
 
 
 def recorded_settings(runs: Iterable[Run]) -> list[Column]:
@@ -140,7 +142,7 @@ def recording_table(run_list: Sequence[Run], identity: Identities, settings: Seq
     }
     data |= {name: cells([get(run) for run, _ in rows], dtype) for name, (dtype, get) in of_runs.items()}
     frame = pd.DataFrame(data)
-    pairs = [_answered(step) for _, step in rows]
+    pairs = [_answered_calls(step) for _, step in rows]
     lists: dict[str, list[Any]] = {
         "call_keys": [_key_hashes(watch, answered) for answered in pairs],
         EQUAL_KEYS: _equal_keys(watch, run_list),
@@ -148,15 +150,15 @@ def recording_table(run_list: Sequence[Run], identity: Identities, settings: Seq
             tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs
         ],
         CALL_TOOLS: [tuple(well_formed(call.name) for call, _ in answered) for answered in pairs],
-        SUBAGENTS: [named for run in run_list for named in _named_by_step(run)],
-        UNPLACED: [named for run in run_list for named in _named_without_step(run)],
+        SUBAGENTS: [run_ids for run in run_list for run_ids in _subagents_by_step(run)],
+        UNPLACED: [run_ids for run in run_list for run_ids in _subagents_without_step(run)],
     }
-    for place, (name, values) in enumerate(lists.items(), list(frame).index("asked") + 1):
-        frame.insert(place, name, pd.Series(values, dtype=object))
+    for position, (name, values) in enumerate(lists.items(), list(frame).index("asked") + 1):
+        frame.insert(position, name, pd.Series(values, dtype=object))
     return frame
 
 
-def _answered(step: Step | None) -> list[tuple[ToolCall, ToolResult]]:
+def _answered_calls(step: Step | None) -> list[tuple[ToolCall, ToolResult]]:
     """The calls of a step that got a result."""
     if step is None:
         return []
@@ -176,23 +178,23 @@ def _equal_keys(watch: RepeatStreak, run_list: Iterable[Run]) -> list[tuple[int,
         if equal is None:
             rows += [None] * (len(run.steps) or 1)
         else:
-            rows += [_key_hashes(watch, _answered(step)) for step in equal.steps]
+            rows += [_key_hashes(watch, _answered_calls(step)) for step in equal.steps]
     return rows
 
 
-def _named_by_step(run: Run) -> list[tuple[str, ...] | None]:
+def _subagents_by_step(run: Run) -> list[tuple[str, ...] | None]:
     """The subagents that a run has started, by row."""
     rows: list[tuple[str, ...]] = [()] * (len(run.steps) or 1)
     for step, run_id, _ in starts_of(run):
         if step is not None:
             rows[step - 1] = (*rows[step - 1], well_formed(run_id or ""))
-    return [named or None for named in rows]
+    return [run_ids or None for run_ids in rows]
 
 
-def _named_without_step(run: Run) -> list[tuple[str, ...] | None]:
+def _subagents_without_step(run: Run) -> list[tuple[str, ...] | None]:
     """The subagents that a run has started at a step that is not on record: in its first row."""
-    named = tuple(well_formed(run_id or "") for step, run_id, _ in starts_of(run) if step is None)
-    return [named or None, *[None] * (len(run.steps) - 1)]
+    run_ids = tuple(well_formed(run_id or "") for step, run_id, _ in starts_of(run) if step is None)
+    return [run_ids or None, *[None] * (len(run.steps) - 1)]
 
 
 def key_hash(key: tuple[str, ...] | None) -> int:

@@ -47,10 +47,10 @@ def distinct_runs(runs: Sequence[Run]) -> tuple[list[Run], tuple[str, ...]]:
     distinct: list[Run] = []
     index_by_id: dict[str, list[int]] = {}
     for run in runs:
-        same = index_by_id.setdefault(run.run_id, [])
-        index = next((index for index in same if _is_same(distinct[index], run)), None)
+        indices = index_by_id.setdefault(run.run_id, [])
+        index = next((index for index in indices if _is_same(distinct[index], run)), None)
         if index is None:
-            same.append(len(distinct))
+            indices.append(len(distinct))
             distinct.append(run)
         elif distinct[index].success is None:
             distinct[index] = run
@@ -89,30 +89,30 @@ def with_subagents(runs: Runs) -> list[Run]:
         >>> bl.with_subagents([])
         []
     """
-    given = as_runs(runs)
-    descendant_ids = {child.run_id for run in given for child in descendants(run)}
-    return list(each_with_subagents(run for run in given if run.run_id not in descendant_ids))
+    run_list = as_runs(runs)
+    descendant_ids = {child.run_id for run in run_list for child in descendants(run)}
+    return list(each_with_subagents(run for run in run_list if run.run_id not in descendant_ids))
 
 
-def one_run(runs: Runs, what: str, how: str = "bl.{}(bl.load_runs(path)[0])") -> Run:
-    """The one run that there is; a `SettingError`, which names several, if there is not one. `what` takes it."""
+def one_run(runs: Runs, caller: str, call: str = "bl.{}(bl.load_runs(path)[0])") -> Run:
+    """The one run that there is; a `SettingError`, which names several, if there is not one. `caller` takes it."""
     run_list = as_runs(runs)
     if len(run_list) != 1:
-        raise SettingError(f"{what} takes one run, not {_shown(run_list)}; choose one, as in {how.format(what)}")
+        raise SettingError(f"{caller} takes one run, not {_listing(run_list)}; choose one, as in {call.format(caller)}")
     return run_list[0]
 
 
-def two_runs(runs: Runs, what: str) -> tuple[Run, Run]:
-    """The two runs that there are; a `SettingError`, which names them, if there are not two. `what` takes them."""
+def two_runs(runs: Runs, caller: str) -> tuple[Run, Run]:
+    """The two runs that there are; a `SettingError`, which names them, if there are not two. `caller` takes them."""
     run_list = as_runs(runs)
     if len(run_list) != 2:  # noqa: PLR2004
         raise SettingError(
-            f"{what} takes two runs, not {_shown(run_list)}; choose two, as in bl.{what}(runs[0], runs[1])"
+            f"{caller} takes two runs, not {_listing(run_list)}; choose two, as in bl.{caller}(runs[0], runs[1])"
         )
     return run_list[0], run_list[1]
 
 
-def _shown(run_list: Sequence[Run]) -> str:
+def _listing(run_list: Sequence[Run]) -> str:
     """How many runs there are, and the ids of the first."""
     ids = f": {first_of([repr(run.run_id) for run in run_list], _MAX_NAMES)}" if run_list else ""
     return f"{len(run_list):,}{ids}"
@@ -142,7 +142,7 @@ def each_run(runs: Runs) -> Iterable[Run]:
         return _runs_at(runs)
     if isinstance(runs, Coroutine | Mapping) or hasattr(runs, "columns") or not isinstance(runs, Iterable):
         raise _no_run(runs)
-    return map(_checked, runs) if isinstance(runs, Iterator) else _CheckedRuns(runs)
+    return map(_check_run, runs) if isinstance(runs, Iterator) else _CheckedRuns(runs)
 
 
 class _CheckedRuns:
@@ -152,16 +152,16 @@ class _CheckedRuns:
         self._runs = runs
 
     def __iter__(self) -> Iterator[Run]:
-        return map(_checked, self._runs)
+        return map(_check_run, self._runs)
 
 
-def _checked(run: object) -> Run:
+def _check_run(run: object) -> Run:
     if not isinstance(run, Run):
         raise _no_run(run)
     return run
 
 
-def taken_name(key: str, what: str = "result") -> str:
+def taken_name(key: str, output: str = "result") -> str:
     """Why runs cannot be grouped by a column whose name the result has too, and how they can be.
 
     Example:
@@ -169,7 +169,7 @@ def taken_name(key: str, what: str = "result") -> str:
         'the result has a column of this name'
     """
     return (
-        f"the {what} has a column of this name: give yours another one, as in frame = bl.recording_df(runs); "
+        f"the {output} has a column of this name: give yours another one, as in frame = bl.recording_df(runs); "
         f"frame['my_{key}'] = frame[{key!r}], and pass the frame with by='my_{key}'"
     )
 
@@ -186,9 +186,9 @@ def _runs_at(path: str | Path) -> Iterable[Run]:
     return boolab.load_runs(path)
 
 
-def by_columns(by: str | Sequence[str] | None) -> list[str]:
+def by_columns(names: str | Sequence[str] | None) -> list[str]:
     """The columns that keep groups apart, each once, from one name, several or None."""
-    return [] if by is None else [by] if isinstance(by, str) else list(dict.fromkeys(by))
+    return [] if names is None else [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
 
 def turns_of(run: Run) -> Iterator[tuple[int, list[Step]]]:
@@ -246,7 +246,7 @@ def with_equal_arguments(run: Run) -> Run | None:
         True
     """
     tools = {call.name for step in run.steps for call in step.response.tool_calls if call.arguments == REDACTED}
-    return replace(run, steps=tuple(_equal(step, tools) for step in run.steps)) if tools else None
+    return replace(run, steps=tuple(_equal_calls(step, tools) for step in run.steps)) if tools else None
 
 
 def handles_unknown_arguments(detector: object) -> bool:
@@ -254,7 +254,7 @@ def handles_unknown_arguments(detector: object) -> bool:
     return bool(getattr(detector, "handles_unknown_arguments", False))
 
 
-def _equal(step: Step, tools: set[str]) -> Step:
+def _equal_calls(step: Step, tools: set[str]) -> Step:
     calls = step.response.tool_calls
     if not any(call.name in tools for call in calls):
         return step

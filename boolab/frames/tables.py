@@ -80,14 +80,14 @@ def _run_columns(rows: Sequence[Run]) -> list[Column]:
     return [*columns, *setting_columns(rows, _RUN_NAMES)]
 
 
-def setting_columns(runs: Iterable[Run], taken: Container[str]) -> list[Column]:
+def setting_columns(runs: Iterable[Run], reserved: Container[str]) -> list[Column]:
     """A column for each key of `Run.settings`, in the order in which they appear, but for names that are taken."""
     values: dict[str, list[Any]] = {}
     for run in runs:
         for name, value in run.settings.items():
             values.setdefault(name, []).append(value)
     name_by_column = {well_formed(name): name for name in values}
-    free = [(column, name) for column, name in name_by_column.items() if column not in taken]
+    free = [(column, name) for column, name in name_by_column.items() if column not in reserved]
     return [Column(column, setting_dtype(values[name]), _setting(name)) for column, name in free]
 
 
@@ -174,7 +174,7 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
             uppers = _boundary_rows(equal, detectors)
             exact = {detector.name for detector in detectors if handles_unknown_arguments(detector)}
             pairs = zip(boundaries, uppers, strict=True)
-            boundaries = ((turn, _agreed(lower, upper, exact)) for (turn, lower), (_, upper) in pairs)
+            boundaries = ((turn, _equal_counters(lower, upper, exact)) for (turn, lower), (_, upper) in pairs)
         rows += [(run.run_id, turn, counters) for turn, counters in boundaries]
     names = [*COUNTERS, *(d.name for d in detectors)]
     columns = [
@@ -200,7 +200,7 @@ def _boundary_rows(run: Run, detectors: Sequence[Detector]) -> Iterator[tuple[in
                 yield turn, dict(ladder.counters)
 
 
-def _agreed(
+def _equal_counters(
     lower: Mapping[str, int | None], upper: Mapping[str, int | None], exact: Container[str]
 ) -> dict[str, int | None]:
     """The counters that are equal in both, and those of some names; the others are not known."""
@@ -352,7 +352,7 @@ def _errors_at_least(steps: Iterable[Step]) -> int | None:
     return None if verdicts and set(verdicts) == {None} else verdicts.count(True)
 
 
-def _dropped(run: Run) -> int:
+def _count_dropped(run: Run) -> int:
     return sum(result is None for step in run.steps for result in step.results)
 
 
@@ -389,9 +389,9 @@ def _without_commas(name: str) -> str:
     return " ".join(name.replace(",", " ").split())
 
 
-def _shown(call: ToolCall, what: Callable[[str], str]) -> str | None:
+def _argument_text(call: ToolCall, render: Callable[[str], str]) -> str | None:
     """Something of a call's arguments; None where the log keeps them back."""
-    return None if call.arguments == REDACTED else what(call.arguments)
+    return None if call.arguments == REDACTED else render(call.arguments)
 
 
 RUN_COLUMNS = [
@@ -420,7 +420,7 @@ RUN_COLUMNS = [
     Column("n_steps", INT, lambda run: run.n_steps),
     Column("n_tool_calls", INT, lambda run: run.n_tool_calls),
     Column("n_errors", INT, lambda run: _errors(run.steps)),
-    Column("n_dropped", INT, _dropped),
+    Column("n_dropped", INT, _count_dropped),
     Column("overshoot", INT, lambda run: run.stop.overshoot),
     Column("summary_calls", INT, lambda run: len(run.outside)),
     Column("summary_tokens", INT, _summary_tokens),
@@ -433,7 +433,7 @@ RUN_COLUMNS = [
     Column("error", TEXT, lambda run: run.error),
     # Sums of what is on record: the least where a sum is NA, because a part of it is not known.
     Column("n_errors_at_least", INT, lambda run: _errors_at_least(run.steps)),
-    Column("n_results_unknown", INT, lambda run: sum(one is None for one in _verdicts(run.steps))),
+    Column("n_results_unknown", INT, lambda run: sum(verdict is None for verdict in _verdicts(run.steps))),
     Column("input_tokens_at_least", INT, lambda run: used_at_least(run, "input_tokens")),
     Column("output_tokens_at_least", INT, lambda run: used_at_least(run, "output_tokens")),
     Column("cost_usd_at_least", FLOAT, lambda run: dollars(used_at_least(run, "cost"))),
@@ -471,8 +471,8 @@ CALL_COLUMNS = [
     Column("step", INT, lambda row: row.step.index),
     Column("call", INT, lambda row: row.number),
     Column("tool", TEXT, lambda row: row.call.name),
-    Column("arguments_hash", TEXT, lambda row: _shown(row.call, arguments_hash)),
-    Column("arguments", TEXT, lambda row: _shown(row.call, str)),
+    Column("arguments_hash", TEXT, lambda row: _argument_text(row.call, arguments_hash)),
+    Column("arguments", TEXT, lambda row: _argument_text(row.call, str)),
     Column("result", TEXT, lambda row: row.result and row.result.content),
     Column("is_error", FLAG, lambda row: row.result and row.result.is_error),
     Column("parse_error", FLAG, lambda row: row.result and row.result.parse_error),

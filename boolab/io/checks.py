@@ -20,17 +20,17 @@ def is_whole(n: object) -> TypeGuard[int]:
     return type(n) is int or (isinstance(n, Integral) and not isinstance(n, bool))
 
 
-def whole(n: object, what: str, least: int) -> int:
-    """A setting as an integer from `least` to `MAX_COUNT`; a `SettingError` if it is none."""
-    if not is_whole(n) or n < least:
-        msg = f"{what}({repr_of(n)}): expected an integer >= {least}"
+def whole(n: object, name: str, minimum: int) -> int:
+    """A setting as an integer from `minimum` to `MAX_COUNT`; a `SettingError` if it is none."""
+    if not is_whole(n) or n < minimum:
+        msg = f"{name}({repr_of(n)}): expected an integer >= {minimum}"
         raise SettingError(msg)
     if n > MAX_COUNT:
-        raise too_large(what, MAX_COUNT)
+        raise too_large(name, MAX_COUNT)
     return int(n)
 
 
-def check_count(n: object, what: str, smallest: int = 0) -> None:
+def check_count(n: object, name: str, smallest: int = 0) -> None:
     """Raise `SettingError` unless an option is None or an integer from `smallest` to `MAX_COUNT`.
 
     Example:
@@ -39,7 +39,7 @@ def check_count(n: object, what: str, smallest: int = 0) -> None:
     """
     if n is None or (is_whole(n) and smallest <= n <= MAX_COUNT):
         return
-    raise SettingError(f"{what}={repr_of(n)}: expected an integer from {smallest} to {MAX_COUNT:,}, or None")
+    raise SettingError(f"{name}={repr_of(n)}: expected an integer from {smallest} to {MAX_COUNT:,}, or None")
 
 
 def is_amount(n: object) -> TypeGuard[int | float]:
@@ -47,7 +47,7 @@ def is_amount(n: object) -> TypeGuard[int | float]:
     return not isinstance(n, bool) and isinstance(n, int | float | Real) and bool(0 <= n <= MAX_COUNT)  # type: ignore[operator]
 
 
-def repr_of(value: object, most: int = 80) -> str:
+def repr_of(value: object, max_chars: int = 80) -> str:
     """A user's value in an error, as Python writes it; a number that is too long to be written as its size.
 
     Example:
@@ -58,21 +58,21 @@ def repr_of(value: object, most: int = 80) -> str:
         text = str(value) if is_whole(value) else repr(value)
     except ValueError:  # Python writes only so many digits
         return f"a number of more than {MAX_DIGITS:,} digits"
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
-def too_large(what: str, most: int) -> SettingError:
-    """The error about a number that is larger than `most`."""
-    return SettingError(f"{what}: the number is too large: expected at most {most:,}")
+def too_large(name: str, maximum: int) -> SettingError:
+    """The error about a number that is larger than `maximum`."""
+    return SettingError(f"{name}: the number is too large: expected at most {maximum:,}")
 
 
-def check_literals(value: Hashable, what: str) -> None:
+def check_literals(value: Hashable, owner: str) -> None:
     """Raise `SettingError` unless each field with a `Literal` type has one of its values."""
-    for name, accepted in _literals(value.__class__):
-        given = getattr(value, name)
-        if given not in accepted:
-            expected = f"expected one of {', '.join(accepted)}"
-            msg = f"{what}: {name}={given!r} is not accepted{near(given, accepted) or f'; {expected}'}"
+    for name, choices in _literals(value.__class__):
+        choice = getattr(value, name)
+        if choice not in choices:
+            expected = f"expected one of {', '.join(choices)}"
+            msg = f"{owner}: {name}={choice!r} is not accepted{near(choice, choices) or f'; {expected}'}"
             raise SettingError(msg)
 
 
@@ -82,7 +82,7 @@ def _literals(kind: type) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((name, get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Literal)
 
 
-def check_name(name: object, known: Collection[object], message: str) -> None:
+def check_name(name: object, names: Collection[object], message: str) -> None:
     """Raise `SettingError` with this message, and the nearest name or all names, for a name that is not known."""
-    if name not in known:
-        raise SettingError(message + near(name, known, "accepted"))
+    if name not in names:
+        raise SettingError(message + near(name, names, "accepted"))

@@ -53,11 +53,11 @@ def as_csv(table: pd.DataFrame) -> str:
 
 
 def _inert(table: pd.DataFrame) -> pd.DataFrame:
-    shown = table.rename(columns=inert)
-    for place, kind in enumerate(shown.dtypes):
+    frame = table.rename(columns=inert)
+    for index, kind in enumerate(frame.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
-            shown.isetitem(place, shown.iloc[:, place].astype(object).map(inert, na_action="ignore").array)
-    return shown
+            frame.isetitem(index, frame.iloc[:, index].astype(object).map(inert, na_action="ignore").array)
+    return frame
 
 
 def inert(value: object) -> object:

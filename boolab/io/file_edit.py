@@ -77,10 +77,10 @@ class _Refusal(Exception):
     """Why a file cannot be edited: a sentence without its subject, the file."""
 
 
-def read_user_file(path: Path, within: Path | None = None) -> UserFile:
+def read_user_file(path: Path, boundary: Path | None = None) -> UserFile:
     """Read a file that is to be edited.
 
-    `path`: the file; it may be missing. `within`: the folder out of which no link may lead. By default the current
+    `path`: the file; it may be missing. `boundary`: the folder out of which no link may lead. By default the current
     folder, if the path is below it, else the folder of the file.
 
     Example:
@@ -88,19 +88,19 @@ def read_user_file(path: Path, within: Path | None = None) -> UserFile:
         True
     """
     try:
-        absolute, target, is_link = _followed(path, within)
+        absolute, target, is_link = _follow_links(path, boundary)
         data = read_file(target, MAX_FILE_BYTES)
     except _Refusal as error:
         raise ConfigFileError(str(error), path=path) from error
     except FileNotFoundError:
         data = None
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigFileError(f"cannot be read: {why}", path=path) from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigFileError(f"cannot be read: {reason}", path=path) from error
     return UserFile(path, absolute, target, data, is_link)
 
 
-def edit_file(file: UserFile, new: bytes | None, again: str = RUN_AGAIN) -> UserFile:
+def edit_file(file: UserFile, new: bytes | None, advice: str = RUN_AGAIN) -> UserFile:
     """Replace, make or remove a file of the user, if it still is what was read.
 
     `new`: the new content; None removes the file.
@@ -115,7 +115,7 @@ def edit_file(file: UserFile, new: bytes | None, again: str = RUN_AGAIN) -> User
     if new == file.data:
         return file
     try:
-        _edit(file, new, f"has changed since it was read, and nothing was written: {again}")
+        _edit(file, new, f"has changed since it was read, and nothing was written: {advice}")
     except _Refusal as error:
         raise ConfigFileError(str(error), path=file.path) from error
     except OSError as error:
@@ -126,7 +126,7 @@ def edit_file(file: UserFile, new: bytes | None, again: str = RUN_AGAIN) -> User
 def _edit(file: UserFile, new: bytes | None, changed: str) -> None:
     if os.path.realpath(file.absolute) != str(file.target):
         raise _Refusal(changed)
-    folder = _opened_folder(file.target.parent, make=file.data is None)
+    folder = _open_folder(file.target.parent, make=file.data is None)
     try:
         if file.data is None:
             _make(folder, file.target.name, new or b"", changed)
@@ -138,12 +138,12 @@ def _edit(file: UserFile, new: bytes | None, changed: str) -> None:
 
 def edit_files(edits: Sequence[tuple[UserFile, bytes | None]]) -> None:
     """Edit several files, all or none; see `edit_file`."""
-    done: list[tuple[UserFile, bytes | None]] = []
+    edited_files: list[tuple[UserFile, bytes | None]] = []
     try:
         for file, new in edits:
-            done.append((edit_file(file, new), file.data))
+            edited_files.append((edit_file(file, new), file.data))
     except ConfigFileError as error:
-        for file, old in reversed(done):
+        for file, old in reversed(edited_files):
             try:
                 edit_file(file, old)
             except ConfigFileError as other:
@@ -155,18 +155,18 @@ def edit_files(edits: Sequence[tuple[UserFile, bytes | None]]) -> None:
 # --- Links ------------------------------------------------------------------------------------------------------------
 
 
-def _followed(path: Path, within: Path | None) -> tuple[Path, Path, bool]:
+def _follow_links(path: Path, boundary: Path | None) -> tuple[Path, Path, bool]:
     """The absolute path, the file that it leads to, and whether a link leads there."""
     absolute = path.absolute()
-    for place in [*reversed(absolute.parents), absolute]:
+    for part in [*reversed(absolute.parents), absolute]:
         try:
-            is_link = S_ISLNK(os.lstat(place).st_mode)
+            is_link = S_ISLNK(os.lstat(part).st_mode)
         except FileNotFoundError:
             break
         if is_link:
-            _check_link(place, path)
+            _check_link(part, path)
     target = Path(os.path.realpath(absolute))
-    base = (within or Path()).absolute()
+    base = (boundary or Path()).absolute()
     rest = absolute.relative_to(base).parts if absolute.is_relative_to(base) else ("..",)
     if ".." in rest:
         base, rest = absolute.parent, (absolute.name,)
@@ -191,7 +191,7 @@ def _check_link(link: Path, path: Path) -> None:
         raise _Refusal(f"{name} a link that leads back to itself: remove the link") from error
 
 
-def _opened_folder(path: Path, *, make: bool) -> int:
+def _open_folder(path: Path, *, make: bool) -> int:
     """Open a folder by a path without links, so that no folder on the way can become one; make what is missing."""
     handle = os.open("/", _FOLDER)
     for name in path.parts[1:]:
@@ -230,20 +230,20 @@ def _give_to_owner(folder: int, name: str) -> None:
 def _make(folder: int, name: str, new: bytes, changed: str) -> None:
     """Make a file that is there as a whole or not at all, unless another program made one."""
     _check_writable(folder)
-    beside = _beside(name)
+    temp_name = _temporary_name(name)
     try:
-        with os.fdopen(os.open(beside, _NEW, 0o666, dir_fd=folder), "wb") as file:
-            _give_to_owner(folder, beside)
+        with os.fdopen(os.open(temp_name, _NEW, 0o666, dir_fd=folder), "wb") as file:
+            _give_to_owner(folder, temp_name)
             _write(file.fileno(), new)
-        _move(folder, beside, name)
+        _move(folder, temp_name, name)
     except FileExistsError as error:
         raise _Refusal(changed) from error
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(beside, dir_fd=folder)
+            os.unlink(temp_name, dir_fd=folder)
 
 
-def _beside(name: str) -> str:
+def _temporary_name(name: str) -> str:
     """A name that cannot be guessed, for a file that is moved at once."""
     return f".{name[:200]}.{secrets.token_hex(8)}.part"
 
@@ -313,57 +313,57 @@ class _Edit:
             raise _Refusal(self._changed)
 
     def _replace(self, new: bytes) -> None:
-        beside, keep = _beside(self._name), False
+        temp_name, keep = _temporary_name(self._name), False
         try:
-            made = self._copy(beside, new)
+            identity = self._copy(temp_name, new)
             self._is_held = _hold(self._handle)
             self._check_as_read()
-            if not _renamed(self._folder, beside, self._name, _EXCHANGE):
-                os.replace(beside, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-            elif not self._is_as_read(beside):
+            if not _renamed(self._folder, temp_name, self._name, _EXCHANGE):
+                os.replace(temp_name, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            elif not self._is_as_read(temp_name):
                 keep = True
-                keep = not self._is_given_back(beside, made, new)
-                raise _Refusal(self._kept(beside) if keep else self._changed)
+                keep = not self._is_given_back(temp_name, identity, new)
+                raise _Refusal(self._kept(temp_name) if keep else self._changed)
         finally:
             if not keep:
                 with suppress(FileNotFoundError):
-                    os.unlink(beside, dir_fd=self._folder)
+                    os.unlink(temp_name, dir_fd=self._folder)
 
-    def _is_given_back(self, beside: str, made: tuple[int, int], new: bytes) -> bool:
+    def _is_given_back(self, temp_name: str, identity: tuple[int, int], new: bytes) -> bool:
         """Put back what another program wrote; False if it wrote once more meanwhile, and the first is now beside."""
         while True:
-            back = _identity(self._folder, beside)
-            if not _renamed(self._folder, beside, self._name, _EXCHANGE):
+            previous = _identity(self._folder, temp_name)
+            if not _renamed(self._folder, temp_name, self._name, _EXCHANGE):
                 return False
-            if _identity(self._folder, beside) == made:
+            if _identity(self._folder, temp_name) == identity:
                 break
-            made = back
-        return _content(self._folder, beside, len(new) + 1) == new
+            identity = previous
+        return _read_content(self._folder, temp_name, len(new) + 1) == new
 
     def _remove(self) -> None:
-        beside = _beside(self._name)
+        temp_name = _temporary_name(self._name)
         self._is_held = _hold(self._handle)
         self._check_as_read()
-        os.rename(self._name, beside, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        if not self._is_as_read(beside):
+        os.rename(self._name, temp_name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        if not self._is_as_read(temp_name):
             try:
-                _move(self._folder, beside, self._name)
+                _move(self._folder, temp_name, self._name)
             except OSError as error:
-                raise _Refusal(self._kept(beside)) from error
+                raise _Refusal(self._kept(temp_name)) from error
             raise _Refusal(self._changed)
-        os.unlink(beside, dir_fd=self._folder)
+        os.unlink(temp_name, dir_fd=self._folder)
 
-    def _kept(self, beside: str) -> str:
-        path = self._target.with_name(beside)
+    def _kept(self, temp_name: str) -> str:
+        path = self._target.with_name(temp_name)
         return f"was written twice by another program at this moment: what it wrote first is now {path}"
 
-    def _copy(self, beside: str, new: bytes) -> tuple[int, int]:
+    def _copy(self, temp_name: str, new: bytes) -> tuple[int, int]:
         """Make a file with the owner, the permissions and the attributes of the old one."""
         old = self._old
-        handle = os.open(beside, _NEW, 0o600, dir_fd=self._folder)
+        handle = os.open(temp_name, _NEW, 0o600, dir_fd=self._folder)
         try:
-            made = os.fstat(handle)
-            if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+            status = os.fstat(handle)
+            if (status.st_uid, status.st_gid) != (old.st_uid, old.st_gid):
                 try:
                     os.fchown(handle, old.st_uid, old.st_gid)
                 except PermissionError as error:
@@ -377,7 +377,7 @@ class _Edit:
             _write(handle, new)
         finally:
             os.close(handle)
-        return made.st_dev, made.st_ino
+        return status.st_dev, status.st_ino
 
 
 def _hold(handle: int) -> bool:
@@ -396,7 +396,7 @@ def _hold(handle: int) -> bool:
     return True
 
 
-def _copy_attributes(old: int, made: int) -> None:
+def _copy_attributes(old: int, new: int) -> None:
     """Copy extended attributes, of which access lists are some; those of the system's security modules if it may."""
     if not hasattr(os, "listxattr"):
         return
@@ -406,13 +406,13 @@ def _copy_attributes(old: int, made: int) -> None:
         return
     for name in names:
         try:
-            os.setxattr(made, name, os.getxattr(old, name))
+            os.setxattr(new, name, os.getxattr(old, name))
         except OSError as error:
             if not name.startswith("security."):
                 raise _Refusal(f"has an attribute that cannot be kept ({name}): edit it by hand") from error
-    for name in set(os.listxattr(made)) - names:  # a folder may give some to new files
+    for name in set(os.listxattr(new)) - names:  # a folder may give some to new files
         with suppress(OSError):
-            os.removexattr(made, name)
+            os.removexattr(new, name)
 
 
 def _identity(folder: int, name: str) -> tuple[int, int]:
@@ -420,10 +420,10 @@ def _identity(folder: int, name: str) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
 
 
-def _content(folder: int, name: str, most: int) -> bytes:
+def _read_content(folder: int, name: str, max_bytes: int) -> bytes:
     handle = os.open(name, _READ, dir_fd=folder)
     try:
-        return os.pread(handle, most, 0)
+        return os.pread(handle, max_bytes, 0)
     finally:
         os.close(handle)
 

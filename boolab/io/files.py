@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 from boolab.errors import SettingError
 from boolab.io.checks import repr_of
 
-_OPEN: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
+_FLAGS: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 _BUFFER: Final = 2**16
 """How many bytes of a file are read at once, at least: logs have long lines."""
 _KERNEL: Final = ("/proc", "/sys")
@@ -42,13 +42,13 @@ def no_file(stat: os.stat_result) -> str:
 @cache
 def _kernels() -> frozenset[int]:
     """The devices of the kernel's file systems, if they are file systems of their own."""
-    found = set()
+    devices = set()
     for name in _KERNEL:
         with suppress(OSError):
-            found.add(os.stat(name).st_dev)  # noqa: PTH116 - no path is needed
+            devices.add(os.stat(name).st_dev)  # noqa: PTH116 - no path is needed
     with suppress(OSError):
-        found.discard(os.stat("/").st_dev)  # noqa: PTH116 - as above
-    return frozenset(found)
+        devices.discard(os.stat("/").st_dev)  # noqa: PTH116 - as above
+    return frozenset(devices)
 
 
 def user_path(path: str | Path) -> Path:
@@ -59,23 +59,23 @@ def user_path(path: str | Path) -> Path:
         'a.jsonl'
     """
     try:
-        place = Path(path).expanduser()
-        place.lstat()
+        expanded = Path(path).expanduser()
+        expanded.lstat()
     except (RuntimeError, ValueError) as error:  # there is no such user; a NUL character, or half of one of two
         raise SettingError(f"{repr_of(str(path))} is no path: {error}") from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise SettingError(f"{repr_of(str(path))} is no path: {error.strerror}") from error
-    return place
+    return expanded
 
 
-def open_file(path: str | Path, within: int | None = None) -> BufferedReader:
+def open_file(path: str | Path, dir_fd: int | None = None) -> BufferedReader:
     """Open a file of a user to read it, without waiting for anything.
 
     What is there is checked before it is opened, because to open a device may have effects, and once it is open,
     because another program may have put a pipe in its place meanwhile.
 
-    `within`: the open folder that holds it; a link is refused then.
+    `dir_fd`: the open folder that holds it; a link is refused then.
 
     Example:
         >>> import tempfile
@@ -85,9 +85,9 @@ def open_file(path: str | Path, within: int | None = None) -> BufferedReader:
         ...         file.read()
         b'agent'
     """
-    is_followed = within is None
-    _refuse(os.stat(path, dir_fd=within, follow_symlinks=is_followed), path)
-    handle = os.open(path, _OPEN if is_followed else _OPEN | os.O_NOFOLLOW, dir_fd=within)
+    is_followed = dir_fd is None
+    _refuse(os.stat(path, dir_fd=dir_fd, follow_symlinks=is_followed), path)
+    handle = os.open(path, _FLAGS if is_followed else _FLAGS | os.O_NOFOLLOW, dir_fd=dir_fd)
     try:
         _refuse(os.fstat(handle), path)
         return BufferedReader(FileIO(handle), _BUFFER)
@@ -102,29 +102,29 @@ def size_of(file: BinaryIO) -> int:
 
 
 def _refuse(stat: os.stat_result, path: str | Path) -> None:
-    if why := "a link" if S_ISLNK(stat.st_mode) else no_file(stat):
-        raise OSError(errno.EISDIR if S_ISDIR(stat.st_mode) else errno.EINVAL, why, str(path))
+    if reason := "a link" if S_ISLNK(stat.st_mode) else no_file(stat):
+        raise OSError(errno.EISDIR if S_ISDIR(stat.st_mode) else errno.EINVAL, reason, str(path))
 
 
-def read_file(path: str | Path, most: int, within: int | None = None) -> bytes:
-    """What a file of a user holds, at most `most` bytes; see `open_file`.
+def read_file(path: str | Path, max_bytes: int, dir_fd: int | None = None) -> bytes:
+    """What a file of a user holds, at most `max_bytes` bytes; see `open_file`.
 
-    `within`: the open folder that holds it; a link is refused then.
+    `dir_fd`: the open folder that holds it; a link is refused then.
 
     Example:
         >>> import tempfile
         >>> with tempfile.NamedTemporaryFile() as file:
         ...     size = file.write(b"agent"), file.flush()
-        ...     read_file(file.name, most=5)
+        ...     read_file(file.name, max_bytes=5)
         b'agent'
     """
-    with open_file(path, within) as file:
+    with open_file(path, dir_fd) as file:
         size = size_of(file)
-        data = file.read(min(most, size) + 1)  # to allocate `most` costs more than to read
+        data = file.read(min(max_bytes, size) + 1)  # to allocate `max_bytes` costs more than to read
         if len(data) == size + 1:  # it grew
-            data += file.read(most)
-    if len(data) > most:
-        raise OSError(errno.EFBIG, f"more than the {most:,} bytes that are read", str(path))
+            data += file.read(max_bytes)
+    if len(data) > max_bytes:
+        raise OSError(errno.EFBIG, f"more than the {max_bytes:,} bytes that are read", str(path))
     return data
 
 
@@ -145,8 +145,8 @@ def output_file(path: Path) -> Path:
     try:
         stat = path.stat()
     except FileNotFoundError as error:
-        why = f"a link to {path.readlink()}, where there is nothing: make that file, or remove the link"
-        raise FileNotFoundError(errno.ENOENT, why, str(path)) from error
+        reason = f"a link to {path.readlink()}, where there is nothing: make that file, or remove the link"
+        raise FileNotFoundError(errno.ENOENT, reason, str(path)) from error
     _refuse(stat, path)
     return path.resolve() if is_link else path
 
@@ -185,16 +185,16 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     old = path.stat() if path.exists() else None
     if old is not None and not old.st_mode & S_IWUSR:
         raise PermissionError(errno.EACCES, "the file is read-only", str(path))
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # a name that cannot be guessed
-    made = beside.open("xb")
+    temp_path = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # a name that cannot be guessed
+    new_file = temp_path.open("xb")
     try:
-        with made as file:
+        with new_file as file:
             if old is not None:
                 if hasattr(os, "chown"):
                     with suppress(OSError):  # root alone gives files away, as under sudo
-                        os.chown(beside, old.st_uid, old.st_gid)
-                beside.chmod(S_IMODE(old.st_mode))
+                        os.chown(temp_path, old.st_uid, old.st_gid)
+                temp_path.chmod(S_IMODE(old.st_mode))
             yield file
-        beside.replace(path)
+        temp_path.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temp_path.unlink(missing_ok=True)

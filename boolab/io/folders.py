@@ -23,28 +23,28 @@ _STARS: Final = re.compile(r"\*\*+")
 
 
 @contextmanager
-def folder_handle(path: str | Path, within: int | None = None, *, make: bool = False) -> Iterator[int]:
+def folder_handle(path: str | Path, dir_fd: int | None = None, *, make: bool = False) -> Iterator[int]:
     """A folder, open.
 
-    `path`: the folder; below `within`, none of its names may be a link. Without it, only the last one.
+    `path`: the folder; below `dir_fd`, none of its names may be a link. Without it, only the last one.
 
     Example:
         >>> with folder_handle("/") as top:
         ...     os.fstat(top) == os.stat("/")
         True
     """
-    handle = open_folder(path, within, make=make)
+    handle = open_folder(path, dir_fd, make=make)
     try:
         yield handle
     finally:
         os.close(handle)
 
 
-def open_folder(path: str | Path, within: int | None = None, *, make: bool = False) -> int:
+def open_folder(path: str | Path, dir_fd: int | None = None, *, make: bool = False) -> int:
     """A descriptor of a folder, which the caller closes; see `folder_handle`."""
-    if within is None:
+    if dir_fd is None:
         return os.open(path, _FOLDER)
-    handle = os.dup(within)
+    handle = os.dup(dir_fd)
     for name in Path(path).parts:
         above = handle
         try:
@@ -56,16 +56,16 @@ def open_folder(path: str | Path, within: int | None = None, *, make: bool = Fal
     return handle
 
 
-def read_below(folder: int, path: str, most: int) -> bytes:
+def read_below(folder: int, path: str, max_bytes: int) -> bytes:
     """What a file below an open folder holds, read as `read_file` does, through no link."""
     above, _, name = path.rpartition("/")
     with folder_handle(above, folder) as handle:
-        return read_file(name, most, within=handle)
+        return read_file(name, max_bytes, dir_fd=handle)
 
 
-def _make(name: str, within: int) -> None:
+def _make(name: str, dir_fd: int) -> None:
     try:
-        os.mkdir(name, dir_fd=within)
+        os.mkdir(name, dir_fd=dir_fd)
     except FileExistsError:
         return
 
@@ -89,7 +89,7 @@ def _expand(folders: Iterable[str], part: str, unread: dict[str, str]) -> Iterat
     for folder in folders:
         try:
             if part == "**":
-                yield from (place for place, _, _ in os.walk(folder or ".", onerror=partial(note_unsearched, unread)))
+                yield from (subdir for subdir, _, _ in os.walk(folder or ".", onerror=partial(note_unsearched, unread)))
             elif has_magic(part):
                 with os.scandir(folder or ".") as entries:
                     names = [entry.name for entry in entries]

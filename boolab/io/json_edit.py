@@ -31,7 +31,7 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORD: Final = re.compile(r"true|false|null")
 _WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "null": None}
 _INDENT: Final = "  "
-_GONE: Final = object()
+_DELETED: Final = object()
 """In place of a value: there is none."""
 
 
@@ -65,7 +65,7 @@ def read_json(text: str) -> Any:  # noqa: ANN401 - JSON
     return _Reader(text).document().value
 
 
-def line_of(text: str, at: Sequence[Step]) -> int:
+def line_of(text: str, path: Sequence[Step]) -> int:
     r"""The line of a value, or of the nearest value around it that there is; from 1.
 
     Example:
@@ -74,18 +74,18 @@ def line_of(text: str, at: Sequence[Step]) -> int:
     """
     node = _Reader(text).document()
     start = node.start
-    for step in at:
-        member = next((one for one in reversed(node.members) if one.key == step), None)
+    for step in path:
+        member = next((candidate for candidate in reversed(node.members) if candidate.key == step), None)
         if member is None:
             break
         node, start = member.node, member.start
     return _line(text, start)
 
 
-def with_json(text: str, at: Sequence[Step], value: object) -> str:
+def with_json(text: str, path: Sequence[Step], value: object) -> str:
     r"""The text with another value at a place; objects that lead to it are made where they are missing.
 
-    `text`: the text; blank text is an empty object. `at`: the keys that lead to the value, and places in lists. The
+    `text`: the text; blank text is an empty object. `path`: the keys that lead to the value, and places in lists. The
     place after a list's end appends to it. `value`: a JSON value. An equal one leaves the text as it is.
 
     Example:
@@ -94,17 +94,17 @@ def with_json(text: str, at: Sequence[Step], value: object) -> str:
         >>> with_json('{"a": 1}', ["b", "c"], True)
         '{"a": 1, "b": {"c": true}}'
     """
-    return JsonText.read(filled(text)).with_value(at, value).text
+    return JsonText.read(filled(text)).with_value(path, value).text
 
 
-def without_json(text: str, at: Sequence[Step]) -> str:
+def without_json(text: str, path: Sequence[Step]) -> str:
     r"""The text without one value and its key; the text itself if there is none.
 
     Example:
         >>> without_json('{\n  "a": 1,\n  "b": 2\n}\n', ["b"])
         '{\n  "a": 1\n}\n'
     """
-    return text if filled(text) != text else JsonText.read(text).without(at).text
+    return text if filled(text) != text else JsonText.read(text).without(path).text
 
 
 def filled(text: str) -> str:
@@ -150,61 +150,61 @@ class JsonText(NamedTuple):
         """Its value; of a key that is there twice, the last."""
         return self.root.value
 
-    def has_comment(self, at: Sequence[Step]) -> bool:
+    def has_comment(self, path: Sequence[Step]) -> bool:
         """Whether there is a comment in the value at a place."""
         node = self.root
-        for n in range(len(at)):
-            member = _member(self.text, node, at[: n + 1])
+        for n in range(len(path)):
+            member = _member(self.text, node, path[: n + 1])
             if member is None:
                 return False
             node = member.node
         return self._is_commented(node)
 
-    def with_value(self, at: Sequence[Step], value: object) -> JsonText:
+    def with_value(self, path: Sequence[Step], value: object) -> JsonText:
         """Set a value; see `with_json`."""
         text, node, n = self.text, self.root, 0
-        while n < len(at):
-            member = _member(text, node, at[: n + 1])
+        while n < len(path):
+            member = _member(text, node, path[: n + 1])
             if member is None:
                 break
             node, n = member.node, n + 1
-        if n == len(at):
+        if n == len(path):
             if is_same(node.value, value):
                 return self
-            parts = [_replaced(self, node, value)]
+            parts = [_replace_value(self, node, value)]
         else:
-            made = value
-            for step in reversed(at[n + 1 :]):
+            new_value = value
+            for step in reversed(path[n + 1 :]):
                 if not isinstance(step, str):
-                    raise _error(text, node.start, f"there is no list for {_path(at)}")
-                made = {step: made}
-            parts = _inserted(self, node, at[n], made)
-        return self._edited(parts, node, _after(self.root.value, at, value))
+                    raise _error(text, node.start, f"there is no list for {_path(path)}")
+                new_value = {step: new_value}
+            parts = _insert_value(self, node, path[n], new_value)
+        return self._edited(parts, node, _edit_value(self.root.value, path, value))
 
-    def without(self, at: Sequence[Step]) -> JsonText:
+    def without(self, path: Sequence[Step]) -> JsonText:
         """Remove a value with its key; see `without_json`."""
-        if not at:
+        if not path:
             msg = "the whole text cannot be removed: expected at least one key"
             raise ConfigFileError(msg)
         node = above = self.root
         member = None
-        for n in range(len(at)):
-            member = _member(self.text, node, at[: n + 1])
+        for n in range(len(path)):
+            member = _member(self.text, node, path[: n + 1])
             if member is None:
                 return self
             node, above = member.node, node
-        parts = [] if member is None else _removed(self, above, member)
-        return self._edited(parts, above, _after(self.root.value, at, _GONE))
+        parts = [] if member is None else _remove_member(self, above, member)
+        return self._edited(parts, above, _edit_value(self.root.value, path, _DELETED))
 
     def _is_commented(self, node: _Node) -> bool:
         return any(node.start < start < node.end for start, _ in self.comments)
 
     def _edited(self, parts: Sequence[Replacement], node: _Node, expected: object) -> JsonText:
-        found = edited(self.text, parts, JsonText.read, lambda new: is_same(new.root.value, expected))
-        if found is None:
+        result = edited(self.text, parts, JsonText.read, lambda new: is_same(new.root.value, expected))
+        if result is None:
             msg = "this cannot be changed without changing more of the file: edit it by hand"
             raise _error(self.text, node.start, msg)
-        return found[1]
+        return result[1]
 
 
 class _Reader:
@@ -250,11 +250,11 @@ class _Reader:
             return _Node(start, self._at, string)
         if char in ("{", "["):
             return self._members(depth, "}" if char == "{" else "]")
-        found = _WORD.match(text, start) or _NUMBER.match(text, start)
-        if found is None:
+        match = _WORD.match(text, start) or _NUMBER.match(text, start)
+        if match is None:
             self._fail(f"expected a JSON value here{f', not {char!r}' if char else ''}")
-        self._at = found.end()
-        word = found[0]
+        self._at = match.end()
+        word = match[0]
         if word in _WORDS:
             return _Node(start, self._at, _WORDS[word])
         try:
@@ -309,98 +309,98 @@ class _Reader:
         return key
 
 
-def _past_comments_of_line(text: str, at: int) -> tuple[int, bool]:
+def _skip_comments(text: str, start: int) -> tuple[int, bool]:
     """The place after the last comment on the rest of a line, and whether that comment takes the line to its end."""
-    end, here = at, at
+    end, offset = start, start
     while True:
-        while text[here : here + 1] in (" ", "\t"):
-            here += 1
-        line = _LINE.match(text, here)
+        while text[offset : offset + 1] in (" ", "\t"):
+            offset += 1
+        line = _LINE.match(text, offset)
         if line is not None:
             return line.end(), True
-        block = _BLOCK.match(text, here)
+        block = _BLOCK.match(text, offset)
         if block is None or "\n" in block[0]:
             return end, False
-        end = here = block.end()
+        end = offset = block.end()
 
 
 # --- Writing ----------------------------------------------------------------------------------------------------------
 
 
-def _member(text: str, node: _Node, at: Sequence[Step]) -> _Member | None:
+def _member(text: str, node: _Node, path: Sequence[Step]) -> _Member | None:
     """The last step of a path in the value before it; None if it is not there yet."""
-    step = at[-1]
-    wanted = dict if isinstance(step, str) else list
-    if not isinstance(node.value, wanted):
+    step = path[-1]
+    expected = dict if isinstance(step, str) else list
+    if not isinstance(node.value, expected):
         kinds: dict[type, str] = {dict: "an object", list: "a list"}
-        found = kinds.get(type(node.value), json.dumps(node.value)[:40])
-        raise _error(text, node.start, f"{_path(at[:-1])} is {found}; expected {kinds[wanted]}")
-    found_all = [one for one in node.members if one.key == step]
-    if len(found_all) > 1:
-        raise _error(text, found_all[1].start, f"the key {_path(at)} is there twice: expected it once")
+        kind = kinds.get(type(node.value), json.dumps(node.value)[:40])
+        raise _error(text, node.start, f"{_path(path[:-1])} is {kind}; expected {kinds[expected]}")
+    matches = [member for member in node.members if member.key == step]
+    if len(matches) > 1:
+        raise _error(text, matches[1].start, f"the key {_path(path)} is there twice: expected it once")
     if isinstance(step, int) and not 0 <= step <= len(node.members):
-        raise _error(text, node.start, f"{_path(at[:-1])} has {len(node.members)} items: there is no place {step}")
-    return found_all[0] if found_all else None
+        raise _error(text, node.start, f"{_path(path[:-1])} has {len(node.members)} items: there is no place {step}")
+    return matches[0] if matches else None
 
 
-def _replaced(document: JsonText, node: _Node, value: object) -> Replacement:
+def _replace_value(document: JsonText, node: _Node, value: object) -> Replacement:
     text = document.text
     inline = "\n" not in text.strip()
-    written = _written(value, "" if inline else _unit(document), _indent(text, node.start), _ends(text))
-    return Replacement(node.start, node.end, written)
+    new_text = _format_value(value, "" if inline else _unit(document), _indent(text, node.start), _ends(text))
+    return Replacement(node.start, node.end, new_text)
 
 
-def _inserted(document: JsonText, node: _Node, step: Step, value: object) -> list[Replacement]:
+def _insert_value(document: JsonText, node: _Node, step: Step, value: object) -> list[Replacement]:
     text = document.text
     base, unit, ends = _indent(text, node.start), _unit(document), _ends(text)
     first = node.members[0].start if node.members else None
     inline = not _breaks(text, node.start, first) if first is not None else _is_inline(document)
     indent = _indent(text, first) if first is not None and not inline else base + unit
-    key = f"{_dumped(step)}: " if isinstance(step, str) else ""
-    entry = key + _written(value, "" if inline else unit, indent, ends)
+    key = f"{_dump_value(step)}: " if isinstance(step, str) else ""
+    entry = key + _format_value(value, "" if inline else unit, indent, ends)
     if first is None:
-        inside = [end for start, end in document.comments if node.start < start < node.end]
-        place = max([node.start + 1, *inside])
-        made = entry if inline and not inside else f"{ends}{indent}{entry}{ends}{base}"
-        return [Replacement(place, node.end - 1, made)]
+        comment_ends = [end for start, end in document.comments if node.start < start < node.end]
+        offset = max([node.start + 1, *comment_ends])
+        insertion = entry if inline and not comment_ends else f"{ends}{indent}{entry}{ends}{base}"
+        return [Replacement(offset, node.end - 1, insertion)]
     last = node.members[-1]
-    place, whole_line = _past_comments_of_line(text, max(last.comma + 1, last.node.end))
+    offset, whole_line = _skip_comments(text, max(last.comma + 1, last.node.end))
     lead = f"{ends}{indent}" if whole_line or not inline else " "
     if last.comma < 0:
-        return [Replacement(last.node.end, last.node.end, ","), Replacement(place, place, f"{lead}{entry}")]
-    return [Replacement(place, place, f"{lead}{entry},")]
+        return [Replacement(last.node.end, last.node.end, ","), Replacement(offset, offset, f"{lead}{entry}")]
+    return [Replacement(offset, offset, f"{lead}{entry},")]
 
 
-def _removed(document: JsonText, node: _Node, member: _Member) -> list[Replacement]:
+def _remove_member(document: JsonText, node: _Node, member: _Member) -> list[Replacement]:
     text = document.text
-    place = node.members.index(member)
+    index = node.members.index(member)
     start, end = member.start, max(member.comma + 1, member.node.end)
-    before = text.rfind("\n", 0, start) + 1
-    after, _ = _past_comments_of_line(text, end)
+    line_start = text.rfind("\n", 0, start) + 1
+    after, _ = _skip_comments(text, end)
     rest = re.compile(r"[ \t]*(?:\r?\n)").match(text, after)
-    if not text[before:start].strip(" \t") and before > node.start and rest is not None:  # lines of its own
-        start, end = before, rest.end()
+    if not text[line_start:start].strip(" \t") and line_start > node.start and rest is not None:  # lines of its own
+        start, end = line_start, rest.end()
     else:
         end = re.compile(r"[ \t]*").match(text, end).end() if member.comma >= 0 else end  # type: ignore[union-attr] # as above
-    if member.comma < 0 and place:  # the comma before it would now be the last
-        comma = node.members[place - 1].comma
-        between = text[comma + 1 : start]
-        if between.strip() or "\n" in between:
+    if member.comma < 0 and index:  # the comma before it would now be the last
+        comma = node.members[index - 1].comma
+        gap = text[comma + 1 : start]
+        if gap.strip() or "\n" in gap:
             return [Replacement(comma, comma + 1, ""), Replacement(start, end, "")]
         start = comma
     return [Replacement(start, end, "")]
 
 
-def _written(value: object, unit: str, indent: str, ends: str) -> str:
+def _format_value(value: object, unit: str, indent: str, ends: str) -> str:
     """A value as text; on several lines if there is a unit of indentation."""
     if not unit:
-        return _dumped(value)
-    return _dumped(value, unit).replace("\n", f"{ends}{indent}")
+        return _dump_value(value)
+    return _dump_value(value, unit).replace("\n", f"{ends}{indent}")
 
 
-def _dumped(value: object, indent: str | None = None) -> str:
-    made = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    return made if made.isascii() or _encodes(made) else json.dumps(value, indent=indent, allow_nan=False)
+def _dump_value(value: object, indent: str | None = None) -> str:
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    return text if text.isascii() or _encodes(text) else json.dumps(value, indent=indent, allow_nan=False)
 
 
 def _encodes(text: str) -> bool:
@@ -416,9 +416,9 @@ def _ends(text: str) -> str:
     return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
 
 
-def _indent(text: str, at: int) -> str:
+def _indent(text: str, offset: int) -> str:
     """The blanks that begin the line of a place."""
-    line = text[text.rfind("\n", 0, at) + 1 : at].removeprefix(_BOM)
+    line = text[text.rfind("\n", 0, offset) + 1 : offset].removeprefix(_BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -445,30 +445,30 @@ def _is_inline(document: JsonText) -> bool:
     return bool(root.members) and not _breaks(document.text, root.start, root.end)
 
 
-def _after(value: Any, at: Sequence[Step], new: object) -> Any:  # noqa: ANN401 - JSON
+def _edit_value(value: Any, path: Sequence[Step], new: object) -> Any:  # noqa: ANN401 - JSON
     """The value that a text has after an edit."""
-    if not at:
+    if not path:
         return new
-    step, rest = at[0], at[1:]
+    step, rest = path[0], path[1:]
     if isinstance(step, int):
         items = list(value) if isinstance(value, list) else []
-        made = _after(items[step] if step < len(items) else None, rest, new)
-        return [*items[:step], *([] if made is _GONE else [made]), *items[step + 1 :]]
+        new_value = _edit_value(items[step] if step < len(items) else None, rest, new)
+        return [*items[:step], *([] if new_value is _DELETED else [new_value]), *items[step + 1 :]]
     members = dict(value) if isinstance(value, dict) else {}
-    made = _after(members.get(step), rest, new)
-    if made is _GONE:
+    new_value = _edit_value(members.get(step), rest, new)
+    if new_value is _DELETED:
         members.pop(step, None)
         return members
-    return members | {step: made}
+    return members | {step: new_value}
 
 
-def _path(at: Sequence[Step]) -> str:
-    return ".".join(map(str, at)) or "the whole text"
+def _path(path: Sequence[Step]) -> str:
+    return ".".join(map(str, path)) or "the whole text"
 
 
-def _error(text: str, place: int, problem: str) -> ConfigFileError:
-    return ConfigFileError(problem, line=_line(text, place))
+def _error(text: str, offset: int, problem: str) -> ConfigFileError:
+    return ConfigFileError(problem, line=_line(text, offset))
 
 
-def _line(text: str, place: int) -> int:
-    return text.count("\n", 0, place) + 1
+def _line(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1

@@ -32,7 +32,7 @@ MAX_JOINED: Final = 100
 _SPACE: Final = re.compile(r"\s*")
 _DECODER: Final = json.JSONDecoder()
 _BOM: Final = b"\xef\xbb\xbf"
-_NOTHING: Final = object()
+_NO_VALUE: Final = object()
 _NUMBER: Final = (int, float)  # a union would be made anew for each number
 _BLOCK: Final = 2**20
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -44,7 +44,7 @@ _ESCAPE: Final = re.compile(
 _NO_UTF8: Final = "invalid unicode code point"
 _LABEL: Final = re.compile(rb"\s*\[[\w.:+-]+(?: [\w.:+-]+)*\]\s*[^\s,\]}]")
 """A label in brackets and words after it, as programs begin the lines that they print."""
-_PLACE: Final = re.compile(r" at line (\d+) column (\d+)$")
+_POSITION: Final = re.compile(r" at line (\d+) column (\d+)$")
 JSON: TypeAlias = Any
 """Any JSON value: None, a flag, a number, a text, a list or an object."""
 Warn: TypeAlias = Callable[[str], object]
@@ -110,10 +110,10 @@ class Damage:
             self._shown.append((line, what))
         self.first = self.first or (line, what)
 
-    def note_kind(self, kind: str, known: Container[str]) -> None:
+    def note_kind(self, kind: str, kinds: Container[str]) -> None:
         """Count a line by its type, and whether the reader knows this type, also if only to leave it out."""
         self.n_kinds += 1
-        if kind not in known:
+        if kind not in kinds:
             self.unknown_kinds[kind] += 1
 
     @property
@@ -137,19 +137,19 @@ class Damage:
     def report(self, warn: Warn, *, readable: bool) -> None:
         """Warn of the first places, of how many follow, and of results that answer no call."""
         if not readable and self.first is not None:
-            line, what = self.first
-            raise RunFormatError(f"{what}, and nothing else in it can be read as a run", path=self.path, line=line)
-        for line, what in self._shown:
-            warn(f"{self.path}:{line}: {what}; skipped")
+            line, problem = self.first
+            raise RunFormatError(f"{problem}, and nothing else in it can be read as a run", path=self.path, line=line)
+        for line, problem in self._shown:
+            warn(f"{self.path}:{line}: {problem}; skipped")
         if self._count > MAX_REPORTED:
-            last, more = self._shown[-1][0], self._count - MAX_REPORTED
-            warn(f"{self.path}:{last}: {more:,} more places after this one were skipped")
+            last, n_more = self._shown[-1][0], self._count - MAX_REPORTED
+            warn(f"{self.path}:{last}: {n_more:,} more places after this one were skipped")
         if self._unmatched:
-            count, at = len(self._unmatched), self._unmatched[0]
+            count, first_line = len(self._unmatched), self._unmatched[0]
             results = "1 tool result answers" if count == 1 else f"{count:,} tool results answer"
-            first = " (this is the first)" if count > 1 and at is not None else ""
-            place = self.path if at is None else f"{self.path}:{at}"
-            warn(f"{place}: {results} no call that is in the file{first}; left out")
+            first = " (this is the first)" if count > 1 and first_line is not None else ""
+            location = self.path if first_line is None else f"{self.path}:{first_line}"
+            warn(f"{location}: {results} no call that is in the file{first}; left out")
         for remark in (*self.remarks, *self.inconsistencies):
             warn(f"{self.path}: {remark}")
         if not readable and self.unrecognised:
@@ -170,7 +170,7 @@ def parse(data: bytes) -> JSON:
     except ValueError:
         if not _has_lone_surrogates(data):
             raise
-    return from_json(_ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data), cache_strings="keys")
+    return from_json(_ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], data), cache_strings="keys")
 
 
 def parse_exactly(data: bytes) -> JSON:
@@ -188,7 +188,7 @@ def parse_exactly(data: bytes) -> JSON:
 
 
 def _has_lone_surrogates(data: bytes) -> bool:
-    return _SURROGATE.search(data) is not None and any(found[1] for found in _ESCAPE.finditer(data))
+    return _SURROGATE.search(data) is not None and any(match[1] for match in _ESCAPE.finditer(data))
 
 
 def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
@@ -209,7 +209,7 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
                 values = line_values(line, parse)
             except ValueError as error:
                 damage.truncated = not line.endswith(b"\n")
-                damage.note(number, _not_json(error, line, cut=damage.truncated))
+                damage.note(number, _not_json(error, line, truncated=damage.truncated))
                 continue
             for value in values:
                 yield number, value
@@ -239,26 +239,26 @@ def line_values(line: bytes, parse: Callable[[bytes], Any] = parse) -> list[Any]
 
 def _objects_in(line: bytes) -> list[bytes]:
     """The JSON objects of a line that holds nothing else: parallel writers may write before each other's line ends."""
-    found: list[bytes] = []
+    objects: list[bytes] = []
     try:
         content = line.decode().rstrip()
-        at = 0
-        while at < len(content):
-            at = _SPACE.match(content, at).end()  # type: ignore[union-attr] # it matches everywhere
-            value, end = _DECODER.raw_decode(content, at)
-            if not isinstance(value, dict) or len(found) == MAX_JOINED:
+        start = 0
+        while start < len(content):
+            start = _SPACE.match(content, start).end()  # type: ignore[union-attr] # it matches everywhere
+            value, end = _DECODER.raw_decode(content, start)
+            if not isinstance(value, dict) or len(objects) == MAX_JOINED:
                 return []
-            found.append(content[at:end].encode())
-            at = end
+            objects.append(content[start:end].encode())
+            start = end
     except (ValueError, RecursionError):
         return []
-    return found
+    return objects
 
 
-def _line(file: BinaryIO, damage: Damage, number: int, most: int = MAX_LINE + 1) -> bytes:
+def _line(file: BinaryIO, damage: Damage, number: int, max_bytes: int = MAX_LINE + 1) -> bytes:
     """The next line, or its beginning; nothing at the end, and where the data of a packed file are damaged."""
     try:
-        return file.readline(most)
+        return file.readline(max_bytes)
     except DamagedFile as error:
         damage.truncated = True
         damage.note(number, error.message)
@@ -307,12 +307,12 @@ def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSO
         return parse(data)
     except ValueError as error:
         line, offset = _offset(data, error)
-        damage.note(line, _not_json(error, data, cut=str(error).startswith("EOF")))
+        damage.note(line, _not_json(error, data, truncated=str(error).startswith("EOF")))
         part = _part_of(data[:offset])
         if _remove_last(part):
             damage.truncated = True
             return part
-        raise RunFormatError(_not_json(error, data, cut=False), path=path, line=line) from None
+        raise RunFormatError(_not_json(error, data, truncated=False), path=path, line=line) from None
 
 
 def only_objects(values: Iterable[tuple[int, Any]], damage: Damage) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -338,9 +338,9 @@ def leading_values(data: bytes, lines: int) -> tuple[Any, ...]:
     # A shell or a person may have written lines before the first one.
     first = [*islice(dropwhile(lambda line: not begins_json(line), _lines_of(data)), lines)]
     first = first or [*islice(_lines_of(data), lines)]
-    begun = _whole(first[0]) if first else _NOTHING
-    if begun is not _NOTHING:
-        return (begun, *_parts_of(first[1:]))
+    value = _whole(first[0]) if first else _NO_VALUE
+    if value is not _NO_VALUE:
+        return (value, *_parts_of(first[1:]))
     if first:
         # The last entry of a document may be alone on its line, so one such line does not make it JSON Lines.
         first = first[1:] if sum(_is_whole(line) for line in first[1:]) > 1 else [data[data.index(first[0]) :]]
@@ -353,7 +353,7 @@ def _lines_of(data: bytes) -> Iterator[bytes]:
 
 
 def _parts_of(lines: Iterable[bytes]) -> Iterator[JSON]:
-    return (value for value in map(_part_of, lines) if value is not _NOTHING)
+    return (value for value in map(_part_of, lines) if value is not _NO_VALUE)
 
 
 def begins_json(line: bytes) -> bool:
@@ -367,31 +367,31 @@ def begins_json(line: bytes) -> bool:
 
 
 def _part_of(data: bytes) -> JSON:
-    """What can be read of a JSON text that may be truncated; `_NOTHING` if that is nothing."""
+    """What can be read of a JSON text that may be truncated; `_NO_VALUE` if that is nothing."""
     try:
         return from_json(data, cache_strings="keys", allow_partial="trailing-strings")
     except ValueError as error:
         _, offset = _offset(data, error)
     try:
-        return from_json(data[:offset], cache_strings="keys", allow_partial="trailing-strings") if offset else _NOTHING
+        return from_json(data[:offset], cache_strings="keys", allow_partial="trailing-strings") if offset else _NO_VALUE
     except ValueError:
-        return _NOTHING
+        return _NO_VALUE
 
 
 def _is_whole(data: bytes) -> bool:
-    return _whole(data) is not _NOTHING
+    return _whole(data) is not _NO_VALUE
 
 
 def _whole(data: bytes) -> JSON:
-    """The object or the list that a text is; `_NOTHING` if it is none."""
+    """The object or the list that a text is; `_NO_VALUE` if it is none."""
     data = data.strip()
     if not data.startswith((b"{", b"[")) or not data.endswith((b"}", b"]")):
-        return _NOTHING
+        return _NO_VALUE
     try:
         value = parse(data)
     except ValueError:
-        return _NOTHING
-    return value if isinstance(value, dict | list) else _NOTHING
+        return _NO_VALUE
+    return value if isinstance(value, dict | list) else _NO_VALUE
 
 
 def _remove_last(part: object) -> bool:
@@ -409,23 +409,23 @@ def _remove_last(part: object) -> bool:
     return any(isinstance(value, list) and value for value in (part, *mapping(part).values()))
 
 
-def _not_json(error: ValueError, data: bytes, *, cut: bool) -> str:
-    why = _PLACE.sub("", str(error))
-    if why == _NO_UTF8:
+def _not_json(error: ValueError, data: bytes, *, truncated: bool) -> str:
+    reason = _POSITION.sub("", str(error))
+    if reason == _NO_UTF8:
         try:
             data.decode()
         except UnicodeDecodeError as fault:
             byte = f"byte 0x{data[fault.start]:02x}"
             return f"not UTF-8 ({byte}): the file may be Latin-1 or Windows-1252; convert it to UTF-8"
-    return "the file ends in the middle of a value" if cut else f"not valid JSON ({why})"
+    return "the file ends in the middle of a value" if truncated else f"not valid JSON ({reason})"
 
 
 def _offset(data: bytes, error: ValueError) -> tuple[int, int]:
     """The line of a parser's error, and its offset in the data."""
-    found = _PLACE.search(str(error))
-    if found is None:
+    match = _POSITION.search(str(error))
+    if match is None:
         return 1, 0
-    line, column = int(found[1]), int(found[2])
+    line, column = int(match[1]), int(match[2])
     start = 0
     for _ in range(line - 1):
         start = data.index(b"\n", start) + 1

@@ -154,8 +154,8 @@ class Unpacked:
         """Count so many bytes; a `RunFormatError` if there are too many."""
         self.left -= size
         if self.left < 0:
-            why = f"it holds more than {self._max:,} bytes when it is unpacked: no more are read of a file of its size"
-            raise RunFormatError(f"{why}; split it, or pack it less", path=self.path)
+            text = f"it holds more than {self._max:,} bytes when it is unpacked: no more are read of a file of its size"
+            raise RunFormatError(f"{text}; split it, or pack it less", path=self.path)
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
             packing = next(new for end, new in _PACKINGS.items() if path.name.endswith(end))
             yield io.BufferedReader(_Unpacking(file, Unpacked(path, size_of(file)), packing), _BLOCK)
         else:
-            yield _in_utf8(file, path)
+            yield _recode(file, path)
 
 
 def encoding_of(start: bytes) -> str:
@@ -192,7 +192,7 @@ def encoding_of(start: bytes) -> str:
     return next((encoding for mark, encoding in (*_MARKS, *_OPENINGS) if start.startswith(mark)), "")
 
 
-def _in_utf8(file: io.BufferedReader, path: Path) -> io.BufferedReader:
+def _recode(file: io.BufferedReader, path: Path) -> io.BufferedReader:
     """The same text in UTF-8, if it is UTF-16; the file itself if it may be UTF-8."""
     encoding = encoding_of(file.peek(4)[:4])
     if encoding.startswith("utf-32"):
@@ -223,7 +223,7 @@ class _Converted(io.RawIOBase):
         self._left = block[size:]
         return size
 
-    def _next(self, most: int) -> bytes:
+    def _next(self, max_bytes: int) -> bytes:
         """The next bytes; none at the end. There may be more than are read at once."""
         raise NotImplementedError
 
@@ -236,7 +236,7 @@ class _Recoded(_Converted):
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._begun = False
 
-    def _next(self, most: int) -> bytes:  # noqa: ARG002 - a block is decoded whole
+    def _next(self, max_bytes: int) -> bytes:  # noqa: ARG002 - a block is decoded whole
         data, block = b"", b"\0"
         while not data and block:
             block = self._file.read(_BLOCK)
@@ -255,7 +255,7 @@ class _Unpacking(_Converted):
         self._packing = packing
         self._piece: _Decompressor | None = None
 
-    def _next(self, most: int) -> bytes:
+    def _next(self, max_bytes: int) -> bytes:
         data = b""
         while not data:
             packed = self._more()
@@ -263,7 +263,7 @@ class _Unpacking(_Converted):
                 return b""
             self._piece = self._piece or self._packing()
             try:
-                data = self._piece.decompress(packed, most)
+                data = self._piece.decompress(packed, max_bytes)
             except Exception as error:  # each package has its own
                 msg = "its packed data are damaged"
                 raise DamagedFile(msg, path=self._count.path) from error

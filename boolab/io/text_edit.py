@@ -36,13 +36,13 @@ def edited(
         >>> edited("a = 1  # one", [Replacement(4, 5, "2")], lambda text: text, lambda text: "2" in text)[0]
         'a = 2  # one'
     """
-    parts, place = [], 0
+    parts, offset = [], 0
     for start, end, new in sorted(replacements, key=lambda part: part[:2]):  # the order of two at one place stays
-        if not place <= start <= end:
+        if not offset <= start <= end:
             return None
-        parts += [text[place:start], new]
-        place = end
-    changed = "".join([*parts, text[place:]])
+        parts += [text[offset:start], new]
+        offset = end
+    changed = "".join([*parts, text[offset:]])
     try:
         document = read(changed)
     except FileError:
@@ -50,17 +50,17 @@ def edited(
     return (changed, document) if is_expected(document) else None
 
 
-def is_same(one: Any, other: Any) -> bool:  # noqa: ANN401 - values of JSON, TOML or YAML
+def is_same(first: Any, other: Any) -> bool:  # noqa: ANN401 - values of JSON, TOML or YAML
     """Whether two values are the same, with the types of all their parts: 1 is neither 1.0 nor true.
 
     Example:
         >>> is_same({"a": [1, 2]}, {"a": [1, 2]}), is_same({"a": 1}, {"a": True})
         (True, False)
     """
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(is_same(value, other[key]) for key, value in one.items())
-    if type(one) is not type(other):
+    if isinstance(first, Mapping) and isinstance(other, Mapping):
+        return first.keys() == other.keys() and all(is_same(value, other[key]) for key, value in first.items())
+    if type(first) is not type(other):
         return False
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(is_same, one, other))
-    return bool(one == other) if not isinstance(one, float) else repr(one) == repr(other)
+    if isinstance(first, list | tuple):
+        return len(first) == len(other) and all(map(is_same, first, other))
+    return bool(first == other) if not isinstance(first, float) else repr(first) == repr(other)

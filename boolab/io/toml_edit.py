@@ -80,7 +80,7 @@ class _Document(NamedTuple):
         return (entry for table in self.tables for entry in table.entries)
 
 
-def with_toml(text: str, at: Sequence[str], value: object) -> str:
+def with_toml(text: str, keys: Sequence[str], value: object) -> str:
     r"""The text with another value at a place; tables that lead to it are made where they are missing.
 
     `value`: a text, number, truth value or list. An equal one leaves the text as it is.
@@ -92,23 +92,23 @@ def with_toml(text: str, at: Sequence[str], value: object) -> str:
         'a = { b = 1, c.d = true }\n'
     """
     document = _read(text)
-    path = tuple(at)
+    path = tuple(keys)
     value = [*value] if isinstance(value, tuple) else value
     old: Any = document.data
     for n, key in enumerate(path):
         if not isinstance(old, dict):
-            kind = "a list" if isinstance(old, list) else _shown(old)
+            kind = "a list" if isinstance(old, list) else _shorten(old)
             _refuse(document, path[:n], f"{'.'.join(path[:n])} is {kind}; expected a table")
         old = old.get(key, _MISSING)
         if old is _MISSING:
             break
     if is_same(old, value):
         return text
-    written, expected = _written(value), _after(document.data, path, value)
-    for replacement in _candidates(document, path, written, is_new=old is _MISSING):
-        found = edited(text, [replacement], _read, lambda new: is_same(new.data, expected))
-        if found is not None:
-            return found[0]
+    new_text, expected = _format_value(value), _edit_data(document.data, path, value)
+    for replacement in _candidates(document, path, new_text, is_new=old is _MISSING):
+        result = edited(text, [replacement], _read, lambda new: is_same(new.data, expected))
+        if result is not None:
+            return result[0]
     msg = f"{'.'.join(path)} cannot be changed without changing more of the file: edit it by hand"
     return _refuse(document, path, msg)
 
@@ -120,8 +120,8 @@ def _read(text: str) -> _Document:
     try:
         data = tomllib.loads(text.removeprefix(_BOM))
     except ValueError as error:  # also a number of too many digits
-        found = str(error).rpartition("line ")[2].split(",")[0]
-        raise ConfigFileError(f"is not TOML: {error}", line=int(found) if found.isdecimal() else None) from error
+        line = str(error).rpartition("line ")[2].split(",")[0]
+        raise ConfigFileError(f"is not TOML: {error}", line=int(line) if line.isdecimal() else None) from error
     except RecursionError:
         raise ConfigFileError(f"is nested more than {MAX_DEPTH} deep") from None
     return _Document(text, data, _Reader(text).tables())
@@ -148,11 +148,11 @@ class _Reader:
                 self._entry(table, 0)
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
-        found = pattern.match(self._text, self._place)
-        if found is None:
+        match = pattern.match(self._text, self._place)
+        if match is None:
             msg = "cannot be changed: its form here is not known"
             raise ConfigFileError(msg, line=_line(self._text, self._place))
-        self._place = found.end()
+        self._place = match.end()
 
     def _header(self) -> _Table:
         start = self._place
@@ -185,10 +185,10 @@ class _Reader:
             self._skip(_PART)
             part = self._text[start : self._place]
             keys.append(_key_of(part))
-            found = _DOT.match(self._text, self._place)
-            if found is None:
+            match = _DOT.match(self._text, self._place)
+            if match is None:
                 return tuple(keys)
-            self._place = found.end()
+            self._place = match.end()
 
     def _value(self, path: Keys | None, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -236,71 +236,71 @@ def _key_of(part: str) -> str:
 def _candidates(document: _Document, path: Keys, value: str, *, is_new: bool) -> Iterator[Replacement]:
     """The ways to write a value at a place, the best one first."""
     if not is_new:
-        yield from (Replacement(one.start, one.end, value) for one in document.entries() if one.path == path)
+        yield from (Replacement(entry.start, entry.end, value) for entry in document.entries() if entry.path == path)
         return
     for n in range(len(path) - 1, -1, -1):  # beside what shares most of its keys
         for table in document.tables:
             if table.path is None or table.path != path[:n][: len(table.path)]:
                 continue
             keys = path[len(table.path) :]
-            beside = [one for one in table.entries if one.path is not None and one.path[:n] == path[:n]]
-            line, is_of_table = f"{_joined(keys)} = {value}", len(table.path) == n
-            if table.inline and (beside or is_of_table):
-                yield _into_braces(table, beside, line)
-            elif not table.inline and (len(keys) == 1 if is_of_table else beside):
-                yield _into_lines(document.text, table, beside, line)
+            siblings = [entry for entry in table.entries if entry.path is not None and entry.path[:n] == path[:n]]
+            line, is_of_table = f"{_join_keys(keys)} = {value}", len(table.path) == n
+            if table.inline and (siblings or is_of_table):
+                yield _insert_in_braces(table, siblings, line)
+            elif not table.inline and (len(keys) == 1 if is_of_table else siblings):
+                yield _insert_line(document.text, table, siblings, line)
     if len(path) > 1:
-        yield _at_end(document.text, f"[{_joined(path[:-1])}]", f"{_joined(path[-1:])} = {value}")
+        yield _append_table(document.text, f"[{_join_keys(path[:-1])}]", f"{_join_keys(path[-1:])} = {value}")
 
 
-def _into_braces(table: _Table, beside: Sequence[_Entry], line: str) -> Replacement:
-    if beside:
-        return Replacement(beside[-1].end, beside[-1].end, f", {line}")
+def _insert_in_braces(table: _Table, siblings: Sequence[_Entry], line: str) -> Replacement:
+    if siblings:
+        return Replacement(siblings[-1].end, siblings[-1].end, f", {line}")
     return Replacement(table.start + 1, table.end, f" {line} ")
 
 
-def _into_lines(text: str, table: _Table, beside: Sequence[_Entry], line: str) -> Replacement:
+def _insert_line(text: str, table: _Table, siblings: Sequence[_Entry], line: str) -> Replacement:
     """A new line after the last one of the entries, or after the header of the table."""
-    if beside:
-        place, indent = beside[-1].end, _indent(text, beside[-1].key)
+    if siblings:
+        offset, indent = siblings[-1].end, _indent(text, siblings[-1].key)
     elif table.path:
-        place, indent = table.end, _indent(text, table.start)
+        offset, indent = table.end, _indent(text, table.start)
     else:
-        found = _ABOUT_FILE.match(text, table.start)
-        place = table.start if found is None else found.end()
-        return Replacement(place, place, f"{line}{_ends(text, 0)}")
-    end = text.find("\n", place)
+        match = _ABOUT_FILE.match(text, table.start)
+        offset = table.start if match is None else match.end()
+        return Replacement(offset, offset, f"{line}{_ends(text, 0)}")
+    end = text.find("\n", offset)
     if end < 0:
         return Replacement(len(text), len(text), f"{_ends(text, len(text))}{indent}{line}")
     return Replacement(end + 1, end + 1, f"{indent}{line}{_ends(text, end)}")
 
 
-def _at_end(text: str, header: str, line: str) -> Replacement:
+def _append_table(text: str, header: str, line: str) -> Replacement:
     ends = _ends(text, len(text))
     lead = "" if not text.removeprefix(_BOM) else ends if text.endswith("\n") else ends * 2
     return Replacement(len(text), len(text), f"{lead}{header}{ends}{line}{ends}")
 
 
-def _ends(text: str, place: int) -> str:
+def _ends(text: str, offset: int) -> str:
     """The end of the line at a place; of the line before, if it has none."""
-    end = text.find("\n", place)
+    end = text.find("\n", offset)
     end = end if end >= 0 else text.rfind("\n")
     return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
 
 
-def _indent(text: str, place: int) -> str:
+def _indent(text: str, offset: int) -> str:
     """The blanks that begin the line of a place."""
-    line = text[text.rfind("\n", 0, place) + 1 : place]
+    line = text[text.rfind("\n", 0, offset) + 1 : offset]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _joined(keys: Sequence[str]) -> str:
-    return ".".join(key if _BARE.fullmatch(key) else _written(key) for key in keys)
+def _join_keys(keys: Sequence[str]) -> str:
+    return ".".join(key if _BARE.fullmatch(key) else _format_value(key) for key in keys)
 
 
-def _written(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(_format_value, value))}]"
     if isinstance(value, str):
         try:
             value.encode()
@@ -310,27 +310,27 @@ def _written(value: object) -> str:
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
 
 
-def _after(data: dict[str, Any], path: Keys, value: object) -> dict[str, Any]:
+def _edit_data(data: dict[str, Any], path: Keys, value: object) -> dict[str, Any]:
     """The values that a text has after an edit."""
     inner = data.get(path[0])
-    made = value if len(path) == 1 else _after(inner if isinstance(inner, dict) else {}, path[1:], value)
-    return data | {path[0]: made}
+    new_value = value if len(path) == 1 else _edit_data(inner if isinstance(inner, dict) else {}, path[1:], value)
+    return data | {path[0]: new_value}
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     return repr(value)[:40]
 
 
 def _refuse(document: _Document, path: Keys, problem: str) -> NoReturn:
     """Raise an error at the line of a value, or of the nearest one around it."""
     for n in range(len(path), 0, -1):
-        place = next((one.key for one in document.entries() if one.path == path[:n]), None)
-        if place is None:
-            place = next((one.start for one in document.tables if one.header[:n] == path[:n]), None)
-        if place is not None:
-            raise ConfigFileError(problem, line=_line(document.text, place))
+        offset = next((item.key for item in document.entries() if item.path == path[:n]), None)
+        if offset is None:
+            offset = next((item.start for item in document.tables if item.header[:n] == path[:n]), None)
+        if offset is not None:
+            raise ConfigFileError(problem, line=_line(document.text, offset))
     raise ConfigFileError(problem)
 
 
-def _line(text: str, place: int) -> int:
-    return text.count("\n", 0, place) + 1
+def _line(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1

@@ -61,9 +61,9 @@ class _Loader(yaml.SafeLoader):
         if len(node.value) > MAX_DIGITS:
             problem = f"a number of {len(node.value):,} characters, more than the {MAX_DIGITS} that are read"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-        whole = node.tag == _INT
-        made: int | float = (self.construct_yaml_int if whole else self.construct_yaml_float)(node)
-        return made
+        is_int = node.tag == _INT
+        value: int | float = (self.construct_yaml_int if is_int else self.construct_yaml_float)(node)
+        return value
 
     def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: ANN401, N803 - PyYAML's own
         if self.flow_level >= MAX_DEPTH:
@@ -82,12 +82,12 @@ class YamlDocument(NamedTuple):
     node: yaml.Node | None
     first_line: int
 
-    def line(self, place: Sequence[object] = ()) -> int:
-        """The line of the value at `place` (keys and indices), or of the nearest value that contains it."""
+    def line(self, path: Sequence[object] = ()) -> int:
+        """The line of the value at `path` (keys and indices), or of the nearest value that contains it."""
         node, line = self.node, self.first_line
         if node is not None:
             line += node.start_mark.line
-        for key in place:
+        for key in path:
             if isinstance(node, yaml.MappingNode):
                 pairs = [(k, v) for k, v in node.value if isinstance(k, yaml.ScalarNode) and k.value == str(key)]
                 if not pairs:
@@ -106,13 +106,13 @@ class YamlDocument(NamedTuple):
         return {str(key): lines.get(str(key), self.line()) for key in (self.data if pairs else ())}
 
 
-def read_document(path: Path, fault: type[FileError], most: int = MAX_BYTES) -> YamlDocument:
+def read_document(path: Path, fault: type[FileError], max_bytes: int = MAX_BYTES) -> YamlDocument:
     """Read a YAML file; whatever is wrong with it is a `fault` with its path and, if known, its line.
 
-    `most`: how many bytes it may have.
+    `max_bytes`: how many bytes it may have.
     """
     try:
-        return read_yaml(read_file(path, most).decode())
+        return read_yaml(read_file(path, max_bytes).decode())
     except OSError as error:
         msg = f"cannot be read: {error.strerror}"
         raise fault(msg, path=path) from error
@@ -153,11 +153,11 @@ def read_yaml(text: str, first_line: int = 1) -> YamlDocument:
         raise DocumentError(msg, first_line) from None
 
 
-def _check_tags(node: yaml.Node, loader: yaml.SafeLoader, first_line: int, seen: set[int]) -> None:
+def _check_tags(node: yaml.Node, loader: yaml.SafeLoader, first_line: int, node_ids: set[int]) -> None:
     """Refuse tags that do not fit their values, which PyYAML does not check."""
-    if id(node) in seen:
+    if id(node) in node_ids:
         return
-    seen.add(id(node))
+    node_ids.add(id(node))
     resolved = loader.resolve(type(node), node.value, (True, False))  # type: ignore[no-untyped-call]
     if node.tag not in (_TEXT, resolved):
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
@@ -168,20 +168,20 @@ def _check_tags(node: yaml.Node, loader: yaml.SafeLoader, first_line: int, seen:
     if isinstance(node, yaml.CollectionNode):
         for item in node.value:
             for inner in item if isinstance(item, tuple) else (item,):
-                _check_tags(inner, loader, first_line, seen)
+                _check_tags(inner, loader, first_line, node_ids)
 
 
-def _check_number(written: str, line: int) -> None:
+def _check_number(number: str, line: int) -> None:
     """Refuse numbers that YAML 1.1 reads in another way than YAML 1.2: `010` as 8, `1:30` as 90."""
-    if len(written) > MAX_DIGITS:
+    if len(number) > MAX_DIGITS:
         return  # refused where its value is made
-    if ":" in written:
+    if ":" in number:
         hint = "as a number in base 60: write the number in digits alone"
-    elif re.fullmatch(r"[-+]?0[0-7_]+", written) and written.strip("-+0_"):
-        hint = f"as octal: write {written.lstrip('-+0_')} if that is meant"
+    elif re.fullmatch(r"[-+]?0[0-7_]+", number) and number.strip("-+0_"):
+        hint = f"as octal: write {number.lstrip('-+0_')} if that is meant"
     else:
         return
-    msg = f"YAML would read {written} {hint}, or {written!r} in quotes if it is a text"
+    msg = f"YAML would read {number} {hint}, or {number!r} in quotes if it is a text"
     raise DocumentError(msg, line)
 
 
@@ -199,19 +199,19 @@ def _check(
     size, chars = 1, len(node.value) if isinstance(node, yaml.ScalarNode) else 0
     inner: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
-        seen = set()
+        names = set()
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge" else None
-            if name is not None and name in seen:
+            if name is not None and name in names:
                 msg = f"the key {name!r:.80} is here twice"
                 raise DocumentError(msg, first_line + key.start_mark.line)
-            seen.add(name)
+            names.add(name)
             inner += key, value
     elif isinstance(node, yaml.SequenceNode):
         inner = node.value
     for item in inner:
-        more, longer = _check(item, first_line, sizes, open_nodes)
-        size, chars = size + more, chars + longer
+        item_size, item_chars = _check(item, first_line, sizes, open_nodes)
+        size, chars = size + item_size, chars + item_chars
     if size > MAX_NODES:
         msg = f"the YAML expands to more than {MAX_NODES:,} values"
         raise DocumentError(msg, line)

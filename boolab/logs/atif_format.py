@@ -76,9 +76,9 @@ def trajectory(run: Run) -> dict[str, Any]:
         True
     """
     steps = [row | {"step_id": number} for number, row in enumerate(_rows(run), 1)]
-    own = run_fields(run, leave_out=_IN_ATIF)
+    facts = run_fields(run, leave_out=_IN_ATIF)
     if _named_version(run.harness_version) == run.harness_version:
-        own.pop("harness_version", None)
+        facts.pop("harness_version", None)
     agent: dict[str, Any] = {
         "name": run.agent or run.policy or run.source,
         "version": run.harness_version or _NO_VERSION,
@@ -90,32 +90,32 @@ def trajectory(run: Run) -> dict[str, Any]:
         "agent": agent | ({"model_name": run.model} if run.model else {}),
         "steps": steps,
         "final_metrics": {"total_steps": len(steps), "extra": {EXTRA: {"model_steps": run.n_steps}}},
-        "extra": {EXTRA: {"version": VERSION, **own}},
+        "extra": {EXTRA: {"version": VERSION, **facts}},
     }
 
 
 def run_of_trajectory(row: Mapping[str, Any]) -> Run:
     """The run that `trajectory` wrote; a `ValueError` if boolab did not write it, or it has another version."""
-    own = _own(row)
-    if own.get("version") != VERSION or isinstance(own.get("version"), bool):
-        raise ValueError(f"a record of version {own.get('version')!r}; version {VERSION} can be read")
+    facts = _read_facts(row)
+    if facts.get("version") != VERSION or isinstance(facts.get("version"), bool):
+        raise ValueError(f"a record of version {facts.get('version')!r}; version {VERSION} can be read")
     prompt: list[Message] = []
     inputs: list[Input] = []
     steps: list[Step] = []
     for number, lines in enumerate(items(row.get("steps")), 1):
         try:
-            before = _own(mapping(lines)).get("before")
+            position = _read_facts(mapping(lines)).get("before")
             if mapping(lines).get("source") == "agent" and not mapping(lines).get("is_copied_context"):
                 steps.append(_step(lines, len(steps) + 1))
-            elif before is None:
+            elif position is None:
                 prompt.append(_message(lines))
             else:
-                inputs.append(Input(decode(int, before), _message(lines)))
+                inputs.append(Input(decode(int, position), _message(lines)))
         except ValueError as error:
             raise ValueError(f"steps: step {number}: {error}") from None
-    fields = {name: value for name, value in own.items() if name != "version"}
+    fields = {name: value for name, value in facts.items() if name != "version"}
     agent = mapping(row.get("agent"))
-    if "harness_version" not in own:
+    if "harness_version" not in facts:
         fields["harness_version"] = _named_version(agent.get("version"))
     return run_of(
         fields,
@@ -127,17 +127,17 @@ def run_of_trajectory(row: Mapping[str, Any]) -> Run:
     )
 
 
-def _named_version(named: object) -> object:
+def _named_version(version: object) -> object:
     """The version of a harness that an agent's `version` names; None for the word that stands for none."""
-    return None if named in (_NO_VERSION, "") else named
+    return None if version in (_NO_VERSION, "") else version
 
 
 def is_own(row: Mapping[str, Any]) -> bool:
     """Whether boolab wrote this trajectory."""
-    return bool(_own(row))
+    return bool(_read_facts(row))
 
 
-def _own(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_facts(row: Mapping[str, Any]) -> Mapping[str, Any]:
     extra = row.get("extra")
     return mapping(extra.get(EXTRA)) if isinstance(extra, dict) else {}
 
@@ -163,16 +163,16 @@ def _message_row(message: Message) -> dict[str, Any]:
     return row
 
 
-def _input_row(given: Input) -> dict[str, Any]:
-    row = _message_row(given.message)
-    own = mapping(row.get("extra")).get(EXTRA, {})
-    return row | {"extra": {EXTRA: {"before": given.before, **own}}}
+def _input_row(item: Input) -> dict[str, Any]:
+    row = _message_row(item.message)
+    facts = mapping(row.get("extra")).get(EXTRA, {})
+    return row | {"extra": {EXTRA: {"before": item.before, **facts}}}
 
 
 def _message(row: object) -> Message:
-    whole = _own(mapping(row)).get("message")
-    if whole is not None:
-        return decode(Message, whole)
+    record = _read_facts(mapping(row)).get("message")
+    if record is not None:
+        return decode(Message, record)
     lines = mapping(row)
     return decode(Message, {"role": lines.get("source"), "parts": [{"part": "text", "text": lines.get("message")}]})
 
@@ -236,21 +236,21 @@ def _arguments_text(arguments: Mapping[str, Any]) -> str:
 
 def _result_rows(step: Step) -> list[dict[str, Any]]:
     calls = step.response.tool_calls
-    by_place = len({call.id for call in calls}) < len(calls)
+    by_index = len({call.id for call in calls}) < len(calls)
     rows = []
-    for place, (call, result) in enumerate(zip(calls, step.results, strict=True)):
+    for index, (call, result) in enumerate(zip(calls, step.results, strict=True)):
         if result is None:
             continue
         facts = {
-            "call": place if by_place or result.call_id != call.id else None,
+            "call": index if by_index or result.call_id != call.id else None,
             "call_id": result.call_id if result.call_id != call.id else None,
             "is_error": result.is_error,
             "parse_error": result.parse_error or None,
             "duration_ms": result.duration_ms,
         }
-        own = {name: fact for name, fact in facts.items() if fact is not None}
+        extra = {name: fact for name, fact in facts.items() if fact is not None}
         row: dict[str, Any] = {"source_call_id": call.id, "content": result.content}
-        rows.append(row | ({"extra": {EXTRA: own}} if own else {}))
+        rows.append(row | ({"extra": {EXTRA: extra}} if extra else {}))
     return rows
 
 
@@ -259,76 +259,76 @@ def _metrics(usage: Usage) -> dict[str, Any]:
     row: dict[str, Any] = {name: figure for name, figure in figures.items() if figure is not None}
     if usage.cost is not None:
         row["cost_usd"] = usage.cost / MICRO
-    more = {name: getattr(usage, name) for name in _MORE_TOKENS if getattr(usage, name) is not None}
-    return row | ({"extra": more} if more else {})
+    extra = {name: getattr(usage, name) for name in _MORE_TOKENS if getattr(usage, name) is not None}
+    return row | ({"extra": extra} if extra else {})
 
 
 def _step(row: Mapping[str, Any], index: int) -> Step:
-    own = _own(row)
-    _check(own, _STEP_FACTS)
+    facts = _read_facts(row)
+    _check(facts, _STEP_FACTS)
     calls = tuple([_call(entry) for entry in items(row.get("tool_calls"))])
     results: list[ToolResult | None] = [None] * len(calls)
     for entry in items(mapping(row.get("observation")).get("results")):
-        place, result = _result(entry, calls)
-        results[place] = result
+        position, result = _result(entry, calls)
+        results[position] = result
     response = Response(
         _text(row, "message"),
         calls,
-        own.get("finish_reason"),
+        facts.get("finish_reason"),
         _usage(mapping(row.get("metrics"))),
         _text(row, "reasoning_content", ""),
-        own.get("ttft_ms"),
-        own.get("native_finish_reason"),
-        own.get("opaque", ""),
-        own.get("model", ""),
-        own.get("id", ""),
+        facts.get("ttft_ms"),
+        facts.get("native_finish_reason"),
+        facts.get("opaque", ""),
+        facts.get("model", ""),
+        facts.get("id", ""),
         decode(str, effort) if (effort := row.get("reasoning_effort")) is not None else None,
-        own.get("speed"),
-        own.get("service_tier"),
+        facts.get("speed"),
+        facts.get("service_tier"),
     )
-    if "turn" not in own:
+    if "turn" not in facts:
         msg = "turn: missing"
         raise ValueError(msg)
     return Step(
         index,
-        own["turn"],
-        own.get("start_ms"),
-        own.get("duration_ms"),
-        own.get("model_ms"),
+        facts["turn"],
+        facts.get("start_ms"),
+        facts.get("duration_ms"),
+        facts.get("model_ms"),
         response,
         tuple(results),
-        own.get("error", ""),
-        tuple([decode(str, name) for name in own.get("shadow_stops", ())]),
-        own.get("counted", True),
+        facts.get("error", ""),
+        tuple([decode(str, name) for name in facts.get("shadow_stops", ())]),
+        facts.get("counted", True),
     )
 
 
 def _call(entry: object) -> ToolCall:
     row = mapping(entry)
-    own = _own(row)
-    _check(own, _CALL_FACTS)
-    arguments = own["arguments"] if own else _arguments_text(mapping(row.get("arguments")))
+    facts = _read_facts(row)
+    _check(facts, _CALL_FACTS)
+    arguments = facts["arguments"] if facts else _arguments_text(mapping(row.get("arguments")))
     return ToolCall(_text(row, "tool_call_id"), _text(row, "function_name"), arguments)
 
 
 def _result(entry: object, calls: tuple[ToolCall, ...]) -> tuple[int, ToolResult]:
     row = mapping(entry)
-    own = _own(row)
-    _check(own, _RESULT_FACTS)
+    facts = _read_facts(row)
+    _check(facts, _RESULT_FACTS)
     call_id = _text(row, "source_call_id")
-    place = own.get("call")
-    if place is None:
-        place = next((place for place, call in enumerate(calls) if call.id == call_id), -1)
-    if place not in range(len(calls)):
+    index = facts.get("call")
+    if index is None:
+        index = next((index for index, call in enumerate(calls) if call.id == call_id), -1)
+    if index not in range(len(calls)):
         raise ValueError(f"a result answers call {call_id!r:.80}, which is not there")
     result = ToolResult(
-        own.get("call_id", call_id),
+        facts.get("call_id", call_id),
         _text(row, "content"),
-        own.get("is_error"),
-        own.get("parse_error") or False,
-        own.get("duration_ms"),
+        facts.get("is_error"),
+        facts.get("parse_error") or False,
+        facts.get("duration_ms"),
     )
-    return place, result
+    return index, result
 
 
 def _usage(metrics: Mapping[str, Any]) -> Usage:
@@ -339,31 +339,31 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
         raise ValueError(f"cost_usd: {cost!r:.80} is not a number")
     if cost is not None and not abs(cost) * MICRO <= MAX_COLUMN_INT + 1:
         raise ValueError(f"cost_usd: {cost!r:.80} is too large")
-    more = mapping(metrics.get("extra"))
+    extra = mapping(metrics.get("extra"))
     return Usage(
-        _known(metrics, "prompt_tokens", int),
-        _known(metrics, "completion_tokens", int),
-        _known(metrics, "cached_tokens", int),
-        _known(more, "reasoning_tokens", int),
+        _read_value(metrics, "prompt_tokens", int),
+        _read_value(metrics, "completion_tokens", int),
+        _read_value(metrics, "cached_tokens", int),
+        _read_value(extra, "reasoning_tokens", int),
         None if cost is None else min(round(cost * MICRO), MAX_COLUMN_INT),  # dollars are floats: they may round up
-        _known(more, "cache_write_tokens", int),
-        _known(more, "cache_write_1h_tokens", int),
+        _read_value(extra, "cache_write_tokens", int),
+        _read_value(extra, "cache_write_1h_tokens", int),
     )
 
 
-def _check(own: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+def _check(facts: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
     """Raise `ValueError` if one of boolab's facts is not known, or not of its kind."""
-    for name, value in own.items():  # of a dozen facts, most steps have two
+    for name, value in facts.items():  # of a dozen facts, most steps have two
         kind = kinds.get(name)
         if kind is None:
-            raise ValueError(f"{', '.join(sorted(own.keys() - kinds.keys()))}: not known here")
+            raise ValueError(f"{', '.join(sorted(facts.keys() - kinds.keys()))}: not known here")
         if type(value) is not kind or kind is int:
-            _known(own, name, kind)
+            _read_value(facts, name, kind)
             if value is None and name in _NEVER_NULL:
                 raise ValueError(f"{name}: None is not {_KINDS[kind]}")
 
 
-def _known(row: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401 - of this kind, or None
+def _read_value(row: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401 - of this kind, or None
     value: Any = row.get(name)
     fits = type(value) is kind
     if fits and kind is int:

@@ -141,8 +141,8 @@ class RunBuilder:
         if time is None:
             self._last_said = None
         else:
-            twice, copied = self._repeats(role, content, time)
-            if twice or (copied and not self.steps):
+            is_repeat, copied = self._repeats(role, content, time)
+            if is_repeat or (copied and not self.steps):
                 return
             self._advance(time)
         if opens_turn:
@@ -161,11 +161,11 @@ class RunBuilder:
         The latter is a copy if the response to it is one.
         """
         digest = hash((time, role, content))
-        twice = digest == self._last_said and time % 1000 > 0
+        is_repeat = digest == self._last_said and time % 1000 > 0
         copied = digest in self._said and self._goes_back(time)
         self._said.add(digest)
         self._last_said = digest
-        return twice, copied
+        return is_repeat, copied
 
     def _goes_back(self, time: int) -> bool:
         return goes_back(time, self._latest, self.last_time)
@@ -182,8 +182,8 @@ class RunBuilder:
         It was requested at `start`, by default the time of the record before it, and complete at `time`. `key` is its
         id, for formats that write one response as several records; see `response`.
         """
-        begun = start if start is not None else self._latest if self._latest is not None else time
-        step = StepBuilder(start=begun)
+        request_time = start if start is not None else self._latest if self._latest is not None else time
+        step = StepBuilder(start=request_time)
         step.model = model
         if time is not None or start is not None:
             step.responded = None if start is None and self._latest is None else time
@@ -224,13 +224,13 @@ class RunBuilder:
         step.extend_to(time)
         self._advance(time)
 
-    def rewind_to(self, kept: int, time: int | None = None) -> None:
-        """Remove all steps after the first `kept`, and the messages since then."""
-        steps = len(self.steps) - kept
-        del self.steps[kept:]
-        while self._inputs and self._inputs[-1][0].before > kept:
+    def rewind_to(self, n_kept: int, time: int | None = None) -> None:
+        """Remove all steps after the first `n_kept`, and the messages since then."""
+        steps = len(self.steps) - n_kept
+        del self.steps[n_kept:]
+        while self._inputs and self._inputs[-1][0].before > n_kept:
             self._inputs.pop()
-        if not kept:
+        if not n_kept:
             self._prompt = [message for message in self._prompt if message.role == "system"]
         self.add_event("rewind", time, steps=steps)
 
@@ -259,8 +259,8 @@ class RunBuilder:
 
         `rejected` is whether the log marks the call as one that was not executed; the words of a harness say it too.
         """
-        found = self._open_calls.take(call_id, content)
-        if found is None:
+        open_call = self._open_calls.take(call_id, content)
+        if open_call is None:
 
             def put(step: StepBuilder, position: int) -> None:
                 latest = self._latest
@@ -271,7 +271,7 @@ class RunBuilder:
 
             self._open_calls.hold(call_id, content, put)
             return False
-        self.set_result(*found, content, is_error=is_error, time=time, duration_ms=duration_ms, rejected=rejected)
+        self.set_result(*open_call, content, is_error=is_error, time=time, duration_ms=duration_ms, rejected=rejected)
         return True
 
     def has_early_result(self, call_id: str) -> bool:
@@ -303,7 +303,7 @@ class RunBuilder:
 
     def add_event(self, kind: str, time: int | None = None, **payload: object) -> None:
         """Add an event: `retry`, `compaction`, `fault`, `abort`, `rewind`. One that the log goes back to is a copy."""
-        known = (
+        is_copy = (
             time is not None
             and self._goes_back(time)
             and any(event[1:] == (time, kind, payload) for event in self._events)
@@ -311,18 +311,18 @@ class RunBuilder:
         self.note_time(time)
         if kind == "compaction":
             self.forget_early_results()
-        if not known:
+        if not is_copy:
             self._events.append((len(self.steps), time, kind, payload))
 
     def add_totals(self, **totals: int | None) -> None:
         """Add an event with figures of the whole run, if any is known and not zero."""
-        known = {name: figure for name, figure in totals.items() if figure}
-        if known:
-            self.add_event("totals", **known)
+        figures = {name: figure for name, figure in totals.items() if figure}
+        if figures:
+            self.add_event("totals", **figures)
 
-    def state(self, place: str, **figures: Figure) -> None:
+    def state(self, location: str, **figures: Figure) -> None:
         """Note figures of the whole run that the log states at this place: see `boolab.logs.checks`."""
-        self.totals.state(place, **figures)
+        self.totals.state(location, **figures)
 
     def add_step_event(self, step: StepBuilder, kind: str, time: int | None = None, **payload: object) -> None:
         """Add an event that follows a step. It is removed if the step is."""
@@ -359,8 +359,8 @@ class RunBuilder:
         self, reason: StopReason, rule: str | None = None, threshold: int | None = None, value: int | None = None
     ) -> Stop:
         last = self.steps[-1] if self.steps else None
-        done = 0 if last is None else sum(step.turn == last.turn for step in self.steps) - 1 + last.complete
-        return Stop(reason, done, rule, threshold, value)
+        n_complete = 0 if last is None else sum(step.turn == last.turn for step in self.steps) - 1 + last.complete
+        return Stop(reason, n_complete, rule, threshold, value)
 
     def cap_stop(self, cap: int, rule: str) -> Stop:
         """A stop by a cap on steps, which the harness calls `rule`."""
@@ -427,17 +427,17 @@ class RunBuilder:
 
     def _drop_copies(self) -> None:
         """Remove the responses that the log holds again, and the messages before them, and number the rest anew."""
-        kept = distinct(self.steps)
-        if len(kept) == len(self.steps):
+        originals = distinct(self.steps)
+        if len(originals) == len(self.steps):
             return
-        remaining = set(map(id, kept))
+        remaining = set(map(id, originals))
         stays = [id(step) in remaining for step in self.steps]
-        before = [0, *accumulate(stays)]
+        counts = [0, *accumulate(stays)]
         inputs = [pair for pair in self._inputs if not pair[1] or (stays[pair[0].before - 1 :] or (False,))[0]]
-        self._inputs = [(Input(before[at - 1] + 1, message), copied) for (at, message), copied in inputs]
-        for place, event in enumerate(self._events):
+        self._inputs = [(Input(counts[position - 1] + 1, message), copied) for (position, message), copied in inputs]
+        for index, event in enumerate(self._events):
             if isinstance(event[0], int):
-                self._events[place] = (before[event[0]], *event[1:])
+                self._events[index] = (counts[event[0]], *event[1:])
         turn = fewer = 0
         for step, stay in zip(self.steps, stays, strict=True):
             fewer += step.turn > turn and not stay and turn > 0
@@ -445,7 +445,7 @@ class RunBuilder:
             step.turn -= fewer
             if step.model and not stay:
                 self.models[step.model] -= 1
-        self.steps[:] = kept
+        self.steps[:] = originals
 
     def _harness_version(self) -> str | None:
         """The version of the harness: the one that its responses have, or `mixed`."""
@@ -454,7 +454,7 @@ class RunBuilder:
 
     def _build_events(self) -> tuple[Event, ...]:
         last = len(self.steps)
-        found: list[tuple[int, bool, Event]] = []
+        entries: list[tuple[int, bool, Event]] = []
         events = [*self._events]
         for step in self.steps:
             for call, result in step.distinct_calls() if step.rejects else ():
@@ -464,17 +464,17 @@ class RunBuilder:
         if not events:
             return ()
         numbers = {id(step): number for number, step in enumerate(self.steps, 1)}
-        for place, time, kind, payload in reversed(events):
-            if isinstance(place, int):
-                number = last = min(place, last)  # events of steps that were removed follow the last step kept
-            elif id(place) in numbers:
-                number = numbers[id(place)]
+        for anchor, time, kind, payload in reversed(events):
+            if isinstance(anchor, int):
+                number = last = min(anchor, last)  # events of steps that were removed follow the last step kept
+            elif id(anchor) in numbers:
+                number = numbers[id(anchor)]
             else:
                 continue
             event = Event(elapsed_ms(self.first_time, time), kind, {"after_step": number, **payload})
-            found.append((number, not isinstance(place, int), event))
-        found.reverse()
-        return tuple([event for *_, event in sorted(found, key=lambda one: one[:2])])
+            entries.append((number, not isinstance(anchor, int), event))
+        entries.reverse()
+        return tuple([event for *_, event in sorted(entries, key=lambda entry: entry[:2])])
 
     def _advance(self, time: int | None) -> None:
         self.note_time(time)

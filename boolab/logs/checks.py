@@ -65,18 +65,18 @@ class Totals:
         """Whether the log states nothing that is compared."""
         return not self._stated
 
-    def state(self, place: str, **figures: Figure) -> None:
+    def state(self, location: str, **figures: Figure) -> None:
         """Note figures of the run: responses, calls, results, tokens, input_tokens, output_tokens, cost and so on."""
         for name, figure in figures.items():
             if figure is not None:
-                least, most = figure if isinstance(figure, tuple) else (figure, figure)
-                self._stated[place, name] = _Stated(place, name, least, most, None)
+                minimum, maximum = figure if isinstance(figure, tuple) else (figure, figure)
+                self._stated[location, name] = _Stated(location, name, minimum, maximum, None)
 
-    def compare(self, place: str, name: str, stated: Figure, read: int) -> None:
+    def compare(self, location: str, name: str, stated: Figure, read: int) -> None:
         """Note a figure of the log that is none of the run's, and what was read."""
         if stated is not None:
-            least, most = stated if isinstance(stated, tuple) else (stated, stated)
-            self._stated[place, name] = _Stated(place, name, least, most, read)
+            minimum, maximum = stated if isinstance(stated, tuple) else (stated, stated)
+            self._stated[location, name] = _Stated(location, name, minimum, maximum, read)
 
     def check(
         self, run_id: str, steps: Sequence[Step], of_steps: Sequence[Mapping[tuple[str, str], int]] = ()
@@ -86,63 +86,63 @@ class Totals:
         `of_steps` are the figures that the log states for each step, by place and name: their sums are compared.
         """
         for key in dict.fromkeys(key for stated in of_steps for key in stated):
-            both = [
+            pairs = [
                 (stated[key], part)
                 for step, stated in zip(steps, of_steps, strict=True)
                 if key in stated and (part := _part(key[1], step.response.usage)) is not None
             ]
-            self.compare(*key, sum(figure for figure, _ in both), sum(part for _, part in both))
-        found = []
-        for one in self._stated.values():
-            lower, exact = (one.read, True) if one.read is not None else _counted(one.name, steps)
-            slack = _slack(one) if one.name == "cost" else 0
-            if lower > one.most + slack or (exact and lower < one.least - slack):
-                stated = one.most if lower > one.most else one.least
-                what = f"{one.place} states {_figure(one.name, stated)}; {_read(one.name, lower)}"
-                found.append(Inconsistency(run_id, what, stated, lower))
-        return found
+            self.compare(*key, sum(figure for figure, _ in pairs), sum(part for _, part in pairs))
+        inconsistencies = []
+        for entry in self._stated.values():
+            lower, exact = (entry.read, True) if entry.read is not None else _counted(entry.name, steps)
+            slack = _slack(entry) if entry.name == "cost" else 0
+            if lower > entry.most + slack or (exact and lower < entry.least - slack):
+                stated = entry.most if lower > entry.most else entry.least
+                text = f"{entry.place} states {_figure(entry.name, stated)}; {_read(entry.name, lower)}"
+                inconsistencies.append(Inconsistency(run_id, text, stated, lower))
+        return inconsistencies
 
 
 def implausible(run_id: str, source: str, steps: Sequence[Step]) -> list[Inconsistency]:
     """What no correct reading of a log gives: calls without a name, the same usage again and again, calls in texts."""
-    found = []
+    inconsistencies = []
     names = [call.name for call in chain.from_iterable([step.response.tool_calls for step in steps])]
     nameless = names.count("")
     if nameless:
-        what = f"{nameless:,} of {count(len(names), 'call')} {'has' if nameless == 1 else 'have'} no name"
-        found.append(Inconsistency(run_id, what, len(names), nameless))
+        text = f"{nameless:,} of {count(len(names), 'call')} {'has' if nameless == 1 else 'have'} no name"
+        inconsistencies.append(Inconsistency(run_id, text, len(names), nameless))
     usages = [step.response.usage for step in steps] if source in _CONVERTED else []
     repeated = sum(_is_repeated(*pair) for pair in pairwise(usages)) if usages else 0
     if repeated >= max(MIN_REPEATED, MIN_REPEATED_SHARE * len(usages)):
-        what = (
+        text = (
             f"{repeated:,} of {count(len(usages), 'step')} have exactly the tokens of the step before: the log may "
             f"have a step for each block of a response, which would be {count(len(usages) - repeated, 'response')}"
         )
-        found.append(Inconsistency(run_id, what, len(usages) - repeated, len(usages)))
-    written = sum(_CALL_IN_TEXT.search(step.response.text) is not None for step in steps) if not names else 0
-    if written > 1 and 2 * written >= len(steps):
+        inconsistencies.append(Inconsistency(run_id, text, len(usages) - repeated, len(usages)))
+    n_call_texts = sum(_CALL_IN_TEXT.search(step.response.text) is not None for step in steps) if not names else 0
+    if n_call_texts > 1 and 2 * n_call_texts >= len(steps):
         responses = count(len(steps), "response")
-        what = f"none of {responses} has a call, but {written:,} of their texts hold what looks like one"
-        found.append(Inconsistency(run_id, what, written, 0))
-    return found
+        text = f"none of {responses} has a call, but {n_call_texts:,} of their texts hold what looks like one"
+        inconsistencies.append(Inconsistency(run_id, text, n_call_texts, 0))
+    return inconsistencies
 
 
 def check_file(runs: Iterable[Run], damage: Damage) -> list[Inconsistency]:
     """What is implausible in a whole file: lines of unknown types, and results that none of its calls has."""
-    found = []
+    inconsistencies = []
     unknown = damage.unknown_kinds.total()
     if unknown >= max(MIN_UNKNOWN_LINES, MIN_UNKNOWN_SHARE * damage.n_kinds):
         kinds = ", ".join(kind or "none" for kind, _ in damage.unknown_kinds.most_common(3))
-        what = f"{unknown:,} of {count(damage.n_kinds, 'line')} are of a type that this reader does not know ({kinds})"
-        found.append(Inconsistency("", what, damage.n_kinds, unknown))
+        text = f"{unknown:,} of {count(damage.n_kinds, 'line')} are of a type that this reader does not know ({kinds})"
+        inconsistencies.append(Inconsistency("", text, damage.n_kinds, unknown))
     left_over = damage.n_unmatched
     if left_over >= MIN_UNANSWERED:
         results = [result for run in runs for step in run.steps for result in step.results]
         if len(results) >= MIN_UNANSWERED and not any(result is not None for result in results):
             calls, answers = count(len(results), "call"), count(left_over, "result")
-            what = f"none of {calls} has a result, while {answers} answer no call: they may be paired in another way"
-            found.append(Inconsistency("", what, left_over, 0))
-    return found
+            text = f"none of {calls} has a result, while {answers} answer no call: they may be paired in another way"
+            inconsistencies.append(Inconsistency("", text, left_over, 0))
+    return inconsistencies
 
 
 def newer(versions: Iterable[str], tested: str) -> str:
@@ -154,15 +154,15 @@ def newer(versions: Iterable[str], tested: str) -> str:
         >>> newer(["0.99.0", "0.146.2"], "0.145"), newer(["2.1.999", "dev"], "2.1"), newer(["ATIF-v1.8"], "ATIF-v1.7")
         ('0.146.2', '', 'ATIF-v1.8')
     """
-    known = _numbers(tested)
+    tested_numbers = _numbers(tested)
     newest = max((version for version in versions if _numbers(version)), key=_numbers, default="")
-    return newest if known and _numbers(newest)[: len(known)] > known else ""
+    return newest if tested_numbers and _numbers(newest)[: len(tested_numbers)] > tested_numbers else ""
 
 
 @lru_cache(maxsize=256)
 def _numbers(version: str) -> tuple[int, ...]:
-    found = re.search(r"\d{1,9}(?:\.\d{1,9}){0,3}", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = re.search(r"\d{1,9}(?:\.\d{1,9}){0,3}", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def _counted(name: str, steps: Sequence[Step]) -> tuple[int, bool]:
@@ -179,18 +179,18 @@ def _counted(name: str, steps: Sequence[Step]) -> tuple[int, bool]:
 
 def _part(name: str, usage: Usage) -> int | None:
     if name == "tokens":
-        entered, left = usage.input_tokens, usage.output_tokens
-        return None if entered is None or left is None else entered + left
+        input_tokens, output_tokens = usage.input_tokens, usage.output_tokens
+        return None if input_tokens is None or output_tokens is None else input_tokens + output_tokens
     part: int | None = getattr(usage, name)
     return part
 
 
-def _is_repeated(before: Usage, usage: Usage) -> bool:
-    return bool(usage.input_tokens) and bool(usage.output_tokens) and usage == before
+def _is_repeated(previous: Usage, usage: Usage) -> bool:
+    return bool(usage.input_tokens) and bool(usage.output_tokens) and usage == previous
 
 
-def _slack(one: _Stated) -> float:
-    return max(_COST_MICRO, _COST_SHARE * one.most)
+def _slack(stated: _Stated) -> float:
+    return max(_COST_MICRO, _COST_SHARE * stated.most)
 
 
 def _figure(name: str, figure: int) -> str:

@@ -19,7 +19,7 @@ from boolab.logs.fields import unique
 from boolab.logs.from_table import plain_json
 from boolab.logs.readers._chat import dialect_of, follow_chats
 
-ACCEPTED: Final = (
+CONVERSATION_FORMS: Final = (
     "a conversation (a list of messages with a role and a content, in OpenAI's or Anthropic's form, or "
     "{'messages': [...], 'success': True}), or a list of conversations"
 )
@@ -36,11 +36,11 @@ def read_conversations(values: Sequence[object], warn: Warn, name: str | None = 
     Their ids are those beside the messages, else digests of the conversations.
     """
     if name is not None and name not in _FORMATS.values():
-        known = " and ".join(dict.fromkeys(_FORMATS.values()))
-        raise SettingError(f"format={name!r}: messages in memory are of {known}")
+        formats = " and ".join(dict.fromkeys(_FORMATS.values()))
+        raise SettingError(f"format={name!r}: messages in memory are of {formats}")
     runs: list[Run] = []
     faults: list[RunFormatError] = []
-    seen: Counter[str] = Counter()
+    id_counts: Counter[str] = Counter()
     for number, value in enumerate(_conversations(values), 1):
         damage = Damage(f"conversation {number:,}")
         try:
@@ -50,7 +50,7 @@ def read_conversations(values: Sequence[object], warn: Warn, name: str | None = 
             continue
         if not new:
             warn(f"{damage.path}: it has no message of a user or an assistant; skipped")
-        runs += [replace(run, run_id=unique(run.run_id, seen), path=None) for run in new]
+        runs += [replace(run, run_id=unique(run.run_id, id_counts), path=None) for run in new]
     if faults and not runs:
         raise faults[0]
     for fault in faults:
@@ -60,7 +60,7 @@ def read_conversations(values: Sequence[object], warn: Warn, name: str | None = 
 
 def _conversations(values: Sequence[object]) -> list[JSON]:
     """Each conversation as JSON: those of a list, or the one whose messages it holds."""
-    found = []
+    chats = []
     for number, value in enumerate(values, 1):
         if isinstance(value, Run):
             raise SettingError(f"item {number:,} of the list is a run, and needs no reading; {_expected()}")
@@ -70,12 +70,12 @@ def _conversations(values: Sequence[object]) -> list[JSON]:
             raise SettingError(f"item {number:,} of the list cannot be read as JSON ({error}); {_expected()}") from None
         if not isinstance(data, dict | list):
             raise SettingError(f"item {number:,} of the list is {repr_of(value)}; {_expected()}")
-        found.append(data)
-    return [found] if found and all(isinstance(data, dict) and "messages" not in data for data in found) else found
+        chats.append(data)
+    return [chats] if chats and all(isinstance(data, dict) and "messages" not in data for data in chats) else chats
 
 
 def _expected() -> str:
-    return f"expected {ACCEPTED}"
+    return f"expected {CONVERSATION_FORMS}"
 
 
 def _read(value: JSON, damage: Damage, warn: Warn, name: str | None) -> list[Run]:
@@ -87,10 +87,10 @@ def _read(value: JSON, damage: Damage, warn: Warn, name: str | None) -> list[Run
         keys = ", ".join(map(str, messages[0])) or "none"
         msg = f"its messages are in no known form (the first has the keys {keys}); {_expected()}"
         raise RunFormatError(msg, path=damage.path)
-    about = value if isinstance(value, dict) else {"messages": value}
-    flags = {key: flag_of(about[key], f"of {damage.path} ({key})") for key in _FLAGS if key in about}
+    record = value if isinstance(value, dict) else {"messages": value}
+    flags = {key: flag_of(record[key], f"of {damage.path} ({key})") for key in _FLAGS if key in record}
     log = follow_chats(Path(f"conversation-{_digest(value)}"), damage, form or "openai_chat")
-    log.take(1, {**about, **flags})
+    log.take(1, {**record, **flags})
     runs = log.runs()
     damage.inconsistencies += check_file(runs, damage)
     damage.report(warn, readable=bool(runs))

@@ -95,7 +95,7 @@ class _Known:
     def marks(self) -> Marks:
         """The digests of its steps, made when they are needed, or before the run is forgotten."""
         if self.known_marks is None:
-            self.known_marks = marks_of(_handed(self.run or self.held))
+            self.known_marks = marks_of(_require_run(self.run or self.held))
         return self.known_marks
 
     @property
@@ -109,38 +109,51 @@ class _Known:
     def agrees_with(self, other: _Known) -> bool:
         """Whether the two have one model, task and label, as far as these are known."""
         pairs = zip(self.facts, other.facts, strict=True)
-        return all(mine in (None, "") or theirs in (None, "") or mine == theirs for mine, theirs in pairs)
+        return all(fact in (None, "") or theirs in (None, "") or fact == theirs for fact, theirs in pairs)
 
-    def likeness(self, key: int, at: int) -> object:
+    def likeness(self, key: int, step: int) -> object:
         """What runs have alike that are the same to any other one, but to one with an id of theirs.
 
-        `key` and `at`: the key by which the other one is sought, and the step that has it.
+        `key` and `step`: the key by which the other one is sought, and the step that has it.
         """
         names = (("run", self.run_id), ("log", self.log_id), ("log", self.lineage))
-        if (not at and key in map(hash, names)) or self.marks.texts:  # with such texts, their files are compared
-            return self.number, at
-        return self.marks.digest(), self.kind, self.source, self.parent, self.lineage, self.facts, bool(self.log_id), at
+        if (not step and key in map(hash, names)) or self.marks.texts:  # with such texts, their files are compared
+            return self.number, step
+        return (
+            self.marks.digest(),
+            self.kind,
+            self.source,
+            self.parent,
+            self.lineage,
+            self.facts,
+            bool(self.log_id),
+            step,
+        )
 
     def original(self) -> _Known:
         """The run that counts: itself, or what it is a copy of."""
-        one = self
-        while one.same_as is not None:
-            one = one.same_as
-        return one
+        entry = self
+        while entry.same_as is not None:
+            entry = entry.same_as
+        return entry
 
 
-def _leave_out_subagents_of_conversions(taken: Sequence[_Known]) -> None:
+def _leave_out_subagents_of_conversions(entries: Sequence[_Known]) -> None:
     """Leave out subagents of a conversion that is a copy, where the harness's own log has its subagents.
 
     A conversion may put several subagents of a session into one, so that their steps cannot be compared.
     """
-    own = [one for one in taken if one.kind is _Kind.NATIVE and one.same_as is None]
-    subagents = {one.parent: one for one in own if one.parent is not None}
-    copies = {(one.path, one.run_id): one for one in taken if one.kind is _Kind.CONVERSION and one.same_as is not None}
-    for one in taken:
-        parent = copies.get((one.path, one.parent or ""))
-        if parent is not None and one.kind is _Kind.CONVERSION and one.same_as is None:
-            one.same_as = subagents.get(parent.original().run_id)
+    natives = [entry for entry in entries if entry.kind is _Kind.NATIVE and entry.same_as is None]
+    subagents = {entry.parent: entry for entry in natives if entry.parent is not None}
+    copies = {
+        (entry.path, entry.run_id): entry
+        for entry in entries
+        if entry.kind is _Kind.CONVERSION and entry.same_as is not None
+    }
+    for entry in entries:
+        parent = copies.get((entry.path, entry.parent or ""))
+        if parent is not None and entry.kind is _Kind.CONVERSION and entry.same_as is None:
+            entry.same_as = subagents.get(parent.original().run_id)
 
 
 class _Alike:
@@ -154,8 +167,8 @@ class _Alike:
         """Those that came since the groups were last asked for: most are never asked for, and need no digests."""
 
     def groups(self, key: int) -> Iterable[list[tuple[_Known, int]]]:
-        for one, at in self.new:
-            self._groups.setdefault(one.likeness(key, at), []).append((one, at))
+        for entry, step in self.new:
+            self._groups.setdefault(entry.likeness(key, step), []).append((entry, step))
         self.new.clear()
         return self._groups.values()
 
@@ -175,54 +188,54 @@ class Copies:
     _repeats: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many runs of a file say the same as runs of another one."""
 
-    def settle(self, found: Sequence[Found], *, last: bool = False) -> tuple[list[list[Run]], list[Note]]:
+    def settle(self, log_runs: Sequence[Found], *, last: bool = False) -> tuple[list[list[Run]], list[Note]]:
         """The runs that count, for each that was found one or none; and what there is to report about the files."""
-        taken = [self._known(one, alone=last) for one in found]
-        keys = [key for one in taken for key in set(one.keys)]
+        entries = [self._known(entry, last=last) for entry in log_runs]
+        keys = [key for entry in entries for key in set(entry.keys)]
         notes: list[Note] = []
         if len(set(keys)) < len(keys) or not self._by_key.keys().isdisjoint(keys):
-            for one in sorted(taken, key=_order(taken)):
-                (self._take_own if one.kind >= _Kind.OWN else self._take)(one, notes)
-            _leave_out_subagents_of_conversions(taken)
+            for entry in sorted(entries, key=_order(entries)):
+                (self._take_own if entry.kind >= _Kind.OWN else self._take)(entry, notes)
+            _leave_out_subagents_of_conversions(entries)
         elif not last:
-            for one in taken:
-                self._add(one)
-        runs = [[] if one.same_as is not None else [_counted(one)] for one in taken]
+            for entry in entries:
+                self._add(entry)
+        runs = [[] if entry.same_as is not None else [_counted(entry)] for entry in entries]
         if not last:
-            self._remember(taken, runs)
+            self._remember(entries, runs)
         for (path, home), number in self._repeats.items():
             equal = f"{count(number, 'run')} {'has' if number == 1 else 'have'}"
             notes.append(Note(path, _REPEATS.format(equal, home)))
         self._repeats.clear()
-        return runs, [*notes, *_copy_notes(taken)]
+        return runs, [*notes, *_copy_notes(entries)]
 
-    def _remember(self, taken: Sequence[_Known], runs: Sequence[Sequence[Run]]) -> None:
+    def _remember(self, entries: Sequence[_Known], runs: Sequence[Sequence[Run]]) -> None:
         """Keep the digests of runs, and forget the runs."""
-        for one, counted in zip(taken, runs, strict=True):
-            if one.branch is not None and counted:  # as an export has it
-                (run,) = counted
-                own = replace(one, known_marks=marks_of(run), keys=[*one.keys[:1], *first_keys(run)], anchors=[])
-                own.run, own.number = None, next(self._numbers)
-                self._add(own)
+        for entry, counted_runs in zip(entries, runs, strict=True):
+            if entry.branch is not None and counted_runs:  # as an export has it
+                (run,) = counted_runs
+                export = replace(entry, known_marks=marks_of(run), keys=[*entry.keys[:1], *first_keys(run)], anchors=[])
+                export.run, export.number = None, next(self._numbers)
+                self._add(export)
             if self.holds_runs:
-                one.held = one.run
-            elif one.same_as is None:
-                _ = one.marks
-            one.run = None
+                entry.held = entry.run
+            elif entry.same_as is None:
+                _ = entry.marks
+            entry.run = None
 
-    def _known(self, found: Found, *, alone: bool) -> _Known:
-        run = found.run
+    def _known(self, log_run: Found, *, last: bool) -> _Known:
+        run = log_run.run
         kind = _Kind.CONVERSION if run.source == "atif" else _Kind.NATIVE
-        if found.written:
+        if log_run.written:
             kind = _Kind.FACTS if run.prints else _Kind.OWN
-        known = _Known(
+        entry = _Known(
             run_id=run.run_id,
             log_id=run.log_id,
             source=run.source,
             parent=run.parent_run_id,
             lineage=_lineage(run),
             facts=(run.model, run.task, run.success),
-            path=found.path,
+            path=log_run.path,
             kind=kind,
             keys=[hash(("run", run.run_id))],
             anchors=_anchors(run),
@@ -231,161 +244,163 @@ class Copies:
         )
         if kind < _Kind.OWN:
             first = first_keys(run)
-            known.keys += first
-            known.keys += [hash(("log", name)) for name in (known.log_id, known.lineage) if name]
-            if not alone and not first and (texts := known.marks.texts):
-                known.keys.append(hash(("texts", texts)))
-        return known
+            entry.keys += first
+            entry.keys += [hash(("log", name)) for name in (entry.log_id, entry.lineage) if name]
+            if not last and not first and (texts := entry.marks.texts):
+                entry.keys.append(hash(("texts", texts)))
+        return entry
 
-    def _take_own(self, one: _Known, notes: list[Note]) -> None:
+    def _take_own(self, entry: _Known, notes: list[Note]) -> None:
         """Take a run that boolab wrote: it is what it was, so that it is left out, or stays as it is."""
         differs: _Known | None = None
-        for other, at in self._candidates(one):
-            if at or other.path == one.path or other.run_id != one.run_id:
+        for other, step in self._candidates(entry):
+            if step or other.path == entry.path or other.run_id != entry.run_id:
                 continue
-            steps = shared_steps(other.marks, 0, one.marks, related=True).steps
-            facts = one.is_facts or other.is_facts
-            if steps == one.marks.n_steps or (facts and one.marks.figures == other.marks.figures):
-                self._leave_out(one, other)
+            steps = shared_steps(other.marks, 0, entry.marks, related=True).steps
+            facts = entry.is_facts or other.is_facts
+            if steps == entry.marks.n_steps or (facts and entry.marks.figures == other.marks.figures):
+                self._leave_out(entry, other)
                 return
             differs = other
         if differs is not None:
-            notes.append(_differs(one, differs))
-        self._add(one)
+            notes.append(_differs(entry, differs))
+        self._add(entry)
 
-    def _take(self, one: _Known, notes: list[Note]) -> None:
+    def _take(self, entry: _Known, notes: list[Note]) -> None:
         best: tuple[int, _Known, int] | None = None
         differs: _Known | None = None
-        for other, at in self._candidates(one):
-            if at == 0 and self._is_copy(one, other):
-                self._leave_out(one, other)
+        for other, step in self._candidates(entry):
+            if step == 0 and self._is_copy(entry, other):
+                self._leave_out(entry, other)
                 return
-            steps = self._shared(one, other, at)
-            if 0 < steps == one.marks.n_steps:
-                self._leave_out(one, other)
+            steps = self._shared(entry, other, step)
+            if 0 < steps == entry.marks.n_steps:
+                self._leave_out(entry, other)
                 return
             if steps > (best[0] if best else 0):
-                best = (steps, other, at)
-            elif not steps and other.path != one.path:
-                differs = other if other.run_id == one.run_id else differs
-                if one.marks.texts and one.marks.texts == other.marks.texts and self._may_be_copy(one, other):
-                    self._repeats[one.path, other.path] += 1
+                best = (steps, other, step)
+            elif not steps and other.path != entry.path:
+                differs = other if other.run_id == entry.run_id else differs
+                if entry.marks.texts and entry.marks.texts == other.marks.texts and self._may_be_copy(entry, other):
+                    self._repeats[entry.path, other.path] += 1
                     differs = None
                     break
         if best is not None:
-            self._continue(one, *best)
+            self._continue(entry, *best)
         elif differs is not None:
-            notes.append(_differs(one, differs))
-        self._add(one)
+            notes.append(_differs(entry, differs))
+        self._add(entry)
 
-    def _candidates(self, one: _Known) -> list[tuple[_Known, int]]:
-        seen: dict[tuple[int, int], tuple[_Known, int]] = {}
-        related = one.lineage or self._kin.get(one.parent or "")
-        for key in one.keys if related else (*one.marks.sought(one.keys), hash(("log", one.run_id))):
-            for alike in self._by_key[key].groups(key) if key in self._by_key else ():
-                while alike and alike[0][0].same_as is not None:
-                    alike.pop(0)
-                for other, at in alike[:1]:
-                    seen.setdefault((other.number, at), (other, at))
-        return list(seen.values())
+    def _candidates(self, entry: _Known) -> list[tuple[_Known, int]]:
+        candidates: dict[tuple[int, int], tuple[_Known, int]] = {}
+        related = entry.lineage or self._kin.get(entry.parent or "")
+        for key in entry.keys if related else (*entry.marks.sought(entry.keys), hash(("log", entry.run_id))):
+            for group in self._by_key[key].groups(key) if key in self._by_key else ():
+                while group and group[0][0].same_as is not None:
+                    group.pop(0)
+                for other, step in group[:1]:
+                    candidates.setdefault((other.number, step), (other, step))
+        return list(candidates.values())
 
-    def _is_copy(self, one: _Known, other: _Known) -> bool:
+    def _is_copy(self, entry: _Known, other: _Known) -> bool:
         """Whether a run is another one's copy, whatever its steps are."""
-        if one.kind == _Kind.CONVERSION and other.kind == _Kind.NATIVE:
-            return _is_conversion(other, one)
-        named = one.log_id == other.log_id != ""
-        if one.path != other.path and one.marks.texts and one.marks.texts == other.marks.texts:
-            together = one.marks.began_with(other.marks)
-            if named or together is not None or one.conflicts_with(other):
-                return together is not False and (named or (not one.conflicts_with(other) and one.agrees_with(other)))
-            return one.agrees_with(other) and self.digest(one.path) == self.digest(other.path)
-        no_steps = one.marks.n_steps == other.marks.n_steps == 0
-        return no_steps and named and one.marks.prompt == other.marks.prompt
+        if entry.kind == _Kind.CONVERSION and other.kind == _Kind.NATIVE:
+            return _is_conversion(other, entry)
+        same_log = entry.log_id == other.log_id != ""
+        if entry.path != other.path and entry.marks.texts and entry.marks.texts == other.marks.texts:
+            same_start = entry.marks.began_with(other.marks)
+            if same_log or same_start is not None or entry.conflicts_with(other):
+                return same_start is not False and (
+                    same_log or (not entry.conflicts_with(other) and entry.agrees_with(other))
+                )
+            return entry.agrees_with(other) and self.digest(entry.path) == self.digest(other.path)
+        no_steps = entry.marks.n_steps == other.marks.n_steps == 0
+        return no_steps and same_log and entry.marks.prompt == other.marks.prompt
 
-    def _may_be_copy(self, one: _Known, other: _Known) -> bool:
-        return one.agrees_with(other) and not one.conflicts_with(other)
+    def _may_be_copy(self, entry: _Known, other: _Known) -> bool:
+        return entry.agrees_with(other) and not entry.conflicts_with(other)
 
-    def _shared(self, one: _Known, other: _Known, at: int) -> int:
+    def _shared(self, entry: _Known, other: _Known, step: int) -> int:
         """How many of a run's first steps are another one's, from a place on; 0 if nothing shows it."""
-        related = self._related(one, other)
-        grows = one.log_id == other.log_id != ""
-        shared = shared_steps(other.marks, at, one.marks, related=related, grows=grows)
+        related = self._related(entry, other)
+        grows = entry.log_id == other.log_id != ""
+        shared = shared_steps(other.marks, step, entry.marks, related=related, grows=grows)
         if not shared.known or shared.certain or related:
             return shared.steps if shared.known else 0
-        if (one.parent is None) != (other.parent is None):
+        if (entry.parent is None) != (other.parent is None):
             return 0
-        if not one.conflicts_with(other):
-            return shared.steps if one.source in SESSIONS or one.log_id or one.agrees_with(other) else 0
-        if one.source not in SESSIONS or other.source not in SESSIONS:
+        if not entry.conflicts_with(other):
+            return shared.steps if entry.source in SESSIONS or entry.log_id or entry.agrees_with(other) else 0
+        if entry.source not in SESSIONS or other.source not in SESSIONS:
             return 0
         # without unique ids, two equal sessions are two; one that is longer began with a copy
-        return 0 if shared.steps == one.marks.n_steps == other.marks.n_steps else shared.steps
+        return 0 if shared.steps == entry.marks.n_steps == other.marks.n_steps else shared.steps
 
-    def _related(self, one: _Known, other: _Known) -> bool:
-        if one.lineage and one.lineage in (other.log_id, other.run_id):
+    def _related(self, entry: _Known, other: _Known) -> bool:
+        if entry.lineage and entry.lineage in (other.log_id, other.run_id):
             return True
-        if other.lineage and other.lineage in (one.log_id, one.run_id):
+        if other.lineage and other.lineage in (entry.log_id, entry.run_id):
             return True
-        return one.parent is not None and other.parent in self._kin.get(one.parent, ())
+        return entry.parent is not None and other.parent in self._kin.get(entry.parent, ())
 
-    def _leave_out(self, one: _Known, other: _Known) -> None:
-        one.same_as = other
-        self._kin.setdefault(one.run_id, set()).add(other.run_id)
-        if one.run is not None and other.run is not None:
+    def _leave_out(self, entry: _Known, other: _Known) -> None:
+        entry.same_as = other
+        self._kin.setdefault(entry.run_id, set()).add(other.run_id)
+        if entry.run is not None and other.run is not None:
             _ = other.marks  # before it has what the copy adds
-            other.run = completed(other.run, one.run, steps=one.kind < _Kind.OWN)
+            other.run = completed(other.run, entry.run, steps=entry.kind < _Kind.OWN)
 
-    def _continue(self, one: _Known, steps: int, other: _Known, at: int) -> None:
+    def _continue(self, entry: _Known, steps: int, other: _Known, step: int) -> None:
         """Note that a run begins with the steps of another one; of the same run that is an earlier state."""
         # A conversion may put several subagents of a session into one, which begins with the first of them.
-        joined = one.kind is _Kind.CONVERSION and other.kind is _Kind.NATIVE and one.parent is not None
-        earlier = at == 0 and steps == other.marks.n_steps and not joined
-        if earlier and not one.conflicts_with(other) and other.run is not None:
-            one.branch, one.shared = other.branch, other.shared
-            self._leave_out(other, one)
+        is_merged = entry.kind is _Kind.CONVERSION and other.kind is _Kind.NATIVE and entry.parent is not None
+        earlier = step == 0 and steps == other.marks.n_steps and not is_merged
+        if earlier and not entry.conflicts_with(other) and other.run is not None:
+            entry.branch, entry.shared = other.branch, other.shared
+            self._leave_out(other, entry)
             return
-        if one.source not in _FORKED:
+        if entry.source not in _FORKED:
             return
-        one.branch, one.shared = (other, at + steps), steps
-        self._kin.setdefault(one.run_id, set()).add(other.run_id)
+        entry.branch, entry.shared = (other, step + steps), steps
+        self._kin.setdefault(entry.run_id, set()).add(other.run_id)
 
-    def _add(self, one: _Known) -> None:
-        for key in one.keys:
-            self._by_key[key].new.append((one, 0))
-        for at in one.anchors:
-            for key in one.marks.keys(at):
-                self._by_key[key].new.append((one, at))
+    def _add(self, entry: _Known) -> None:
+        for key in entry.keys:
+            self._by_key[key].new.append((entry, 0))
+        for step in entry.anchors:
+            for key in entry.marks.keys(step):
+                self._by_key[key].new.append((entry, step))
 
 
-def _order(taken: Sequence[_Known]) -> Callable[[_Known], tuple[Any, ...]]:
+def _order(entries: Sequence[_Known]) -> Callable[[_Known], tuple[Any, ...]]:
     """Originals before copies: by kind, then by which log names which, then by the times of their steps."""
-    by_id = {name: one for one in taken for name in (one.run_id, one.log_id) if name}
+    by_id = {name: entry for entry in entries for name in (entry.run_id, entry.log_id) if name}
 
-    def depth(one: _Known) -> int:
-        at, steps = one, 0
-        while at.lineage in by_id and steps < len(taken):
-            at, steps = by_id[at.lineage], steps + 1
+    def depth(entry: _Known) -> int:
+        origin, steps = entry, 0
+        while origin.lineage in by_id and steps < len(entries):
+            origin, steps = by_id[origin.lineage], steps + 1
         return steps
 
-    def key(one: _Known) -> tuple[Any, ...]:
-        times = one.marks.times
-        return one.kind, depth(one), bool(times) and times[0] < 0, times, one.number
+    def key(entry: _Known) -> tuple[Any, ...]:
+        times = entry.marks.times
+        return entry.kind, depth(entry), bool(times) and times[0] < 0, times, entry.number
 
     return key
 
 
 def _anchors(run: Run) -> list[int]:
     """The places, but the first, from which another session may continue: after each compaction."""
-    places = {event.payload.get("after_step", 0) for event in run.events if event.kind == "compaction"}
-    return [place for place in places if isinstance(place, int) and 0 < place < run.n_steps]
+    steps = {event.payload.get("after_step", 0) for event in run.events if event.kind == "compaction"}
+    return [step for step in steps if isinstance(step, int) and 0 < step < run.n_steps]
 
 
 def _is_conversion(native: _Known, other: _Known) -> bool:
     """Whether a trajectory is another program's conversion of a session that its harness logged itself."""
     ids = {native.log_id, native.run_id} & {other.log_id, other.run_id} - {""}
     folder = other.path.replace("\\", "/").rpartition("/")[0]
-    beside = bool(folder) and native.path.replace("\\", "/").startswith(f"{folder}/")
-    return bool(ids) and (beside or any(map(is_unique, ids)))
+    same_folder = bool(folder) and native.path.replace("\\", "/").startswith(f"{folder}/")
+    return bool(ids) and (same_folder or any(map(is_unique, ids)))
 
 
 def _lineage(run: Run) -> str:
@@ -394,30 +409,30 @@ def _lineage(run: Run) -> str:
     return "" if event is None or event.payload.get("step") is not None else str(event.payload.get("run_id") or "")
 
 
-def _differs(one: _Known, other: _Known) -> Note:
-    return Note(one.path, _DIFFERS.format(one.run_id, other.path))
+def _differs(entry: _Known, other: _Known) -> Note:
+    return Note(entry.path, _DIFFERS.format(entry.run_id, other.path))
 
 
-def _copy_notes(taken: Sequence[_Known]) -> list[Note]:
-    copies = Counter((one.path, one.original().path) for one in taken if one.same_as is not None)
+def _copy_notes(entries: Sequence[_Known]) -> list[Note]:
+    copies = Counter((entry.path, entry.original().path) for entry in entries if entry.same_as is not None)
     notes = []
     for (path, home), number in copies.items():
-        where = "this file" if home == path else home
+        location = "this file" if home == path else home
         verb, noun = ("is a copy", "a run") if number == 1 else ("are copies", "runs")
-        notes.append(Note(path, f"{count(number, 'run')} {verb} of {noun} in {where}: counted once"))
+        notes.append(Note(path, f"{count(number, 'run')} {verb} of {noun} in {location}: counted once"))
     return notes
 
 
-def _handed(run: Run | None) -> Run:
+def _require_run(run: Run | None) -> Run:
     if run is None:
         msg = "the run was handed on"
         raise ValueError(msg)
     return run
 
 
-def _counted(one: _Known) -> Run:
-    run = _handed(one.run)
-    if one.branch is None:
+def _counted(entry: _Known) -> Run:
+    run = _require_run(entry.run)
+    if entry.branch is None:
         return run
-    origin, step = one.branch
-    return without_history(run, one.shared, origin.original().run_id, step)
+    origin, step = entry.branch
+    return without_history(run, entry.shared, origin.original().run_id, step)

@@ -78,16 +78,16 @@ def _agentpile_runs(name: str, limit: int | None, *, progress: bool, options: Ma
     except ImportError as error:
         msg = f"data sets other than {', '.join([ATLAS, *atlas_sets()])} need agentpile: {install('boolab[datasets]')}"
         raise SettingError(msg) from error
-    known = agentpile.datasets.names()
-    if name not in known:
+    names = agentpile.datasets.names()
+    if name not in names:
         raise SettingError(
-            f"data set {name!r} is not known{near(name, [*atlas_sets(), ATLAS, *sorted(known)], 'accepted')}"
+            f"data set {name!r} is not known{near(name, [*atlas_sets(), ATLAS, *sorted(names)], 'accepted')}"
         )
     runs: list[Run] = []
     try:
         records = agentpile.load(name, limit=limit, **options)
-        shown = tqdm(records, desc=name, total=limit, unit=" runs", delay=2, disable=None if progress else True)
-        for number, record in enumerate(shown, 1):
+        bar = tqdm(records, desc=name, total=limit, unit=" runs", delay=2, disable=None if progress else True)
+        for number, record in enumerate(bar, 1):
             if record.kind == agentpile.record.TRAJECTORY:
                 runs += runs_of(record.record, f"{name}/{number}", source=name)
     except ImportError as error:

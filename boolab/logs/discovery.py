@@ -48,28 +48,28 @@ def found_logs(
     """
     folder = Path.home() if home is None else Path(home)
     variables = os.environ if environ is None else environ
-    places = all_places()
+    globs = all_places()
     after = 0.0 if since is None else since.timestamp()
-    found = []
-    for name in sorted(places):
-        patterns = [pattern for place in places[name] if (pattern := _pattern(place, folder, variables)) is not None]
+    logs = []
+    for name in sorted(globs):
+        patterns = [pattern for glob in globs[name] if (pattern := _pattern(glob, folder, variables)) is not None]
         unread: dict[str, str] = {}
         stats = [stat for stat in _stats(patterns, unread) if stat.st_mtime >= after]
-        both = stats + [stat for stat in _stats(_parts(name, patterns), unread) if stat.st_mtime >= after]
-        newest = max((time for stat in both if (time := time_of(stat)) is not None), default=None)
-        size = sum(stat.st_size for stat in both)
-        reasons = tuple(f"{path}: {why}" for path, why in unread.items())
-        found.append(Found(name, tuple(patterns), len(stats), size, newest, name in readers(), reasons))
-    return found
+        all_stats = stats + [stat for stat in _stats(_parts(name, patterns), unread) if stat.st_mtime >= after]
+        newest = max((time for stat in all_stats if (time := time_of(stat)) is not None), default=None)
+        size = sum(stat.st_size for stat in all_stats)
+        reasons = tuple(f"{path}: {reason}" for path, reason in unread.items())
+        logs.append(Found(name, tuple(patterns), len(stats), size, newest, name in readers(), reasons))
+    return logs
 
 
-def _pattern(place: str, home: Path, variables: Mapping[str, str]) -> str | None:
+def _pattern(glob: str, home: Path, variables: Mapping[str, str]) -> str | None:
     """The glob of a place; None if it begins with a variable that is not set."""
-    found = _VARIABLE.match(place)
-    if found is None:
-        return str(home) + place.removeprefix("~")
-    value = variables.get(found[1])
-    return value + place[found.end() :] if value else None
+    match = _VARIABLE.match(glob)
+    if match is None:
+        return str(home) + glob.removeprefix("~")
+    value = variables.get(match[1])
+    return value + glob[match.end() :] if value else None
 
 
 def _parts(name: str, patterns: Sequence[str]) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _stats(patterns: Iterable[str], unread: dict[str, str]) -> Iterator[os.stat_
 
     `unread` receives what cannot be looked at.
     """
-    seen = set()
+    inodes = set()
     for pattern in patterns:
         for path in matching(pattern, unread):
             try:
@@ -96,8 +96,8 @@ def _stats(patterns: Iterable[str], unread: dict[str, str]) -> Iterator[os.stat_
             except OSError as error:
                 unread[str(path)] = str(error.strerror)
                 continue
-            if (stat.st_dev, stat.st_ino) not in seen:
-                seen.add((stat.st_dev, stat.st_ino))
+            if (stat.st_dev, stat.st_ino) not in inodes:
+                inodes.add((stat.st_dev, stat.st_ino))
                 yield stat
 
 

@@ -114,7 +114,7 @@ FIELDS: Final[Mapping[type, Mapping[str, str]]] = {
 _WORDLESS: Final = ("arguments", "call id", "content", "number", "record", "text", "time")
 """The rules by which no word stays: they are those of all other places."""
 
-PLACES: Final[Mapping[str, str]] = {"after_step": "number", "step_number": "number"}
+EVENT_FIELDS: Final[Mapping[str, str]] = {"after_step": "number", "step_number": "number"}
 """What an event of any kind has."""
 
 _CALL: Final = {"call_id": "call id", "tool": "tool"}
@@ -255,14 +255,14 @@ def table() -> str:
         >>> print(next(line for line in table().splitlines() if "Response.finish_reason" in line))
         | Response.finish_reason | a word of boolab's vocabulary; else a placeholder |
     """
-    listed: dict[str, list[str]] = {rule: [] for rule in RULES if rule not in _WORDLESS}
+    by_rule: dict[str, list[str]] = {rule: [] for rule in RULES if rule not in _WORDLESS}
     fields = [(kind.__name__, name, rule) for kind, rules in FIELDS.items() for name, rule in rules.items()]
     values = [(kind, name, rule) for kind, rules in EVENTS.items() for name, rule in rules.items()]
     settings = [("settings", name, rule) for name, rule in SETTINGS.items()]
-    for of, name, rule in (*fields, *values, *settings):
-        if rule in listed:
-            listed[rule].append(f"{of}.{name}")
-    rows = [f"| {', '.join(names)} | {RULES[rule]} |" for rule, names in listed.items()]
+    for owner, name, rule in (*fields, *values, *settings):
+        if rule in by_rule:
+            by_rule[rule].append(f"{owner}.{name}")
+    rows = [f"| {', '.join(names)} | {RULES[rule]} |" for rule, names in by_rule.items()]
     return "\n".join(["| places | in facts |", "|-|-|", *rows])
 
 
@@ -274,10 +274,10 @@ def field_names(kind: type) -> tuple[str, ...]:
 
 def _is_rule(text: str) -> bool:
     """Whether a text is the name of a rule, with arguments that are numbers, words of boolab, or `tool=` and one."""
-    at = 0
+    offset = 0
     opens = True
-    while at < len(text) <= LONGEST:
-        token = _RULE_TOKEN.match(text, at)
+    while offset < len(text) <= LONGEST:
+        token = _RULE_TOKEN.match(text, offset)
         if token is None:
             return False
         word, end = token["word"], token.end()
@@ -285,8 +285,8 @@ def _is_rule(text: str) -> bool:
             return False
         if word and not opens and not (_FORMS["tool"].fullmatch(word) if token["named"] else word in _ARGUMENTS):
             return False
-        at, opens = end, token[0] == " & "
-    return 0 < at == len(text)
+        offset, opens = end, token[0] == " & "
+    return 0 < offset == len(text)
 
 
 def _form(pattern: re.Pattern[str], longest: int) -> Callable[[str], bool]:

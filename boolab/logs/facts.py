@@ -21,7 +21,7 @@ from boolab.core.run_tree import rebuilt
 from boolab.core.types import REDACTED, Event, Run, StepStart, Usage
 from boolab.frames.runs import Runs, each_run
 from boolab.limits.call_identity import normalised
-from boolab.logs.fact_places import EVENTS, FIELDS, PLACES, SETTINGS, TASK_SOURCES, field_names, stays
+from boolab.logs.fact_places import EVENT_FIELDS, EVENTS, FIELDS, SETTINGS, TASK_SOURCES, field_names, stays
 from boolab.logs.fingerprint import prints_of
 
 _ALL_NUMBERS: Final = (Usage, StepStart)
@@ -44,7 +44,7 @@ def facts_of(runs: Runs) -> Iterator[Run]:
     """
     numbering = _Numbering()
     for run in each_run(runs):
-        yield rebuilt(run, lambda one: _Facts(numbering).of_run(replace(one, subagents=())))
+        yield rebuilt(run, lambda node: _Facts(numbering).of_run(replace(node, subagents=())))
 
 
 class _Numbering:
@@ -125,7 +125,7 @@ class _Facts:
     def _event(self, event: Event) -> Event:
         rules = EVENTS.get(event.kind)
         kind = self._placeholder(event.kind) if rules is None else event.kind
-        rules = {**PLACES, **(rules or {})}
+        rules = {**EVENT_FIELDS, **(rules or {})}
         payload = {
             name: self._by_rule(rules[name], value)
             for name, value in event.payload.items()
@@ -177,10 +177,10 @@ class _Facts:
     def _arguments(self, arguments: str) -> str:
         if arguments == REDACTED:
             return REDACTED
-        sent = self._numbering.number("arguments", arguments)
-        ordered = self._numbering.first("ordered", normalised(arguments, sort=False), sent)
-        canonical = self._numbering.first("canonical", normalised(arguments, sort=True), sent)
-        return str(RedactedArguments(canonical, ordered, sent, chars_of(arguments)))
+        number = self._numbering.number("arguments", arguments)
+        ordered = self._numbering.first("ordered", normalised(arguments, sort=False), number)
+        canonical = self._numbering.first("canonical", normalised(arguments, sort=True), number)
+        return str(RedactedArguments(canonical, ordered, number, chars_of(arguments)))
 
     def _content(self, content: str) -> str:
         if not content:

@@ -91,7 +91,7 @@ class Head:
         return signs
 
 
-Again: TypeAlias = Callable[[], "LineLog | None"]
+Restart: TypeAlias = Callable[[], "LineLog | None"]
 Follow: TypeAlias = Callable[[Path, Damage], "LineLog"]
 """Given a file, and what records the damage in it, a log without any lines yet."""
 
@@ -118,13 +118,13 @@ class LineLog:
     damage: Damage
     take: Callable[[int, Any], object]
     runs: Callable[[], list[Run]]
-    again: Again = _never
+    again: Restart = _never
 
 
 def follow_of(reader: object) -> Follow | None:
     """The function `follow` of a reader; None if it cannot follow logs."""
-    found: Follow | None = getattr(reader, "follow", None)
-    return found
+    follow: Follow | None = getattr(reader, "follow", None)
+    return follow
 
 
 def read_lines(log: LineLog, lines: Iterable[tuple[int, Any]]) -> list[Run]:
@@ -213,12 +213,12 @@ def effort_of(*values: object) -> str | None:
         ('high', '31999', 'low', None)
     """
     for value in values:
-        given = value.get("effort") if isinstance(value, dict) else value
-        if given is None:
+        effort = value.get("effort") if isinstance(value, dict) else value
+        if effort is None:
             continue
-        found = str(number) if (number := whole(given)) is not None else named(given)
-        if found is not None:
-            return found
+        word = str(number) if (number := whole(effort)) is not None else named(effort)
+        if word is not None:
+            return word
     return None
 
 
@@ -237,7 +237,7 @@ def stem_of(path: Path) -> str:
     return Path(unpacked_name(path.name)).stem
 
 
-def unique(run_id: str, seen: Counter[str]) -> str:
+def unique(run_id: str, counts: Counter[str]) -> str:
     """The id, with a number after it if it was seen before.
 
     Example:
@@ -245,8 +245,8 @@ def unique(run_id: str, seen: Counter[str]) -> str:
         >>> [unique("a", seen), unique("a", seen)]
         ['a', 'a#2']
     """
-    seen[run_id] += 1
-    return run_id if seen[run_id] == 1 else f"{run_id}#{seen[run_id]}"
+    counts[run_id] += 1
+    return run_id if counts[run_id] == 1 else f"{run_id}#{counts[run_id]}"
 
 
 def blocks_of(content: object) -> Sequence[Any]:
@@ -316,14 +316,14 @@ def time_ms(stamp: object, ticks: float = 1.0) -> int | None:
     return round(stamp / ticks)
 
 
-def scores_of(given: Mapping[str, object]) -> tuple[Score, ...]:
+def scores_of(values: Mapping[str, object]) -> tuple[Score, ...]:
     """The scores among some values, by their names: finite numbers, flags and short texts.
 
     Example:
         >>> scores_of({"reward": 0.6, "match": "C", "judge": None})
         (Score(name='reward', value=0.6), Score(name='match', value='C'))
     """
-    return tuple(Score(name, value) for name, value in given.items() if _is_score(value))
+    return tuple(Score(name, value) for name, value in values.items() if _is_score(value))
 
 
 def _is_score(value: object) -> bool:

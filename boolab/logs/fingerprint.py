@@ -49,8 +49,8 @@ def fingerprint(run: Run, step: int | None = None) -> Fingerprint:
         >>> fingerprint(run) == fingerprint(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
         True
     """
-    place = len(run.steps) if step is None else step
-    return Fingerprint(prints_of(run)[place], _responses(run.prompt) + place)
+    n_steps = len(run.steps) if step is None else step
+    return Fingerprint(prints_of(run)[n_steps], _responses(run.prompt) + n_steps)
 
 
 def prints_of(run: Run) -> tuple[str, ...]:
@@ -58,8 +58,8 @@ def prints_of(run: Run) -> tuple[str, ...]:
 
     Those of facts were made before their texts were left out.
     """
-    made = len(run.prints) == len(run.steps) + 1 and all(map(_PRINT.fullmatch, run.prints))
-    return run.prints if made else tuple(_chain(run))
+    has_prints = len(run.prints) == len(run.steps) + 1 and all(map(_PRINT.fullmatch, run.prints))
+    return run.prints if has_prints else tuple(_chain(run))
 
 
 def _responses(prompt: Sequence[Message]) -> int:
@@ -89,7 +89,7 @@ class _Chain:
 
     @property
     def print(self) -> str:
-        return _hashed(self._before, "user", "\n".join(self._texts)) if self._texts else self._before
+        return _hash_parts(self._before, "user", "\n".join(self._texts)) if self._texts else self._before
 
     def take(self, message: Message) -> None:
         text = "".join([part.text for part in message.parts if isinstance(part, Text)]).strip()
@@ -102,11 +102,11 @@ class _Chain:
         parts = [self.print, "response", text.strip()]
         for call in calls:
             parts += (call.name, normalised(call.arguments, sort=True))
-        self._before = _hashed(*parts)
+        self._before = _hash_parts(*parts)
         self._texts = []
 
 
-def _hashed(*parts: str) -> str:
+def _hash_parts(*parts: str) -> str:
     lengths = ",".join([str(len(part)) for part in parts])  # no part can pass for two
     data = _SEPARATOR.join((lengths, *parts)).encode("utf-8", "surrogatepass")
     return blake2b(data, digest_size=_BYTES).hexdigest()

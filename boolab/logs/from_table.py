@@ -122,18 +122,18 @@ def runs_from_table(
         >>> [(run.run_id, run.n_steps, run.n_tool_calls, run.success) for run in runs]
         [('a', 3, 2, True), ('b', 1, 1, False)]
     """
-    named = {
+    column_names = {
         "run": run, "step": step, "turn": turn, "tool": tool, "arguments": arguments, "result": result, "error": error,
         "success": success, "tokens": tokens, "input_tokens": input_tokens, "output_tokens": output_tokens,
         "cost": cost, "time": time, "duration": duration, "text": text, "task": task, "agent": agent, "model": model,
         "censored": censored,
     }  # fmt: skip
     frame = _frame(table)
-    columns = _columns(frame, named)
-    listed = [settings] if isinstance(settings, str) else list(settings)
-    _check_there(frame, {f"settings ({name})": name for name in listed})
+    columns = _columns(frame, column_names)
+    setting_names = [settings] if isinstance(settings, str) else list(settings)
+    _check_there(frame, {f"settings ({name})": name for name in setting_names})
     cells = {name: frame[column].tolist() for name, column in columns.items()}
-    cells |= {f"setting {name}": frame[name].tolist() for name in listed}
+    cells |= {f"setting {name}": frame[name].tolist() for name in setting_names}
     cells["row"] = frame.index.tolist()
     by_run: dict[str, list[Row]] = {}
     for values in zip(*cells.values(), strict=True):
@@ -144,10 +144,10 @@ def runs_from_table(
             "the table has no column of tools (tool=): its runs have no calls, so nothing is known of repeats and tools"
         )
     gaps: list[str] = []
-    runs = [_TableRun(run_id, rows, columns, listed, gaps).run() for run_id, rows in by_run.items()]
+    runs = [_TableRun(run_id, rows, columns, setting_names, gaps).run() for run_id, rows in by_run.items()]
     if gaps:
-        more = f" (and {len(gaps) - 1:,} more runs)" if gaps[1:] else ""
-        _warn(f"{gaps[0]}{more}: the steps are counted without those that the table lacks")
+        suffix = f" (and {len(gaps) - 1:,} more runs)" if gaps[1:] else ""
+        _warn(f"{gaps[0]}{suffix}: the steps are counted without those that the table lacks")
     return runs
 
 
@@ -188,29 +188,31 @@ def _read(path: Path) -> pd.DataFrame:
     except RunFormatError:
         raise
     except Exception as error:
-        why = getattr(error, "strerror", None) or error
-        raise RunFormatError(f"it cannot be read as a table: {why}", path=path) from error
+        reason = getattr(error, "strerror", None) or error
+        raise RunFormatError(f"it cannot be read as a table: {reason}", path=path) from error
 
 
-def _columns(frame: pd.DataFrame, named: Mapping[str, str | None]) -> dict[str, str]:
+def _columns(frame: pd.DataFrame, column_names: Mapping[str, str | None]) -> dict[str, str]:
     """The columns that are there, by argument."""
-    _check_there(frame, {name: column for name, column in named.items() if column is not None})
-    own = {name: "cost_usd" if name == "cost" and name not in frame else name for name in named}
+    _check_there(frame, {name: column for name, column in column_names.items() if column is not None})
+    defaults = {name: "cost_usd" if name == "cost" and name not in frame else name for name in column_names}
     columns = {
-        name: own[name] if column is None else column for name, column in named.items() if column or name != TURN
+        name: defaults[name] if column is None else column
+        for name, column in column_names.items()
+        if column or name != TURN
     }
     return {name: column for name, column in columns.items() if column in frame}
 
 
-def _check_there(frame: pd.DataFrame, named: Mapping[str, str]) -> None:
-    known = list(frame.columns)
-    for name, column in named.items():
-        if column not in known:
-            hint = near(column, known, "columns", every=True)
+def _check_there(frame: pd.DataFrame, column_names: Mapping[str, str]) -> None:
+    columns = list(frame.columns)
+    for name, column in column_names.items():
+        if column not in columns:
+            hint = near(column, columns, "columns", every=True)
             raise SettingError(f"{name}={repr_of(column)}: the table has no such column{hint}")
-    for column in known:
-        if known.count(column) > 1 and column in named.values():
-            raise SettingError(f"there are {known.count(column)} columns {column!r}: expected one")
+    for column in columns:
+        if columns.count(column) > 1 and column in column_names.values():
+            raise SettingError(f"there are {columns.count(column)} columns {column!r}: expected one")
 
 
 def _run_id(row: Row, column: str) -> str:
@@ -266,10 +268,10 @@ class _TableRun:
         numbered = [(self._step_number(row), row) for row in self.rows]
         groups = [(number, [row for _, row in rows]) for number, rows in groupby(numbered, key=lambda pair: pair[0])]
         groups.sort(key=lambda pair: pair[0])
-        for (number, rows), (following, others) in pairwise(groups):
+        for (number, rows), (following, later) in pairwise(groups):
             if number == following:
                 msg = (
-                    f"run {self.run_id!r} has step {number} in the rows {rows[0]['row']} and {others[0]['row']}, with "
+                    f"run {self.run_id!r} has step {number} in the rows {rows[0]['row']} and {later[0]['row']}, with "
                     "other steps between them: expected the rows of a step together, and an id for each run"
                 )
                 raise SettingError(msg)
@@ -293,16 +295,16 @@ class _TableRun:
 
     def _add_step(self, builder: RunBuilder, rows: Sequence[Row]) -> None:
         def amount(name: str) -> float | None:
-            found: float | None = self._one(rows, name, self._number, "a step")
-            return found
+            value: float | None = self._one(rows, name, self._number, "a step")
+            return value
 
         end = max((time for row in rows if (time := self._time(row)) is not None), default=None)
-        took = amount("duration")
+        duration = amount("duration")
         start = None
-        if took is not None:
-            before = builder.last_time if builder.steps else 0
-            end = before + round(1000 * took) if end is None and before is not None else end
-            start = None if end is None else end - round(1000 * took)
+        if duration is not None:
+            last_time = builder.last_time if builder.steps else 0
+            end = last_time + round(1000 * duration) if end is None and last_time is not None else end
+            start = None if end is None else end - round(1000 * duration)
         step = builder.add_response(end, start, model=self._text_of(rows, "model"))
         step.add_text("\n".join(dict.fromkeys(str(row["text"]) for row in rows if not is_missing(row.get("text")))))
         step.usage = self._usage(amount, rows)
@@ -310,15 +312,17 @@ class _TableRun:
             self._add_call(builder, step, row)
 
     def _usage(self, amount: Callable[[str], float | None], rows: Sequence[Row]) -> Usage:
-        into, out, both = (self._whole(amount(name)) for name in ("input_tokens", "output_tokens", "tokens"))
-        if both is not None:
-            if into is None:
-                into, out = both - (out or 0), out or 0
-            out = both - into if out is None else out
-            if into + out != both or min(into, out) < 0:
-                msg = f"run {self.run_id!r}, row {rows[0]['row']}: {both:,} tokens are not the input and the output"
+        input_tokens, output_tokens, total = (
+            self._whole(amount(name)) for name in ("input_tokens", "output_tokens", "tokens")
+        )
+        if total is not None:
+            if input_tokens is None:
+                input_tokens, output_tokens = total - (output_tokens or 0), output_tokens or 0
+            output_tokens = total - input_tokens if output_tokens is None else output_tokens
+            if input_tokens + output_tokens != total or min(input_tokens, output_tokens) < 0:
+                msg = f"run {self.run_id!r}, row {rows[0]['row']}: {total:,} tokens are not the input and the output"
                 raise SettingError(msg)
-        return Usage(into, out, cost=micro(amount("cost")))
+        return Usage(input_tokens, output_tokens, cost=micro(amount("cost")))
 
     @staticmethod
     def _whole(number: float | None) -> int | None:
@@ -357,20 +361,20 @@ class _TableRun:
     def _text_of(self, rows: Sequence[Row], name: str) -> str:
         return self._one(rows, name, lambda value, *_: str(value), "a run" if rows is self.rows else "a step") or ""
 
-    def _one(self, rows: Sequence[Row], name: str, read: Callable[[Cell, Row, str], Any], of: str) -> Any:  # noqa: ANN401
+    def _one(self, rows: Sequence[Row], name: str, read: Callable[[Cell, Row, str], Any], owner: str) -> Any:  # noqa: ANN401
         """The value that all rows have which have one; None if none has."""
-        value, place = None, None
+        value, first = None, None
         for row in rows if rows and name in rows[0] else ():
             if is_missing(row[name]) or (new := read(row[name], row, name)) is None:
                 continue
-            if place is not None and new != value:
+            if first is not None and new != value:
                 column = self.columns.get(name, name.removeprefix("setting "))
                 msg = (
-                    f"run {self.run_id!r}: the column {column!r} is {repr_of(place[name])} in row {place['row']} and "
-                    f"{repr_of(row[name])} in row {row['row']}: expected one value for {of}, in any of its rows"
+                    f"run {self.run_id!r}: the column {column!r} is {repr_of(first[name])} in row {first['row']} and "
+                    f"{repr_of(row[name])} in row {row['row']}: expected one value for {owner}, in any of its rows"
                 )
                 raise SettingError(msg)
-            value, place = (new, row) if place is None else (value, place)
+            value, first = (new, row) if first is None else (value, first)
         return value
 
     def _flag(self, value: Cell, row: Row, name: str) -> bool | None:
@@ -397,20 +401,20 @@ class _TableRun:
             return None
         if isinstance(value, datetime):
             return epoch_ms(value.isoformat())
-        found = epoch_ms(value) if isinstance(value, str) else None
-        if found is not None:
-            return found
+        time = epoch_ms(value) if isinstance(value, str) else None
+        if time is not None:
+            return time
         try:
             number = self._number(value, row, "time") or 0.0
         except SettingError:
             raise self._refused(row, "time", "a time, ISO 8601 text, or seconds") from None
         return round(number if number > _MAX_SECONDS else 1000 * number)
 
-    def _refused(self, row: Row, name: str, accepted: str) -> SettingError:
+    def _refused(self, row: Row, name: str, expected: str) -> SettingError:
         column = self.columns.get(name, name.removeprefix("setting "))
         value = repr_of(row[name])
         return SettingError(
-            f"run {self.run_id!r}, row {row['row']}: the column {column!r} is {value}; expected {accepted}"
+            f"run {self.run_id!r}, row {row['row']}: the column {column!r} is {value}; expected {expected}"
         )
 
 

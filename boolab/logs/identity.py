@@ -25,7 +25,7 @@ _UNIQUE: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:[0-9]{10,}(?![A-Za-z0-9])|(?=[A-Za-z0-9]{8})(?=[0-9]*[A-Za-z])(?=[A-Za-z]*[0-9][A-Za-z]*[0-9]))"
 )
 """The digits of a time, or at least eight letters and digits, two of them digits."""
-_NONE: Final = 0
+_ABSENT: Final = 0
 _UNKNOWN: Final = -1
 _SOON: Final = 8
 """How many steps are the beginning of a run."""
@@ -82,7 +82,7 @@ class Marks(NamedTuple):
         if not self.names or not self.names[0] or self.starts[0] == _UNKNOWN or any(self.ids):
             return [*keys]
         name = hash(("name", self.names[0], self.contents[0]))
-        return [_untimed(key) if key == name else key for key in keys]
+        return [_untimed_key(key) if key == name else key for key in keys]
 
     def digest(self) -> int:
         """A digest of all of them."""
@@ -107,16 +107,16 @@ def first_keys(run: Run) -> list[int]:
     """The keys of a run's beginning: of its first step, and of the first one of the next few whose ids are unique."""
     began = None if run.started_at is None else _epoch_ms(run.started_at)
     keys: list[int] = []
-    for place, step in enumerate(run.steps[:_SOON]):
+    for index, step in enumerate(run.steps[:_SOON]):
         mark = _mark(step, began)
-        if mark[0] or not place:
+        if mark[0] or not index:
             keys += _keys(*mark)
         if mark[0]:
             break
     return keys
 
 
-def _untimed(key: int) -> int:
+def _untimed_key(key: int) -> int:
     return hash(("untimed", key))
 
 
@@ -127,7 +127,7 @@ def _keys(unique: int, name: int, content: int, start: int, end: int) -> Iterato
         key = hash(("name", name, content))
         yield key
         if start == _UNKNOWN:
-            yield _untimed(key)
+            yield _untimed_key(key)
     for time in (start, end):
         if time != _UNKNOWN:
             yield hash(("time", content, time))
@@ -135,18 +135,18 @@ def _keys(unique: int, name: int, content: int, start: int, end: int) -> Iterato
 
 def _mark(step: Step, began: int | None) -> tuple[int, int, int, int, int]:
     """The digests of one step: of its unique id, another id, and its content; its start and its end."""
-    start, took, response = step.start_ms, step.model_ms, step.response
+    start, duration, response = step.start_ms, step.model_ms, step.response
     calls, id_ = response.tool_calls, response.id
-    unique = name = _NONE
+    unique = name = _ABSENT
     if id_ and is_unique(id_):
         unique = hash(id_)
     else:
-        unique = _calls_ids(calls) if calls else _NONE
-        name = hash(id_) if id_ else _NONE
+        unique = _calls_ids(calls) if calls else _ABSENT
+        name = hash(id_) if id_ else _ABSENT
     content = hash((response.text, *[call[1:] for call in calls]) if calls else response.text)
-    if began is None or start is None or abs(start) + abs(took or 0) >= _MAX_MS:
+    if began is None or start is None or abs(start) + abs(duration or 0) >= _MAX_MS:
         return unique, name, content, _UNKNOWN, _UNKNOWN
-    return unique, name, content, began + start, _UNKNOWN if took is None else began + start + took
+    return unique, name, content, began + start, _UNKNOWN if duration is None else began + start + duration
 
 
 def marks_of(run: Run) -> Marks:
@@ -158,7 +158,7 @@ def marks_of(run: Run) -> Marks:
         (step.start_ms, step.duration_ms, step.response.usage, len(step.response.tool_calls)) for step in run.steps
     ]
     prompt = hash(run.prompt)
-    texts = _NONE
+    texts = _ABSENT
     if not any(ids) and not any(names) and starts.count(_UNKNOWN) == len(starts):
         results = [result and result.content for result in chain.from_iterable([step.results for step in run.steps])]
         texts = hash((prompt, run.inputs, *contents, *results))
@@ -183,7 +183,7 @@ def _calls_ids(calls: Sequence[ToolCall]) -> int:
     """A digest of calls with their ids; 0 unless all of these are unique."""
     for call in calls:
         if not is_unique(call.id):
-            return _NONE
+            return _ABSENT
     return hash(calls)
 
 
@@ -198,45 +198,45 @@ class Shared(NamedTuple):
     known: bool = False
 
 
-def shared_steps(marks: Marks, at: int, other: Marks, *, related: bool = False, grows: bool = False) -> Shared:
-    """How many steps from place `at` on are the first ones of the other run.
+def shared_steps(marks: Marks, start: int, other: Marks, *, related: bool = False, grows: bool = False) -> Shared:
+    """How many steps from place `start` on are the first ones of the other run.
 
-    `at`: the place, from 0. `related`: whether the log has it that one began with the history of the other: then its
+    `start`: the place, from 0. `related`: whether the log has it that one began with the history of the other: then its
     content is enough. `grows`: whether both are of one session: then the last response of the shorter one may be a part
     of the other's.
     """
-    length = min(marks.n_steps - at, other.n_steps)
-    rewritten = related or _times_are_rewritten(marks, at, other, length)
-    certain = known = False
-    for place in range(length):
-        mine, theirs = marks.ids[at + place], other.ids[place]
-        if mine and theirs:
-            if mine != theirs:
-                return Shared(place, certain, known)
-            certain = known = True
+    length = min(marks.n_steps - start, other.n_steps)
+    rewritten = related or _times_are_rewritten(marks, start, other, length)
+    certain = is_known = False
+    for index in range(length):
+        id_, other_id = marks.ids[start + index], other.ids[index]
+        if id_ and other_id:
+            if id_ != other_id:
+                return Shared(index, certain, is_known)
+            certain = is_known = True
             continue
-        name, other_name = marks.names[at + place], other.names[place]
-        if marks.contents[at + place] != other.contents[place]:
-            begun = _UNKNOWN != marks.starts[at + place] == other.starts[place]
-            if not (grows and begun and name == other_name and place == length - 1):
-                return Shared(place, certain, known)
+        name, other_name = marks.names[start + index], other.names[index]
+        if marks.contents[start + index] != other.contents[index]:
+            same_start = _UNKNOWN != marks.starts[start + index] == other.starts[index]
+            if not (grows and same_start and name == other_name and index == length - 1):
+                return Shared(index, certain, is_known)
         if name and other_name and name != other_name:
-            return Shared(place, certain, known)
-        same = _same_time(marks, at + place, other, place)
-        if same is False and not rewritten:
-            return Shared(place, certain, known)
-        known = known or related or same is True or (same is None and bool(name and other_name))
-    return Shared(length, certain, known)
+            return Shared(index, certain, is_known)
+        same_time = _same_time(marks, start + index, other, index)
+        if same_time is False and not rewritten:
+            return Shared(index, certain, is_known)
+        is_known = is_known or related or same_time is True or (same_time is None and bool(name and other_name))
+    return Shared(length, certain, is_known)
 
 
-def _times_are_rewritten(marks: Marks, at: int, other: Marks, length: int) -> bool:
+def _times_are_rewritten(marks: Marks, start: int, other: Marks, length: int) -> bool:
     """Whether a step that is the same by its ids has another time: then the harness wrote new ones into the copy."""
-    same = (place for place in range(length) if other.ids[place] and marks.ids[at + place] == other.ids[place])
-    return any(_same_time(marks, at + place, other, place) is False for place in same)
+    matches = (index for index in range(length) if other.ids[index] and marks.ids[start + index] == other.ids[index])
+    return any(_same_time(marks, start + index, other, index) is False for index in matches)
 
 
-def _same_time(marks: Marks, at: int, other: Marks, place: int) -> bool | None:
+def _same_time(marks: Marks, index: int, other: Marks, other_index: int) -> bool | None:
     """Whether two steps have the same time; None where it is not known."""
-    pairs = ((marks.starts[at], other.starts[place]), (marks.ends[at], other.ends[place]))
-    known = [mine == theirs for mine, theirs in pairs if _UNKNOWN not in (mine, theirs)]
-    return any(known) if known else None
+    pairs = ((marks.starts[index], other.starts[other_index]), (marks.ends[index], other.ends[other_index]))
+    comparisons = [time == other_time for time, other_time in pairs if _UNKNOWN not in (time, other_time)]
+    return any(comparisons) if comparisons else None

@@ -63,11 +63,11 @@ def limit_answer(text: str) -> LimitAnswer | None:
     answer = text.strip()
     if answer == NEED_MORE_STEPS:
         return LimitAnswer("step_cap", "recursion_limit", None, None, {}, requested=True)
-    if found := _MODEL_CALLS.fullmatch(answer):
-        value, most = int(found[1]), int(found[2])
-        return LimitAnswer("step_cap", f"run_limit({most})", most, value, {"steps": most}, requested=False)
-    if found := _TOOL_CALLS.fullmatch(answer):
-        value, most = int(found[2]), int(found[3])
-        limits = {"tool_calls": most} if found[1] == "Tool" else {}
-        return LimitAnswer("tool_budget", f"run_limit({most})", most, value, limits, requested=False)
+    if match := _MODEL_CALLS.fullmatch(answer):
+        value, limit = int(match[1]), int(match[2])
+        return LimitAnswer("step_cap", f"run_limit({limit})", limit, value, {"steps": limit}, requested=False)
+    if match := _TOOL_CALLS.fullmatch(answer):
+        value, limit = int(match[2]), int(match[3])
+        limits = {"tool_calls": limit} if match[1] == "Tool" else {}
+        return LimitAnswer("tool_budget", f"run_limit({limit})", limit, value, limits, requested=False)
     return None

@@ -22,7 +22,7 @@ from boolab.errors import install
 from boolab.frames.runs import Runs, as_runs
 from boolab.harnesses.registry import provider_of_source
 
-_NAMED: Final = 3  # models in a note
+_MAX_NAMES: Final = 3  # models in a note
 
 
 class Prices(NamedTuple):
@@ -74,12 +74,12 @@ def needs_prices(runs: Sequence[Run]) -> bool:
 
 def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     """Where the costs of runs are from whose logs have none, as sentences for a report."""
-    mine = [run for run in runs if provider_of_source(run.source)]
-    if mine and not installed():
+    provider_runs = [run for run in runs if provider_of_source(run.source)]
+    if provider_runs and not installed():
         missing = f"Dollars need the list prices of the package genai-prices: {install('boolab[prices]')}."
-        return (missing,) if needs_prices(mine) else ()
-    n_priced = sum(step.response.usage.cost is not None for run in mine for step in run.steps)
-    left_out, unpriced = prices_of(mine)[1:]
+        return (missing,) if needs_prices(provider_runs) else ()
+    n_priced = sum(step.response.usage.cost is not None for run in provider_runs for step in run.steps)
+    left_out, unpriced = prices_of(provider_runs)[1:]
     notes = []
     if n_priced:
         notes.append(
@@ -89,8 +89,8 @@ def price_notes(runs: Sequence[Run]) -> tuple[str, ...]:
     if left_out:
         notes.append(f"The cost of {count(left_out, 'step')} is left out, though list prices of the models are known.")
     if unpriced:
-        named, steps = first_of([*unpriced], _NAMED), count(sum(unpriced.values()), "step")
-        notes.append(f"No list price is known of {named}, so the cost of {steps} is not known.")
+        models, steps = first_of([*unpriced], _MAX_NAMES), count(sum(unpriced.values()), "step")
+        notes.append(f"No list price is known of {models}, so the cost of {steps} is not known.")
     return tuple(notes)
 
 
@@ -99,31 +99,31 @@ def prices_of(runs: Sequence[Run]) -> Prices:
     unpriced: Counter[str] = Counter()
     if not installed():
         return Prices([*runs], 0, unpriced)
-    before = sum(_lacks(step.response.usage) for run in runs for step in run.steps)
-    done = [_priced(run, unpriced) for run in runs]
-    return Prices(done, before - sum(_lacks(s.response.usage) for run in done for s in run.steps), unpriced)
+    n_lacking = sum(_lacks(step.response.usage) for run in runs for step in run.steps)
+    new_runs = [_price_run(run, unpriced) for run in runs]
+    return Prices(new_runs, n_lacking - sum(_lacks(s.response.usage) for run in new_runs for s in run.steps), unpriced)
 
 
-def _priced(run: Run, unpriced: Counter[str]) -> Run:
-    def make(one: Run) -> Run:
-        provider = provider_of_source(one.source)
+def _price_run(run: Run, unpriced: Counter[str]) -> Run:
+    def make(node: Run) -> Run:
+        provider = provider_of_source(node.source)
         if not provider:
-            return one
-        counts = unpriced if one is run else Counter()  # subagents are counted as runs of the list
-        return replace(one, steps=tuple([_with_cost(step, one, provider, counts) for step in one.steps]))
+            return node
+        counts = unpriced if node is run else Counter()  # subagents are counted as runs of the list
+        return replace(node, steps=tuple([_add_cost(step, node, provider, counts) for step in node.steps]))
 
     return rebuilt(run, make)
 
 
-def _with_cost(step: Step, run: Run, provider: str, unpriced: Counter[str]) -> Step:
+def _add_cost(step: Step, run: Run, provider: str, unpriced: Counter[str]) -> Step:
     response = step.response
     if not _lacks(response.usage):
         return step
     model = response.model or run.model
-    at = run.started_at
-    if at is not None and step.start_ms is not None:
-        at += timedelta(milliseconds=step.start_ms)
-    cost = list_price(response.usage, model, provider, at) if model else None
+    time = run.started_at
+    if time is not None and step.start_ms is not None:
+        time += timedelta(milliseconds=step.start_ms)
+    cost = list_price(response.usage, model, provider, time) if model else None
     if cost is None:
         unpriced[model or "a model without a name"] += 1
         return step

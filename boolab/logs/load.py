@@ -49,7 +49,7 @@ Paths: TypeAlias = str | Path | Iterable[str | Path]
 MAX_PATHS: Final = 3
 """So many of the paths that were given are named in an error."""
 
-_OWN: Final = ("parquet", "store")
+_OWN_FORMATS: Final = ("parquet", "store")
 """The formats that boolab alone writes."""
 _OWN_MARK: Final = b'{"boolab":{"turn":'
 _NEWER: Final = (
@@ -146,18 +146,18 @@ def load_runs(
         >>> bl.save_runs(bl.load_runs(chat), "chat.jsonl")  # doctest: +SKIP
         >>> bl.load_runs("chat.jsonl")  # doctest: +SKIP
     """
-    given = _given(paths)
-    if any(not isinstance(item, str | Path) for item in given):
+    values = _as_list(paths)
+    if any(not isinstance(item, str | Path) for item in values):
         form = format if format is None or isinstance(format, str) else format.NAME
-        return read_conversations(given, _warn, form)
-    paths = cast("list[str | Path]", given)
+        return read_conversations(values, _warn, form)
+    paths = cast("list[str | Path]", values)
     reading = read_logs(paths, format=format, prices=prices)
     if not reading.runs and not any(row.warnings for row in reading.files):
         _warn(why_no_log(paths, rows=reading.files))
     return list(reading.runs)
 
 
-def _given(paths: object) -> list[object]:
+def _as_list(paths: object) -> list[object]:
     """The paths, or the conversations in memory, that were given, as a list."""
     if isinstance(paths, str | Path | Mapping | Run):
         return [paths]
@@ -243,42 +243,42 @@ def _read(
 
     `holds_runs`: whether the caller keeps all runs in memory.
     """
-    wanted = choose_reader(format)
+    reader = choose_reader(format)
     if limit is not None:
         check_count(limit, "limit")
     if since is not None and not isinstance(since, datetime):
         raise SettingError(f"since={repr_of(since)}: expected a datetime, such as datetime(2026, 11, 1, tzinfo=UTC)")
-    given = _listed(paths)
-    found = find_files(given, since, wanted if wanted is format else None, near=wanted is None)
+    path_list = _check_paths(paths)
+    files = find_files(path_list, since, reader if reader is format else None, near=reader is None)
     if limit is not None:
-        found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
-    strict = len(given) == 1 and len(found) == 1 and found[0].named
+        files.sort(key=lambda file: (-file.stat.st_mtime, file.path))
+    strict = len(path_list) == 1 and len(files) == 1 and files[0].named
     copies = Copies(content_digest(), holds_runs)
     newer_formats: set[str] = set()
-    looks = (_look(place, file, wanted, alone=len(found) == 1) for place, file in enumerate(found))
+    looks = (_look(index, file, reader, single=len(files) == 1) for index, file in enumerate(files))
     n_read = 0
-    with _progress(found, show=progress) as advance:
+    with _progress(files, show=progress) as advance:
         while looked := _next_logs(looks, None if limit is None else limit - n_read):
             for group in _groups(looked):
-                taken = []
-                for one in group:
-                    row, new = _take(one, newer_formats, strict=strict)
+                results = []
+                for look in group:
+                    row, new = _take(look, newer_formats, strict=strict)
                     if row is not None:
-                        taken.append((one, row, new))
+                        results.append((look, row, new))
                         n_read += row.skipped is None
-                    advance(one.file.stat.st_size)
-                for one, row, new in _without_copies(copies, taken, last=len(found) == 1):
-                    yield one.place, *(_with_prices(row, new) if prices else (row, new))
+                    advance(look.file.stat.st_size)
+                for look, row, new in _drop_copies(copies, results, last=len(files) == 1):
+                    yield look.place, *(_add_prices(row, new) if prices else (row, new))
 
 
-def _listed(paths: object) -> list[str | Path]:
+def _check_paths(paths: object) -> list[str | Path]:
     """The paths that were given; a `TypeError` if something else is among them."""
-    given = _given(paths)
-    for item in given:
+    path_list = _as_list(paths)
+    for item in path_list:
         if not isinstance(item, str | Path):
             msg = f"expected a path or paths, not {type(item).__name__}; bl.load_runs takes messages in memory"
             raise TypeError(msg)
-    return cast("list[str | Path]", given)
+    return cast("list[str | Path]", path_list)
 
 
 def _next_logs(looks: Iterator[_Looked], limit: int | None) -> list[_Looked]:
@@ -286,55 +286,55 @@ def _next_logs(looks: Iterator[_Looked], limit: int | None) -> list[_Looked]:
     looked: list[_Looked] = []
     n_logs = 0
     while limit is None or n_logs < limit:
-        one = next(looks, None)
-        if one is None:
+        look = next(looks, None)
+        if look is None:
             break
-        looked.append(one)
-        n_logs += one.reader is not None
+        looked.append(look)
+        n_logs += look.reader is not None
     return looked
 
 
 def _groups(looked: Sequence[_Looked]) -> Iterator[list[_Looked]]:
     """The files in groups that may hold the same runs; last those that boolab wrote, the latest first."""
-    logs = [one for one in looked if not one.written]
-    for group in grouped([one.keys for one in logs]) if logs[1:] else [[0]] * len(logs):
-        yield [logs[place] for place in group]
-    written = [one for one in looked if one.written]
-    yield from ([one] for one in sorted(written, key=lambda one: (-one.file.stat.st_mtime_ns, one.place)))
+    logs = [look for look in looked if not look.written]
+    for group in grouped([look.keys for look in logs]) if logs[1:] else [[0]] * len(logs):
+        yield [logs[index] for index in group]
+    own_files = [look for look in looked if look.written]
+    yield from ([look] for look in sorted(own_files, key=lambda look: (-look.file.stat.st_mtime_ns, look.place)))
 
 
-def _without_copies(
-    copies: Copies, taken: Sequence[tuple[_Looked, FileRow, Sequence[Run]]], *, last: bool
+def _drop_copies(
+    copies: Copies, results: Sequence[tuple[_Looked, FileRow, Sequence[Run]]], *, last: bool
 ) -> Iterator[tuple[_Looked, FileRow, list[Run]]]:
     """The rows and the runs of a group of files, each run once, with warnings about copies."""
-    every = [Found(run, row.path, one.written) for one, row, new in taken for run in new]
-    if last and not every[1:]:
-        yield from ((one, row, [*new]) for one, row, new in taken)
+    log_runs = [Found(run, row.path, look.written) for look, row, new in results for run in new]
+    if last and not log_runs[1:]:
+        yield from ((look, row, [*new]) for look, row, new in results)
         return
     try:
-        settled, notes = copies.settle(every, last=last)
+        settled, notes = copies.settle(log_runs, last=last)
     except Exception as error:  # noqa: BLE001 - logs are untrusted: none of these runs is lost, and others follow
-        for one, row, new in taken:
-            why = _warn(f"{row.path}: copies of its runs cannot be looked for ({type(error).__name__}: {error})")
-            yield one, row._replace(warnings=(*row.warnings, why)), [*new]
+        for look, row, new in results:
+            warning = _warn(f"{row.path}: copies of its runs cannot be looked for ({type(error).__name__}: {error})")
+            yield look, row._replace(warnings=(*row.warnings, warning)), [*new]
         return
     rest = iter(settled)
     texts: dict[str, list[str]] = {}
     for note in notes:
         texts.setdefault(note.path, []).append(note.text)
-    for one, row, new in taken:
-        kept = [run for _ in new for run in next(rest)]
+    for look, row, new in results:
+        runs = [run for _ in new for run in next(rest)]
         warned = [_warn(f"{row.path}: {text}") for text in texts.get(row.path, ())]
-        yield one, row._replace(runs=len(kept), warnings=(*row.warnings, *warned)), kept
+        yield look, row._replace(runs=len(runs), warnings=(*row.warnings, *warned)), runs
 
 
-def _with_prices(row: FileRow, runs: list[Run]) -> tuple[FileRow, list[Run]]:
+def _add_prices(row: FileRow, runs: list[Run]) -> tuple[FileRow, list[Run]]:
     """The runs with costs that their log lacks, at list prices."""
     try:
         return row, prices_of(runs).runs if needs_prices(runs) else runs
     except Exception as error:  # noqa: BLE001 - as above
-        why = _warn(f"{row.path}: list prices cannot be computed ({type(error).__name__}: {error})")
-        return row._replace(warnings=(*row.warnings, why)), runs
+        warning = _warn(f"{row.path}: list prices cannot be computed ({type(error).__name__}: {error})")
+        return row._replace(warnings=(*row.warnings, warning)), runs
 
 
 def read_file(reader: Reader, path: Path, warn: Warn, damage: Damage | None = None) -> list[Run]:
@@ -355,14 +355,14 @@ def why_no_log(paths: Paths, since: datetime | None = None, rows: Iterable[FileR
     """
     recent = "" if since is None else " (is --since too recent?)"
     reasons = Counter(row.skipped for row in rows if row.skipped is not None).most_common(MAX_SIMILAR)
-    skipped = f"; skipped: {', '.join(f'{why} ({n:,})' for why, n in reasons)}" if reasons else ""
+    skipped = f"; skipped: {', '.join(f'{reason} ({n:,})' for reason, n in reasons)}" if reasons else ""
     return f"{path_names(paths)}: no log was found: docs/formats.md lists the formats that are read{recent}{skipped}"
 
 
 def path_names(paths: Paths) -> str:
     """The paths that were given, in a line: the first of many."""
-    given = [paths] if isinstance(paths, str | Path) else paths
-    return first_of([str(path) for path in given], MAX_PATHS) or "an empty list of paths"
+    path_list = [paths] if isinstance(paths, str | Path) else paths
+    return first_of([str(path) for path in path_list], MAX_PATHS) or "an empty list of paths"
 
 
 class _Looked(NamedTuple):
@@ -383,33 +383,33 @@ class _Looked(NamedTuple):
         return self.reader
 
 
-def _look(place: int, file: LogFile, wanted: Reader | None, *, alone: bool) -> _Looked:
-    """Look at the beginning of a file. If it is `alone`, no ids are needed."""
+def _look(index: int, file: LogFile, chosen_reader: Reader | None, *, single: bool) -> _Looked:
+    """Look at the beginning of a file. If it is `single`, no ids are needed."""
     if file.unread:
         # What a folder holds that is not searched may be logs, so it is a warning; a file that is no log is a row.
         is_folder = file.path.is_dir()
         error = RunFormatError(file.unread, path=file.path) if is_folder else unrecognised(file.unread, file.path)
-        return _Looked(place, file, None, error, (), written=False, seconds=0.0)
+        return _Looked(index, file, None, error, (), written=False, seconds=0.0)
     start = time.perf_counter()
     head: Head | None = None
     reader: Reader | None = None
     fault: Exception | None = None
     try:
-        if wanted is not None and not file.foldered:
-            reader = wanted
-            head = None if alone else head_of(file.path)
+        if chosen_reader is not None and not file.foldered:
+            reader = chosen_reader
+            head = None if single else head_of(file.path)
         else:
-            head, reader = reader_of(file, wanted)
+            head, reader = reader_of(file, chosen_reader)
     except Exception as error:  # noqa: BLE001 - logs are untrusted; `_take` reports it
         fault = error if reader is None else None
     keys: Collection[int] = ()
-    written = reader is not None and reader.NAME in _OWN
+    from_boolab = reader is not None and reader.NAME in _OWN_FORMATS
     try:
-        written = written or (reader is not None and head is not None and _is_own(head))
-        keys = () if alone or head is None or reader is None else head_keys(head)
+        from_boolab = from_boolab or (reader is not None and head is not None and _is_own(head))
+        keys = () if single or head is None or reader is None else head_keys(head)
     except Exception as error:  # noqa: BLE001 - as above: it is read, and compared with no other
         _warn(f"{file.path}: ids of runs cannot be looked for ({type(error).__name__}: {error})")
-    return _Looked(place, file, reader, fault, keys, written, time.perf_counter() - start)
+    return _Looked(index, file, reader, fault, keys, from_boolab, time.perf_counter() - start)
 
 
 def _is_own(head: Head) -> bool:
@@ -460,19 +460,19 @@ def _take(looked: _Looked, newer_formats: set[str], *, strict: bool) -> tuple[Fi
         skipped = fault.message
         notes.append(str(fault))
     seconds = looked.seconds + time.perf_counter() - start
-    found = tuple(damage.inconsistencies) if skipped is None else ()
-    return FileRow(str(path), name, len(runs), file.stat.st_size, seconds, skipped, tuple(notes), found), runs
+    inconsistencies = tuple(damage.inconsistencies) if skipped is None else ()
+    return FileRow(str(path), name, len(runs), file.stat.st_size, seconds, skipped, tuple(notes), inconsistencies), runs
 
 
 def _fault(error: Exception, path: Path, name: str | None) -> RunFormatError:
     if isinstance(error, RunFormatError):
         return error
-    why = f"the reader of {name or 'some format'} failed ({type(error).__name__}: {error})"
+    reason = f"the reader of {name or 'some format'} failed ({type(error).__name__}: {error})"
     if isinstance(error, OSError):
-        why = f"cannot be read: {error.strerror}"
+        reason = f"cannot be read: {error.strerror}"
     elif isinstance(error, SettingError):
-        why = str(error)
-    return RunFormatError(why, path=path)
+        reason = str(error)
+    return RunFormatError(reason, path=path)
 
 
 def _refuse(error: RunFormatError, *, strict: bool) -> None:

@@ -165,7 +165,7 @@ def log_names(folder: Path, unread: dict[str, str]) -> Iterator[str]:
 
     `unread` receives the folders that are not searched, each with the reason.
     """
-    return (name for name in _under(folder, None, unread) if not is_packed(name))
+    return (name for name in _walk_logs(folder, None, unread) if not is_packed(name))
 
 
 def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
@@ -173,9 +173,9 @@ def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
 
     Returns the reader; None if no reader recognises the file, or it has no content yet.
     """
-    wanted = choose_reader(format)
+    chosen_reader = choose_reader(format)
     try:
-        return reader_of(LogFile(path, path.stat(), named=False, foldered=True), wanted)[1]
+        return reader_of(LogFile(path, path.stat(), named=False, foldered=True), chosen_reader)[1]
     except (RunFormatError, DamagedFile):
         return None
 
@@ -212,32 +212,32 @@ def find_files(
     In folders it finds files with the suffixes of this reader, by default of all.
     """
     after = None if since is None else since.timestamp()
-    listed: list[LogFile] = []
+    files: list[LogFile] = []
     for item in paths:
-        for path, named, foldered, unread in _matches(item, reader, near=near):
+        for path, is_named, foldered, unread in _matches(item, reader, near=near):
             try:
                 stat = path.lstat() if unread else path.stat()
-                why = unread or no_file(stat)
+                reason = unread or no_file(stat)
             except OSError as error:
-                if named:
+                if is_named:
                     raise RunFormatError(f"cannot be read: {error.strerror}", path=path) from error
                 try:
                     stat = path.lstat()
                 except OSError:
                     continue  # it was removed meanwhile
-                why = _NOWHERE if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-            if why and named:
-                raise RunFormatError(why, path=path)
+                reason = _NOWHERE if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+            if reason and is_named:
+                raise RunFormatError(reason, path=path)
             is_folder = S_ISDIR(stat.st_mode) and not unread  # a glob matches folders, too
-            if not is_folder and (why or after is None or stat.st_mtime >= after):
-                listed.append(LogFile(path, stat, named, foldered, why))
-    if not listed[1:]:
-        return listed
-    found: dict[str, LogFile] = {}
+            if not is_folder and (reason or after is None or stat.st_mtime >= after):
+                files.append(LogFile(path, stat, is_named, foldered, reason))
+    if not files[1:]:
+        return files
+    by_path: dict[str, LogFile] = {}
     real = _real_paths()
-    for file in listed:
-        found.setdefault(str(file.path) if file.unread else real(file.path), file)
-    return list(found.values())
+    for file in files:
+        by_path.setdefault(str(file.path) if file.unread else real(file.path), file)
+    return list(by_path.values())
 
 
 def _real_paths() -> Callable[[Path], str]:
@@ -259,10 +259,10 @@ def _matches(item: str | Path, reader: Reader | None, *, near: bool) -> Iterator
     path = user_path(item)
     if path.is_dir():
         unread: dict[str, str] = {}
-        for name in _under(path, reader, unread, near=near):
+        for name in _walk_logs(path, reader, unread, near=near):
             yield Path(name), False, True, ""
-        for name, why in unread.items():
-            yield Path(name), False, True, why
+        for name, reason in unread.items():
+            yield Path(name), False, True, reason
     elif path.exists():
         yield path, True, False, ""
     elif shipped := atlas_files(str(item)):
@@ -271,29 +271,29 @@ def _matches(item: str | Path, reader: Reader | None, *, near: bool) -> Iterator
     elif not has_magic(str(path)):
         raise RunFormatError(f"no such file or folder{see_doctor(path)}", path=path)
     else:
-        yield from _globbed(path)
+        yield from _expand_glob(path)
 
 
-def _globbed(path: Path) -> Iterator[tuple[Path, bool, bool, str]]:
+def _expand_glob(path: Path) -> Iterator[tuple[Path, bool, bool, str]]:
     unread: dict[str, str] = {}
     files = sorted(matching(path, unread))
     if not files and not unread:
         raise RunFormatError(f"no file matches this pattern{see_doctor(path)}", path=path)
     for file in files:
         yield file, False, False, ""
-    for folder, why in unread.items():
-        yield Path(folder), False, False, why
+    for folder, reason in unread.items():
+        yield Path(folder), False, False, reason
 
 
 def see_doctor(path: Path) -> str:
     """What to do if a path is where a harness would keep its logs; empty if it is not."""
-    roots = (place.partition("*")[0] for places in all_places().values() for place in places)
-    inside = any(
+    roots = (glob.partition("*")[0] for globs in all_places().values() for glob in globs)
+    is_inside = any(
         os.path.commonpath([root, path.absolute()]) in (root.rstrip("/"), str(path.absolute()))
         for root in (os.path.expanduser(os.path.expandvars(root)) for root in roots)  # noqa: PTH111 - texts
         if root.startswith("/") and path.absolute() not in (Path.home(), *Path.home().parents)
     )
-    return f": {program()} doctor lists the logs of this machine" if inside else ""
+    return f": {program()} doctor lists the logs of this machine" if is_inside else ""
 
 
 def all_places() -> Mapping[str, tuple[str, ...]]:
@@ -301,7 +301,7 @@ def all_places() -> Mapping[str, tuple[str, ...]]:
     return {**UNREAD, **{name: reader.PLACES for name, reader in readers().items() if reader.PLACES}}
 
 
-def _under(folder: Path, reader: Reader | None, unread: dict[str, str], *, near: bool = False) -> Iterator[str]:
+def _walk_logs(folder: Path, reader: Reader | None, unread: dict[str, str], *, near: bool = False) -> Iterator[str]:
     """The files of a folder, and of those in it, that may be logs by their names.
 
     `unread` receives the folders that are not searched, each with the reason. A link to a folder that is searched
@@ -309,16 +309,16 @@ def _under(folder: Path, reader: Reader | None, unread: dict[str, str], *, near:
     """
     root = os.path.realpath(folder)
     suffixes = log_suffixes() if reader is None else tuple(reader.SUFFIXES)
-    inner = [one.inner for one in (readers().values() if reader is None else [reader]) if hasattr(one, "inner")]
-    for place, folders, names in os.walk(folder, onerror=partial(note_unsearched, unread)):
+    inner = [item.inner for item in (readers().values() if reader is None else [reader]) if hasattr(item, "inner")]
+    for directory, folders, names in os.walk(folder, onerror=partial(note_unsearched, unread)):
         parts = {part for parts_of in inner for part in parts_of(folders)}
         folders[:] = sorted(set(folders) - parts)
-        for path in [os.path.join(place, name) for name in folders]:  # noqa: PTH118 - as below
+        for path in [os.path.join(directory, name) for name in folders]:  # noqa: PTH118 - as below
             if os.path.islink(path) and os.path.commonpath([root, os.path.realpath(path)]) != root:  # noqa: PTH114
                 unread[path] = _LINK
         for name in sorted(names):
             if unpacked_name(name).endswith(suffixes) or (near and may_be_near_miss(name)):
-                yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
+                yield os.path.join(directory, name)  # noqa: PTH118 - thousands of them
 
 
 class Unrecognised(RunFormatError):
@@ -328,55 +328,55 @@ class Unrecognised(RunFormatError):
     companion = False
 
 
-def reader_of(file: LogFile, wanted: Reader | None) -> tuple[Head, Reader]:
+def reader_of(file: LogFile, chosen_reader: Reader | None) -> tuple[Head, Reader]:
     """The beginning of a file, and its reader by its content, then by its name."""
     head = head_of(file.path)
-    fitting = recognise(head, wanted)
+    fitting = recognise(head, chosen_reader)
     if not fitting and len(head.data) == HEAD:
         head = head_of(file.path, LONG_HEAD)
-        fitting = recognise(head, wanted)
+        fitting = recognise(head, chosen_reader)
     if not head.data:
         msg = "the file is empty"
         raise unrecognised(msg, file.path)
     if len(fitting) == 1:
         return head, fitting[0]
-    choice = [*readers().values()] if wanted is None else [wanted]
+    choice = [*readers().values()] if chosen_reader is None else [chosen_reader]
     name = os.path.normcase(file.path.with_name(unpacked_name(file.path.name)).absolute())
-    named = [reader for reader in fitting or choice if _at_home(name, reader)]
-    if len(named) == 1 and head.data.strip():
-        return head, named[0]
+    home_readers = [reader for reader in fitting or choice if _is_at_home(name, reader)]
+    if len(home_readers) == 1 and head.data.strip():
+        return head, home_readers[0]
     if fitting:
         names = " and ".join(reader.NAME for reader in fitting)
         raise RunFormatError(f"it looks like {names}; choose one with format=", path=file.path, line=1)
-    if wanted is None and is_companion(str(file.path), head):
+    if chosen_reader is None and is_companion(str(file.path), head):
         raise unrecognised(_COMPANION, file.path, companion=True)
-    if wanted is None and (why := near_miss_by_name(str(file.path)) or near_miss_by_content(head)):
-        raise unrecognised(why, file.path)
+    if chosen_reader is None and (reason := near_miss_by_name(str(file.path)) or near_miss_by_content(head)):
+        raise unrecognised(reason, file.path)
     if file.path.name.lower().endswith(TABLES):
         raise unrecognised(_TABLE, file.path)
     msg = f"not a log of a known format ({', '.join(reader.NAME for reader in choice)}){_similar(head, choice)}"
     raise Unrecognised(msg, path=file.path, line=1)
 
 
-def unrecognised(why: str, path: Path, *, companion: bool = False) -> Unrecognised:
+def unrecognised(reason: str, path: Path, *, companion: bool = False) -> Unrecognised:
     """The error about a file that is skipped for this reason."""
-    error = Unrecognised(why, path=path, line=1)
-    error.why, error.companion = why, companion
+    error = Unrecognised(reason, path=path, line=1)
+    error.why, error.companion = reason, companion
     return error
 
 
 def head_of(path: Path, size: int = HEAD) -> Head:
     """The beginning of a file, of so many bytes."""
-    with unpacked(path) as opened:
-        return Head(_first_bytes(opened, size), path)
+    with unpacked(path) as file:
+        return Head(_first_bytes(file, size), path)
 
 
-def recognise(head: Head, wanted: Reader | None = None) -> list[Reader]:
+def recognise(head: Head, chosen_reader: Reader | None = None) -> list[Reader]:
     """The readers that recognise a file. Only those are loaded that its signs do not rule out."""
     if not head.data:
         return []
-    if wanted is not None:
-        return [wanted] if wanted.sniff(head) else []
+    if chosen_reader is not None:
+        return [chosen_reader] if chosen_reader.sniff(head) else []
     names = [name for name in _module_names() if name not in SIGNS or not head.signs.isdisjoint(SIGNS[name])]
     return [reader for name in names if (reader := _reader(name)) is not None and reader.sniff(head)]
 
@@ -403,30 +403,30 @@ def _similar(head: Head, choice: Sequence[Reader]) -> str:
     keys = [f'"{key}"' for key in head.first]
     shared = {reader.NAME: sum(key in reader.LOOKED_FOR for key in keys) for reader in choice}
     best = sorted((reader for reader in choice if shared[reader.NAME]), key=lambda reader: -shared[reader.NAME])
-    shown = [f"{reader.NAME} is {reader.LOOKED_FOR}" for reader in best[:MAX_SIMILAR]]
-    return f"; similar: {'; '.join(shown)}" if shown else ""
+    descriptions = [f"{reader.NAME} is {reader.LOOKED_FOR}" for reader in best[:MAX_SIMILAR]]
+    return f"; similar: {'; '.join(descriptions)}" if descriptions else ""
 
 
 def _first_bytes(file: BufferedReader, size: int) -> bytes:
     """The first bytes of a file; of a damaged one those before the damage, if there are any."""
     data = b""
     try:
-        while len(data) < size and (more := file.read1(size - len(data))):
-            data += more
+        while len(data) < size and (chunk := file.read1(size - len(data))):
+            data += chunk
     except DamagedFile:
         if not data:
             raise
     return data
 
 
-def _at_home(name: str, reader: Reader) -> bool:
+def _is_at_home(name: str, reader: Reader) -> bool:
     return any(
-        part in name and fnmatch(name, os.path.expandvars(place).replace("~", "*", 1))
-        for part, place in _parts_of(tuple(reader.PLACES))
+        part in name and fnmatch(name, os.path.expandvars(glob).replace("~", "*", 1))
+        for part, glob in _parts_of(tuple(reader.PLACES))
     )
 
 
 @cache
-def _parts_of(places: tuple[str, ...]) -> list[tuple[str, str]]:
+def _parts_of(globs: tuple[str, ...]) -> list[tuple[str, str]]:
     """For each place a part of the path of all that is there, by which most places are quickly excluded."""
-    return [(os.path.normcase(max(_VARIABLE.split(place.partition("[")[0]), key=len)), place) for place in places]
+    return [(os.path.normcase(max(_VARIABLE.split(glob.partition("[")[0]), key=len)), glob) for glob in globs]

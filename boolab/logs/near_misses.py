@@ -209,11 +209,11 @@ def near_miss_by_name(path: str) -> str:
         ''
     """
     path, name = _lower(path)
-    for one in TABLE:
-        if any(_fits(path, name, pattern) for pattern in one.names):
-            return one.why
-    if found := _PACKED.search(name):
-        return "" if is_packed(name) else _why_packed(found[0].rpartition(".")[2])
+    for kind in TABLE:
+        if any(_fits(path, name, pattern) for pattern in kind.names):
+            return kind.why
+    if match := _PACKED.search(name):
+        return "" if is_packed(name) else _why_packed(match[0].rpartition(".")[2])
     if _BACKUP.search(name):
         return "a backup or a part of a log by its name, which is not read: rename it to read it"
     return ""
@@ -230,7 +230,7 @@ def _why_packed(suffix: str) -> str:
 def near_miss_by_content(head: Head) -> str:
     """Why a file that no reader recognises is not read, if it looks like a log of a known kind; else empty."""
     lines = [value for value in head.values if isinstance(value, dict)]
-    return next((one.why for one in TABLE if one.looks is not None and any(map(one.looks, lines))), "")
+    return next((kind.why for kind in TABLE if kind.looks is not None and any(map(kind.looks, lines))), "")
 
 
 def is_companion(path: str, head: Head | None = None) -> bool:
@@ -241,7 +241,7 @@ def is_companion(path: str, head: Head | None = None) -> bool:
         (True, False)
     """
     path, name = _lower(path)
-    return (head is not None and _is_companion(head.first)) or any(_fits(path, name, one) for one in _COMPANIONS)
+    return (head is not None and _is_companion(head.first)) or any(_fits(path, name, glob) for glob in _COMPANIONS)
 
 
 def _is_companion(document: Mapping[str, Any]) -> bool:

@@ -41,7 +41,7 @@ def problems_of(rows: Iterable[FileRow]) -> Problems:
         >>> str(problems_of([read, FileRow("b.txt", None, 0, 5, 0.0, "no reader recognises it")]))
         '1 skipped file, 1 warning'
     """
-    listed = list(rows)
-    read = [row for row in listed if row.skipped is None]
-    skipped = tuple(row for row in listed if row.skipped is not None)
+    file_rows = list(rows)
+    read = [row for row in file_rows if row.skipped is None]
+    skipped = tuple(row for row in file_rows if row.skipped is not None)
     return Problems(skipped, tuple(warning for row in read for warning in row.warnings))

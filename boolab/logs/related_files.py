@@ -40,21 +40,21 @@ def head_keys(head: Head) -> set[int]:
     return keys
 
 
-def _collect(value: Any, depth: int, left: dict[str, int], keys: set[int]) -> bool:  # noqa: ANN401 - it is JSON
-    """Add the digests of the ids and times in a value, as many as are `left` of each name. False once none is left."""
+def _collect(value: Any, depth: int, quota: dict[str, int], keys: set[int]) -> bool:  # noqa: ANN401 - it is JSON
+    """Add the digests of the ids and times in a value, up to the `quota` of each name. False once none is left."""
     pairs: Iterable[tuple[Any, Any]] = value.items() if value.__class__ is dict else enumerate(value)
     for name, item in pairs:
         kind = item.__class__
         if kind is dict or kind is list:
-            if depth and item and name not in left and not _collect(item, depth - 1, left, keys):
+            if depth and item and name not in quota and not _collect(item, depth - 1, quota, keys):
                 return False
-        elif left.get(name):
+        elif quota.get(name):
             key = item if kind is str else str(item) if isinstance(item, _NUMBER) else ""
             digest = hash(key)
             if len(key) >= _MIN_CHARS and digest not in keys:
                 keys.add(digest)
-                left[name] -= 1
-                if not left[name] and not any(left.values()):
+                quota[name] -= 1
+                if not quota[name] and not any(quota.values()):
                     return False
     return True
 
@@ -68,18 +68,18 @@ def grouped(keys: Sequence[Iterable[Any]]) -> list[list[int]]:
     """
     above = list(range(len(keys)))
 
-    def top(place: int) -> int:
-        while above[place] != place:
-            above[place] = place = above[above[place]]
-        return place
+    def top(index: int) -> int:
+        while above[index] != index:
+            above[index] = index = above[above[index]]
+        return index
 
     first: dict[Any, int] = {}
-    for place, of in enumerate(keys):
-        for key in of:
-            other = top(first.setdefault(key, place))
-            mine = top(place)
-            above[max(mine, other)] = min(mine, other)
+    for index, key_set in enumerate(keys):
+        for key in key_set:
+            other = top(first.setdefault(key, index))
+            root = top(index)
+            above[max(root, other)] = min(root, other)
     groups: dict[int, list[int]] = {}
-    for place in range(len(keys)):
-        groups.setdefault(top(place), []).append(place)
+    for index in range(len(keys)):
+        groups.setdefault(top(index), []).append(index)
     return list(groups.values())

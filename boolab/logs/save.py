@@ -77,12 +77,12 @@ def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -
     if contents not in get_args(Contents):
         msg = f"contents={contents!r} is not known; accepted: {', '.join(get_args(Contents))}"
         raise SettingError(msg)
-    given = each_run(runs)
+    output_runs = each_run(runs)
     if contents == "facts":
-        given = facts_of(given) if isinstance(given, Iterator) else _Facts(given)
+        output_runs = facts_of(output_runs) if isinstance(output_runs, Iterator) else _Facts(output_runs)
     check_replaceable(path)
     with replacing(path) as file:
-        _WRITERS[_suffix(path)](given, file)
+        _WRITERS[_suffix(path)](output_runs, file)
 
 
 class _Facts:
@@ -185,9 +185,9 @@ def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> 
 
     frame = recording_table([run for run, _ in group], "canonical", settings)
     rows = [
-        (head if place == 0 else None, step)
+        (head if index == 0 else None, step)
         for _, (head, of_run) in group
-        for place, step in enumerate(of_run or [None])
+        for index, step in enumerate(of_run or [None])
     ]
     frame["run_record"] = pd.array([head for head, _ in rows], dtype=TEXT)
     frame["step_record"] = pd.array([step for _, step in rows], dtype=TEXT)
@@ -197,15 +197,15 @@ def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> 
 
 
 def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
-    seen = set()
+    run_ids = set()
     for run in runs:
-        if run.run_id in seen:
+        if run.run_id in run_ids:
             msg = (
                 f"run id {run.run_id!r} occurs more than once: a table cannot distinguish the two. Give one another "
                 f"id (dataclasses.replace(run, run_id=...)), or use {program()} import, which does so"
             )
             raise SettingError(msg)
-        seen.add(run.run_id)
+        run_ids.add(run.run_id)
         yield run
 
 

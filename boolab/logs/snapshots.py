@@ -17,22 +17,22 @@ from boolab.logs.identity import is_unique
 def last_states(runs: Sequence[Run]) -> list[Run]:
     """The runs without those that are an earlier state of another one, whose usage the other one gets."""
     groups: dict[int, list[int]] = {}
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         if run.steps:
-            groups.setdefault(hash((run.prompt, _content(run.steps[0]))), []).append(place)
-    kept: list[Run | None] = list(runs)
+            groups.setdefault(hash((run.prompt, _content(run.steps[0]))), []).append(index)
+    states: list[Run | None] = list(runs)
     for group in groups.values():
         longest: list[int] = []
-        for place in sorted(group, key=lambda place: (-runs[place].n_steps, -runs[place].n_tool_calls, place)):
-            run = runs[place]
+        for index in sorted(group, key=lambda index: (-runs[index].n_steps, -runs[index].n_tool_calls, index)):
+            run = runs[index]
             later = next((other for other in longest if _is_state(run, runs[other])), None)
             if later is None:
-                longest.append(place)
+                longest.append(index)
             else:
-                whole = kept[later]
-                kept[later] = None if whole is None else completed(whole, run, steps=True)
-                kept[place] = None
-    return [run for run in kept if run is not None]
+                last_run = states[later]
+                states[later] = None if last_run is None else completed(last_run, run, steps=True)
+                states[index] = None
+    return [run for run in states if run is not None]
 
 
 def _is_state(run: Run, later: Run) -> bool:
@@ -43,18 +43,18 @@ def _is_state(run: Run, later: Run) -> bool:
     if len(names - {""}) > 1 or run.inputs != later.inputs[: len(run.inputs)] or run.prompt != later.prompt:
         return False
     pairs = list(zip(run.steps, later.steps, strict=False))
-    if any(_content(one) != _content(other) for one, other in pairs):
+    if any(_content(step) != _content(other) for step, other in pairs):
         return False
-    if any(one.results != other.results for one, other in pairs[:-1]):
+    if any(step.results != other.results for step, other in pairs[:-1]):
         return False
     last, other = pairs[-1]
     if len(run.steps) < len(later.steps):  # a request follows results, or what the user wrote
         answered = bool(other.results) and None not in other.results
-        more = answered or any(before == last.index + 1 for before, _ in later.inputs)
+        has_more = answered or any(position == last.index + 1 for position, _ in later.inputs)
     else:
-        more = last.results != other.results
-    return more and all(
-        result is None or result == known for result, known in zip(last.results, other.results, strict=True)
+        has_more = last.results != other.results
+    return has_more and all(
+        result is None or result == expected for result, expected in zip(last.results, other.results, strict=True)
     )
 
 

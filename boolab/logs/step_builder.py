@@ -77,21 +77,21 @@ class StepBuilder:
         pairs = list(zip(self.calls, self.results, strict=True))
         if not self._repeats_calls():
             return pairs
-        kept: list[tuple[ToolCall, ToolResult | None]] = []
+        unique_pairs: list[tuple[ToolCall, ToolResult | None]] = []
         for call, result in pairs:
-            same = [
-                place
-                for place, (other, _) in enumerate(kept)
+            twins = [
+                index
+                for index, (other, _) in enumerate(unique_pairs)
                 if call.id and other == call and call.arguments != REDACTED
             ]
-            known = [kept[place][1] for place in same]
-            if same and (result is None or any(one is not None and one.content == result.content for one in known)):
+            results = [unique_pairs[index][1] for index in twins]
+            if twins and (result is None or any(old is not None and old.content == result.content for old in results)):
                 continue
-            if None in known:
-                kept[same[known.index(None)]] = (call, result)
+            if None in results:
+                unique_pairs[twins[results.index(None)]] = (call, result)
             else:
-                kept.append((call, result))
-        return kept
+                unique_pairs.append((call, result))
+        return unique_pairs
 
     def _repeats_calls(self) -> bool:
         return len(self.calls) > 1 and len({call.id for call in self.calls}) < len(self.calls)
@@ -118,10 +118,10 @@ class StepBuilder:
         if text and text not in self._earlier_texts:
             self.reasoning.append(text)
 
-    def state(self, place: str, **figures: int | None) -> None:
+    def state(self, location: str, **figures: int | None) -> None:
         """Note figures that the log states as totals of this response."""
-        known = {(place, name): figure for name, figure in figures.items() if figure is not None}
-        self.stated = {**self.stated, **known}
+        new_figures = {(location, name): figure for name, figure in figures.items() if figure is not None}
+        self.stated = {**self.stated, **new_figures}
 
     @property
     def time(self) -> int | None:
@@ -140,8 +140,8 @@ class StepBuilder:
             return False
         calls = zip(self.calls, other.calls, self.results, other.results, strict=True)
         return all(
-            same_call(call, earlier) and (result is None or known is None or result.content == known.content)
-            for call, earlier, result, known in calls
+            same_call(call, earlier) and (result is None or previous is None or result.content == previous.content)
+            for call, earlier, result, previous in calls
         )
 
     def set_result(self, source: str, position: int, result: ToolResult, *, rejected: bool = False) -> None:
@@ -251,8 +251,8 @@ class OpenCalls:
         """Let no call that follows have a result that was written so far."""
         self._early.clear()
 
-    def hold(self, call_id: str, content: str, put: PutResult) -> None:
-        """Keep a result that answers no call so far: `put` is called when its call is added. Until then it is damage.
+    def hold(self, call_id: str, content: str, apply: PutResult) -> None:
+        """Keep a result that answers no call so far: `apply` is called when its call is added. Until then it is damage.
 
         One with the content of the result that answered the last call with this id, or of another early one, is a copy.
         """
@@ -261,7 +261,7 @@ class OpenCalls:
             return
         line = None if self._damage is None else self._damage.answers_no_call()
         if call_id:
-            self._early.setdefault(call_id, []).append(_EarlyResult(content, put, line))
+            self._early.setdefault(call_id, []).append(_EarlyResult(content, apply, line))
 
     def take(self, call_id: str, content: str | None = None) -> tuple[StepBuilder, int] | None:
         """The step and the position of the call that a result with this id answers; None if none does so far.
@@ -278,18 +278,18 @@ class OpenCalls:
                 self._damage.answers_no_call(line)
             return step, position
         if isinstance(waiting, tuple):
-            found = waiting
+            open_call = waiting
             del self._open[call_id]
         else:
             latest, positions = waiting.popitem()
-            found = latest, positions.pop(0)
+            open_call = latest, positions.pop(0)
             if positions:
                 waiting[latest] = positions
             elif not waiting:
                 del self._open[call_id]
         if call_id:
-            self._answered[call_id] = found
-        return found
+            self._answered[call_id] = open_call
+        return open_call
 
     def _is_copy(self, call_id: str, content: str | None) -> bool:
         """Whether a result has the content of the one that answered the last call with this id."""
@@ -310,21 +310,21 @@ def distinct(steps: Sequence[StepBuilder]) -> list[StepBuilder]:
     if len(set(times)) == len(times) or times.count(None) == len(times):
         return list(steps)
     by_time: dict[int, list[StepBuilder]] = {}
-    kept: list[StepBuilder] = []
+    originals: list[StepBuilder] = []
     for step in steps:
         time = step.time
         if time is None:
-            kept.append(step)
+            originals.append(step)
             continue
-        before = by_time.setdefault(time, [])
+        earlier = by_time.setdefault(time, [])
         if step.goes_back:
-            copied = any(step.repeats(other) for other in before)
+            copied = any(step.repeats(other) for other in earlier)
         else:
-            copied = time % 1000 > 0 and step.follows_at_once and bool(kept) and step.repeats(kept[-1])
+            copied = time % 1000 > 0 and step.follows_at_once and bool(originals) and step.repeats(originals[-1])
         if not copied:
-            before.append(step)
-            kept.append(step)
-    return kept
+            earlier.append(step)
+            originals.append(step)
+    return originals
 
 
 def goes_back(time: int, latest: int | None, last: int | None) -> bool:

@@ -46,19 +46,19 @@ def caplab_frames(
     groups: Sequence[SummaryRow],
     *,
     transcripts: bool = True,
-    most: int | None = None,
+    max_bytes: int | None = None,
     move: Callable[[], object] = lambda: None,
 ) -> list[Frame]:
     """A page for each group, in their order, as many as fit.
 
-    `most`: so many bytes all pages together take at most, but for the first; None for no limit.
+    `max_bytes`: so many bytes all pages together take at most, but for the first; None for no limit.
     """
     frames: list[Frame] = []
     size = 0
     for row, lab in labs_of(study, groups, transcripts=transcripts):
         frame = _frame(row.name, lab.to_html(other_agents=False))
         size += len(frame.data)
-        if frames and most is not None and size > most:
+        if frames and max_bytes is not None and size > max_bytes:
             break
         frames.append(frame)
         move()
@@ -71,13 +71,13 @@ def labs_of(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) ->
     by_agent = study.question.by == ("agent",)  # one has all agents, and subagents keep their families
     lab = _lab(study, runs) if by_agent else None
     for row in groups:
-        own = [run for run, key in zip(runs, study.run_keys, strict=True) if key == row.key]
-        here = lab or _lab(study, own)
-        if by_agent and own:
-            here.setting = {**dict.fromkeys(AGENT_LIMITS), "agent": own[0].agent}
-        limits = here.recommended["setting"]
-        here.setting = dict.fromkeys(AGENT_LIMITS) if limits is None else limits
-        yield row, here
+        group_runs = [run for run, key in zip(runs, study.run_keys, strict=True) if key == row.key]
+        group_lab = lab or _lab(study, group_runs)
+        if by_agent and group_runs:
+            group_lab.setting = {**dict.fromkeys(AGENT_LIMITS), "agent": group_runs[0].agent}
+        limits = group_lab.recommended["setting"]
+        group_lab.setting = dict.fromkeys(AGENT_LIMITS) if limits is None else limits
+        yield row, group_lab
 
 
 def _lab(study: Study, runs: Sequence[Run]) -> CapLab:

@@ -51,7 +51,7 @@ class Quality:
     @cached_property
     def inconsistent(self) -> list[str]:
         """The figures of logs that differ from what was read of them, with their paths."""
-        return [f"{row.path}: {one}" for row in self.study.reading.files for one in row.inconsistencies]
+        return [f"{row.path}: {text}" for row in self.study.reading.files for text in row.inconsistencies]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class Quality:
     @cached_property
     def cut(self) -> list[int]:
         """The units that are censored."""
-        return [place for place, unit in enumerate(self.study.units) if unit.run.censored]
+        return [index for index, unit in enumerate(self.study.units) if unit.run.censored]
 
     @cached_property
     def unexecuted(self) -> list[str]:
@@ -124,35 +124,35 @@ class Quality:
         if self.inconsistent:
             figures = count(len(self.inconsistent), "figure")
             verb = "differs" if len(self.inconsistent) == 1 else "differ"
-            yield f"{figures} of the logs {verb} from what was read: {_listed(self.inconsistent)}."
-        warnings = [one for one in self.warnings if one not in self.inconsistent]
+            yield f"{figures} of the logs {verb} from what was read: {_first_lines(self.inconsistent)}."
+        warnings = [warning for warning in self.warnings if warning not in self.inconsistent]
         if warnings:
             files = "the file that was read" if self.counts["files_read"] == 1 else "files that were read"
-            yield f"{count(len(warnings), 'warning')} about {files}: {_listed(warnings)}."
+            yield f"{count(len(warnings), 'warning')} about {files}: {_first_lines(warnings)}."
         if self.unexecuted:
             yield self.why_unexecuted()
         yield from self.study.found.notes
         if self.cached is not None:
-            part, whole, known = self.cached
-            steps = count(known, "step")
-            yield f"{whole:,} input tokens in {steps}, {100 * part / whole:.1f}% of them cached, which cost less."
+            part, total, n_steps = self.cached
+            steps = count(n_steps, "step")
+            yield f"{total:,} input tokens in {steps}, {100 * part / total:.1f}% of them cached, which cost less."
         yield from self.missing()
 
     def why_skipped(self) -> str:
         """The reasons, the most frequent first."""
         reasons = [f"{reason} ({n:,})" if n > 1 or len(self.reasons) > 1 else reason for reason, n in self.reasons]
-        further = len(reasons) - MAX_REASONS
-        more = f"; and {count(further, 'further reason')}" if further > 0 else ""
-        return "; ".join(reasons[:MAX_REASONS]) + more
+        n_left_out = len(reasons) - MAX_REASONS
+        rest = f"; and {count(n_left_out, 'further reason')}" if n_left_out > 0 else ""
+        return "; ".join(reasons[:MAX_REASONS]) + rest
 
     def why_unexecuted(self) -> str:
         """How many runs report that they finished with calls that were never executed, and the first of them."""
         ids, runs = self.unexecuted, self.study.runs
-        more = f", and {len(ids) - MAX_IDS:,} more" if len(ids) > MAX_IDS else ""
+        rest = f", and {len(ids) - MAX_IDS:,} more" if len(ids) > MAX_IDS else ""
         verb = "reports" if len(ids) == 1 else "report"
         return (
             f"{len(ids):,} of {count(len(runs), 'run')} {verb} finished with calls that were never executed: "
-            f"{', '.join(shorten(run_id) for run_id in ids[:MAX_IDS])}{more}. bl.finish_reasons_df shows which finish "
+            f"{', '.join(shorten(run_id) for run_id in ids[:MAX_IDS])}{rest}. bl.finish_reasons_df shows which finish "
             "reasons came with calls."
         )
 
@@ -160,17 +160,17 @@ class Quality:
     def cached(self) -> tuple[int, int, int] | None:
         """The cached input tokens and all input tokens, over the steps that have both; and how many these are."""
         usages = [step.response.usage for run in self.study.runs for step in run.steps]
-        known = [(u.cached_tokens, u.input_tokens) for u in usages if None not in (u.cached_tokens, u.input_tokens)]
-        part, whole = sum(cached or 0 for cached, _ in known), sum(entered or 0 for _, entered in known)
-        return (part, whole, len(known)) if part else None
+        pairs = [(u.cached_tokens, u.input_tokens) for u in usages if None not in (u.cached_tokens, u.input_tokens)]
+        part, total = sum(cached or 0 for cached, _ in pairs), sum(entered or 0 for _, entered in pairs)
+        return (part, total, len(pairs)) if part else None
 
     def missing(self) -> Iterator[str]:
         """What the source lacks."""
         objective, measure = self.study.question.objective, self.study.measure.removesuffix("_usd")
-        noted = objective if objective != measure else ""  # a note of the recommendation names it
-        whole = [gap for gap in self.gaps if gap.lacking == gap.of and gap.field != noted]
-        if whole:
-            yield f"The source does not record: {'; '.join(f'{gap.field}{gap.so}' for gap in whole)}."
+        field_in_note = objective if objective != measure else ""  # a note of the recommendation names it
+        full_gaps = [gap for gap in self.gaps if gap.lacking == gap.of and gap.field != field_in_note]
+        if full_gaps:
+            yield f"The source does not record: {'; '.join(f'{gap.field}{gap.so}' for gap in full_gaps)}."
         for gap in self.gaps:
             if gap.lacking < gap.of:
                 lack = "lacks" if gap.lacking == 1 else "lack"
@@ -190,21 +190,21 @@ class Quality:
     def _counted_in(self, measure: str) -> Iterator[str]:
         """What the amounts that are shown as saved count, where other counts differ: not a unit with unknown steps."""
         axis, frame = next(iter(self.study.margins.items()))
-        off = frame[frame[axis].isna()]
-        n, unknown = int(off["n_runs"].sum()), int(off[f"n_unknown_{measure}"].sum())
+        off_rows = frame[frame[axis].isna()]
+        n, unknown = int(off_rows["n_runs"].sum()), int(off_rows[f"n_unknown_{measure}"].sum())
         if unknown == n:
             return
-        known = f"the {n - unknown:,} of {count(n, self.study.noun, self.study.nouns)} in which no step lacks"
+        known_units = f"the {n - unknown:,} of {count(n, self.study.noun, self.study.nouns)} in which no step lacks"
         if measure == "tokens" and (unknown or self.cached):
-            yield f"Tokens saved are input and output together{f', in {known} tokens' if unknown else ''}."
+            yield f"Tokens saved are input and output together{f', in {known_units} tokens' if unknown else ''}."
         elif unknown:
-            yield f"Cost saved is that of {known} a cost."
+            yield f"Cost saved is that of {known_units} a cost."
 
 
-def _listed(lines: Sequence[str]) -> str:
+def _first_lines(lines: Sequence[str]) -> str:
     """The first lines, and how many more there are."""
-    more = f"; and {len(lines) - MAX_WARNINGS:,} more" if len(lines) > MAX_WARNINGS else ""
-    return "; ".join(map(clean, lines[:MAX_WARNINGS])) + more
+    rest = f"; and {len(lines) - MAX_WARNINGS:,} more" if len(lines) > MAX_WARNINGS else ""
+    return "; ".join(map(clean, lines[:MAX_WARNINGS])) + rest
 
 
 _Lacks = Sequence[tuple[str, Callable[[Any], bool], str]]
@@ -237,8 +237,8 @@ _OF_RUNS: Final[_Lacks] = (
 )
 
 
-def _gaps(things: list[Any], lacks: _Lacks, noun: str) -> Iterator[Gap]:
-    for name, test, so in lacks:
-        lacking = sum(map(test, things))
+def _gaps(records: list[Any], lacks: _Lacks, noun: str) -> Iterator[Gap]:
+    for name, test, consequence in lacks:
+        lacking = sum(map(test, records))
         if lacking:
-            yield Gap(name, lacking, len(things), noun, so)
+            yield Gap(name, lacking, len(records), noun, consequence)

@@ -51,8 +51,8 @@ class PageFigures:
     ) -> Markup:
         """A figure in inches, as an element that screen readers name by its caption; panels choose their own size."""
         self._count += 1
-        places: list[Any] = []
-        light, dark = (self._svg(draw, None if panels else (width, height), looks, places) for looks in (LIGHT, DARK))
+        boxes: list[Any] = []
+        light, dark = (self._svg(draw, None if panels else (width, height), looks, boxes) for looks in (LIGHT, DARK))
         svg = self._together(light, dark)
         labelled = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(clean(caption))}" ', 1)
         return Markup("<figure>{}</figure>").format(Markup(labelled))  # noqa: S704 - Matplotlib escapes its texts
@@ -63,7 +63,7 @@ class PageFigures:
         dark = "".join(f"--{name}:{pair[1]};" for pair, name in self._pairs.items())
         return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
-    def _svg(self, draw: Draw, size: tuple[float, float] | None, colours: tuple[str, str], places: list[Any]) -> str:
+    def _svg(self, draw: Draw, size: tuple[float, float] | None, colours: tuple[str, str], boxes: list[Any]) -> str:
         """One drawing. The first leaves the places of its Axes, so that the second need not compute them again."""
         file = io.StringIO()
         settings: Any = {**mpl.rcParamsDefault, **_look(*colours)}  # its stubs name every key
@@ -71,16 +71,16 @@ class PageFigures:
         with mpl.rc_context(settings), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # the page's font is the reader's, and has them
             figure = _figure(draw, size)
-            if places:
+            if boxes:
                 figure.set_layout_engine("none")
-                for ax, place in zip(figure.axes, places, strict=True):
-                    ax.set_position(place)
+                for ax, box in zip(figure.axes, boxes, strict=True):
+                    ax.set_position(box)
             figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-            places[:] = [ax.get_position() for ax in figure.axes]
+            boxes[:] = [ax.get_position() for ax in figure.axes]
         svg = "".join(char for char in _JUNK.sub("", file.getvalue()).strip() if char.isprintable() or char == "\n")
         svg = self._named(svg)
         svg = _LINK.sub(r'href="\1"', svg)
-        svg = _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", svg)
+        svg = _NUMBER.sub(lambda match: f"{float(match[0]):.2f}", svg)
         svg = _FONT.sub(r"\1 var(--font)", svg)
         return re.sub(
             r'(<svg [^>]*?) width="[^"]*"|(<svg [^>]*?) height="[^"]*"', r"\1\2", re.sub(r"(?<!\s)\s*\n\s*", "\n", svg)
@@ -89,15 +89,15 @@ class PageFigures:
     def _named(self, svg: str) -> str:
         """The names in an SVG made the page's own, each given once, and only those that are referred to."""
         names = {name: f"fig{self._count}-{n}" for n, name in enumerate(dict.fromkeys(_REFERENCE.findall(svg)))}
-        given: set[str] = set()
+        used_ids: set[str] = set()
 
-        def name(found: re.Match[str]) -> str:
-            if found[1] not in names or found[1] in given:
+        def name(match: re.Match[str]) -> str:
+            if match[1] not in names or match[1] in used_ids:
                 return ""
-            given.add(found[1])
-            return f' id="{names[found[1]]}"'
+            used_ids.add(match[1])
+            return f' id="{names[match[1]]}"'
 
-        return _REFERENCE.sub(lambda found: f"#{names[found[1]]}", _ID.sub(name, svg))
+        return _REFERENCE.sub(lambda match: f"#{names[match[1]]}", _ID.sub(name, svg))
 
     def _together(self, light: str, dark: str) -> str:
         """One SVG for both; where they differ in more than colours, both, each shown in its scheme."""
@@ -120,17 +120,17 @@ def _figure(draw: Draw, size: tuple[float, float] | None) -> Figure:
         return figure
     from matplotlib import pyplot as plt
 
-    made = draw(None).get_figure(root=True)
-    assert made is not None  # noqa: S101 - what is drawn is in a figure
-    plt.close(made)  # pyplot would keep it
-    return made
+    root_figure = draw(None).get_figure(root=True)
+    assert root_figure is not None  # noqa: S101 - what is drawn is in a figure
+    plt.close(root_figure)  # pyplot would keep it
+    return root_figure
 
 
 def _look(text: str, ground: str) -> dict[str, Any]:
     """Matplotlib's settings in these colours."""
-    own = ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    text_keys = ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color")
     return {
-        **dict.fromkeys(own, text),
+        **dict.fromkeys(text_keys, text),
         "figure.facecolor": ground,
         "axes.facecolor": ground,
         "savefig.facecolor": ground,

@@ -60,65 +60,65 @@ def frontier_chart(study: Study, rows: Sequence[SummaryRow], figures: PageFigure
     curves = curves_of(study, axis, rows)
     if not curves:
         return None
-    left = [curve for curve in curves if not curve.chosen] if len(curves) > MAX_GROUPS else []
-    curves = [curve for curve in curves if curve not in left] or curves
+    hidden_curves = [curve for curve in curves if not curve.chosen] if len(curves) > MAX_GROUPS else []
+    curves = [curve for curve in curves if curve not in hidden_curves] or curves
     keep = study.question.keep
-    what = f"{_unit(study)} saved, by tightening the {LIMITS[axis].label}"
-    kept = kept_name(study).partition(" (")[0]
+    x_label = f"{_unit(study)} saved, by tightening the {LIMITS[axis].label}"
+    noun = kept_name(study).partition(" (")[0]
     label = LIMITS[axis].label
     note = f"Line: the {label} by itself. " + (
         "Dot: the limits of the table together." if any(curve.chosen for curve in curves) else ""
     )
-    title = recommended_title(rows, _unit(study), kept) or title_of(curves, keep, label, _unit(study), kept)
+    title = recommended_title(rows, _unit(study), noun) or title_of(curves, keep, label, _unit(study), noun)
     if any(curve.chosen and curve.poor for curve in curves):
         note += f" Hollow: {BETTER_OFF}."
-    if left and left != curves:
-        note += f" Not drawn: {count(len(left), 'group')} without a limit."
-    caption = f"{kept.capitalize()} kept against {what}: {', '.join(curve.name for curve in curves)}"
+    if hidden_curves and hidden_curves != curves:
+        note += f" Not drawn: {count(len(hidden_curves), 'group')} without a limit."
+    caption = f"{noun.capitalize()} kept against {x_label}: {', '.join(curve.name for curve in curves)}"
 
     def draw(ax: Axes | None) -> Axes:
-        return _draw(style.axes_for(ax), curves, keep, what, kept)
+        return _draw(style.axes_for(ax), curves, keep, x_label, noun)
 
     return Chart(title, figures.draw(draw, caption, *_SIZE), note.strip())
 
 
 def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[Curve]:
     """A curve for each agent with successes and a measure of what is saved."""
-    found = []
+    curves = []
     recommended = {row.key: row for row in rows if row.recommended}
     short = short_names(study.question.by, [row.names for row in recommended.values()])
     names = dict(zip(recommended, [row.name for row in rows] if not study.question.by else short, strict=False))
     for key, part, _ in study.groups(axis):
         row = recommended.get(key)
-        places = list(_places(part, axis, study.measure))
-        if row is None or row.successes < MIN_SUCCESSES or len(places) < 2:  # noqa: PLR2004 - a line has two points
+        points = list(_points(part, axis, study.measure))
+        if row is None or row.successes < MIN_SUCCESSES or len(points) < 2:  # noqa: PLR2004 - a line has two points
             continue
         share = row.saved_share
-        chosen = None if share is None or not row.is_on else (share, row.kept[0] / row.successes)
-        found.append(
-            Curve(names[key], [(x, y) for x, y, _ in places], [value for *_, value in places], chosen, row.is_poor)
+        dot = None if share is None or not row.is_on else (share, row.kept[0] / row.successes)
+        curves.append(
+            Curve(names[key], [(x, y) for x, y, _ in points], [value for *_, value in points], dot, row.is_poor)
         )
 
-    return found[:MAX_CURVES]
+    return curves[:MAX_CURVES]
 
 
-def _places(part: Any, axis: str, measure: str) -> Iterator[tuple[float, float, Any]]:  # noqa: ANN401 - a frame
+def _points(part: Any, axis: str, measure: str) -> Iterator[tuple[float, float, Any]]:  # noqa: ANN401 - a frame
     ordered = part.assign(_off=part[axis].isna()).sort_values(["_off", axis], ascending=[False, False])
     for row in ordered.to_dict("records"):
-        saved, spent = row[f"saved_{measure}"], row[measure]
-        if is_missing(saved) or is_missing(spent) or not saved + spent or not row["successes"]:
+        saved, amount = row[f"saved_{measure}"], row[measure]
+        if is_missing(saved) or is_missing(amount) or not saved + amount or not row["successes"]:
             continue
-        yield float(saved) / float(saved + spent), int(row["kept_lower"]) / int(row["successes"]), row[axis]
+        yield float(saved) / float(saved + amount), int(row["kept_lower"]) / int(row["successes"]), row[axis]
 
 
 def best_at(curve: Curve, keep: float) -> tuple[Any, float] | None:
     """The value of the limit that saves most of those that keep so many successes on record, and the share it saves."""
     good = [(x, value) for (x, y), value in zip(curve.points, curve.values, strict=True) if y >= keep]
-    x, value = max(good, key=lambda one: one[0], default=(0.0, None))
+    x, value = max(good, key=lambda pair: pair[0], default=(0.0, None))
     return None if is_missing(value) else (value, x)
 
 
-def recommended_title(rows: Sequence[SummaryRow], unit: str, kept: str = "successes") -> str:
+def recommended_title(rows: Sequence[SummaryRow], unit: str, noun: str = "successes") -> str:
     """What the recommended limits save and keep, as the table has it; "" where it has none.
 
     Where all are better left off, that is of those.
@@ -130,23 +130,23 @@ def recommended_title(rows: Sequence[SummaryRow], unit: str, kept: str = "succes
         >>> recommended_title([row._replace(limits={})], "steps")
         ''
     """
-    known = [row for row in rows if row.recommended and row.is_on and row.saved_share is not None]
-    on = [row for row in known if not row.is_poor] or known
-    if not on:
+    known_rows = [row for row in rows if row.recommended and row.is_on and row.saved_share is not None]
+    title_rows = [row for row in known_rows if not row.is_poor] or known_rows
+    if not title_rows:
         return ""
-    which = "tightest limits that are safe" if on[0].is_poor else "recommended limits"
-    saved = _between(percent, [row.saved_share or 0 for row in on])
-    keep = _between(rounded_down, [row.kept[0] / row.successes for row in on])
-    of = "the cost" if unit == "cost" else f"the {unit}"
-    return f"The {which} save {saved} of {of} and keep {keep} of the {kept}"
+    subject = "tightest limits that are safe" if title_rows[0].is_poor else "recommended limits"
+    saved = _share_range(percent, [row.saved_share or 0 for row in title_rows])
+    keep = _share_range(rounded_down, [row.kept[0] / row.successes for row in title_rows])
+    total = "the cost" if unit == "cost" else f"the {unit}"
+    return f"The {subject} save {saved} of {total} and keep {keep} of the {noun}"
 
 
-def _between(words: Callable[[float], str], shares: Sequence[float]) -> str:
+def _share_range(words: Callable[[float], str], shares: Sequence[float]) -> str:
     low, high = words(min(shares)), words(max(shares))
     return low if low == high else f"{low} to {high}"
 
 
-def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str, kept: str = "successes") -> str:
+def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str, noun: str = "successes") -> str:
     """What the limit saves by itself if the share `keep` of the successes on record is kept.
 
     Example:
@@ -154,15 +154,15 @@ def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str, kept: 
         >>> title_of([curve], 0.95, "step cap", "steps")
         'With 95% of successes kept on record, a step cap of 68 saves 2.0% of the steps'
     """
-    best = [found for curve in curves if (found := best_at(curve, keep)) is not None]
-    least = f"With {level(keep)} of {kept} kept on record"
-    of = "the cost" if unit == "cost" else f"the {unit}"
+    best = [pair for curve in curves if (pair := best_at(curve, keep)) is not None]
+    prefix = f"With {level(keep)} of {noun} kept on record"
+    total = "the cost" if unit == "cost" else f"the {unit}"
     if not best:
-        return f"{least}, a {label} saves none of {of}"
+        return f"{prefix}, a {label} saves none of {total}"
     if len(curves) == 1:
-        return f"{least}, a {label} of {int(best[0][0])} saves {percent(best[0][1])} of {of}"
-    between = _between(percent, [share for _, share in best] + [0.0] * (len(curves) - len(best)))
-    return f"{least}, a {label} saves {between} of {of} of {count(len(curves), 'group')}"
+        return f"{prefix}, a {label} of {int(best[0][0])} saves {percent(best[0][1])} of {total}"
+    saved_range = _share_range(percent, [share for _, share in best] + [0.0] * (len(curves) - len(best)))
+    return f"{prefix}, a {label} saves {saved_range} of {total} of {count(len(curves), 'group')}"
 
 
 def _unit(study: Study) -> str:
@@ -172,19 +172,19 @@ def _unit(study: Study) -> str:
 # --- Drawing ----------------------------------------------------------------------------------------------------------
 
 
-def _draw(ax: Axes, curves: Sequence[Curve], keep: float, what: str, kept: str) -> Axes:
+def _draw(ax: Axes, curves: Sequence[Curve], keep: float, x_label: str, noun: str) -> Axes:
     """Draw the curves as far as they matter, with their names beside them."""
-    best = [found[1] for curve in curves if (found := best_at(curve, keep))]
-    most = max([*best, *(curve.chosen[0] for curve in curves if curve.chosen)], default=0.0)
-    right = min(1.0, max(0.02, 1.4 * most))
+    best = [pair[1] for curve in curves if (pair := best_at(curve, keep))]
+    max_saved = max([*best, *(curve.chosen[0] for curve in curves if curve.chosen)], default=0.0)
+    right = min(1.0, max(0.02, 1.4 * max_saved))
     lowest = min(y for curve in curves for x, y in curve.points if x <= right)
-    least = max(0.0, 1 - (2 if lowest >= 1 - 2 * (1 - keep) else 5) * (1 - keep))
-    ax.set(xlim=(0, right), ylim=(least, 1 + 0.02 * (1 - least)))
+    bottom = max(0.0, 1 - (2 if lowest >= 1 - 2 * (1 - keep) else 5) * (1 - keep))
+    ax.set(xlim=(0, right), ylim=(bottom, 1 + 0.02 * (1 - bottom)))
     ax.xaxis.set_major_locator(MaxNLocator(5))
-    ax.yaxis.set_major_locator(MaxNLocator(6, prune="upper" if least else None))
+    ax.yaxis.set_major_locator(MaxNLocator(6, prune="upper" if bottom else None))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
-    ink, end = style.tint(ax, KEPT), min(right, 1 - least)
+    ink, end = style.tint(ax, KEPT), min(right, 1 - bottom)
     ax.axhline(keep, color=ink, linestyle=(0, (1, 1.5)), linewidth=1.2)
     style.annotate(ax, f"{level(keep)} kept", (1, keep), (0, 3), color=ink, ha="right",
                    xycoords=ax.get_yaxis_transform()).set_in_layout(False)  # fmt: skip
@@ -192,14 +192,14 @@ def _draw(ax: Axes, curves: Sequence[Curve], keep: float, what: str, kept: str) 
     labels = [Line([0, end], [1, 1 - end], "even trade", style.fade(ax, 0.7))]
     for curve in curves:
         x, y = np.array(curve.points).T
-        at = np.linspace(0, min(right, x[-1]), 300)
-        inside = np.interp(at, x, y) >= least
+        xs = np.linspace(0, min(right, x[-1]), 300)
+        is_visible = np.interp(xs, x, y) >= bottom
         strong = curve.chosen is not None and not curve.poor
         color = style.fade(ax, 1 if strong else 0.65)
         ax.plot(x, y, color=color, linewidth=2 if strong else 1.3, zorder=3)
-        labels.append(Line(at[inside], np.interp(at, x, y)[inside], shorten(curve.name, _NAME), color))
+        labels.append(Line(xs[is_visible], np.interp(xs, x, y)[is_visible], shorten(curve.name, _NAME), color))
         if curve.chosen:
-            saved, share = curve.chosen[0], max(curve.chosen[1], least)
+            saved, share = curve.chosen[0], max(curve.chosen[1], bottom)
             ax.plot([saved, saved], [share, np.interp(saved, x, y)], color=ink, linewidth=1.2, zorder=3.5)
             ax.plot(saved, share, marker="o", markersize=7, markeredgewidth=1.5, zorder=4, clip_on=False,
                     markerfacecolor=style.ground(ax) if curve.poor else ink,
@@ -207,4 +207,4 @@ def _draw(ax: Axes, curves: Sequence[Curve], keep: float, what: str, kept: str) 
     label_lines(ax, labels)
     for text in ax.texts:
         text.set_path_effects([])  # with a halo it would be outlines in an SVG; the page's style has one
-    return style.finish(ax, title="", xlabel=what, ylabel=f"{kept} kept", grid=ax.yaxis, key=[], notes=[])
+    return style.finish(ax, title="", xlabel=x_label, ylabel=f"{noun} kept", grid=ax.yaxis, key=[], notes=[])

@@ -51,66 +51,66 @@ def how_to_set(study: Study) -> list[HowToSet]:
     """How the recommended settings are set, group by group as in the summary; empty if no limit is recommended."""
     targets = {target_of_source(maker.source) for maker in study.makers}
     target = targets.pop() if len(targets) == 1 else None
-    places = {row.name: place for place, row in enumerate(summary_rows(study))}
-    limits = sorted(study.found.limits_by_group().items(), key=lambda one: places.get(one[0], len(places)))
+    order = {row.name: index for index, row in enumerate(summary_rows(study))}
+    limits = sorted(study.found.limits_by_group().items(), key=lambda item: order.get(item[0], len(order)))
     poor = study.found.better_off()
-    return [HowToSet(group, one, target, poor=group in poor) for group, one in limits]
+    return [HowToSet(group, item, target, poor=group in poor) for group, item in limits]
 
 
 def how_to_set_text(study: Study, *, full: bool = False) -> str:
     """How the recommended settings are set, for a terminal; "" if no limit is recommended."""
-    ways = how_to_set(study)
-    return "\n\n".join(_blocks(ways, full=full)) if ways else ""
+    settings = how_to_set(study)
+    return "\n\n".join(_blocks(settings, full=full)) if settings else ""
 
 
-def _head(way: HowToSet) -> str:
+def _head(setting: HowToSet) -> str:
     """The line above the command of a group."""
-    poor = BETTER_OFF if way.poor else ""
-    if not way.group:
+    poor = BETTER_OFF if setting.poor else ""
+    if not setting.group:
         return f"{poor[0].upper()}{poor[1:]}; to set it anyway:\n  " if poor else ""
-    return f"{shorten(clean(way.group))}{f' ({poor})' if poor else ''}:\n  "
+    return f"{shorten(clean(setting.group))}{f' ({poor})' if poor else ''}:\n  "
 
 
-def _in_harness(way: HowToSet, target: Target) -> Iterator[str]:
+def _in_harness(setting: HowToSet, target: Target) -> Iterator[str]:
     """The command that sets the limits in the harness of the logs, and why some cannot be set there."""
-    made = export(target.name, way.limits)
+    result = export(target.name, setting.limits)
     lacks = [
         f"{target.title} cannot set {LIMITS[name].with_value(value)}: {target.lacks[name]}"
-        for name, value in way.limits.given.items()
+        for name, value in setting.limits.given.items()
         if name in target.lacks
     ]
-    if len(lacks) < len(way.limits.given):
-        hooks = [line for part in made.parts for line in part.text.splitlines() if line.startswith("boolab hook ")]
-        if not made.no_file:
-            command, effect = f"{way.command} --write", f"sets {'the rest' if lacks else 'that'} in its files, and"
-            yield f"{_head(way)}{command}\n  {effect} shows what changes."
+    if len(lacks) < len(setting.limits.given):
+        hooks = [line for part in result.parts for line in part.text.splitlines() if line.startswith("boolab hook ")]
+        if not result.no_file:
+            command, effect = f"{setting.command} --write", f"sets {'the rest' if lacks else 'that'} in its files, and"
+            yield f"{_head(setting)}{command}\n  {effect} shows what changes."
         elif hooks:
-            yield f"{_head(way)}{hooks[0]}\n  sets that for all sessions, and shows what changes first."
-            yield f"{way.command}\n  shows the other ways."
+            yield f"{_head(setting)}{hooks[0]}\n  sets that for all sessions, and shows what changes first."
+            yield f"{setting.command}\n  shows the other ways."
         else:
-            yield f"{_head(way)}{way.command}\n  prints the lines for your own program or command."
+            yield f"{_head(setting)}{setting.command}\n  prints the lines for your own program or command."
     for sentence in lacks:
         yield wrapped(sentence)
 
 
-def _blocks(ways: list[HowToSet], *, full: bool) -> Iterator[str]:
-    good = [way for way in ways if full or not way.poor or len(ways) == 1]
-    off = [way for way in ways if way not in good]
-    shown = good[:MAX_GROUPS]
-    if len(ways) == 1 and ways[0].target is not None:
+def _blocks(settings: list[HowToSet], *, full: bool) -> Iterator[str]:
+    good = [setting for setting in settings if full or not setting.poor or len(settings) == 1]
+    hidden_settings = [setting for setting in settings if setting not in good]
+    shown_settings = good[:MAX_GROUPS]
+    if len(settings) == 1 and settings[0].target is not None:
         if full:
-            yield str(ways[0].export)
-        yield from _in_harness(ways[0], target_of(ways[0].target))
-        yield f"For another harness: {as_command(ways[0].limits)}"
+            yield str(settings[0].export)
+        yield from _in_harness(settings[0], target_of(settings[0].target))
+        yield f"For another harness: {as_command(settings[0].limits)}"
     else:
-        if shown:
-            yield "\n".join(_head(way) + way.command for way in shown)
-        if len(good) > len(shown):
-            yield f"{count(len(good) - len(shown), 'further group')}: --json has them all."
-        if off:
-            names = "; ".join(shorten(clean(way.group)) for way in off[:MAX_GROUPS])
-            more = f"; and {len(off) - MAX_GROUPS:,} more" if len(off) > MAX_GROUPS else ""
+        if shown_settings:
+            yield "\n".join(_head(setting) + setting.command for setting in shown_settings)
+        if len(good) > len(shown_settings):
+            yield f"{count(len(good) - len(shown_settings), 'further group')}: --json has them all."
+        if hidden_settings:
+            names = "; ".join(shorten(clean(setting.group)) for setting in hidden_settings[:MAX_GROUPS])
+            rest = f"; and {len(hidden_settings) - MAX_GROUPS:,} more" if len(hidden_settings) > MAX_GROUPS else ""
             better = f"{BETTER_OFF[0].upper()}{BETTER_OFF[1:]}"
-            yield wrapped(f"{better}, so not listed here: {names}{more}. --full lists them too.")
-    if shown:
+            yield wrapped(f"{better}, so not listed here: {names}{rest}. --full lists them too.")
+    if shown_settings:
         yield wrapped(f"TARGET is one of {', '.join(TARGETS)}.")

@@ -153,7 +153,7 @@ class _Page:
                 data[name] = made()
                 move()
             most = None if self.full else MAX_BYTES
-            frames = caplab_frames(study, groups, transcripts=self.transcripts, most=most, move=move)
+            frames = caplab_frames(study, groups, transcripts=self.transcripts, max_bytes=most, move=move)
         data |= {
             "policy": _policy([_digest(_SCRIPT), *dict.fromkeys(frame.digest for frame in frames)]),
             "script": Markup(_SCRIPT),  # noqa: S704 - a file of this package

@@ -40,9 +40,9 @@ class GroupRows(NamedTuple):
     cuts: Mapping[Any, list[Cut]]
 
 
-def kept_head(counted: CountedUnits) -> str:
+def kept_head(unit_kind: CountedUnits) -> str:
     """What is kept, as the head of a column."""
-    return "ended by themselves" if counted.proxy else "successes"
+    return "ended by themselves" if unit_kind.proxy else "successes"
 
 
 class LimitTables:
@@ -57,16 +57,16 @@ class LimitTables:
 
     def _rows(self, axis: str) -> Iterator[GroupRows]:
         groups = {key: self._study.shown(axis, part, advice) for key, part, advice in self._study.groups(axis)}
-        shown = [(key, groups[key]) for key in self._keys if key in groups]
-        cuts = self._study.cuts(axis, [row.value for _, rows in shown for row in rows])
-        for key, rows in shown:
+        group_rows = [(key, groups[key]) for key in self._keys if key in groups]
+        cuts = self._study.cuts(axis, [row.value for _, rows in group_rows for row in rows])
+        for key, rows in group_rows:
             yield GroupRows(key, rows, self._own(cuts, key))
 
     def _own(self, cuts: Mapping[Any, list[Cut]], key: str) -> Mapping[Any, list[Cut]]:
         if not self._study.question.by:
             return cuts
         keys = self._study.unit_keys
-        return {value: [cut for cut in some if keys[cut.unit] == key] for value, some in cuts.items()}
+        return {value: [stop for stop in value_cuts if keys[stop.unit] == key] for value, value_cuts in cuts.items()}
 
     def tables(self, axis: str) -> list[tuple[str, PageTable]]:
         """The tables of a limit, each with its title."""
@@ -77,19 +77,19 @@ class LimitTables:
         ]
 
     def _table(self, axis: str, group: GroupRows, number: int) -> PageTable:
-        study, rows, counted = self._study, group.rows, self._study.counted_in(group.key)
-        shown = measures(study, rows)
+        study, rows, unit_kind = self._study, group.rows, self._study.counted_in(group.key)
+        columns = measures(study, rows)
         undecided = any(row.undecided for row in rows)
-        head = [LIMITS[axis].unit, f"{kept_head(counted)}: kept", "stopped", f"all {counted.noun}s stopped",
-                *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in shown), ""]  # fmt: skip
+        head = [LIMITS[axis].unit, f"{kept_head(unit_kind)}: kept", "stopped", f"all {unit_kind.noun}s stopped",
+                *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in columns), ""]  # fmt: skip
         cells: list[list[str | PageCell]] = []
-        for row, saves in zip(rows, saved_cells(shown, rows), strict=True):
+        for row, saves in zip(rows, saved_cells(columns, rows), strict=True):
             stopped = group.cuts.get(row.value, [])
-            lost = sum(cut.success is True for cut in stopped)
-            to = self._list(axis, row, stopped, number, group.key)
-            kept = span(*row.kept) + f" of {row.successes:,}" if row.successes else "none to keep"
+            n_lost = sum(stop.success is True for stop in stopped)
+            anchor = self._list(axis, row, stopped, number, group.key)
+            kept_text = span(*row.kept) + f" of {row.successes:,}" if row.successes else "none to keep"
             cells.append([
-                axis_value(axis, row.value), kept, linked(lost, to), linked(row.stopped, to),
+                axis_value(axis, row.value), kept_text, linked(n_lost, anchor), linked(row.stopped, anchor),
                 *([f"{row.undecided:,}"] if undecided else []),
                 *saves,
                 _MARKS[row.mark],
@@ -101,39 +101,39 @@ class LimitTables:
         if not cuts or row.value is None:
             return ""
         value = axis_value(axis, row.value)
-        to = f"cut-{axis}-{value.strip('$').replace(',', '')}" + (f"-{number}" if number else "")
+        anchor = f"cut-{axis}-{value.strip('$').replace(',', '')}" + (f"-{number}" if number else "")
         self.stops.append((row, cuts))
-        self.lists[to] = listed_cuts(self._study, f"{LIMITS[axis].label} {value}", cuts, LIMITS[axis].unit, key)
-        return to
+        self.lists[anchor] = listed_cuts(self._study, f"{LIMITS[axis].label} {value}", cuts, LIMITS[axis].unit, key)
+        return anchor
 
 
 def listed_cuts(study: Study, name: str, cuts: Sequence[Cut], unit: str = "", group: str = "") -> Listed:
     """The list of the runs that a setting stops, with its title."""
-    lost, counted = sum(cut.success is True for cut in cuts), study.counted_in(group)
-    title = f"{name}: {count(len(cuts), counted.noun)} stopped"
-    if any(cut.success is not None for cut in cuts):
-        title += f", {_lost(lost, len(cuts), proxy=counted.proxy)}"
+    n_lost, unit_kind = sum(stop.success is True for stop in cuts), study.counted_in(group)
+    title = f"{name}: {count(len(cuts), unit_kind.noun)} stopped"
+    if any(stop.success is not None for stop in cuts):
+        title += f", {_lost(n_lost, len(cuts), proxy=unit_kind.proxy)}"
     return Listed(title, cuts, unit, group=group)
 
 
-def _lost(n: int, of: int, *, proxy: bool) -> str:
+def _lost(n: int, n_stopped: int, *, proxy: bool) -> str:
     """How many of those that are stopped are successes.
 
     Example:
         >>> _lost(0, 1, proxy=True), _lost(1, 3, proxy=True), _lost(0, 3, proxy=False)
         ('which did not end by itself', '1 of them ended by itself', 'none of them a success')
     """
-    if of == 1:
-        one = ("which ended by itself" if n else "which did not end by itself") if proxy else ""
-        return one or ("a success" if n else "no success")
-    what = "ended by itself" if proxy else "a success"
-    several = "ended by themselves" if proxy else "successes"
-    return f"{f'{n:,}' if n else 'none'} of them {what if n <= 1 else several}"
+    if n_stopped == 1:
+        text = ("which ended by itself" if n else "which did not end by itself") if proxy else ""
+        return text or ("a success" if n else "no success")
+    singular = "ended by itself" if proxy else "a success"
+    plural = "ended by themselves" if proxy else "successes"
+    return f"{f'{n:,}' if n else 'none'} of them {singular if n <= 1 else plural}"
 
 
-def linked(n: int, to: str) -> PageCell:
+def linked(n: int, anchor: str) -> PageCell:
     """A number that links to the list of what it counts."""
-    return PageCell(f"{n:,}", to if n else "")
+    return PageCell(f"{n:,}", anchor if n else "")
 
 
 MAX_ROWS: Final = 20
@@ -156,18 +156,18 @@ def declared_limits(study: Study) -> dict[str, object] | None:
     """The notes, the sentences and the table of the audit, without empty columns; None where no limit was declared."""
     pairs = zip(study.homes, study.runs, strict=True)
     files = [(Path(home) if home else None, [run for _, run in part]) for home, part in groupby(pairs, lambda p: p[0])]
-    found = audit_files(files)
-    if not len(found.frame):
+    audit = audit_files(files)
+    if not len(audit.frame):
         return None
-    shown = found.frame[list(_COLUMNS)].head(MAX_ROWS)
-    names = [name for name in _COLUMNS if any(_cell(name, value) for value in shown[name])]
-    rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in shown[names].to_numpy()]
-    left = len(found.frame) - len(shown)
-    note = f"{count(left, 'further row')}: {program()} audit LOGS --json has all." if left else ""
-    numbers = [place for place, name in enumerate(names) if name in _NUMBERS]
+    head = audit.frame[list(_COLUMNS)].head(MAX_ROWS)
+    names = [name for name in _COLUMNS if any(_cell(name, value) for value in head[name])]
+    rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in head[names].to_numpy()]
+    n_left_out = len(audit.frame) - len(head)
+    note = f"{count(n_left_out, 'further row')}: {program()} audit LOGS --json has all." if n_left_out else ""
+    numbers = [index for index, name in enumerate(names) if name in _NUMBERS]
     return {
-        "notes": found.notes,
-        "sentences": found.sentences,
+        "notes": audit.notes,
+        "sentences": audit.sentences,
         "table": PageTable([_COLUMNS[name] for name in names], rows, numbers, note=note),
     }
 

@@ -11,7 +11,7 @@ DELAY_S: Final = 2.0
 
 
 @contextmanager
-def parts_bar(what: str, total: int, *, show: bool) -> Iterator[Callable[[], object]]:
+def parts_bar(description: str, total: int, *, show: bool) -> Iterator[Callable[[], object]]:
     """A bar on stderr, if that is a terminal and the work takes more than `DELAY_S`.
 
     Yields:
@@ -26,5 +26,5 @@ def parts_bar(what: str, total: int, *, show: bool) -> Iterator[Callable[[], obj
         return
     from tqdm.auto import tqdm
 
-    with tqdm(total=total, unit="part", desc=what, delay=DELAY_S, disable=None) as bar:
+    with tqdm(total=total, unit="part", desc=description, delay=DELAY_S, disable=None) as bar:
         yield bar.update

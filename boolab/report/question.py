@@ -59,8 +59,8 @@ class Question:
     @property
     def same(self) -> Identities | None:
         """What makes two calls the same; the policy's own where none is given."""
-        given = self.identity is not None or self.policy is None
-        return self.identity if given else get_policy(self.policy or "").detectors.identity
+        uses_own = self.identity is not None or self.policy is None
+        return self.identity if uses_own else get_policy(self.policy or "").detectors.identity
 
     @property
     def groups(self) -> list[str] | None:
@@ -76,13 +76,13 @@ class Question:
 def searched_grid(question: Question) -> dict[str, list[Any]] | None:
     """The grid that a recommendation chooses from, in its fixed order; of the usual axes, those of the policy."""
     order = (*JOINT_AXES, *(axis for axis in LIMITS if axis not in JOINT_AXES))
-    given = question.grid or {}
-    on = {axis: [value for value in given[axis] if value is not None] for axis in order if axis in given}
-    grid = {axis: values for axis, values in on.items() if values}
+    full_grid = question.grid or {}
+    on_values = {axis: [value for value in full_grid[axis] if value is not None] for axis in order if axis in full_grid}
+    grid = {axis: values for axis, values in on_values.items() if values}
     if not grid or question.policy is None:
         return grid or None
-    has = axes_of(get_policy(question.policy))
-    return {axis: values for axis, values in grid.items() if axis in has or axis not in JOINT_AXES} or grid
+    policy_axes = axes_of(get_policy(question.policy))
+    return {axis: values for axis, values in grid.items() if axis in policy_axes or axis not in JOINT_AXES} or grid
 
 
 def usual_grid(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:
@@ -107,5 +107,5 @@ def _longest_repeat(runs: Sequence[Run], question: Question) -> int:
     rule = settings_of({"doom_loop": [2]}, identity=question.same).axes[0].rules[0]
     assert rule.detector is not None  # noqa: S101 - repeats are what a detector counts
     peaks = ledger_of(runs, [rule.detector], question.scope).peak(rule.counter)
-    known = peaks[peaks < np.iinfo(np.int64).max]
-    return int(known.max(initial=0))
+    known_peaks = peaks[peaks < np.iinfo(np.int64).max]
+    return int(known_peaks.max(initial=0))

@@ -38,21 +38,21 @@ class Sources(NamedTuple):
 NOTHING_READ: Final = Sources()
 
 
-def front_matter(study: Study, most: int | None = None) -> str:
+def front_matter(study: Study, max_blocks: int | None = None) -> str:
     """The front matter of an agent file with the recommended limits, or, without any, with what lost none.
 
     Where groups have a setting of their own, there is one for each that has one, of at most so many.
     """
     rows = study.found.frame.to_dict("records")
     if len(rows) == 1 and not study.qualifies:
-        tight = {axis: _tight(study, axis) for axis in AGENT_LIMITS if axis in study.margins}
+        tight = {axis: _tightest_value(study, axis) for axis in AGENT_LIMITS if axis in study.margins}
         return _block(study, rows[0], tight, ["Lost none on record; not a recommendation."])
-    good = [row for row in rows if row["qualifies"]][:most]
+    good = [row for row in rows if row["qualifies"]][:max_blocks]
     if not good:
         return "---\nname: your-agent\n# No limit can be recommended: see above why.\n---"
-    by = [name for name in study.question.by if name != "agent"]
+    keys = [name for name in study.question.by if name != "agent"]
     return "\n\n".join(
-        _block(study, row, {axis: row.get(axis) for axis in LIMITS}, [f"{k}: {row[k]}" for k in by]) for row in good
+        _block(study, row, {axis: row.get(axis) for axis in LIMITS}, [f"{k}: {row[k]}" for k in keys]) for row in good
     )
 
 
@@ -60,16 +60,16 @@ def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], note
     question = study.question
     agent = str(row["agent"]) if "agent" in question.by and row.get("agent") else "your-agent"
     scope = question.scope if question.scope != "auto" else scopes_of([row.get("source")], "auto")[0]
-    given = {axis: value for axis, value in values.items() if not is_missing(value)}
-    limits = {axis: int(given[axis]) if axis in given else None for axis in AGENT_LIMITS}
-    same = question.same or "canonical"
-    more = [axis for axis in given if axis not in AGENT_LIMITS]
-    notes += [f"The numbers are those with {axis} {given[axis]} too, which no agent file can set." for axis in more]
-    setting = Setting(**limits, identity=same, scope="run" if scope == "run" else "turn", agent=agent)
+    present = {axis: value for axis, value in values.items() if not is_missing(value)}
+    limits = {axis: int(present[axis]) if axis in present else None for axis in AGENT_LIMITS}
+    identity = question.same or "canonical"
+    extra = [axis for axis in present if axis not in AGENT_LIMITS]
+    notes += [f"The numbers are those with {axis} {present[axis]} too, which no agent file can set." for axis in extra]
+    setting = Setting(**limits, identity=identity, scope="run" if scope == "run" else "turn", agent=agent)
     return as_front_matter(setting, question.policy, notes).rstrip("\n")
 
 
-def _tight(study: Study, axis: str) -> float | None:
+def _tightest_value(study: Study, axis: str) -> float | None:
     for _, part, advice in study.groups(axis):
         return next((row.value for row in study.shown(axis, part, advice) if row.mark == "tightest"), None)
     return None
@@ -79,24 +79,29 @@ def python(study: Study, sources: Sources) -> str:
     """The code that gives the same recommendation, and what its setting makes of the runs."""
     question = study.question
     paths = repr(list(sources.logs)) if len(sources.logs) != 1 else repr(sources.logs[0])
-    how = f"scope={question.scope!r}, identity={identity_arguments(question.same or 'canonical')}"
-    how += f", policy={question.policy!r}" if question.policy else ""
-    arguments = [f"keep={question.keep}", f"confidence={question.confidence}", f"objective={question.objective!r}", how]
+    options = f"scope={question.scope!r}, identity={identity_arguments(question.same or 'canonical')}"
+    options += f", policy={question.policy!r}" if question.policy else ""
+    arguments = [
+        f"keep={question.keep}",
+        f"confidence={question.confidence}",
+        f"objective={question.objective!r}",
+        options,
+    ]
     arguments += [f"by={question.groups!r}"] if question.groups is not None else []
     arguments += [f"success={question.success!r}"] if question.success else []
     grid = study.searched
     arguments += [f"grid={_grid(grid)}"] if grid else []
     lines = ["import boolab as bl"]
-    only = [f"format={sources.format!r}"] if sources.format else []
-    only += [] if question.prices else ["prices=False"]
+    read_options = [f"format={sources.format!r}"] if sources.format else []
+    read_options += [] if question.prices else ["prices=False"]
     if sources.since or sources.limit:
         if sources.since:
             lines.append("from datetime import datetime")
-            only.append(f"since=datetime.fromisoformat({sources.since[1].isoformat()!r})")
-        only += [f"limit={sources.limit}"] if sources.limit else []
-        lines += ["", f"runs = list(bl.read_logs({', '.join([paths, *only])}).runs)"]
+            read_options.append(f"since=datetime.fromisoformat({sources.since[1].isoformat()!r})")
+        read_options += [f"limit={sources.limit}"] if sources.limit else []
+        lines += ["", f"runs = list(bl.read_logs({', '.join([paths, *read_options])}).runs)"]
     else:
-        lines += ["", f"runs = bl.load_runs({', '.join([paths, *only])})"]
+        lines += ["", f"runs = bl.load_runs({', '.join([paths, *read_options])})"]
     if question.labels:
         lines[1:1] = ["from boolab.frames.labels import labels_of"]
         lines += [f"key, labels = labels_of({question.labels!r})", "runs = bl.label(runs, labels, key=key)"]
@@ -107,16 +112,16 @@ def python(study: Study, sources: Sources) -> str:
     else:
         lines += [f"found = bl.recommend(runs, {', '.join(arguments)})", "print(found)"]
     if not question.by and study.noun == "run":
-        lines += _table(study, how)
+        lines += _table(study, options)
     return "\n".join(lines)
 
 
-def _table(study: Study, how: str) -> Iterator[str]:
+def _table(study: Study, options: str) -> Iterator[str]:
     """The table that has the setting's numbers, and a figure of the caps around it."""
     if study.qualifies:
         yield "grid = {axis: [value] for axis, value in found.setting.items()}"
-        yield f"table = bl.counterfactual(runs, grid=grid, {how}, aggregate=True)  # what that keeps and saves"
-    yield f"caps = bl.counterfactual(runs, grid={{'max_steps': range(1, 51)}}, {how}, aggregate=True)"
+        yield f"table = bl.counterfactual(runs, grid=grid, {options}, aggregate=True)  # what that keeps and saves"
+    yield f"caps = bl.counterfactual(runs, grid={{'max_steps': range(1, 51)}}, {options}, aggregate=True)"
     yield "bl.plot_caps(caps)"
 
 
@@ -129,10 +134,10 @@ def _grid(grid: Mapping[str, Sequence[Any]]) -> str:
     return f"{{{', '.join(parts)}}}"
 
 
-def shell(study: Study, sources: Sources, command: str = "whatif", more: Sequence[str] = ()) -> str:
+def shell(study: Study, sources: Sources, command: str = "whatif", options: Sequence[str] = ()) -> str:
     """The command that gives the same result; with a comment where the command line cannot express it."""
     question = study.question
-    words = ["boolab", command, *sources.logs, *more, "--scope", question.scope, "--keep", repr(question.keep)]
+    words = ["boolab", command, *sources.logs, *options, "--scope", question.scope, "--keep", repr(question.keep)]
     words += ["--confidence", repr(question.confidence), "--objective", question.objective]
     words += [word for axis, values in (question.grid or {}).items() for word in (LIMITS[axis].option, _values(values))]
     words += [word for column in question.by for word in ("--by", column)]
@@ -144,24 +149,24 @@ def shell(study: Study, sources: Sources, command: str = "whatif", more: Sequenc
     words += ["--format", sources.format] if sources.format else []
     words += ["--since", sources.since[0]] if sources.since else []
     words += ["--limit", str(sources.limit)] if sources.limit else []
-    same = question.same or "canonical"
-    words += ["--identity", same if isinstance(same, str) else same.get("*") or "canonical"]
-    if isinstance(same, str):
+    identity = question.same or "canonical"
+    words += ["--identity", identity if isinstance(identity, str) else identity.get("*") or "canonical"]
+    if isinstance(identity, str):
         return with_program(shlex.join(words), sources.program)
-    words += [word for tool, one in same.items() if one is None for word in ("--exempt", tool)]
-    others = any(one is not None for tool, one in same.items() if tool != "*")
+    words += [word for tool, kind in identity.items() if kind is None for word in ("--exempt", tool)]
+    needs_note = any(kind is not None for tool, kind in identity.items() if tool != "*")
     note = "\n# The result compares calls of some tools in other ways too, which the command line cannot express."
-    return with_program(shlex.join(words), sources.program) + (note if others else "")
+    return with_program(shlex.join(words), sources.program) + (note if needs_note else "")
 
 
 def _values(values: Sequence[Any]) -> str:
     """Values as the command line takes them, with ranges where they are one."""
-    on = [value for value in values if value is not None]
-    written = [f"{on[0]}:{on[-1]}"] if _is_range(on) else [repr(value) for value in on]
-    return ",".join([*written, *(["none"] if None in values else [])])
+    numbers = [value for value in values if value is not None]
+    texts = [f"{numbers[0]}:{numbers[-1]}"] if _is_range(numbers) else [repr(value) for value in numbers]
+    return ",".join([*texts, *(["none"] if None in values else [])])
 
 
 def _is_range(values: Sequence[Any]) -> bool:
     """Whether values are three or more whole numbers in a row."""
-    whole = len(values) >= MIN_RANGE and all(isinstance(value, int) for value in values)
-    return whole and list(values) == list(range(values[0], values[-1] + 1))
+    all_integers = len(values) >= MIN_RANGE and all(isinstance(value, int) for value in values)
+    return all_integers and list(values) == list(range(values[0], values[-1] + 1))

@@ -38,7 +38,7 @@ MAX_GROUPS: Final = 6
 """So many groups are shown in full on a terminal, and in a figure with a curve for each."""
 UNITS: Final[Mapping[str, str]] = {measure.column: measure.label for measure in MEASURES.values()}
 """By what is to be saved, what it is called."""
-_STOPPED: Final = ("truncated", "not_identified")
+_STOP_OUTCOMES: Final = ("truncated", "not_identified")
 
 
 MAX_COMBINATIONS: Final = 20_000
@@ -117,39 +117,39 @@ class Study:
     @property
     def success_by(self) -> str:
         """What a success is: "label", the proxy, or "mixed" where some groups have labels and others do not."""
-        each = next(iter(self.margins.values()))["success_by"].unique()
-        return str(each[0]) if len(each) == 1 else "mixed"
+        values = next(iter(self.margins.values()))["success_by"].unique()
+        return str(values[0]) if len(values) == 1 else "mixed"
 
     @cached_property
     def makers(self) -> list[Maker]:
         """The agents of these runs, in the order of `in_agent_order`."""
-        counted: dict[tuple[str, str], list[int]] = {}
+        counts_by_maker: dict[tuple[str, str], list[int]] = {}
         for run in self.runs:
-            sums = counted.setdefault((clean(run.source), clean(run.agent)), [0, 0, 0, 0])
-            for place, more in enumerate((1, run.n_steps, run.success is True, run.success is not None)):
-                sums[place] += more
+            sums = counts_by_maker.setdefault((clean(run.source), clean(run.agent)), [0, 0, 0, 0])
+            for index, amount in enumerate((1, run.n_steps, run.success is True, run.success is not None)):
+                sums[index] += amount
         keys = [(clean(run.source), clean(run.agent)) for run in self.runs]
         main = [run.parent_run_id is None for run in self.runs]
-        return [Maker(*key, *counted[key]) for key in in_agent_order(keys, main)]
+        return [Maker(*key, *counts_by_maker[key]) for key in in_agent_order(keys, main)]
 
     @cached_property
     def counted(self) -> list[CountedUnits]:
         """What the successes of the groups are: of those with labels first, then of those without."""
         turns = any(unit.turn is not None for unit in self.units)
         by_proxy = CountedUnits(proxy=True, noun="turn" if turns else "run")
-        of = {True: CountedUnits(proxy=False, noun="run"), False: by_proxy}
-        return [of[kind] for kind in (True, False) if kind in {*self.by_label}] or [by_proxy]
+        units_by_kind = {True: CountedUnits(proxy=False, noun="run"), False: by_proxy}
+        return [units_by_kind[kind] for kind in (True, False) if kind in {*self.by_label}] or [by_proxy]
 
     @cached_property
     def kinds(self) -> list[tuple[list[str], list[Run]]]:
         """The groups with labels, then those without: their names and runs, without labels that do not count."""
-        found = []
-        for kind in [one for one in (True, False) if one in {*self.by_label}]:
-            which = [place for place, own in enumerate(self.by_label) if own is kind]
-            runs = [self.runs[place] if kind else without_label(self.runs[place]) for place in which]
-            keys = list(dict.fromkeys(self.run_keys[place] for place in which))
-            found.append((keys, with_settings(runs, self.question.by, self.runs)))
-        return found or [([], [])]
+        pairs = []
+        for kind in [flag for flag in (True, False) if flag in {*self.by_label}]:
+            indices = [index for index, labelled in enumerate(self.by_label) if labelled is kind]
+            runs = [self.runs[index] if kind else without_label(self.runs[index]) for index in indices]
+            keys = list(dict.fromkeys(self.run_keys[index] for index in indices))
+            pairs.append((keys, with_settings(runs, self.question.by, self.runs)))
+        return pairs or [([], [])]
 
     def counted_in(self, key: str) -> CountedUnits:
         """What the successes of a group are: see `key_of`; "" where there is one group only."""
@@ -167,12 +167,12 @@ class Study:
     @property
     def noun(self) -> str:
         """What a unit is called, in all groups together."""
-        return " or ".join(dict.fromkeys(one.noun for one in self.counted))
+        return " or ".join(dict.fromkeys(unit_kind.noun for unit_kind in self.counted))
 
     @property
     def nouns(self) -> str:
         """The same in the plural."""
-        return " or ".join(dict.fromkeys(f"{one.noun}s" for one in self.counted))
+        return " or ".join(dict.fromkeys(f"{unit_kind.noun}s" for unit_kind in self.counted))
 
     @cached_property
     def group_noun(self) -> str:
@@ -181,7 +181,7 @@ class Study:
 
     def data_of(self, key: str) -> str:
         """The data set of a group's runs where they name it, else the format of their logs; "" if there are several."""
-        runs = [run for run, own in zip(self.runs, self.run_keys, strict=True) if own == key]
+        runs = [run for run, run_key in zip(self.runs, self.run_keys, strict=True) if run_key == key]
         for names in ({run.settings.get(SET) for run in runs}, {run.source for run in runs}):
             if len(names) == 1 and (name := names.pop()):
                 return clean(name)
@@ -189,7 +189,7 @@ class Study:
 
     def success_noun(self, n: int) -> str:
         """What a success is called, for so many, in all groups together."""
-        return " or ".join(one.successes(n) for one in self.counted)
+        return " or ".join(unit_kind.successes(n) for unit_kind in self.counted)
 
     @cached_property
     def _roots(self) -> list[int]:
@@ -199,14 +199,14 @@ class Study:
     @cached_property
     def is_root(self) -> list[bool]:
         """Of each run, whether its family began with it."""
-        return [root == place for place, root in enumerate(self._roots)]
+        return [root == index for index, root in enumerate(self._roots)]
 
     @cached_property
     def root_successes(self) -> tuple[int, int]:
         """The successes of the units that families began with, and the number of these units: those that count."""
         rows = next(iter(self.margins.values()))
-        off = rows[rows[next(iter(self.margins))].isna()]
-        return int(off["successes"].sum()), sum(self.is_root[unit.of] for unit in self.units)
+        off_rows = rows[rows[next(iter(self.margins))].isna()]
+        return int(off_rows["successes"].sum()), sum(self.is_root[unit.of] for unit in self.units)
 
     @property
     def has_families(self) -> bool:
@@ -220,8 +220,8 @@ class Study:
 
     def ended_by(self, unit: int) -> str:
         """The reason that ended a unit; `INTERRUPTED` for a turn before the last that did not end by itself."""
-        run, of, turn = self.units[unit]
-        return INTERRUPTED if turn and run.stop is not self.runs[of].stop and run.censored else run.stop_reason
+        run, index, turn = self.units[unit]
+        return INTERRUPTED if turn and run.stop is not self.runs[index].stop and run.censored else run.stop_reason
 
     @property
     def qualifies(self) -> bool:
@@ -250,18 +250,18 @@ class Study:
         while self.question.grid is None and math.prod(map(len, grid.values())) > MAX_COMBINATIONS:
             longest = max(grid, key=lambda axis: len(grid[axis]))
             values = [value for value in grid[longest] if value is not None]
-            off = [None] * (len(values) < len(grid[longest]))
-            grid[longest] = [*dict.fromkeys([*values[::2], values[-1]]), *off]
+            off_values = [None] * (len(values) < len(grid[longest]))
+            grid[longest] = [*dict.fromkeys([*values[::2], values[-1]]), *off_values]
         return grid
 
     def left_out_of_table(self) -> dict[str, tuple[int, int]]:
         """Of each axis that `table` has not all values of: how many it has, and how many there are."""
-        grid, every = self.table_grid(), self._all_values()
-        return {axis: (len(grid[axis]), len(every[axis])) for axis in grid if len(grid[axis]) < len(every[axis])}
+        grid, values = self.table_grid(), self._all_values()
+        return {axis: (len(grid[axis]), len(values[axis])) for axis in grid if len(grid[axis]) < len(values[axis])}
 
     def _all_values(self) -> dict[str, list[Any]]:
         values = {axis: dict.fromkeys(frame[axis].tolist()) for axis, frame in self.margins.items()}
-        return {axis: [None if is_missing(value) else value for value in some] for axis, some in values.items()}
+        return {axis: [None if is_missing(value) else value for value in column] for axis, column in values.items()}
 
     def aggregate(self, grid: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
         """The sums of all combinations of some settings over the units, a row for each and each group."""
@@ -275,20 +275,20 @@ class Study:
 
     def groups(self, axis: str) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any]]]:
         """Of each group: its name, the rows of an axis, and what is recommended to it."""
-        frame, by = self.margins[axis], list(self.question.by)
+        frame, keys = self.margins[axis], list(self.question.by)
         rows = self.found.frame.to_dict("records")
-        if not by:
+        if not keys:
             yield "", frame, {str(k): v for k, v in rows[0].items()} if rows else {}
             return
-        found: dict[str, tuple[pd.DataFrame, Mapping[str, Any]]] = {}
-        for values, part in frame.groupby(by, sort=False, dropna=False):
+        group_by_key: dict[str, tuple[pd.DataFrame, Mapping[str, Any]]] = {}
+        for values, part in frame.groupby(keys, sort=False, dropna=False):
             names = values if isinstance(values, tuple) else (values,)
-            mine = next((row for row in rows if all(_alike(row[k], v) for k, v in zip(by, names, strict=True))), {})
-            found[key_of(names)] = part, {str(k): v for k, v in mine.items()}
-        listed = [key_of([row[name] for name in by]) for row in rows]
-        order = {key: place for place, key in enumerate(listed)}
-        for key in sorted(found, key=lambda key: order.get(key, len(order))):
-            yield key, *found[key]
+            advice = next((row for row in rows if all(_equal(row[k], v) for k, v in zip(keys, names, strict=True))), {})
+            group_by_key[key_of(names)] = part, {str(k): v for k, v in advice.items()}
+        row_keys = [key_of([row[name] for name in keys]) for row in rows]
+        order = {key: index for index, key in enumerate(row_keys)}
+        for key in sorted(group_by_key, key=lambda key: order.get(key, len(order))):
+            yield key, *group_by_key[key]
 
     @cached_property
     def run_keys(self) -> list[str]:
@@ -307,18 +307,18 @@ class Study:
 
     def cuts(self, axis: str, values: Sequence[Any]) -> dict[Any, list[Cut]]:
         """The units that each value stops, successes first; those that need most first."""
-        given = sorted({value for value in values if value is not None})
-        if not given or not self.units:
+        limits = sorted({value for value in values if value is not None})
+        if not limits or not self.units:
             return {}
-        needed = self._needed(axis)
-        out: dict[Any, list[Cut]] = {value: [] for value in given}
-        for row in self._stops(range(len(self.units)), {axis: given}):
-            need = needed[int(row["_unit"])]
-            itself = need is None or need > row[axis]
-            cut = self._cut(row, need)
-            out[row[axis]].append(cut if itself else cut._replace(because="subagent" if cut.step else "parent"))
+        needs = self._needed(axis)
+        out: dict[Any, list[Cut]] = {value: [] for value in limits}
+        for row in self._stops(range(len(self.units)), {axis: limits}):
+            need = needs[int(row["_unit"])]
+            is_direct = need is None or need > row[axis]
+            stop = self._cut(row, need)
+            out[row[axis]].append(stop if is_direct else stop._replace(because="subagent" if stop.step else "parent"))
         for cuts in out.values():
-            cuts.sort(key=lambda cut: (cut.success is not True, -(cut.needed or 0)))
+            cuts.sort(key=lambda stop: (stop.success is not True, -(stop.needed or 0)))
         return out
 
     def stopped(self, limits: Mapping[str, Any], key: str = "") -> list[Cut]:
@@ -326,47 +326,47 @@ class Study:
 
         `key`: the group: see `key_of`; "" for all.
         """
-        which = [place for place in range(len(self.units)) if not key or self.unit_keys[place] == key]
-        if not limits or not which:
+        indices = [index for index in range(len(self.units)) if not key or self.unit_keys[index] == key]
+        if not limits or not indices:
             return []
         grid = {axis: [value] for axis, value in limits.items()}
-        cuts = [self._cut(row, None) for row in self._stops(which, grid)]
-        return sorted(cuts, key=lambda cut: cut.success is not True)
+        cuts = [self._cut(row, None) for row in self._stops(indices, grid)]
+        return sorted(cuts, key=lambda stop: stop.success is not True)
 
-    def _stops(self, which: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[Any, Any]]:
+    def _stops(self, indices: Sequence[int], grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[Any, Any]]:
         """The rows of `counterfactual` in which some units are stopped; `_unit` is the unit of each."""
         for kind in (True, False):
-            some = [place for place in which if self.by_label[self.units[place].of] is kind]
-            if not some:
+            kind_indices = [index for index in indices if self.by_label[self.units[index].of] is kind]
+            if not kind_indices:
                 continue
-            table = counterfactual([self.units[place].run for place in some], grid=grid, **self.question.how)
-            table["_unit"] = np.repeat(some, len(table) // len(some))
-            yield from table[table["outcome"].isin(_STOPPED)].to_dict("records")
+            table = counterfactual([self.units[index].run for index in kind_indices], grid=grid, **self.question.how)
+            table["_unit"] = np.repeat(kind_indices, len(table) // len(kind_indices))
+            yield from table[table["outcome"].isin(_STOP_OUTCOMES)].to_dict("records")
 
-    def _cut(self, row: Mapping[Any, Any], needed: int | None) -> Cut:
+    def _cut(self, row: Mapping[Any, Any], need: int | None) -> Cut:
         unit = int(row["_unit"])
-        turn = self.units[unit].turn or _known(row["stop_turn"])
+        turn = self.units[unit].turn or _int_or_none(row["stop_turn"])
         success = None if is_missing(row["success"]) else bool(row["success"])
         maybe = not is_missing(row["kept_upper"]) and bool(row["kept_upper"] == 1)
-        return Cut(unit, turn, _known(row["stop_step"]), success, maybe, needed)
+        return Cut(unit, turn, _int_or_none(row["stop_step"]), success, maybe, need)
 
     def _needed(self, axis: str) -> list[int | None]:
         """Of each unit, the smallest value of an axis that does not stop it; None where it is not known."""
         question = self.question
         plain = settings_of({axis: [2]}, identity=question.same).axes[0].rules[0]
-        under = settings_of({axis: [2]}, question.policy, question.identity)
-        limit = next(one for one in under.axes if one.name == axis)
+        policy_settings = settings_of({axis: [2]}, question.policy, question.identity)
+        limit = next(grid_axis for grid_axis in policy_settings.axes if grid_axis.name == axis)
         watched = [rule.detector for rule in (*limit.rules, *limit.responses) if rule.detector is not None]
         ledger = ledger_of([unit.run for unit in self.units], watched, question.scope).kept()
         rules = [(rule, ledger) for rule in limit.rules] + [(rule, ledger.at_response()) for rule in limit.responses]
-        most = np.iinfo(np.int64).max
+        unknown = np.iinfo(np.int64).max
         # A run goes past a value while the counter stays below its threshold, which may lie beyond the value itself.
-        needed = np.zeros(ledger.n_runs, dtype=np.int64)
-        for rule, there in rules:
-            peak = there.peak(rule.counter)
-            beyond = rule.threshold - plain.threshold
-            needed = np.maximum(needed, np.where(peak == most, most, np.minimum(peak, most - 1) + 1 - beyond))
-        return [None if least == most else least for least in needed.tolist()]
+        needs = np.zeros(ledger.n_runs, dtype=np.int64)
+        for rule, rule_ledger in rules:
+            peak = rule_ledger.peak(rule.counter)
+            offset = rule.threshold - plain.threshold
+            needs = np.maximum(needs, np.where(peak == unknown, unknown, np.minimum(peak, unknown - 1) + 1 - offset))
+        return [None if need == unknown else need for need in needs.tolist()]
 
 
 def column_name(column: str) -> str:
@@ -386,8 +386,8 @@ def study_of(
     """Read logs, and compute the result."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files has them
-        how: dict[str, Any] = {"format": format, "since": since, "limit": limit, "progress": progress}
-        reading = read_logs(list(logs), **how, prices=question.prices)
+        options: dict[str, Any] = {"format": format, "since": since, "limit": limit, "progress": progress}
+        reading = read_logs(list(logs), **options, prices=question.prices)
     if not reading.runs:
         raise SettingError(_why_no_run(reading, logs, since))
     runs = list(reading.runs)
@@ -413,17 +413,17 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading, *, prog
     by_label = _by_label(runs, question)
     units = list(units_of_runs(runs, scopes, by_label))
     grid = question.grid or usual_grid(runs, question)
-    on = {axis: [value for value in grid[axis] if value is not None] for axis in LIMITS if axis in grid}
+    on_values = {axis: [value for value in grid[axis] if value is not None] for axis in LIMITS if axis in grid}
     margins = {}
-    with parts_bar("comparing limits", 1 + len(on), show=progress) as move:
-        found = _advice(runs, question)
-        if question.groups is None and "agent" in found.frame:  # each agent of a family has a setting of its own
+    with parts_bar("comparing limits", 1 + len(on_values), show=progress) as move:
+        advice = _advice(runs, question)
+        if question.groups is None and "agent" in advice.frame:  # each agent of a family has a setting of its own
             question = replace(question, by=("agent",))
         move()
-        for axis, values in on.items():
+        for axis, values in on_values.items():
             margins[axis] = sum_units(units, by_label, {axis: [*values, None]}, question)
             move()
-    return Study(question, reading, runs, homes, by_label, units, found, margins)
+    return Study(question, reading, runs, homes, by_label, units, advice, margins)
 
 
 def _by_label(runs: Sequence[Run], question: Question) -> list[bool]:
@@ -464,20 +464,20 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
     except SettingError as error:
         if question.policy is None:
             raise
-        why = (f"No recommendation. {error}.",)
-        return Recommendation("No recommendation", pd.DataFrame(), why, verdict=why)
+        reasons = (f"No recommendation. {error}.",)
+        return Recommendation("No recommendation", pd.DataFrame(), reasons, verdict=reasons)
 
 
 def _why_no_run(reading: Reading, logs: Sequence[str], since: datetime | None) -> str:
     if not reading.files:
         return why_no_log(logs, since)
-    why = next((f": {row.skipped}" for row in reading.files if row.skipped), "")
-    return f"{path_names(logs)}: there is no run in {count(len(reading.files), 'file')}{why}"
+    reason = next((f": {row.skipped}" for row in reading.files if row.skipped), "")
+    return f"{path_names(logs)}: there is no run in {count(len(reading.files), 'file')}{reason}"
 
 
-def _known(value: SupportsInt) -> int | None:
+def _int_or_none(value: SupportsInt) -> int | None:
     return None if is_missing(value) else int(value)
 
 
-def _alike(one: object, two: object) -> bool:
-    return is_missing(one) and is_missing(two) if is_missing(one) or is_missing(two) else bool(one == two)
+def _equal(value: object, other: object) -> bool:
+    return is_missing(value) and is_missing(other) if is_missing(value) or is_missing(other) else bool(value == other)

@@ -31,19 +31,19 @@ class Unit(NamedTuple):
     turn: int | None
 
 
-def turns_as_units(run: Run, of: int) -> Iterator[Unit]:
+def turns_as_units(run: Run, run_index: int) -> Iterator[Unit]:
     """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.by_span`."""
     if not run.steps:
         return
     turns = list(turns_of(run))
     for index, (turn, steps) in enumerate(turns):
         start = (steps[0].start_ms or 0) if index else 0
-        turn_steps = tuple(_moved(step, number, start) for number, step in enumerate(steps, 1))
+        turn_steps = tuple(_shift_step(step, number, start) for number, step in enumerate(steps, 1))
         stop = run.stop if index == len(turns) - 1 else _end(turn_steps)
-        yield Unit(replace(run, steps=turn_steps, stop=stop, inputs=(), prompt=(), events=()), of, turn)
+        yield Unit(replace(run, steps=turn_steps, stop=stop, inputs=(), prompt=(), events=()), run_index, turn)
 
 
-def _moved(step: Step, number: int, start: int) -> Step:
+def _shift_step(step: Step, number: int, start: int) -> Step:
     return step._replace(index=number, start_ms=None if step.start_ms is None else step.start_ms - start)
 
 
@@ -64,12 +64,12 @@ def units_of_runs(runs: Sequence[Run], scopes: Sequence[str], by_label: Sequence
     """What is counted: each run; where no label judges the whole run, and the scope is the turn, each turn."""
     by_turn = [not kind and scope == "turn" for kind, scope in zip(by_label, scopes, strict=True)]
     split = any(turns and run.steps and run.steps[-1].turn > 1 for run, turns in zip(runs, by_turn, strict=True))
-    for of, run in enumerate(runs):
-        counted_run = run if by_label[of] else without_label(run)
-        if split and by_turn[of]:
-            yield from turns_as_units(counted_run, of)
+    for index, run in enumerate(runs):
+        counted_run = run if by_label[index] else without_label(run)
+        if split and by_turn[index]:
+            yield from turns_as_units(counted_run, index)
         else:
-            yield Unit(counted_run, of, None)
+            yield Unit(counted_run, index, None)
 
 
 def without_label(run: Run) -> Run:
@@ -77,47 +77,47 @@ def without_label(run: Run) -> Run:
     return run if run.success is None else replace(run, success=None)
 
 
-def with_settings(runs: Sequence[Run], by: Sequence[str], all_runs: Sequence[Run]) -> list[Run]:
+def with_settings(runs: Sequence[Run], columns: Sequence[str], all_runs: Sequence[Run]) -> list[Run]:
     """Some runs with the settings that keep groups apart, where others have them and these do not: then None."""
-    absent = {name: None for name in by if any(name in run.settings for run in all_runs)}
+    absent = {name: None for name in columns if any(name in run.settings for run in all_runs)}
     return [run if {*absent} <= {*run.settings} else replace(run, settings={**absent, **run.settings}) for run in runs]
 
 
-def group_keys(runs: Sequence[Run], by: Sequence[str]) -> list[str]:
+def group_keys(runs: Sequence[Run], columns: Sequence[str]) -> list[str]:
     """Of each run, which group it is in: see `key_of`."""
     frame = runs_df(list(runs))
-    for name in by:
+    for name in columns:
         if name not in frame:
             msg = f"by={name!r}: there is no such column{near(name, [*frame.columns])}"
             raise SettingError(msg)
-    return [key_of(row) for row in frame[list(by)].itertuples(index=False, name=None)]
+    return [key_of(row) for row in frame[list(columns)].itertuples(index=False, name=None)]
 
 
 def sum_units(
     units: Sequence[Unit], by_label: Sequence[bool], grid: Mapping[str, Sequence[Any]], question: Question
 ) -> pd.DataFrame:
     """The sums over the units, a row for each setting and group; of a group they are of labels, or of the proxy."""
-    every = [unit.run for unit in units]
+    all_runs = [unit.run for unit in units]
     kinds = [[unit.run for unit in units if by_label[unit.of] is kind] for kind in (True, False)]
     parts = []
     for runs in filter(None, kinds) if units else [[]]:
-        some = with_settings(runs, question.by, every)
-        table = counterfactual(some, grid=grid, by=question.groups, aggregate=True, **question.how)
+        kind_runs = with_settings(runs, question.by, all_runs)
+        table = counterfactual(kind_runs, grid=grid, by=question.groups, aggregate=True, **question.how)
         by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
-        parts.append(_known_amounts(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))))
+        parts.append(_mask_unknown_amounts(table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))))
     if len(parts) == 1:
         return parts[0]
     table = pd.concat(parts, ignore_index=True)
     counts = [str(name) for name in table if str(name).startswith("n_")]
     table[counts] = table[counts].fillna(0)
     keys = [key_of(row) for row in table[list(question.by)].itertuples(index=False, name=None)]
-    order = {key: place for place, key in enumerate(dict.fromkeys(group_keys(every, question.by)))}
-    places = np.argsort([order.get(key, len(order)) for key in keys], kind="stable")
-    return table.iloc[places].reset_index(drop=True)
+    order = {key: index for index, key in enumerate(dict.fromkeys(group_keys(all_runs, question.by)))}
+    positions = np.argsort([order.get(key, len(order)) for key in keys], kind="stable")
+    return table.iloc[positions].reset_index(drop=True)
 
 
-def _known_amounts(table: pd.DataFrame) -> pd.DataFrame:
+def _mask_unknown_amounts(table: pd.DataFrame) -> pd.DataFrame:
     """The sums, without tokens and costs where no step is on record: what such runs took is not known."""
-    none = table["steps"] + table["saved_steps"] == 0
+    no_steps = table["steps"] + table["saved_steps"] == 0
     names = [str(name) for name in table if str(name).removeprefix("saved_").startswith(_AMOUNTS)]
-    return table.assign(**{name: table[name].mask(none) for name in names}) if none.any() else table
+    return table.assign(**{name: table[name].mask(no_steps) for name in names}) if no_steps.any() else table

@@ -106,15 +106,15 @@ def table_of(frame: pd.DataFrame, *, full: bool = False) -> Table | None:
     head = frame if full else frame.head(_ROWS)
     if head.empty:
         return None
-    whole = [index for index, name in enumerate(head.columns) if name in _IDS]
-    columns = [_column(head.iloc[:, index].tolist(), whole=index in whole) for index in range(len(head.columns))]
-    hidden = len(frame) - len(head)
+    id_indices = [index for index, name in enumerate(head.columns) if name in _IDS]
+    columns = [_column(head.iloc[:, index].tolist(), in_full=index in id_indices) for index in range(len(head.columns))]
+    n_hidden = len(frame) - len(head)
     return Table(
         [shorten(name) for name in frame.columns],
         [*zip(*columns, strict=True)],
         left=[n for n, (cell, *_) in enumerate(columns) if cell != "NA" and not cell.lstrip("-")[:1].isdigit()],
-        note=f"{count(hidden, 'further row')} not shown." if hidden else "",
-        whole=whole,
+        note=f"{count(n_hidden, 'further row')} not shown." if n_hidden else "",
+        whole=id_indices,
         wide=full,
     )
 
@@ -144,7 +144,7 @@ def frame_of(
     rows: Sequence[Mapping[str, object]],
 ) -> pd.DataFrame:
     """A row for each of `rows`, with the values of its group by key in front, and columns of these types."""
-    data: dict[str, Any] = {key: [well_formed_cell(group[place]) for group in groups] for place, key in enumerate(keys)}
+    data: dict[str, Any] = {key: [well_formed_cell(group[index]) for group in groups] for index, key in enumerate(keys)}
     return pd.DataFrame(data | {name: cells([row[name] for row in rows], kind) for name, kind in columns.items()})
 
 
@@ -160,8 +160,8 @@ def _cell(value: object) -> str:
     return shorten(value)
 
 
-def _column(values: Sequence[object], *, whole: bool = False) -> list[str]:
+def _column(values: Sequence[object], *, in_full: bool = False) -> list[str]:
     """The cells of a column; texts that differ are shown so that they differ, or whole."""
     texts = [value for value in values if isinstance(value, str)]
-    names = {text: clean(text) for text in texts} if whole else shorten_apart(texts)
+    names = {text: clean(text) for text in texts} if in_full else shorten_apart(texts)
     return [names[value] if isinstance(value, str) else _cell(value) for value in values]

@@ -47,10 +47,10 @@ def total_sequence(
     low: npt.ArrayLike,
     high: npt.ArrayLike,
     *,
-    least: npt.ArrayLike,
-    most: npt.ArrayLike,
+    minima: npt.ArrayLike,
+    maxima: npt.ArrayLike,
     confidence: float = 0.95,
-    whole: bool = True,
+    integers: bool = True,
 ) -> TotalSequence:
     """The interval for the total of a population after each of the observations so far.
 
@@ -59,11 +59,11 @@ def total_sequence(
     look at a whole population has the total itself.
 
     Example:
-        >>> found = total_sequence([1, 0, 0, 1], [1, 0, 0, 1], least=[0] * 40, most=[1] * 40)
+        >>> found = total_sequence([1, 0, 0, 1], [1, 0, 0, 1], minima=[0] * 40, maxima=[1] * 40)
         >>> found.low.tolist(), found.high.tolist()
         ([0.0, 1.0, 1.0, 1.0, 2.0], [40.0, 40.0, 39.0, 37.0, 37.0])
     """
-    bottom, top = np.asarray(least, float), np.asarray(most, float)
+    bottom, top = np.asarray(minima, float), np.asarray(maxima, float)
     lows, highs = np.asarray(low, float), np.asarray(high, float)
     n_observed = len(lows)
     if n_observed > len(bottom):
@@ -74,14 +74,14 @@ def total_sequence(
         or np.any(highs > top[:n_observed] + slack)
         or np.any(lows > highs + slack)
     ):
-        msg = "a value lies outside of its bounds: expected least <= low <= high <= most"
+        msg = "a value lies outside of its bounds: expected minima <= low <= high <= maxima"
         raise SettingError(msg)
     alpha = (1 - check_confidence(confidence)) / 2
     width = float((top - bottom).max(initial=0))
     range_ = float((top - bottom).sum())
     if not width:
         return TotalSequence(np.full(n_observed + 1, bottom.sum()), np.full(n_observed + 1, top.sum()))
-    exact = whole and round(range_) < _CANDIDATES
+    exact = integers and round(range_) < _CANDIDATES
     candidates = np.linspace(0.0, range_, round(range_) + 1 if exact else _CANDIDATES) / width
     room = (top - bottom) / width
     above_limit = (lows - bottom[:n_observed]) / width
@@ -92,7 +92,7 @@ def total_sequence(
         _lower_bounds(values, room, candidates, alpha, 0 if exact else 1) * width
         for values in (above_limit, below_limit)
     )
-    if whole:
+    if integers:
         from_below, from_above = np.ceil(from_below - _ROUNDING), np.ceil(from_above - _ROUNDING)
     starts = bottom.sum() + from_below
     return TotalSequence(starts, np.maximum(top.sum() - from_above, starts))

@@ -291,14 +291,14 @@ class ClusterBootstrap:
         order = np.argsort(-array, kind="stable")
         out = []
         for block in self.weights():
-            found = np.full(len(block), np.nan)
+            block_values = np.full(len(block), np.nan)
             missing, start = np.arange(len(block)), 0
             while len(missing):
                 is_drawn = block[missing[:, None], order[start : start + _CLUSTERS_AT_ONCE]] > 0
                 has_any = is_drawn.any(axis=1)
-                found[missing[has_any]] = array[order[start + np.argmax(is_drawn[has_any], axis=1)]]
+                block_values[missing[has_any]] = array[order[start + np.argmax(is_drawn[has_any], axis=1)]]
                 missing, start = missing[~has_any], start + _CLUSTERS_AT_ONCE
-            out.append(found)
+            out.append(block_values)
         return np.concatenate(out)
 
     def _ratios(self, numerators: Array, denominators: Array) -> Array:
@@ -382,7 +382,7 @@ def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95)
     binomial_variance = value * (1 - value) / n
     effective = n
     if clusters > 1 and binomial_variance:
-        cluster_variance = _between(counts - value * totals) / n**2
+        cluster_variance = _cluster_variance(counts - value * totals) / n**2
         effective = (
             n
             * min(1.0, binomial_variance / cluster_variance if cluster_variance else 1.0)
@@ -405,7 +405,7 @@ def mean(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0.9
     value = float(observed.mean())
     deviations = observed - value
     simple_variance = float((deviations**2).sum()) / max(n - 1, 1) / n
-    half = _half(simple_variance, np.asarray(np.bincount(codes, deviations), float), n, confidence)
+    half = _half_width(simple_variance, np.asarray(np.bincount(codes, deviations), float), n, confidence)
     return Estimated(value, value - half, value + half, n, int(codes.max()) + 1)
 
 
@@ -426,24 +426,24 @@ def spread(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0
     if not variance:
         return Estimated(0.0, 0.0, 0.0, n, number)
     deviations = (squares - squares.mean()) / variance
-    half = _half(2 / (n - 1), np.asarray(np.bincount(codes, deviations), float), n, confidence)
+    half = _half_width(2 / (n - 1), np.asarray(np.bincount(codes, deviations), float), n, confidence)
     value = math.sqrt(variance)
     return Estimated(value, value * math.exp(-half / 2), value * math.exp(half / 2), n, number)
 
 
-def _between(deviations: Array) -> float:
+def _cluster_variance(deviations: Array) -> float:
     """The variance of a sum, from the deviation of each cluster from its expected part."""
     return len(deviations) / (len(deviations) - 1) * float((deviations**2).sum())
 
 
-def _half(simple_variance: float, deviations: Array, n: int, confidence: float) -> float:
+def _half_width(simple_variance: float, deviations: Array, n: int, confidence: float) -> float:
     """Half the width of an interval, from the variance of independent observations and each cluster's deviation."""
     clusters = len(deviations)
     if n < 2:  # noqa: PLR2004 - one observation has no variance
         return math.nan
     if clusters < 2:  # noqa: PLR2004 - one cluster shows no difference
         return _t(confidence, n) * math.sqrt(simple_variance)
-    return _t(confidence, clusters) * math.sqrt(max(simple_variance, _between(deviations) / n**2))
+    return _t(confidence, clusters) * math.sqrt(max(simple_variance, _cluster_variance(deviations) / n**2))
 
 
 def _t(confidence: float, n: float) -> float:

@@ -115,7 +115,7 @@ def survival(
     groups = [
         _Group(values, rows, keys, column, confidence) for values, rows in grouped(known_units, keys) if len(rows)
     ]
-    tests = _compared(groups, known_units, keys, column)
+    tests = _compare_groups(groups, known_units, keys, column)
     rows = list(pairs(groups, lambda group: group.rows(of, confidence)))
     words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", noun, confidence)
     return Finding(
@@ -192,7 +192,7 @@ def _label_name(key: str, value: object) -> object:
     return "no label" if is_missing(value) else "success" if value else "failure"
 
 
-def _compared(groups: list[_Group], units: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
+def _compare_groups(groups: list[_Group], units: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
     """The logrank test of each pair of groups, with Holm's correction over all that could be tested."""
     rows: list[dict[str, Any]] = []
     for first_group, second_group in combinations(groups, 2) if len(groups) <= _MAX_COMPARED else ():
@@ -279,8 +279,8 @@ class _Words:
             self._interval(*(part[-1] for part in group.share(kind))) for kind in ("success", "failure")
         )
         limits = ", under the recorded limits" if group.censored else ""
-        within = f"Within {count(group.longest, self.thing)}{limits}"
-        return f"{within}, {success_share} had succeeded and {failed_share} failed, by label."
+        prefix = f"Within {count(group.longest, self.thing)}{limits}"
+        return f"{prefix}, {success_share} had succeeded and {failed_share} failed, by label."
 
     def _interval(self, value: float, low: float, high: float) -> str:
         return f"{percent(value)} ({self.level} interval {percent(low)} to {percent(high)})"

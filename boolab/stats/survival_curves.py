@@ -94,7 +94,7 @@ def curve(
     effective = at_risk / np.maximum(alive_before, _ROUNDING)
     if clusters is not None:
         bootstrap = clusters if isinstance(clusters, ClusterBootstrap) else ClusterBootstrap(clusters)
-        limits = _resampled(time_index, has_ended, kinds, bootstrap, confidence)
+        limits = _resampled_limits(time_index, has_ended, kinds, bootstrap, confidence)
         survived = Share(alive, *limits[""])
         incidence = {name: Share(share.value, *limits[name]) for name, share in incidence.items()}
         sizes = np.bincount(bootstrap.codes).astype(float)
@@ -179,7 +179,7 @@ def _ends(share: Share, effective: Array, confidence: float) -> Share:
     return Share(share.value, low, high)
 
 
-def _resampled(
+def _resampled_limits(
     time_index: npt.NDArray[np.intp],
     has_ended: Flags,
     kinds: Mapping[str, Flags],

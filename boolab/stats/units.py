@@ -92,21 +92,21 @@ def units_of(
         else:
             units = _units_of_frame(table, scopes)
         units = units.drop(columns=[name for name in MEASURES if name not in measures])
-        return _grouped(units, table, by)
+        return _group_units(units, table, by)
     run_list = as_runs(runs)
     table = columns_of_runs(run_list, {*by_columns(by), "parent_run_id"})
     scopes = scopes_of([run.source for run in run_list], scope)
     pieces = list(pairs(range(len(run_list)), lambda row: _units_of_run(run_list[row], scopes[row], measures)))
     names = [name for name in UNIT_COLUMNS if name != "cluster" and (name in measures or name not in MEASURES)]
-    units = _typed({name: [unit[name] for _, unit in pieces] for name in names})
-    return _grouped(units, table.iloc[[row for row, _ in pieces]], by)
+    units = _units_frame({name: [unit[name] for _, unit in pieces] for name in names})
+    return _group_units(units, table.iloc[[row for row, _ in pieces]], by)
 
 
 def units_of_table(table: pd.DataFrame, keys: str | Sequence[str] | None = None) -> pd.DataFrame:
     """One row for each row of a table of runs of which only names are known: `keys`, run_id, task and cluster."""
     task = table["task"] if "task" in table else [""] * len(table)
     units = pd.DataFrame({"run_id": cells(table["run_id"], TEXT), "task": cells(task, TEXT)}).fillna("")
-    return _grouped(units, _without_blanks(table), keys)
+    return _group_units(units, _without_blanks(table), keys)
 
 
 def _without_blanks(table: pd.DataFrame) -> pd.DataFrame:
@@ -114,7 +114,7 @@ def _without_blanks(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{name: table[name].replace("", pd.NA) for name in ("agent", "model") if name in table})
 
 
-def _grouped(units: pd.DataFrame, table: pd.DataFrame, group_by: str | Sequence[str] | None) -> pd.DataFrame:
+def _group_units(units: pd.DataFrame, table: pd.DataFrame, group_by: str | Sequence[str] | None) -> pd.DataFrame:
     """The units with their clusters, and the columns of `group_by` in front; `table` has a row for each of them."""
     head = _heads(units, table)
     units.insert([*units].index("task") + 1, "cluster", head["task"].mask(head["task"] == "", head["run_id"]))
@@ -287,7 +287,7 @@ def _units_of_frame(table: pd.DataFrame, scopes: Sequence[str]) -> pd.DataFrame:
 
     reasons = column("stop_reason", TEXT)
     tokens = column("input_tokens", INT) + column("output_tokens", INT)
-    return _typed(
+    return _units_frame(
         {
             "run_id": column("run_id", TEXT).fillna(pd.Series(cells(map(str, range(len(table))), TEXT))),
             "turn": [1] * len(table),
@@ -337,7 +337,7 @@ def _units_of_steps(table: pd.DataFrame, scopes: Sequence[str]) -> tuple[pd.Data
     final = column("final", FLAG, False)[last].reset_index(drop=True)  # noqa: FBT003 - a cell
     ended = (~column("censored", FLAG)[last].reset_index(drop=True)).where(ends_run, final)
     earlier = pd.Series(cells(np.where(final.fillna(value=False), "finished", INTERRUPTED), TEXT))
-    typed_units = _typed(
+    typed_units = _units_frame(
         {
             "run_id": units["run_id"],
             "turn": units["turn"],
@@ -352,5 +352,5 @@ def _units_of_steps(table: pd.DataFrame, scopes: Sequence[str]) -> tuple[pd.Data
     return typed_units, _without_blanks(table.loc[first].reset_index(drop=True))
 
 
-def _typed(values: dict[str, Any]) -> pd.DataFrame:
+def _units_frame(values: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({name: cells(values[name], UNIT_COLUMNS[name]) for name in values})

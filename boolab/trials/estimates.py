@@ -148,7 +148,9 @@ def looks_of(
             np.array([getattr(task_bounds, end) for task_bounds in bounds], float) for end in ("low", "high")
         )
         low, high = (np.array([getattr(spread, end) for spread in spreads], float) for end in ("low", "high"))
-        sequence = total_sequence(low, high, least=minima, most=maxima, confidence=confidence, whole=name != _COST)
+        sequence = total_sequence(
+            low, high, minima=minima, maxima=maxima, confidence=confidence, integers=name != _COST
+        )
         middle = _project_total(low, high, sequence, len(tasks))
         excess_values = np.array(excess)
         columns[name] = [
@@ -343,7 +345,7 @@ def forecast(
     for _ in range(_DRAWS):
         drawn_gains = _draw_gains(tasks[n_seen:], share, rng)
         lows, highs = (np.concatenate((np.asarray(part, float), drawn_gains)) for part in (low, high))
-        sequence = total_sequence(lows, highs, least=minima, most=maxima, confidence=confidence)
+        sequence = total_sequence(lows, highs, minima=minima, maxima=maxima, confidence=confidence)
         narrow = np.flatnonzero(sequence.high - sequence.low + other <= width + 1e-9)
         tasks_needed.append(int(narrow[0]) if len(narrow) else len(tasks) + 1)
     middle = int(np.median(tasks_needed))

@@ -89,8 +89,8 @@ def test_what_takes_a_files_place_is_refused_without_waiting(kind: str, tmp_path
 def test_open_file_is_not_inherited_and_controls_no_terminal() -> None:
     with open_file(__file__) as file:
         assert not os.get_inheritable(file.fileno())
-    assert files._OPEN & os.O_NOCTTY
-    assert files._OPEN & os.O_NONBLOCK
+    assert files._FLAGS & os.O_NOCTTY
+    assert files._FLAGS & os.O_NONBLOCK
 
 
 @pytest.mark.parametrize("name", sorted(set(readers()) - {"store"}))
@@ -156,14 +156,14 @@ _OTHERS: Final = {
     "logs/readers/_archives.py": "zipfile reads what open_file opened",
     "logs/readers/parquet.py": "pyarrow reads what open_file opened",
     "logs/readers/pi.py": "a method of its own",
-    "runtime/models/recorded/recorder.py": "a new file",
+    "runtime/models/recorder.py": "a new file",
     "core/worker.py": "the null device and standard output",
     "report/html_page.py": "boolab's own",
-    "store/connection.py": "SQLite opens it, and what is beside it; all were checked",
-    "store/lock.py": "filelock opens it; it was checked",
+    "store/connection.py": "SQLite and filelock open it, and what is beside it; all were checked",
     "runtime/tools/bash_supervisor.py": "the kernel's own",
     "runtime/tools/workspace.py": "files of an agent, which are opened relative to open folders",
     "widgets/_base/standalone_html.py": "boolab's own",
+    "widgets/_base/widget.py": "a method of ipywidgets",
 }
 """Modules that open files in another way, and why they may."""
 _ELSEWHERE: Final = ("live/hooks/", "io/git/", "runtime/worlds/", "cli/hook.py")

@@ -20,7 +20,7 @@ from boolab.core.types import Event, Message, Run, Score, Sentinel
 from boolab.errors import ReadWarning
 from boolab.io.resources import data_path
 from boolab.logs import facts as facts_module
-from boolab.logs.fact_places import EVENTS, FIELDS, PLACES, RULES, SETTINGS, field_names
+from boolab.logs.fact_places import EVENT_FIELDS, EVENTS, FIELDS, RULES, SETTINGS, field_names
 from boolab.logs.facts import facts_of
 from tests.support.git_worlds import repository
 from tests.support.helpers import play, steps
@@ -159,7 +159,7 @@ def test_each_field_of_a_record_has_a_rule() -> None:
             f"{kind.__name__}: decide in boolab/logs/fact_places.py whether {undecided} may be in facts"
         )
     listed = {rule for rules in (*FIELDS.values(), *EVENTS.values()) for rule in rules.values()}
-    assert {*listed, *PLACES.values(), *SETTINGS.values()} == RULES.keys()
+    assert {*listed, *EVENT_FIELDS.values(), *SETTINGS.values()} == RULES.keys()
 
 
 def test_each_value_of_an_event_of_a_sample_has_a_rule() -> None:
@@ -171,7 +171,7 @@ def test_each_value_of_an_event_of_a_sample_has_a_rule() -> None:
         for name in event.payload
     }
     assert {kind for kind, _ in events} >= {"compaction", "fault", "rewind", "subagent", "totals"}
-    assert [pair for pair in events if pair[1] not in {**PLACES, **EVENTS.get(pair[0], {})}] == []
+    assert [pair for pair in events if pair[1] not in {**EVENT_FIELDS, **EVENTS.get(pair[0], {})}] == []
 
 
 def test_a_field_that_is_not_listed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import boolab
 from tests.support.project import ROOT
 
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OWN: Final = {"boolab", "tests", "docs"}
+OWN: Final = {"boolab", "tests", "docs", "_typeshed"}  # the last is of type checkers, and never imported
 PINNED_BY: Final = {"pydantic-core": "pydantic"}
 """What another dependency requires in one exact version, so that a bound of ours would be for naught."""
 HOMES: Final = packages_distributions()

@@ -375,11 +375,11 @@ def test_what_becomes_a_link_after_it_was_listed_is_not_followed(
     target = tmp_path / "outside" / name.removeprefix("sub").removeprefix("/")
 
     def swapping(function: Callable[..., Any]) -> Callable[..., Any]:
-        def swapped(path: str | Path, within: int | None = None, **options: Any) -> Any:
+        def swapped(path: str | Path, dir_fd: int | None = None, **options: Any) -> Any:
             if path == last and not (root / name).is_symlink():
                 (root / name).rename(tmp_path / "moved")
                 (root / name).symlink_to(target)
-            return function(path, within, **options)
+            return function(path, dir_fd, **options)
 
         return swapped
 
@@ -636,7 +636,7 @@ def test_git_reads_a_hostile_repository_for_others(tmp_path: Path, program: Path
         assert reader("log", "-p", "--format=%H %s %D") == expected
         assert reader("show", "--format=", "HEAD:a.txt") == b"one\r\ntwo\n"
         with pytest.raises(bl.errors.WorldError, match="git log printed more than 10 bytes"):
-            reader("log", most=10)
+            reader("log", max_bytes=10)
     assert not (tmp_path / "ran").exists()
 
 

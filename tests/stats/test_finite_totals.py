@@ -19,7 +19,7 @@ def sequence(
     observed: npt.ArrayLike, size: int, confidence: float = 0.95, most: int = 1, *, whole: bool = True
 ) -> TotalSequence:
     return total_sequence(
-        observed, observed, least=[0] * size, most=[most] * size, confidence=confidence, whole=whole
+        observed, observed, minima=[0] * size, maxima=[most] * size, confidence=confidence, integers=whole
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_a_shift_of_all_values_shifts_the_interval(seen: list[int], more: int, s
     size = len(seen) + more
     one = sequence(seen, size, most=3)
     moved = [value + shift for value in seen]
-    other = total_sequence(moved, moved, least=[shift] * size, most=[3 + shift] * size)
+    other = total_sequence(moved, moved, minima=[shift] * size, maxima=[3 + shift] * size)
     assert np.allclose(other.low, one.low + shift * size)
     assert np.allclose(other.high, one.high + shift * size)
 
@@ -79,7 +79,7 @@ def test_values_that_are_not_known_widen_both_ends_alone(seen: list[int], more: 
     size = len(seen) + more
     low = [0 if gone else value for value, gone in zip(seen, unknown, strict=False)]
     high = [3 if gone else value for value, gone in zip(seen, unknown, strict=False)]
-    wide = total_sequence(low, high, least=[0] * size, most=[3] * size)
+    wide = total_sequence(low, high, minima=[0] * size, maxima=[3] * size)
     exact = sequence(seen, size, most=3)
     assert (wide.low <= exact.low + 1e-9).all()
     assert (wide.high >= exact.high - 1e-9).all()
@@ -106,4 +106,4 @@ def test_half_of_a_population_of_400_gives_a_width_of_less_than_a_tenth() -> Non
 )  # fmt: skip
 def test_values_outside_of_their_bounds_are_refused(low: list[int], high: list[int]) -> None:
     with pytest.raises(SettingError):
-        total_sequence(low, high, least=[0] * 3, most=[1] * 3)
+        total_sequence(low, high, minima=[0] * 3, maxima=[1] * 3)

@@ -61,7 +61,7 @@ def test_the_gain_is_the_sequence_of_the_task_totals(n: int) -> None:
     found = looks(of_first(n)).frame
     totals = [sum(gain_of(one.run.run_id) for one in task.openings) for task in TASKS[:n]]
     least, most = ([sum(getattr(one, end) for one in task.openings) for task in TASKS] for end in ("low", "high"))
-    expected = total_sequence(totals, totals, least=least, most=most)
+    expected = total_sequence(totals, totals, minima=least, maxima=most)
     assert found["gain_low"].tolist() == expected.low.tolist()
     assert found["gain_high"].tolist() == expected.high.tolist()
     if n:

@@ -6,9 +6,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import comm
 import pytest
 import traitlets
+from ipywidgets.comm import comm
 from matplotlib import pyplot as plt
 from matplotlib.image import imread
 

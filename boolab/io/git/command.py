@@ -68,11 +68,11 @@ class GitFailedError(WorldError):
 
 def find_git() -> str:
     """The path of git."""
-    found = shutil.which("git", path=_path())
-    if found is None:
+    path = shutil.which("git", path=_path())
+    if path is None:
         msg = "GitWorld: there is no git on the PATH: install git 2.31 or newer"
         raise SettingError(msg)
-    return found
+    return path
 
 
 def _path() -> str:
@@ -89,12 +89,12 @@ def users_settings(git_dir: Path) -> dict[str, list[str]]:
     defaults = {"XDG_CONFIG_HOME": "", "GIT_CONFIG_NOSYSTEM": "0", "HOME": str(Path.home())}
     git = Git(git_dir, defaults | files, is_users=True)
     parts = git("config", "-z", "--list", "--show-scope").split(b"\0")
-    found: dict[str, list[str]] = {}
+    settings: dict[str, list[str]] = {}
     for scope, entry in zip(parts[::2], parts[1::2], strict=False):
         if scope in (b"system", b"global"):
             name, _, value = os.fsdecode(entry).partition("\n")
-            found.setdefault(name, []).append(value)
-    return found
+            settings.setdefault(name, []).append(value)
+    return settings
 
 
 def _passed_on(*variables: str) -> dict[str, str]:
@@ -115,22 +115,22 @@ class Git:
     def __init__(self, git_dir: Path, variables: Mapping[str, str] | None = None, *, is_users: bool = False) -> None:
         self._program = find_git()
         self._folder = git_dir
-        places = {"PATH": _path(), "HOME": str(git_dir), "XDG_CONFIG_HOME": str(git_dir), "GIT_DIR": str(git_dir)}
-        self._environment = _passed_on("TMPDIR", "SYSTEMROOT") | _ENVIRONMENT | places
+        paths = {"PATH": _path(), "HOME": str(git_dir), "XDG_CONFIG_HOME": str(git_dir), "GIT_DIR": str(git_dir)}
+        self._environment = _passed_on("TMPDIR", "SYSTEMROOT") | _ENVIRONMENT | paths
         if is_users:
             del self._environment["GIT_CONFIG_GLOBAL"]
         self._environment |= variables or {}
 
-    def __call__(self, *arguments: str, given: bytes = b"", most: int = MAX_PRINTED) -> bytes:
+    def __call__(self, *arguments: str, stdin: bytes = b"", max_bytes: int = MAX_PRINTED) -> bytes:
         """Run a command.
 
-        `most`: the largest number of bytes that it may print.
+        `max_bytes`: the largest number of bytes that it may print.
         """
         with tempfile.TemporaryFile() as source:
-            source.write(given)
+            source.write(stdin)
             source.seek(0)
             with self._started(arguments, source) as command:
-                printed = command.rest(most)
+                printed = command.rest(max_bytes)
         return printed
 
     @contextmanager
@@ -160,7 +160,7 @@ class Git:
             if code or not has_answered:
                 errors.seek(0)
                 warned = errors.read(_CHUNK).decode("utf-8", "backslashreplace").strip()
-                raise GitFailedError(f"git {arguments[0]}: {_shortened(warned) or f'exit code {code}'}")
+                raise GitFailedError(f"git {arguments[0]}: {_shorten(warned) or f'exit code {code}'}")
 
     def _start(self, arguments: tuple[str, ...], source: IO[bytes] | int, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         try:
@@ -205,8 +205,8 @@ class Conversation:
         """What the command prints before a mark, which is one byte."""
         while end not in self._read:
             self._read += self._more()
-        found, _, self._read = self._read.partition(end)
-        return found
+        answer, _, self._read = self._read.partition(end)
+        return answer
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """The next bytes that the command prints, in pieces."""
@@ -217,7 +217,7 @@ class Conversation:
             size -= len(piece)
             yield piece
 
-    def rest(self, most: int) -> bytes:
+    def rest(self, max_bytes: int) -> bytes:
         """All that the command prints until it ends."""
         pieces: list[bytes] = []
         size = 0
@@ -227,8 +227,8 @@ class Conversation:
             except _EndedError:
                 return b"".join(pieces)
             size += len(piece)
-            if size > most:
-                raise WorldError(f"git {self._name} printed more than {most:,} bytes")
+            if size > max_bytes:
+                raise WorldError(f"git {self._name} printed more than {max_bytes:,} bytes")
             pieces.append(piece)
 
     def _more(self) -> bytes:
@@ -250,6 +250,6 @@ def shown(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     lines = text.splitlines()
     return "; ".join(lines[:3]) + (f"; and {len(lines) - 3} more lines" if lines[3:] else "")

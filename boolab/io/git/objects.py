@@ -92,8 +92,8 @@ class ObjectWriter:
         for piece in _pieces(file):
             digest.update(piece)
             size -= len(piece)
-        found: bytes = digest.digest()
-        return None if size else found
+        oid: bytes = digest.digest()
+        return None if size else oid
 
     def _has(self, oid: bytes) -> bool:
         if oid not in self._known and (self._is_packed(oid) or self._is_loose(oid.hex())):
@@ -132,8 +132,8 @@ class ObjectWriter:
         return is_written
 
     def _write_in(self, folder: int, oid: bytes, pieces: Iterable[bytes], mode: int) -> bool:
-        made = f"tmp_obj_{os.urandom(8).hex()}"  # `git prune` removes old ones
-        handle = os.open(made, _NEW, 0o600, dir_fd=folder)
+        temp_name = f"tmp_obj_{os.urandom(8).hex()}"  # `git prune` removes old ones
+        handle = os.open(temp_name, _NEW, 0o600, dir_fd=folder)
         try:
             with os.fdopen(handle, "wb") as file:
                 digest, packer = self._new(b""), zlib.compressobj(1)
@@ -144,10 +144,10 @@ class ObjectWriter:
                 os.fchmod(handle, mode)
             if digest.digest() != oid:
                 return False
-            os.rename(made, oid.hex()[2:], src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(temp_name, oid.hex()[2:], src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(made, dir_fd=folder)
+                os.unlink(temp_name, dir_fd=folder)
         return True
 
 
@@ -162,12 +162,12 @@ def tree_entries(data: bytes, size: int) -> Iterator[tuple[bytes, Entry]]:
 
     `size`: how many bytes the name of an object has.
     """
-    at = 0
-    while at < len(data):
-        end = data.index(b"\0", at)
-        mode, _, name = data[at:end].partition(b" ")
-        at = end + 1 + size
-        yield name, Entry(int(mode, 8), data[end + 1 : at])
+    offset = 0
+    while offset < len(data):
+        end = data.index(b"\0", offset)
+        mode, _, name = data[offset:end].partition(b" ")
+        offset = end + 1 + size
+        yield name, Entry(int(mode, 8), data[end + 1 : offset])
 
 
 class _Pack(NamedTuple):
@@ -181,28 +181,28 @@ class _Pack(NamedTuple):
         low, high = self.counts[oid[0] - 1] if oid[0] else 0, self.counts[oid[0]]
         while low < high:
             middle = (low + high) // 2
-            found = self.names[middle * size : (middle + 1) * size]
-            if found == oid:
+            name = self.names[middle * size : (middle + 1) * size]
+            if name == oid:
                 return True
-            low, high = (middle + 1, high) if found < oid else (low, middle)
+            low, high = (middle + 1, high) if name < oid else (low, middle)
         return False
 
 
 def _packs(objects: int, size: int) -> Iterator[_Pack]:
     """The lists of packs, largest first, as far as they are read. One that is not as git makes it is left out."""
-    left = MAX_LISTED
+    remaining = MAX_LISTED
     with suppress(OSError), folder_handle("pack", objects) as folder:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if _LIST.fullmatch(entry.name)]
         for name in names:
             with suppress(OSError, struct.error):
-                data = read_file(name, left, within=folder)
+                data = read_file(name, remaining, dir_fd=folder)
                 magic, version, *counts = _HEAD.unpack_from(data)
                 begin = _HEAD.size
                 os.stat(name.removesuffix("idx") + "pack", dir_fd=folder, follow_symlinks=False)
                 if (magic, version) == _VERSION_2 and counts == sorted(counts):
                     yield _Pack(counts, data[begin : begin + counts[-1] * size])
-                    left -= len(data)
+                    remaining -= len(data)
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

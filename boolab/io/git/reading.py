@@ -46,7 +46,7 @@ def reading(repository: Repository, *, refs: bool = True) -> Iterator[Git]:
         yield Git(folder)
 
 
-def _link_objects(repository: Repository, into: Path) -> None:
+def _link_objects(repository: Repository, target: Path) -> None:
     """Link packs, and folders of objects that hold files alone. A link of the repository is left out."""
     objects = repository.common / "objects"
     with repository.opened("objects") as handle:
@@ -56,14 +56,14 @@ def _link_objects(repository: Repository, into: Path) -> None:
             if name == "pack":
                 for file, is_file in _files(handle, objects, name):
                     if is_file and _PACK.fullmatch(file):
-                        (into / name / file).symlink_to(objects / name / file)
+                        (target / name / file).symlink_to(objects / name / file)
             elif _LOOSE.fullmatch(name):
                 odd = [file for file, is_file in _files(handle, objects, name) if not is_file]
                 if odd:
                     path = objects / name / odd[0]
                     msg = f"{str(path)!r} is no file that git made, but a link, a pipe or a device: remove it"
                     raise WorldError(msg)
-                (into / name).symlink_to(objects / name)
+                (target / name).symlink_to(objects / name)
 
 
 def _files(above: int, path: Path, name: str) -> list[tuple[str, bool]]:
@@ -75,9 +75,9 @@ def _files(above: int, path: Path, name: str) -> list[tuple[str, bool]]:
         raise unusable(path / name, error) from error
 
 
-def _copy_refs(repository: Repository, into: Path) -> None:
+def _copy_refs(repository: Repository, folder: Path) -> None:
     lines = [f"{target} {name}\n" for name, target in read_refs(repository).items()]
-    (into / "packed-refs").write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
+    (folder / "packed-refs").write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
     with ExitStack() as at_end:
         try:
             git_dir = at_end.enter_context(folder_handle(repository.git_dir))
@@ -86,9 +86,9 @@ def _copy_refs(repository: Repository, into: Path) -> None:
         except OSError as error:
             raise WorldError(f"{str(repository.git_dir / 'HEAD')!r} cannot be read: {error.strerror}") from error
         if _HEAD.fullmatch(head):
-            (into / "HEAD").write_text(head + "\n", encoding="utf-8", errors="surrogateescape")
+            (folder / "HEAD").write_text(head + "\n", encoding="utf-8", errors="surrogateescape")
         try:
-            (into / "shallow").write_bytes(read_below(common, "shallow", _MAX_SHALLOW))
+            (folder / "shallow").write_bytes(read_below(common, "shallow", _MAX_SHALLOW))
         except OSError:
             return  # as a rule there is none
 
@@ -110,22 +110,22 @@ class ObjectReader:
         self._answer(oid, kind, pieces.append, MAX_OBJECT)
         return b"".join(pieces)
 
-    def files(self, wanted: Sequence[tuple[str, Callable[[], AbstractContextManager[BinaryIO]]]]) -> None:
+    def files(self, requests: Sequence[tuple[str, Callable[[], AbstractContextManager[BinaryIO]]]]) -> None:
         """Write the bytes of files."""
-        for batch in range(0, len(wanted), _BATCH):
-            some = wanted[batch : batch + _BATCH]
-            self._answers.ask("".join(f"{oid}\n" for oid, _ in some).encode())
-            for oid, opened in some:
-                with opened() as file:
+        for batch in range(0, len(requests), _BATCH):
+            chunk = requests[batch : batch + _BATCH]
+            self._answers.ask("".join(f"{oid}\n" for oid, _ in chunk).encode())
+            for oid, opener in chunk:
+                with opener() as file:
                     self._answer(oid, "blob", file.write, None)
 
-    def _answer(self, oid: str, kind: str, write: Callable[[bytes], object], most: int | None) -> None:
+    def _answer(self, oid: str, kind: str, write: Callable[[bytes], object], max_bytes: int | None) -> None:
         words = self._answers.until(b"\n").decode("ascii", "replace").split(" ")
         if words[1:2] != [kind]:
             raise KeyError(oid)
         size = int(words[2])
-        if most is not None and size > most:
-            raise WorldError(f"the {kind} {oid} has {size:,} bytes, more than the {most:,} that are read")
+        if max_bytes is not None and size > max_bytes:
+            raise WorldError(f"the {kind} {oid} has {size:,} bytes, more than the {max_bytes:,} that are read")
         digest = hashlib.new(self._digest, f"{kind} {size}\0".encode(), usedforsecurity=False)
         for piece in self._answers.pieces(size):
             digest.update(piece)

@@ -32,16 +32,16 @@ _PACKED: Final = "packed-refs"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
-def read_refs(repository: Repository, below: str = "refs") -> dict[str, str]:
+def read_refs(repository: Repository, prefix: str = "refs") -> dict[str, str]:
     """The refs of a repository, each with the object that it names. What is no ref is left out."""
-    found = {name: target for name, target in _packed(repository) if name.startswith(f"{below}/")}
+    refs = {name: target for name, target in _read_packed(repository) if name.startswith(f"{prefix}/")}
     with repository.opened() as common, suppress(FileNotFoundError):
         try:
-            with folder_handle(below, common) as folder:
-                found |= _loose(folder, f"{below}/", 0)
+            with folder_handle(prefix, common) as folder:
+                refs |= _read_loose(folder, f"{prefix}/", 0)
         except NotADirectoryError as error:
-            raise unusable(repository.common / below, error) from error
-    return dict(sorted(found.items()))
+            raise unusable(repository.common / prefix, error) from error
+    return dict(sorted(refs.items()))
 
 
 def set_ref(folder: int, name: str, target: str) -> None:
@@ -49,20 +49,20 @@ def set_ref(folder: int, name: str, target: str) -> None:
     _replace(folder, name, [f"{target}\n".encode()])
 
 
-def delete_refs(repository: Repository, below: str, deleted: Collection[str]) -> None:
+def delete_refs(repository: Repository, prefix: str, deleted: Collection[str]) -> None:
     """Delete refs in one folder, all or none."""
     locked = []
-    with repository.opened() as common, repository.opened(below, make=True) as folder:
+    with repository.opened() as common, repository.opened(prefix, make=True) as folder:
         try:
             for name in deleted:
                 os.close(_lock(folder, name))
                 locked.append(name)
-            _delete_packed(repository, common, {f"{below}/{name}" for name in deleted})
+            _delete_packed(repository, common, {f"{prefix}/{name}" for name in deleted})
             for name in deleted:
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
         except OSError as error:
-            raise unusable(repository.common / below, error) from error
+            raise unusable(repository.common / prefix, error) from error
         finally:
             for name in locked:
                 remove_lock(folder, name)
@@ -82,12 +82,12 @@ def remove_lock(folder: int, name: str) -> None:
 
 def _lock(folder: int, name: str) -> int:
     """Make the lock of a file, which replaces it in the end or is removed; return its descriptor."""
-    until = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + _WAIT_S
     while True:
         try:
             return os.open(name + _LOCK, _NEW, 0o666, dir_fd=folder)
         except FileExistsError as error:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 msg = f"{name!r} is locked: if no git works in the repository, remove the file {name + _LOCK!r}"
                 raise WorldError(msg) from error
             time.sleep(0.01)
@@ -107,10 +107,10 @@ def _replace(folder: int, name: str, lines: Iterable[bytes]) -> None:
         raise
 
 
-def _packed(repository: Repository) -> list[tuple[str, str]]:
+def _read_packed(repository: Repository) -> list[tuple[str, str]]:
     with repository.opened() as common:
         try:
-            text = read_file(_PACKED, MAX_PACKED_REFS, within=common)
+            text = read_file(_PACKED, MAX_PACKED_REFS, dir_fd=common)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -121,12 +121,12 @@ def _packed(repository: Repository) -> list[tuple[str, str]]:
 
 def _delete_packed(repository: Repository, common: int, names: AbstractSet[str]) -> None:
     """Take refs out of `packed-refs`."""
-    if not names & {name for name, _ in _packed(repository)}:
+    if not names & {name for name, _ in _read_packed(repository)}:
         return
 
     def left() -> Iterator[bytes]:
         is_left = True
-        for line in read_file(_PACKED, MAX_PACKED_REFS, within=common).splitlines(keepends=True):
+        for line in read_file(_PACKED, MAX_PACKED_REFS, dir_fd=common).splitlines(keepends=True):
             if line[:1] != b"^":  # that line belongs to the ref above it
                 is_left = os.fsdecode(line.rstrip(b"\n")).partition(" ")[2] not in names
             if is_left:
@@ -135,19 +135,19 @@ def _delete_packed(repository: Repository, common: int, names: AbstractSet[str])
     _replace(common, _PACKED, left())
 
 
-def _loose(folder: int, prefix: str, depth: int) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _read_loose(folder: int, prefix: str, depth: int) -> dict[str, str]:
+    refs: dict[str, str] = {}
     with os.scandir(folder) as entries:
-        listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_folder in listed:
+        children = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in children:
         with suppress(OSError):  # it is gone, or it is no file: no ref of git's
             if not _PART.fullmatch(name):
                 continue
             if not is_folder:
-                target = os.fsdecode(read_file(name, _MAX_REF, within=folder)).strip()
+                target = os.fsdecode(read_file(name, _MAX_REF, dir_fd=folder)).strip()
                 if _OBJECT.fullmatch(target) and not name.endswith(_LOCK):
-                    found[prefix + name] = target
+                    refs[prefix + name] = target
             elif depth < _MAX_DEPTH:
-                with folder_handle(Path(name), folder) as below:
-                    found |= _loose(below, f"{prefix}{name}/", depth + 1)
-    return found
+                with folder_handle(Path(name), folder) as subfolder:
+                    refs |= _read_loose(subfolder, f"{prefix}{name}/", depth + 1)
+    return refs

@@ -99,7 +99,7 @@ def find_repository(folder: Path) -> Repository:
             if stat.S_ISLNK(status.st_mode):
                 raise _unusable(top, "is a link: put the folder itself there")
             if stat.S_ISREG(status.st_mode):
-                return _linked(top)
+                return _read_linked(top)
             if _is_git_dir(top / ".git"):
                 return _repository(top, top / ".git", top / ".git")
         except WorldError as error:
@@ -113,11 +113,11 @@ def find_repository(folder: Path) -> Repository:
 
 
 @contextmanager
-def scratch_git(name: str, object_format: str = "sha1", *, alone: bool = False) -> Iterator[Path]:
+def scratch_git(name: str, object_format: str = "sha1", *, exclusive: bool = False) -> Iterator[Path]:
     """A new, empty git directory of boolab's own, in the state folder, until the block ends."""
-    place = scratch_place()
-    remove_leftovers(within=place)
-    with scratch_folder(name, place, alone=alone) as folder:
+    parent = scratch_place()
+    remove_leftovers(parent=parent)
+    with scratch_folder(name, parent, exclusive=exclusive) as folder:
         make_git_dir(folder, object_format)
         yield folder
 
@@ -127,8 +127,8 @@ def scratch_place() -> Path:
     try:
         return Path(private_state_folder("git"))
     except OSError as error:
-        where = error.filename or state_folder("git")
-        msg = f"boolab's state folder {str(where)!r} cannot be used: {error.strerror}. XDG_STATE_HOME names another one"
+        path = error.filename or state_folder("git")
+        msg = f"boolab's state folder {str(path)!r} cannot be used: {error.strerror}. XDG_STATE_HOME names another one"
         raise WorldError(msg) from error
 
 
@@ -167,11 +167,11 @@ def _is_git_dir(path: Path) -> bool:
     return all(os.path.lexists(path / name) for name in ("HEAD", "objects", "refs"))
 
 
-def _unusable(top: Path, why: str) -> WorldError:
-    return WorldError(f"{str(top / '.git')!r} {why}")
+def _unusable(top: Path, reason: str) -> WorldError:
+    return WorldError(f"{str(top / '.git')!r} {reason}")
 
 
-def _linked(top: Path) -> Repository:
+def _read_linked(top: Path) -> Repository:
     """The repository of a working tree whose `.git` is a file."""
     pointer = _pointer(top, ".git")
     if not pointer.startswith("gitdir: "):
@@ -182,8 +182,8 @@ def _linked(top: Path) -> Repository:
     if not os.path.lexists(git_dir / "commondir"):
         if not _is_git_dir(git_dir):
             raise _unusable(top, f"names {str(git_dir)!r}, which is no git directory")
-        named = _settings(git_dir).get("core.worktree", "")
-        if not named or Path(os.path.realpath(git_dir / named)) != top:
+        target = _settings(git_dir).get("core.worktree", "")
+        if not target or Path(os.path.realpath(git_dir / target)) != top:
             raise _unusable(
                 top,
                 f"names {str(git_dir)!r}, whose settings do not name this folder in turn: if both are yours, "
@@ -191,8 +191,8 @@ def _linked(top: Path) -> Repository:
             )
         return _repository(top, git_dir, git_dir)
     common = Path(os.path.realpath(git_dir / _pointer(git_dir, "commondir")))
-    named = os.path.realpath(git_dir / _pointer(git_dir, "gitdir"))
-    if git_dir.parent != common / "worktrees" or Path(named) != top / ".git":
+    target = os.path.realpath(git_dir / _pointer(git_dir, "gitdir"))
+    if git_dir.parent != common / "worktrees" or Path(target) != top / ".git":
         raise _unusable(
             top, f"names {str(git_dir)!r}, which does not name this folder in turn: `git worktree repair` may help"
         )
@@ -203,7 +203,7 @@ def _pointer(folder: Path, name: str) -> str:
     """The line of a file that names another folder."""
     try:
         with folder_handle(folder) as handle:
-            return os.fsdecode(read_file(name, _MAX_POINTER, within=handle).rstrip(b"\r\n"))
+            return os.fsdecode(read_file(name, _MAX_POINTER, dir_fd=handle).rstrip(b"\r\n"))
     except OSError as error:
         raise WorldError(f"{str(folder / name)!r} cannot be read: {error.strerror}") from error
 
@@ -245,6 +245,6 @@ def _settings(common: Path) -> dict[str, str]:
     except OSError as error:
         raise WorldError(f"{str(common / 'config')!r} cannot be read: {error.strerror}") from error
     with scratch_git("settings") as folder:
-        printed = Git(folder)("config", "--file", "-", "--no-includes", "-z", "--list", given=text)
+        printed = Git(folder)("config", "--file", "-", "--no-includes", "-z", "--list", stdin=text)
     pairs = (os.fsdecode(entry).partition("\n") for entry in printed.split(b"\0")[:-1])
     return {name: value for name, _, value in pairs}

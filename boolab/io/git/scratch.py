@@ -21,7 +21,7 @@ from boolab.errors import WorldError
 
 _PREFIX: Final = "boolab-branch-"
 _LOCK: Final = ".lock"
-_OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
+_FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class HeldError(WorldError):
@@ -29,7 +29,7 @@ class HeldError(WorldError):
 
 
 @contextmanager
-def scratch_folder(owner: str, within: Path | None = None, *, alone: bool = False) -> Iterator[Path]:
+def scratch_folder(owner: str, parent: Path | None = None, *, exclusive: bool = False) -> Iterator[Path]:
     """An empty folder, which is removed at the end.
 
     `owner`: whose it is: letters, digits, and the characters `_`, `.` and `-`.
@@ -42,69 +42,69 @@ def scratch_folder(owner: str, within: Path | None = None, *, alone: bool = Fals
         >>> folder.exists()
         False
     """
-    name = owner if alone else f"{owner}-{os.urandom(6).hex()}"
+    name = owner if exclusive else f"{owner}-{os.urandom(6).hex()}"
     with ExitStack() as at_end:
         try:
-            lock = _place(within) / f"{_prefix(within)}{name}{_LOCK}"
+            lock = _place(parent) / f"{_prefix(parent)}{name}{_LOCK}"
             folder = lock.with_name(lock.name.removesuffix(_LOCK))
-            held = _take(lock, make=True)
-            if held is None:
+            handle = _take(lock, make=True)
+            if handle is None:
                 raise HeldError(f"{str(folder)!r} is in use")
-            at_end.callback(os.close, held)
+            at_end.callback(os.close, handle)
             at_end.callback(_remove, folder, lock)
-            if alone:
+            if exclusive:
                 shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
             folder.mkdir(mode=0o700)
         except OSError as error:
-            raise WorldError(f"no folder can be made in {str(_place(within))!r}: {error.strerror}") from error
+            raise WorldError(f"no folder can be made in {str(_place(parent))!r}: {error.strerror}") from error
         yield folder
 
 
-def remove_leftovers(owners: Collection[str] | None = None, within: Path | None = None) -> list[str]:
+def remove_leftovers(owners: Collection[str] | None = None, parent: Path | None = None) -> list[str]:
     """Remove folders whose process has ended; those of live processes stay."""
     removed = []
-    for lock in _place(within).glob(f"{_prefix(within)}*{_LOCK}"):
-        name = lock.name.removeprefix(_prefix(within)).removesuffix(_LOCK)
+    for lock in _place(parent).glob(f"{_prefix(parent)}*{_LOCK}"):
+        name = lock.name.removeprefix(_prefix(parent)).removesuffix(_LOCK)
         if owners is not None and name.rpartition("-")[0] not in owners:
             continue
         try:
-            held = _take(lock)
+            handle = _take(lock)
         except OSError:  # it is another user's, or gone
             continue
-        if held is not None:
+        if handle is not None:
             _remove(lock.with_name(lock.name.removesuffix(_LOCK)), lock)
-            os.close(held)
+            os.close(handle)
             removed.append(name)
     return removed
 
 
-def is_held(name: str, within: Path) -> bool:
+def is_held(name: str, parent: Path) -> bool:
     """Whether a process holds the folder of an owner who has no other one."""
     try:
-        held = _take(within / f"{name}{_LOCK}")
+        handle = _take(parent / f"{name}{_LOCK}")
     except OSError:
         return False
-    if held is None:
+    if handle is None:
         return True
-    os.close(held)
+    os.close(handle)
     return False
 
 
 def _take(lock: Path, *, make: bool = False) -> int | None:
     """The descriptor that holds a lock; None if another one holds it."""
     while True:
-        held = os.open(lock, _OPEN | (os.O_CREAT if make else 0), 0o600)
+        handle = os.open(lock, _FLAGS | (os.O_CREAT if make else 0), 0o600)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            status = os.fstat(held)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(handle)
             if status.st_nlink and stat.S_ISREG(status.st_mode):
-                return held
+                return handle
         except BaseException as error:
-            os.close(held)
+            os.close(handle)
             if isinstance(error, BlockingIOError):
                 return None
             raise
-        os.close(held)
+        os.close(handle)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a file", str(lock))
         # it was removed as a leftover before it was held
@@ -115,9 +115,9 @@ def _remove(folder: Path, lock: Path) -> None:
     lock.unlink(missing_ok=True)
 
 
-def _prefix(within: Path | None) -> str:
-    return _PREFIX if within is None else ""
+def _prefix(parent: Path | None) -> str:
+    return _PREFIX if parent is None else ""
 
 
-def _place(within: Path | None) -> Path:
-    return Path(tempfile.gettempdir()).resolve() if within is None else within
+def _place(parent: Path | None) -> Path:
+    return Path(tempfile.gettempdir()).resolve() if parent is None else parent

@@ -51,16 +51,16 @@ def trial_of(path: Path) -> Trial | None:
 
     It is the folder around the nearest `agent` folder above the log, or the log's own folder.
     """
-    place = path.absolute()
-    homes = [parent.parent for parent in place.parents if parent.name == _AGENT] if _AGENT in place.parts else []
+    absolute = path.absolute()
+    homes = [parent.parent for parent in absolute.parents if parent.name == _AGENT] if _AGENT in absolute.parts else []
     outer = [home.parent.parent for home in homes if home.parent.name == _STEPS]  # of a trial in several steps
-    for folder in (*homes, *outer, place.parent):
+    for folder in (*homes, *outer, absolute.parent):
         result = mapping(sidecar(f"{folder}/{_RESULT}"))
         if not _is_trial(result) and folder not in homes:
             continue
-        found = Trial(folder, result if _is_trial(result) else {}, *_rewards(folder, result))
-        if found.result or found.rewards:
-            return found
+        trial = Trial(folder, result if _is_trial(result) else {}, *_rewards(folder, result))
+        if trial.result or trial.rewards:
+            return trial
     return None
 
 
@@ -70,18 +70,18 @@ def _is_trial(result: Mapping[str, Any]) -> bool:
 
 def _rewards(folder: Path, result: Mapping[str, Any]) -> tuple[Mapping[str, float], str]:
     """The rewards of a trial, and the file that has them."""
-    listed = _numbers(mapping(mapping(result.get("verifier_result")).get("rewards")))
-    if listed:
-        return listed, _RESULT
+    result_rewards = _numbers(mapping(mapping(result.get("verifier_result")).get("rewards")))
+    if result_rewards:
+        return result_rewards, _RESULT
     for name in _REWARDS:
-        found = _written(folder / name)
-        if found:
-            return found, name
+        file_rewards = _read_rewards(folder / name)
+        if file_rewards:
+            return file_rewards, name
     return {}, ""
 
 
 @read_once
-def _written(path: Path) -> Mapping[str, float]:
+def _read_rewards(path: Path) -> Mapping[str, float]:
     """The rewards that a verifier wrote: a number, or a JSON object of numbers."""
     try:
         content = read_file(path, _MAX_REWARD).decode("utf-8-sig").strip()
@@ -130,16 +130,18 @@ def with_outcome(runs: Sequence[Run], path: Path) -> tuple[list[Run], str]:
     names = [name for name, value in trial.rewards.items() if not math.isnan(value)]
     undecided = success is None and len(names) > 1
     note = f"{trial.folder / trial.file}: several rewards and none is called reward ({', '.join(names)}): no label"
-    return [_with(run, trial, success) if run.parent_run_id is None else run for run in runs], note if undecided else ""
+    return [
+        _add_outcome(run, trial, success) if run.parent_run_id is None else run for run in runs
+    ], note if undecided else ""
 
 
-def _with(run: Run, trial: Trial, success: bool | None) -> Run:
+def _add_outcome(run: Run, trial: Trial, success: bool | None) -> Run:
     if run.success is None and success is not None:
-        given = {score.name for score in run.scores}
-        scores = tuple(score for score in scores_of(trial.rewards) if score.name not in given)
+        names = {score.name for score in run.scores}
+        scores = tuple(score for score in scores_of(trial.rewards) if score.name not in names)
         label = Event(None, "label", {"after_step": run.n_steps, "source": NAME, "file": trial.file})
         run = replace(run, success=success, scores=(*run.scores, *scores), events=(*run.events, label))
-    return _ended(run, trial)
+    return _apply_exception(run, trial)
 
 
 def _exceptions(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -148,19 +150,19 @@ def _exceptions(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield exception
 
 
-def _ended(run: Run, trial: Trial) -> Run:
+def _apply_exception(run: Run, trial: Trial) -> Run:
     """The run with the end that the trial's exception shows."""
     for exception in _exceptions(trial.result):
         name, message = text(exception.get("exception_type")), text(exception.get("exception_message"))
         if name == _TIMEOUT:
             limit = _time_limit(trial.result)
-            spent = _spent(trial.result)
+            elapsed = _agent_ms(trial.result)
             rule = name if limit is None else f"{name}({limit})"
             stop = run.stop._replace(
                 reason="time_budget",
                 rule=rule,
                 threshold=limit,
-                value=spent if limit is None else max(limit, spent or 0),
+                value=elapsed if limit is None else max(limit, elapsed or 0),
             )
             return replace(run, stop=stop, limits=run.limits if limit is None else {**run.limits, "elapsed": limit})
         if name.startswith(_OF_AGENT) and run.stop.reason == "aborted":
@@ -173,17 +175,17 @@ def _time_limit(result: Mapping[str, Any]) -> int | None:
     """The agent's time limit in milliseconds, if the settings in the result have one."""
     config = mapping(result.get("config"))
     agent = mapping(config.get("agent"))
-    allowed = seconds_ms(agent.get("override_timeout_sec"))
-    if allowed is None:
+    limit = seconds_ms(agent.get("override_timeout_sec"))
+    if limit is None:
         return None
     factor = config.get("timeout_multiplier")
-    most = seconds_ms(agent.get("max_timeout_sec"))
-    allowed = allowed if most is None else min(allowed, most)
-    return round(allowed * factor) if isinstance(factor, int | float) and 0 < factor < 2**20 else allowed
+    maximum = seconds_ms(agent.get("max_timeout_sec"))
+    limit = limit if maximum is None else min(limit, maximum)
+    return round(limit * factor) if isinstance(factor, int | float) and 0 < factor < 2**20 else limit
 
 
-def _spent(result: Mapping[str, Any]) -> int | None:
+def _agent_ms(result: Mapping[str, Any]) -> int | None:
     """The milliseconds that the agent ran."""
     times = mapping(result.get("agent_execution"))
-    begun, ended = instant(times.get("started_at")), instant(times.get("finished_at"))
-    return None if begun is None or ended is None else max(0, round((ended - begun).total_seconds() * 1000))
+    start, end = instant(times.get("started_at")), instant(times.get("finished_at"))
+    return None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))

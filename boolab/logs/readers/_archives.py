@@ -34,7 +34,7 @@ class Archive:
         self._file = open_file(path)
         try:
             self._unpacked = Unpacked(path, size_of(self._file))
-            self._zip = _opened(self._file, path)
+            self._zip = _open_zip(self._file, path)
         except BaseException:
             self._file.close()
             raise
@@ -78,16 +78,16 @@ class Archive:
         self.close()
 
 
-def _opened(file: BinaryIO, path: Path) -> zipfile.ZipFile:
+def _open_zip(file: BinaryIO, path: Path) -> zipfile.ZipFile:
     try:
-        opened = zipfile.ZipFile(file)
+        archive = zipfile.ZipFile(file)
     except OSError:
         raise
     except Exception as error:
         raise RunFormatError(f"no readable ZIP file ({error})", path=path) from error
-    if hasattr(zipfile, "ZIP_ZSTANDARD") or all(member.compress_type != _ZSTD for member in opened.infolist()):
-        return opened
-    opened.close()
+    if hasattr(zipfile, "ZIP_ZSTANDARD") or all(member.compress_type != _ZSTD for member in archive.infolist()):
+        return archive
+    archive.close()
     try:
         from backports.zstd import zipfile as zstd_zipfile
     except ImportError:

@@ -149,7 +149,7 @@ def _is_cline(values: Sequence[Any], name: str, messages: Sequence[Mapping[str, 
         return True
     content = [content for message in messages for content in texts(message.get("content"))]
     return bool(content) and (
-        content[0].startswith("<task>") or any(one.startswith("<environment_details>") for one in content)
+        content[0].startswith("<task>") or any(part.startswith("<environment_details>") for part in content)
     )
 
 
@@ -169,13 +169,13 @@ def texts(content: object) -> list[str]:
     """The texts of a message's content, without those of other blocks."""
     if isinstance(content, str):
         return [content]
-    found = []
+    parts = []
     for block in items(content):
         if isinstance(block, str):
-            found.append(block)
+            parts.append(block)
         elif mapping(block).get("type") in TEXTS:
-            found.append(text(block.get("text")))
-    return found
+            parts.append(text(block.get("text")))
+    return parts
 
 
 def read_chats(path: Path, damage: Damage, source: str) -> list[Run]:
@@ -189,27 +189,27 @@ def follow_chats(path: Path, damage: Damage, source: str) -> LineLog:
     complete: list[Run] = []
 
     def take(number: int, value: object) -> None:
-        for about, messages in _conversations(value):
-            chat = loose if about is None else Chat(source, about, damage)
+        for facts, messages in _conversations(value):
+            chat = loose if facts is None else Chat(source, facts, damage)
             for message in messages:
                 chat.take(message, number)
-            if about is not None:
+            if facts is not None:
                 complete.extend(chat.runs())
 
     def runs() -> list[Run]:
-        every = [*complete, *loose.runs()]
-        found = last_states(every)
-        if len(found) < len(every):
-            states = count(len(every) - len(found), "conversation")
+        all_runs = [*complete, *loose.runs()]
+        latest = last_states(all_runs)
+        if len(latest) < len(all_runs):
+            states = count(len(all_runs) - len(latest), "conversation")
             remark = f"{states} of it are earlier states of others in it, and counted once"
             damage.remarks += [remark] if remark not in damage.remarks else []
-        seen: Counter[str] = Counter()
+        id_counts: Counter[str] = Counter()
         ids = [
-            run.run_id or (stem_of(path) if len(found) == 1 else f"{stem_of(path)}/{n}")
-            for n, run in enumerate(found, 1)
+            run.run_id or (stem_of(path) if len(latest) == 1 else f"{stem_of(path)}/{n}")
+            for n, run in enumerate(latest, 1)
         ]
-        ids = [unique(run_id, seen) for run_id in ids]
-        return [run if run.run_id == name else replace(run, run_id=name) for run, name in zip(found, ids, strict=True)]
+        ids = [unique(run_id, id_counts) for run_id in ids]
+        return [run if run.run_id == name else replace(run, run_id=name) for run, name in zip(latest, ids, strict=True)]
 
     return LineLog(damage, take, runs)
 
@@ -220,22 +220,22 @@ def _conversations(value: object) -> Iterator[tuple[Mapping[str, Any] | None, Se
         entry = mapping(value)
         yield (entry, items(entry["messages"])) if "messages" in entry else (None, [value])
         return
-    own: list[Any] = []
+    messages: list[Any] = []
     for entry in value:
         if isinstance(entry, list):
             yield {}, entry
         elif isinstance(entry, dict) and "messages" in entry:
             yield entry, items(entry["messages"])
         else:
-            own.append(entry)
-    if own:
-        yield {}, own
+            messages.append(entry)
+    if messages:
+        yield {}, messages
 
 
 class Chat:
     """Builds the run of one conversation. `about` are its facts, beside its messages."""
 
-    def __init__(self, source: str, about: Mapping[str, Any], damage: Damage) -> None:
+    def __init__(self, source: str, facts: Mapping[str, Any], damage: Damage) -> None:
         self.builder = RunBuilder(source, damage)
         self._damage = damage
         self._taken = 0
@@ -243,9 +243,9 @@ class Chat:
         """The keys of the first call."""
         self._misplaced = 0
         """How many calls stand in messages of the user."""
-        self.about = about
-        self.builder.effort = effort_of(about.get("reasoning_effort"), about.get("reasoning"))
-        if system := about.get("system"):
+        self.about = facts
+        self.builder.effort = effort_of(facts.get("reasoning_effort"), facts.get("reasoning"))
+        if system := facts.get("system"):
             self.builder.add_message("system", content_text(system), opens_turn=False)
 
     def take(self, value: object, line: int) -> None:
@@ -285,24 +285,24 @@ class Chat:
         if self.builder.is_empty:
             return []
         self._refuse_nameless_calls()
-        about = self.about
+        facts = self.about
         if self._misplaced:
             self.builder.totals.compare("messages of the user", "calls", self._misplaced, 0)
         for name in _COUNTS:
-            self.builder.totals.compare(name, "messages", whole(about.get(name)), self._taken)
-        ids = (about.get(name) for name in _IDS)
-        run_id = next((str(given) for given in ids if text(given) or whole(given) is not None), "")
+            self.builder.totals.compare(name, "messages", whole(facts.get(name)), self._taken)
+        ids = (facts.get(name) for name in _IDS)
+        run_id = next((str(value) for value in ids if text(value) or whole(value) is not None), "")
         last = self.builder.steps[-1] if self.builder.steps else None
-        cut = None if last is None or last.calls else limit_answer("\n".join(last.text))
+        limit = None if last is None or last.calls else limit_answer("\n".join(last.text))
         return [
             self.builder.build(
                 run_id,
-                None if cut is None else cut.stop(self.builder.stop),
-                model=text(about.get("model")),
-                log_id=next(filter(None, (text(about.get(name)) for name in _SESSION_IDS)), ""),
-                success=label(about),
-                scores=scores_of({name: about.get(name) for name in _SCORES}),
-                limits=None if cut is None else cut.limits,
+                None if limit is None else limit.stop(self.builder.stop),
+                model=text(facts.get("model")),
+                log_id=next(filter(None, (text(facts.get(name)) for name in _SESSION_IDS)), ""),
+                success=label(facts),
+                scores=scores_of({name: facts.get(name) for name in _SCORES}),
+                limits=None if limit is None else limit.limits,
             )
         ]
 
@@ -343,8 +343,8 @@ def _user(builder: RunBuilder, content: object, time: int | None) -> None:
         else:
             body.append(block_text(block))
     if body or not answered:
-        own = not body or any(not one.lstrip().startswith(_REMINDER) for one in body)
-        builder.add_message("user", "\n".join(body), opens_turn=own and not answered, time=time)
+        by_user = not body or any(not words.lstrip().startswith(_REMINDER) for words in body)
+        builder.add_message("user", "\n".join(body), opens_turn=by_user and not answered, time=time)
 
 
 def answer(builder: RunBuilder, block: Mapping[str, Any], time: int | None, *, failed: bool = False) -> None:
@@ -378,8 +378,8 @@ def add_reply(builder: RunBuilder, message: Mapping[str, Any], time: int | None,
     for block in blocks_of(message.get("content")):
         _add_block(builder, step, block, time)
     for name in ("reasoning_content", "reasoning"):
-        if thought := text(message.get(name)):
-            step.add_reasoning(thought)
+        if reasoning := text(message.get(name)):
+            step.add_reasoning(reasoning)
             break
     step.add_text(text(message.get("refusal")))
     for call in items(message.get("tool_calls")):
@@ -412,9 +412,9 @@ def _add_block(builder: RunBuilder, step: StepBuilder, block: object, time: int 
     if kind in _CALLS:
         builder.add_call(step, text(part.get("id")), text(part.get("name")), part.get("input", REDACTED))
     elif kind.endswith(_SERVER_RESULT):
-        given = part.get("content")
-        failed = part.get("is_error") is True or text(mapping(given).get("type")).endswith("_error")
-        builder.add_result(text(part.get("tool_use_id")), content_text(given), is_error=failed, time=time)
+        result = part.get("content")
+        failed = part.get("is_error") is True or text(mapping(result).get("type")).endswith("_error")
+        builder.add_result(text(part.get("tool_use_id")), content_text(result), is_error=failed, time=time)
     elif kind in ("thinking", "reasoning"):
         step.add_reasoning(text(part.get("thinking")) or text(part.get("text")))
     elif kind == "refusal":
@@ -435,17 +435,17 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     if not usage:
         return UNKNOWN_USAGE
     cost = micro(usage.get("cost"))
-    for entered, left in (("prompt", "completion"), ("input", "output")):
-        given, made = whole(usage.get(f"{entered}_tokens")), whole(usage.get(f"{left}_tokens"))
-        if given is None and made is None:
+    for input_name, output_name in (("prompt", "completion"), ("input", "output")):
+        inputs, outputs = whole(usage.get(f"{input_name}_tokens")), whole(usage.get(f"{output_name}_tokens"))
+        if inputs is None and outputs is None:
             continue
-        into = mapping(usage.get(f"{entered}_tokens_details"))
-        out = mapping(usage.get(f"{left}_tokens_details"))
-        cached, written = whole(into.get("cached_tokens")), None
-        if entered == "input" and cached is None:
+        in_details = mapping(usage.get(f"{input_name}_tokens_details"))
+        out_details = mapping(usage.get(f"{output_name}_tokens_details"))
+        cached, cache_write = whole(in_details.get("cached_tokens")), None
+        if input_name == "input" and cached is None:
             cached = whole(usage.get("cache_read_input_tokens"))
-            written = whole(usage.get("cache_creation_input_tokens"))
-            given = None if given is None else given + (cached or 0) + (written or 0)
+            cache_write = whole(usage.get("cache_creation_input_tokens"))
+            inputs = None if inputs is None else inputs + (cached or 0) + (cache_write or 0)
         for_hour = whole(mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
-        return Usage(given, made, cached, whole(out.get("reasoning_tokens")), cost, written, for_hour)
+        return Usage(inputs, outputs, cached, whole(out_details.get("reasoning_tokens")), cost, cache_write, for_hour)
     return UNKNOWN_USAGE._replace(cost=cost)

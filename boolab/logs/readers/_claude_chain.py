@@ -81,7 +81,7 @@ class AgentLines:
         self.agents: dict[str, str] = {}
         """The ids of the subagents that calls started, by call; "" if a result does not name it."""
 
-    def take(self, line: Mapping[str, Any], place: int, parent: int) -> None:
+    def take(self, line: Mapping[str, Any], index: int, parent: int) -> None:
         kind, time = text(line.get("type")), epoch_ms(line.get("timestamp"))
         message = mapping(line.get("message"))
         if kind in ("assistant", "user"):
@@ -91,56 +91,56 @@ class AgentLines:
             if "forkedFrom" in line:
                 self.forked_from = self.forked_from or text(mapping(line["forkedFrom"]).get("sessionId"))
         if kind == "assistant":
-            self._reply(line, message, place, parent, time)
+            self._reply(line, message, index, parent, time)
         elif kind == "user":
             self.endings += [ending for ending in ends_of_subagents(line) if ending not in self.endings]
             self._effort = _effort_of(mapping(line.get("thinkingMetadata"))) or self._effort
-            self._user(line, message, place, parent, time)
+            self._user(line, message, index, parent, time)
         elif kind == "system":
-            self._event(line, place, time)
+            self._event(line, index, time)
         else:
-            self._attach(mapping(line.get("attachment")), place, time)
+            self._attach(mapping(line.get("attachment")), index, time)
             return
         if time is not None and kind != "system":
             self._first = time if self._first is None else min(self._first, time)
             self._last = time if self._last is None else max(self._last, time)
 
-    def _attach(self, attached: Mapping[str, Any], place: int, time: int | None) -> None:
+    def _attach(self, attached: Mapping[str, Any], index: int, time: int | None) -> None:
         kind = attached.get("type")
         if kind == "queued_command":
-            self._entries.append(SessionNote("queued", place, time, content_text(attached.get("prompt"))))
+            self._entries.append(SessionNote("queued", index, time, content_text(attached.get("prompt"))))
         elif kind == ENDED:
             owner = text(attached.get("agentId"))
             self.endings.append(SubagentEnd(owner, owner, None, completed=True))
         elif kind == STOPPED and isinstance(attached.get("ending"), Ending):  # not one that a file holds
-            self._entries.append(SessionNote("stopped", place, time, payload=attached))
+            self._entries.append(SessionNote("stopped", index, time, payload=attached))
         elif kind == "max_turns_reached":
-            self._entries.append(SessionNote("cap", place, time, payload={"cap": whole(attached.get("maxTurns"))}))
+            self._entries.append(SessionNote("cap", index, time, payload={"cap": whole(attached.get("maxTurns"))}))
 
     def _reply(
-        self, line: Mapping[str, Any], message: Mapping[str, Any], place: int, parent: int, time: int | None
+        self, line: Mapping[str, Any], message: Mapping[str, Any], index: int, parent: int, time: int | None
     ) -> None:
         model = text(message.get("model"))
         if model == _SYNTHETIC or line.get("isApiErrorMessage") is True:
             body = content_text(message.get("content"))
             if line.get("isApiErrorMessage") is True or line.get("error"):
-                self._add(SessionNote("fault", place, time, body), (body,))
+                self._add(SessionNote("fault", index, time, body), (body,))
             return
         self.agent = self.agent or text(line.get("attributionAgent"))
         name = text(message.get("id"))
-        key = name or text(line.get("uuid")) or f"line {place}"
+        key = name or text(line.get("uuid")) or f"line {index}"
         content = message.get("content")
         blocks = content if isinstance(content, list) else [content]
         digests = [_digest(block) for block in blocks]
         reply = self._replies.get(key)
         if reply is None:
-            reply = self._replies[key] = Reply(place, time if self._latest is None else self._latest)
+            reply = self._replies[key] = Reply(index, time if self._latest is None else self._latest)
             reply.id, reply.goes_back = name, self._goes_back(time)
             self._entries.append(reply)
-        elif self._is_copy(reply, digests, place, parent, time):
+        elif self._is_copy(reply, digests, index, parent, time):
             reply.count(mapping(message.get("usage")))
             return
-        reply.places |= dict.fromkeys(digests, (place, time))
+        reply.places |= dict.fromkeys(digests, (index, time))
         if self._latest is not None and time is not None:
             reply.responded = time
         reply.extend_to(time)
@@ -158,7 +158,7 @@ class AgentLines:
         for block in blocks:
             self._block(reply, block)
 
-    def _is_copy(self, reply: Reply, digests: Sequence[int], place: int, parent: int, time: int | None) -> bool:
+    def _is_copy(self, reply: Reply, digests: Sequence[int], index: int, parent: int, time: int | None) -> bool:
         """Whether a line repeats blocks of a response, at their time or after the same line.
 
         Then that line is what it is a copy of, and so are those before it. If the session rewound from the response,
@@ -166,44 +166,44 @@ class AgentLines:
         """
         if not digests or not all(digest in reply.places for digest in digests):
             return False
-        original, written = reply.places[digests[0]]
+        original, original_time = reply.places[digests[0]]
         above = self._parents[original]
-        if not (parent == above or (time is not None and time == written) or self._has_text_of(parent, above)):
+        if not (parent == above or (time is not None and time == original_time) or self._has_text_of(parent, above)):
             return False
         if reply.left is None:
-            self._originals[place] = original
+            self._originals[index] = original
             self._drop_copied_notes(parent, above)
             return True
         rewind, reply.left = reply.left, None
         if rewind.payload["steps"] > 1:
-            self._entries[self._entries.index(rewind)] = left = rewind._replace(
+            self._entries[self._entries.index(rewind)] = note = rewind._replace(
                 payload={"steps": rewind.payload["steps"] - 1}
             )
             for other in self._replies.values():
-                other.left = left if other.left is rewind else other.left
+                other.left = note if other.left is rewind else other.left
         else:
             self._entries.remove(rewind)
-        reply.place, reply.places = place, dict.fromkeys(digests, (place, written))
+        reply.place, reply.places = index, dict.fromkeys(digests, (index, original_time))
         self._entries.append(reply)
         return True
 
-    def _has_text_of(self, place: int, original: int) -> bool:
-        note, known = self._noted.get(place), self._noted.get(original)
-        return note is not None and known is not None and bool(note.text) and note.text in known.text
+    def _has_text_of(self, index: int, original: int) -> bool:
+        note, original_note = self._noted.get(index), self._noted.get(original)
+        return note is not None and original_note is not None and bool(note.text) and note.text in original_note.text
 
-    def _drop_copied_notes(self, place: int, original: int) -> None:
+    def _drop_copied_notes(self, index: int, original: int) -> None:
         """Remove the messages before a copied line that say what those before the original say."""
         notes = {entry.place: entry for entry in self._entries[-_MAX_COPIED:] if isinstance(entry, SessionNote)}
         for _ in range(_MAX_COPIED):
-            note = notes.get(place)
+            note = notes.get(index)
             while original >= 0 and note is not None and original not in self._noted:
                 original = self._parents[original]
-            if place <= original or original < 0 or (note is not None and note.text not in self._noted[original].text):
+            if index <= original or original < 0 or (note is not None and note.text not in self._noted[original].text):
                 return
             if note is not None:
                 self._entries.remove(note)
-                self._originals[place] = original
-            place = self._parents[place]
+                self._originals[index] = original
+            index = self._parents[index]
 
     def _goes_back(self, time: int | None) -> bool:
         return time is not None and goes_back(time, self._latest, self._last)
@@ -212,10 +212,10 @@ class AgentLines:
         """Add a message or an event. False if each of its parts was written at its time before: it is a copy."""
         digests = [hash((note.time, note.kind if note.payload else "", part)) for part in parts]
         if note.time is not None and digests:
-            known = [self._said.get(digest) for digest in digests]
-            twice = self._entries[-1:] == [known[0]] and note.time % 1000 > 0
-            if known[0] is not None and None not in known and (twice or self._goes_back(note.time)):
-                self._originals[note.place] = known[0].place
+            notes = [self._said.get(digest) for digest in digests]
+            repeats = self._entries[-1:] == [notes[0]] and note.time % 1000 > 0
+            if notes[0] is not None and None not in notes and (repeats or self._goes_back(note.time)):
+                self._originals[note.place] = notes[0].place
                 self._latest = note.time
                 return False
         self._said |= dict.fromkeys(digests, note)
@@ -235,7 +235,7 @@ class AgentLines:
             self._open_calls.add(reply, call)
 
     def _user(
-        self, line: Mapping[str, Any], message: Mapping[str, Any], place: int, parent: int, time: int | None
+        self, line: Mapping[str, Any], message: Mapping[str, Any], index: int, parent: int, time: int | None
     ) -> None:
         content = message.get("content")
         body = []
@@ -243,34 +243,34 @@ class AgentLines:
         for block in blocks_of(content):
             if isinstance(block, dict) and block.get("type") == "tool_result":
                 answers = True
-                early = self._result(line, block, place, time) or early
+                early = self._result(line, block, index, time) or early
             elif block:
                 body.append(block_text(block))
         if body:
             kind = _kind(line, body, answers=answers)
-            note = SessionNote(kind, place, time, "\n".join(body))
+            note = SessionNote(kind, index, time, "\n".join(body))
             if self._add(note, body) and kind in ("prompt", "command"):
                 self._entries.pop()
-                self._rewind(place, parent, time)
+                self._rewind(index, parent, time)
                 self._entries.append(note)
         self._latest = self._latest if time is None or early else time
 
-    def _result(self, line: Mapping[str, Any], block: Mapping[str, Any], place: int, time: int | None) -> bool:
+    def _result(self, line: Mapping[str, Any], block: Mapping[str, Any], index: int, time: int | None) -> bool:
         """Add a result to its call. True if the call was not written so far."""
         call_id, content = text(block.get("tool_use_id")), content_text(block.get("content"))
-        found = self._open_calls.take(call_id, content)
-        if found is None:
+        open_call = self._open_calls.take(call_id, content)
+        if open_call is None:
             if call_id in self._answered:
-                self._originals[place] = self._answered[call_id]
+                self._originals[index] = self._answered[call_id]
 
             def put(step: StepBuilder, position: int) -> None:
-                self._put(line, block, content, place, time, step, position)
+                self._put(line, block, content, index, time, step, position)
                 if time is not None and (self._latest is None or time > self._latest):
                     self._latest = time
 
             self._open_calls.hold(call_id, content, put)
             return call_id not in self._answered
-        self._put(line, block, content, place, time, *found)
+        self._put(line, block, content, index, time, *open_call)
         return False
 
     def _put(
@@ -278,79 +278,79 @@ class AgentLines:
         line: Mapping[str, Any],
         block: Mapping[str, Any],
         content: str,
-        place: int,
+        index: int,
         time: int | None,
         step: StepBuilder,
         position: int,
     ) -> None:
         call = step.calls[position]
-        self._answered[call.id] = place
-        more = mapping(line.get("toolUseResult"))
+        self._answered[call.id] = index
+        facts = mapping(line.get("toolUseResult"))
         failed = block.get("is_error")
-        if call.name in _DELEGATES and ("agentId" in more or "totalToolUseCount" in more):
-            self.agents[call.id] = text(more.get("agentId"))
-        if "transcriptDir" in more or more.get("taskType") == "local_workflow":
-            self._workflows[call.id] = text(more.get("runId"))
+        if call.name in _DELEGATES and ("agentId" in facts or "totalToolUseCount" in facts):
+            self.agents[call.id] = text(facts.get("agentId"))
+        if "transcriptDir" in facts or facts.get("taskType") == "local_workflow":
+            self._workflows[call.id] = text(facts.get("runId"))
         result = ToolResult(
             call.id,
             content,
-            failed is True or (failed is None and more.get("interrupted") is True),
+            failed is True or (failed is None and facts.get("interrupted") is True),
             unreadable(call.arguments),
-            whole(more.get("durationMs")),
+            whole(facts.get("durationMs")),
         )
         rejected = bool(text(line.get("toolDenialKind"))) or line.get("toolUseResult") == _REJECTED
         step.set_result(SOURCE, position, result, rejected=rejected)
         step.extend_to(time)
 
-    def _event(self, line: Mapping[str, Any], place: int, time: int | None) -> None:
+    def _event(self, line: Mapping[str, Any], index: int, time: int | None) -> None:
         kind = line.get("subtype")
         if kind == "compact_boundary":
             self._open_calls.forget_early()
             facts = mapping(line.get("compactMetadata"))
             payload = {"trigger": text(facts.get("trigger")) or None, "tokens": whole(facts.get("preTokens"))}
-            self._add(SessionNote("compaction", place, time, payload=payload), [""])
+            self._add(SessionNote("compaction", index, time, payload=payload), [""])
         elif kind == "api_error":
             error = mapping(line.get("error"))
-            why = text(error.get("formatted")) or text(error.get("message")) or f"status {error.get('status')}"
-            payload = {"what": why, "attempt": whole(line.get("retryAttempt"))}
-            self._add(SessionNote("retry", place, time, payload=payload), [why])
+            message = text(error.get("formatted")) or text(error.get("message")) or f"status {error.get('status')}"
+            payload = {"what": message, "attempt": whole(line.get("retryAttempt"))}
+            self._add(SessionNote("retry", index, time, payload=payload), [message])
 
-    def _rewind(self, place: int, parent: int, time: int | None) -> None:
+    def _rewind(self, index: int, parent: int, time: int | None) -> None:
         """Remove the branch that the session rewound from, if this prompt starts another one."""
         if parent < 0 or parent in self._trunks:
             return
-        below = {parent: True}
-        kept: list[Reply | SessionNote] = []
+        on_branch = {parent: True}
+        entries: list[Reply | SessionNote] = []
         while self._entries and self._entries[-1].place > parent:
-            kept.append(self._entries.pop())
-        kept.reverse()
+            entries.append(self._entries.pop())
+        entries.reverse()
         branch = [
             entry
-            for entry in kept
-            if self._descends(entry.place, below, parent) and (isinstance(entry, Reply) or entry.kind != "rewind")
+            for entry in entries
+            if self._descends(entry.place, on_branch, parent) and (isinstance(entry, Reply) or entry.kind != "rewind")
         ]
         if not branch or not isinstance(branch[0], SessionNote) or branch[0].kind not in ("prompt", "command"):
-            self._entries += kept
+            self._entries += entries
             self._trunks.update({parent} if branch else ())
             return
-        left = {id(entry) for entry in branch}
-        self._entries += [entry for entry in kept if id(entry) not in left]
+        branch_ids = {id(entry) for entry in branch}
+        self._entries += [entry for entry in entries if id(entry) not in branch_ids]
         replies = [entry for entry in branch if isinstance(entry, Reply)]
-        rewind = SessionNote("rewind", place, time, payload={"steps": len(replies)})
+        rewind = SessionNote("rewind", index, time, payload={"steps": len(replies)})
         for reply in replies:
             reply.left = rewind
-        for digest in [digest for digest, note in self._said.items() if id(note) in left]:
+        for digest in [digest for digest, note in self._said.items() if id(note) in branch_ids]:
             del self._said[digest]
         self._entries.append(rewind)
 
-    def _descends(self, place: int, below: dict[int, bool], parent: int) -> bool:
+    def _descends(self, index: int, on_branch: dict[int, bool], parent: int) -> bool:
         path = []
-        while place > parent and place not in below:
-            path.append(place)
-            place = self._parents[place]
-        found = below.get(place, False)
-        below.update(dict.fromkeys(path, found))
-        return found
+        while index > parent and index not in on_branch:
+            path.append(index)
+            index = self._parents[index]
+        descends = on_branch.get(index, False)
+        on_branch.update(dict.fromkeys(path, descends))
+        return descends
 
     def usages(self) -> Iterator[Usage]:
         """The usage of each response."""
@@ -361,37 +361,37 @@ class AgentLines:
 
     @property
     def prompt(self) -> str:
-        wanted = (entry.text for entry in self._entries if isinstance(entry, SessionNote) and entry.kind == "prompt")
-        return next(wanted, "").strip()
+        prompts = (entry.text for entry in self._entries if isinstance(entry, SessionNote) and entry.kind == "prompt")
+        return next(prompts, "").strip()
 
     def started(self, session: str, loose: Mapping[str, list[str]]) -> dict[str, list[StartedAgent]]:
         """The subagents that calls of this session started, by call.
 
         `loose` are the subagents in the file that no result names, by their prompts; those that are found are removed.
         """
-        found: dict[str, list[StartedAgent]] = {}
+        subagents: dict[str, list[StartedAgent]] = {}
         for entry in self._entries:
             for call in entry.calls if isinstance(entry, Reply) else ():
                 if call.id in self._workflows:
                     agents = self._agents_of(self._workflows[call.id])
-                    found[call.id] = [StartedAgent(f"{session}/{agent}", "") for agent in agents]
+                    subagents[call.id] = [StartedAgent(f"{session}/{agent}", "") for agent in agents]
                 if call.name not in _DELEGATES:
                     continue
-                wanted = json_object(call.arguments)
-                owner = self.agents.get(call.id) or next(iter(loose.get(text(wanted.get("prompt")).strip(), ())), "")
+                arguments = json_object(call.arguments)
+                owner = self.agents.get(call.id) or next(iter(loose.get(text(arguments.get("prompt")).strip(), ())), "")
                 if owner and not self.agents.get(call.id):
-                    loose[text(wanted.get("prompt")).strip()].remove(owner)
+                    loose[text(arguments.get("prompt")).strip()].remove(owner)
                 if owner or call.id in self.agents:
-                    agent = text(wanted.get("subagent_type"))
-                    found[call.id] = [StartedAgent(f"{session}/{owner}" if owner else None, agent)]
-        return found
+                    agent = text(arguments.get("subagent_type"))
+                    subagents[call.id] = [StartedAgent(f"{session}/{owner}" if owner else None, agent)]
+        return subagents
 
     def run(
         self,
         run_id: str,
         agent: str,
         parent_run_id: str | None,
-        started: Mapping[str, Sequence[StartedAgent]],
+        subagents: Mapping[str, Sequence[StartedAgent]],
         end: SubagentEnd | None = None,
         results: Sequence[Mapping[str, Any]] = (),
         inner: Usage = UNKNOWN_USAGE,
@@ -401,7 +401,7 @@ class AgentLines:
     ) -> Run | None:
         """The run; None if there is neither a prompt nor a response.
 
-        `started` are its subagents, by call. `end` is how it ended, if its parent reports that. `results` are those
+        `subagents` are those that it started, by call. `end` is how it ended, if its parent reports that. `results` are those
         that the harness printed about it, `inner` the usage of the subagents in the same file. `session_id` is the
         session's id on record, and `branched_from` that of the session whose history it began with.
         """
@@ -412,7 +412,7 @@ class AgentLines:
             return None
         if len(results) == 1:  # several may be of one turn each, or of all so far
             state_result(builder, results[0], inner)
-        branch.add_subagents(started, self.endings)
+        branch.add_subagents(subagents, self.endings)
         builder.note_origin(cwd=self._cwd, git_branch=self._branch, entrypoint=self._entrypoint)
         stop, limits = branch.stop(end)
         return builder.build(
@@ -431,8 +431,8 @@ def _effort_of(thinking: Mapping[str, Any]) -> str | None:
     """The effort that a prompt asks for: a level, or the largest count of thinking tokens."""
     if not thinking:
         return None
-    off = thinking.get("disabled") is True
-    return "none" if off else effort_of(thinking.get("level"), thinking.get("maxThinkingTokens"))
+    disabled = thinking.get("disabled") is True
+    return "none" if disabled else effort_of(thinking.get("level"), thinking.get("maxThinkingTokens"))
 
 
 def _digest(block: object) -> int:
@@ -440,8 +440,8 @@ def _digest(block: object) -> int:
     if isinstance(block, str):
         return hash(block)
     part = mapping(block)
-    named = text(part.get("id")) or text(part.get("text")) or text(part.get("signature"))
-    return hash(named or json_text(block))
+    key = text(part.get("id")) or text(part.get("text")) or text(part.get("signature"))
+    return hash(key or json_text(block))
 
 
 def _kind(line: Mapping[str, Any], content: Sequence[str], *, answers: bool) -> str:

@@ -23,10 +23,10 @@ _HOUR: Final = "ephemeral_1h_input_tokens"
 _FIGURES: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", _HOUR)
 _EVENTS: Final = {"interrupted": "abort"} | {kind: kind for kind in ("compaction", "fault", "retry", "rewind")}
 _TOOLS_USED: Final = r"(?:<tools-used-before-summary>[^<]*</tools-used-before-summary>\s*)?"  # seen in 2.1.330
-_NOTED: Final = re.compile(rf"\s*{_TOOLS_USED}NOTE: this agent stopped at its (\d{{1,9}})-turn limit")
+_LIMIT_NOTE: Final = re.compile(rf"\s*{_TOOLS_USED}NOTE: this agent stopped at its (\d{{1,9}})-turn limit")
 _NOTIFIED: Final = re.compile(r"<summary>[^<]*stopped at its (\d{1,9})-turn limit \(partial result")
 _TASK: Final = re.compile(r"<task-id>([^<]+)</task-id>")
-_CALLED: Final = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
+_CALL_ID: Final = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
 _AGENT: Final = re.compile(r"agentId: (\w+)")
 _ENDINGS: Final = (b"-turn limit", b"<task-id>", b'"agentId"')
 """Each line about the end of a subagent has one of these."""
@@ -46,9 +46,9 @@ class Reply(StepBuilder):
     left: SessionNote | None = None
     """The event of the rewind that left it, if it is on a branch that the session rewound from."""
 
-    def __init__(self, place: int, start: int | None) -> None:
+    def __init__(self, index: int, start: int | None) -> None:
         super().__init__(start)
-        self.place = place
+        self.place = index
         self.sums: dict[str, int] = {}
         self.places: dict[int, tuple[int, int | None]] = {}
         """The line that each of its blocks is in, and when that was written, by a digest of the block."""
@@ -58,9 +58,9 @@ class Reply(StepBuilder):
         if usage == self.counted:
             return
         self.counted = usage
-        given = {**usage, _HOUR: mapping(usage.get("cache_creation")).get(_HOUR)}
+        figures = {**usage, _HOUR: mapping(usage.get("cache_creation")).get(_HOUR)}
         for name in _FIGURES:
-            figure = whole(given.get(name))
+            figure = whole(figures.get(name))
             if figure is not None and figure >= self.sums.get(name, 0):
                 self.sums[name] = figure
 
@@ -190,38 +190,38 @@ class SessionBranch:
             return self.ending
         return "aborted" if self.replies and self.replies[-1].broken else self.builder.stop_reason()
 
-    def add_subagents(self, started: Mapping[str, Sequence[StartedAgent]], ends: Iterable[SubagentEnd]) -> None:
+    def add_subagents(self, subagents: Mapping[str, Sequence[StartedAgent]], ends: Iterable[SubagentEnd]) -> None:
         """Add events for the subagents that calls started, and for those that their limit on turns stopped."""
         callers = {call.id: reply for reply in self.replies for call in reply.calls}
         for reply in self.replies:
             for call in reply.calls:
-                for child in started.get(call.id, ()):
+                for child in subagents.get(call.id, ()):
                     self.builder.add_subagent(reply, call.id, *child)
         for owner, call_id, limit, _ in ends:
             if limit is not None and call_id in callers:
-                what = f"the subagent {owner} was stopped at its limit of {count(limit, 'turn')}: its result is partial"
-                self.builder.add_step_event(callers[call_id], "fault", what=what)
+                note = f"the subagent {owner} was stopped at its limit of {count(limit, 'turn')}: its result is partial"
+                self.builder.add_step_event(callers[call_id], "fault", what=note)
 
 
 def ends_of_subagents(line: Mapping[str, Any]) -> Iterator[SubagentEnd]:
     """The ends of subagents in a user's line: in the results of the calls that started them, and in notifications."""
     content = mapping(line.get("message")).get("content")
-    more = mapping(line.get("toolUseResult"))
+    facts = mapping(line.get("toolUseResult"))
     for block in blocks_of(content):
         part = mapping(block)
         if part.get("type") == "tool_result":
             body = content_text(part.get("content"))
-            noted, named = _NOTED.match(body), _AGENT.search(body)
-            owner = text(more.get("agentId")) or (named[1] if noted and named else "")
-            completed = more.get(ENDED) is True and not noted
-            if noted or (owner and ("totalToolUseCount" in more or completed)):
-                yield SubagentEnd(owner, text(part.get("tool_use_id")), int(noted[1]) if noted else None, completed)
+            note, agent = _LIMIT_NOTE.match(body), _AGENT.search(body)
+            owner = text(facts.get("agentId")) or (agent[1] if note and agent else "")
+            completed = facts.get(ENDED) is True and not note
+            if note or (owner and ("totalToolUseCount" in facts or completed)):
+                yield SubagentEnd(owner, text(part.get("tool_use_id")), int(note[1]) if note else None, completed)
             continue
         body = block_text(block).lstrip()
         task = _TASK.search(body) if body.startswith("<task-notification>") else None
         if task:
-            cut, called = _NOTIFIED.search(body), _CALLED.search(body)
-            yield SubagentEnd(task[1].strip(), called[1].strip() if called else "", int(cut[1]) if cut else None)
+            limit, call = _NOTIFIED.search(body), _CALL_ID.search(body)
+            yield SubagentEnd(task[1].strip(), call[1].strip() if call else "", int(limit[1]) if limit else None)
 
 
 @read_once

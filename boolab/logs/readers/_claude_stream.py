@@ -65,16 +65,16 @@ def state_result(builder: RunBuilder, result: Mapping[str, Any], inner: Usage) -
     than the messages with results: as many as the responses, or more where calls are parallel.
     """
     turns, usage = whole(result.get("num_turns")), mapping(result.get("usage"))
-    answered = sum(found is not None for step in builder.steps for found in step.results)
+    answered = sum(tool_result is not None for step in builder.steps for tool_result in step.results)
     if turns is not None:
         builder.state("num_turns of the result", responses=(turns - 1 if turns > answered + 1 else 0, turns))
     parts = [whole(usage.get(name)) for name in _INPUT]
-    left = whole(usage.get("output_tokens"))
+    output_tokens = whole(usage.get("output_tokens"))
     if None not in parts:
-        entered = sum(part or 0 for part in parts)
-        builder.state("usage of the result", input_tokens=(entered - (inner.input_tokens or 0), entered))
-    if left is not None:
-        builder.state("usage of the result", output_tokens=(left - (inner.output_tokens or 0), left))
+        input_tokens = sum(part or 0 for part in parts)
+        builder.state("usage of the result", input_tokens=(input_tokens - (inner.input_tokens or 0), input_tokens))
+    if output_tokens is not None:
+        builder.state("usage of the result", output_tokens=(output_tokens - (inner.output_tokens or 0), output_tokens))
 
 
 @dataclass(slots=True, eq=False)
@@ -97,20 +97,20 @@ class StreamLines:
         caller = text(line.get("parent_tool_use_id"))
         if line.get("subtype") == "init":
             self._about = {"version": line.get("claude_code_version"), "cwd": line.get("cwd")}
-        more = {**self._about, "sessionId": session, "isSidechain": bool(caller)}
+        base = {**self._about, "sessionId": session, "isSidechain": bool(caller)}
         if kind == "result" and line.get("subtype") == "error_max_turns":
-            return {**more, "type": "attachment", "attachment": {"type": "max_turns_reached", "maxTurns": _limit(line)}}
+            return {**base, "type": "attachment", "attachment": {"type": "max_turns_reached", "maxTurns": _limit(line)}}
         if kind == "result" and not caller and (ending := _ending(line)) is not None:
-            return {**more, "type": "attachment", "attachment": {"type": STOPPED, "ending": ending}}
+            return {**base, "type": "attachment", "attachment": {"type": STOPPED, "ending": ending}}
         if line.get("subtype") == "task_notification" and line.get("status") == "completed":
-            return {**more, "type": "attachment", "attachment": {"type": ENDED, "agentId": line.get("tool_use_id")}}
+            return {**base, "type": "attachment", "attachment": {"type": ENDED, "agentId": line.get("tool_use_id")}}
         if caller:
             self._callers.add(caller)
-            more |= {"agentId": caller, "attributionAgent": self._agents.get(caller, "")}
+            base |= {"agentId": caller, "attributionAgent": self._agents.get(caller, "")}
         for block in map(mapping, blocks_of(mapping(line.get("message")).get("content"))):
             if block.get("type") == "tool_use":
                 self._agents[text(block.get("id"))] = text(mapping(block.get("input")).get("subagent_type"))
-        return {**line, **more, "toolUseResult": self._result(line)}
+        return {**line, **base, "toolUseResult": self._result(line)}
 
     def _result(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
         """The facts of a result. A subagent goes by the id of its call here, because its lines name only that.
@@ -121,12 +121,12 @@ class StreamLines:
         result = mapping(line.get("tool_use_result"))
         blocks = map(mapping, blocks_of(mapping(line.get("message")).get("content")))
         block = next((block for block in blocks if block.get("type") == "tool_result"), {})
-        called = text(block.get("tool_use_id"))
-        if not called or ("agentId" not in result and called not in self._callers):
+        call_id = text(block.get("tool_use_id"))
+        if not call_id or ("agentId" not in result and call_id not in self._callers):
             return result
         launched = result.get("isAsync") is True or result.get("status") == "async_launched"
         launched = launched or content_text(block.get("content")).startswith(_LAUNCHED)
-        return {**result, "agentId": called, ENDED: not launched and block.get("is_error") is not True}
+        return {**result, "agentId": call_id, ENDED: not launched and block.get("is_error") is not True}
 
 
 def _ending(line: Mapping[str, Any]) -> Ending | None:
@@ -139,11 +139,11 @@ def _ending(line: Mapping[str, Any]) -> Ending | None:
     if text(line.get("terminal_reason")).startswith("aborted"):
         return Ending("aborted", words)
     if subtype == "error_max_budget_usd":
-        named = next((found[1] for found in map(_BUDGET.search, errors) if found), None)
-        budget, spent = None if named is None else micro(float(named)), micro(line.get("total_cost_usd"))
-        value = spent if budget is None else max(budget, spent or 0)
+        amount = next((match[1] for match in map(_BUDGET.search, errors) if match), None)
+        budget, cost = None if amount is None else micro(float(amount)), micro(line.get("total_cost_usd"))
+        value = cost if budget is None else max(budget, cost or 0)
         return Ending(
-            "cost_budget", words, "maxBudgetUsd" if named is None else f"maxBudgetUsd({named})", budget, value
+            "cost_budget", words, "maxBudgetUsd" if amount is None else f"maxBudgetUsd({amount})", budget, value
         )
     if subtype == "error_max_structured_output_retries":
         return Ending("error_streak", words, "maxStructuredOutputRetries")
@@ -152,7 +152,7 @@ def _ending(line: Mapping[str, Any]) -> Ending | None:
 
 def _limit(line: Mapping[str, Any]) -> int | None:
     """The limit on turns of a result."""
-    found = (_TURNS.search(text(error)) for error in items(line.get("errors")))
-    named = next((int(one[1]) for one in found if one), None)
+    matches = (_TURNS.search(text(error)) for error in items(line.get("errors")))
+    limit = next((int(match[1]) for match in matches if match), None)
     turns = whole(line.get("num_turns"))
-    return named if named is not None or not turns else turns - 1
+    return limit if limit is not None or not turns else turns - 1

@@ -83,17 +83,17 @@ class CodexAccount:
             self.builder.extend_response(self.step, time)
         return self.step
 
-    def add_message(self, content: str, time: int | None, *, own: bool) -> None:
+    def add_message(self, content: str, time: int | None, *, opens_turn: bool) -> None:
         """Add a message of the role `user`. An item and an event with the same text are one message."""
         key = content.strip()
         if key.startswith("<turn_aborted>"):
             self._ending = "aborted"
-        if not key or self._seen.get(key) in (own, True):
+        if not key or self._seen.get(key) in (opens_turn, True):
             return
-        self._seen[key] = own
-        if own:
+        self._seen[key] = opens_turn
+        if opens_turn:
             self._turns.append(len(self.builder.steps))
-        self.builder.add_message("user", content, opens_turn=own, time=time)
+        self.builder.add_message("user", content, opens_turn=opens_turn, time=time)
         self.step = self.before_early = None
 
     def add_system(self, content: str, time: int | None) -> None:
@@ -128,21 +128,21 @@ class CodexAccount:
 
     def _run_on(self, running: Mapping[str, Any], last: Mapping[str, Any]) -> None:
         """Note a running total, with the tokens of the response that it came with."""
-        now, added = ((whole(one.get("input_tokens")), whole(one.get("output_tokens"))) for one in (running, last))
-        entered, left = now
-        if self._total is None or entered is None or left is None or entered < self._total[0] or left < self._total[1]:
+        total, added = ((whole(row.get("input_tokens")), whole(row.get("output_tokens"))) for row in (running, last))
+        entered, out = total
+        if self._total is None or entered is None or out is None or entered < self._total[0] or out < self._total[1]:
             self._total = None
             return
-        self._total = (entered, left)
+        self._total = (entered, out)
         if self._before is None:
-            self._before = (max(0, entered - (added[0] or 0)), max(0, left - (added[1] or 0)))
+            self._before = (max(0, entered - (added[0] or 0)), max(0, out - (added[1] or 0)))
 
     def state_totals(self, *, forked: bool) -> None:
         """Pass the latest running total to the builder; that of a fork may count responses of its parent."""
         if self._total is not None and self._before is not None:
-            entered, left = (after - before for after, before in zip(self._total, self._before, strict=True))
-            least = (0, 0) if self._partial or forked else (entered, left)
-            self.builder.state("total_token_usage", input_tokens=(least[0], entered), output_tokens=(least[1], left))
+            entered, output = (after - start for after, start in zip(self._total, self._before, strict=True))
+            lower = (0, 0) if self._partial or forked else (entered, output)
+            self.builder.state("total_token_usage", input_tokens=(lower[0], entered), output_tokens=(lower[1], output))
 
     def _settle(self, running: Mapping[str, Any], last: Mapping[str, Any]) -> None:
         """Give aborted responses what the running total grew by beside the last report: often nothing."""
@@ -150,11 +150,11 @@ class CodexAccount:
         self._unreported = []
         if not waiting or not self._reported:
             return
-        now, before, own = ([whole(one.get(name)) for name in _FIGURES] for one in (running, self._reported, last))
-        grown = [None if a is None or b is None else a - b - (c or 0) for a, b, c in zip(now, before, own, strict=True)]
-        if not any(grown) or (len(waiting) == 1 and all(figure is None or figure >= 0 for figure in grown)):
+        new, old, reply = ([whole(row.get(name)) for name in _FIGURES] for row in (running, self._reported, last))
+        delta = [None if a is None or b is None else a - b - (c or 0) for a, b, c in zip(new, old, reply, strict=True)]
+        if not any(delta) or (len(waiting) == 1 and all(figure is None or figure >= 0 for figure in delta)):
             for step in waiting:
-                step.usage = Usage(*grown)
+                step.usage = Usage(*delta)
 
     def take(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
         if kind == "turn_aborted":
@@ -186,9 +186,9 @@ class CodexAccount:
     def _roll_back(self, turns: int, time: int | None) -> None:
         if turns:
             self._partial = True
-            kept = self._turns[-turns] if turns <= len(self._turns) else 0
+            length = self._turns[-turns] if turns <= len(self._turns) else 0
             del self._turns[-turns:]
-            self.builder.rewind_to(kept, time)
+            self.builder.rewind_to(length, time)
             self._ending = None
             self.step = None
 

@@ -39,7 +39,7 @@ class SampleEvents:
     def _scan(self, events: Sequence[Any]) -> None:
         scoring: set[str] = set()
         depth = 0
-        before: object = None
+        last_time: object = None
         for item in events:
             event = mapping(item)
             kind = event.get("event")
@@ -57,9 +57,9 @@ class SampleEvents:
                 self.limit = event
             elif kind == "model" and depth <= 0 and text(event.get("span_id")) not in scoring:
                 self._by_id[text(response_of(event).get("id"))].append(len(self.models))
-                self.models.append(event if event.get("completed") else {**event, "started": before})
+                self.models.append(event if event.get("completed") else {**event, "started": last_time})
                 self.limit = {}
-            before = event.get("timestamp")
+            last_time = event.get("timestamp")
 
     def of(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
         """The model event of a message: by its id, else the next with the same content."""
@@ -71,15 +71,15 @@ class SampleEvents:
                 waiting.popleft()
         if not waiting:
             return {}
-        place = waiting.popleft()
-        self._next = max(self._next, place + 1)
-        return self.models[place]
+        index = waiting.popleft()
+        self._next = max(self._next, index + 1)
+        return self.models[index]
 
     def _with_content(self, message: Mapping[str, Any]) -> deque[int] | None:
         if self._by_key is None:
             self._by_key = defaultdict(deque)
-            for place, event in enumerate(self.models):
-                self._by_key[self._key(response_of(event))].append(place)
+            for index, event in enumerate(self.models):
+                self._by_key[self._key(response_of(event))].append(index)
         return self._by_key.get(self._key(message))
 
     def _key(self, message: Mapping[str, Any]) -> object:
@@ -106,17 +106,17 @@ class Attachments:
     def __init__(self, sample: Mapping[str, Any]) -> None:
         old = mapping(mapping(sample.get("transcript")).get("content"))
         self._texts = {**old, **mapping(sample.get("attachments"))}
-        whole = sum(len(found) for found in self._texts.values() if isinstance(found, str))
-        self._left = max(_MIN_CHARS, _MAX_REPEATS * whole)
+        size = sum(len(value) for value in self._texts.values() if isinstance(value, str))
+        self._left = max(_MIN_CHARS, _MAX_REPEATS * size)
         """How many more characters may replace references."""
 
     def resolve(self, content: str) -> str:
         """The text, or the attachment that it refers to, unless too much was replaced, which would fill the memory."""
         if self._texts and len(content) < _MAX_REFERENCE and content.startswith(_ATTACHED):
-            found = self._texts.get(content.partition("://")[2])
-            if isinstance(found, str) and len(found) <= self._left:
-                self._left -= len(found)
-                return found
+            attachment = self._texts.get(content.partition("://")[2])
+            if isinstance(attachment, str) and len(attachment) <= self._left:
+                self._left -= len(attachment)
+                return attachment
         return content
 
     def content(self, content: object) -> str:

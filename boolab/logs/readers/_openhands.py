@@ -48,22 +48,22 @@ class Meter:
         (`per_turn_token`), they are the sum of several responses.
         """
         tokens = mapping(metrics.get("accumulated_token_usage"))
-        now = (
+        totals = (
             whole(tokens.get("prompt_tokens")),
             whole(tokens.get("completion_tokens")),
             whole(tokens.get("cache_read_tokens")),
             whole(tokens.get("reasoning_tokens")),
             micro(metrics.get("accumulated_cost")),
         )
-        entered, left, cached, reasoned, cost = (
-            None if a is None or b is None or b < a else b - a for a, b in zip(self._before, now, strict=True)
+        entered, output, cached, reasoned, cost = (
+            None if a is None or b is None or b < a else b - a for a, b in zip(self._before, totals, strict=True)
         )
-        self.moved = now != self._before
-        self._before = now
+        self.moved = totals != self._before
+        self._before = totals
         latest = whole(tokens.get("per_turn_token"))
-        if (not entered and not left) or (latest and latest != (entered or 0) + (left or 0)):
+        if (not entered and not output) or (latest and latest != (entered or 0) + (output or 0)):
             return Usage(cost=cost or None)
-        return Usage(entered, left, cached, reasoned, cost or None)
+        return Usage(entered, output, cached, reasoned, cost or None)
 
     def miss(self) -> None:
         """Note a response without a reading: the next reading is the sum of several responses."""
@@ -87,7 +87,7 @@ class Row(NamedTuple):
     effort: str | None = None
 
 
-def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
+def row_of(row: Mapping[str, Any], path: Path, id_counts: Counter[str]) -> Row:
     """The facts of one line of an evaluation."""
     metadata, label = mapping(row.get("metadata")), _label(row)
     model = mapping(metadata.get("llm_config")) or mapping(metadata.get("llm"))
@@ -96,7 +96,7 @@ def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
     group = path.parent.name if stem_of(path).startswith("output") else stem_of(path)
     attempt = whole(row.get("attempt")) or 1
     return Row(
-        unique(f"{group}/{task}" if attempt == 1 else f"{group}/{task}/{attempt}", seen),
+        unique(f"{group}/{task}" if attempt == 1 else f"{group}/{task}/{attempt}", id_counts),
         task,
         text(metadata.get("agent_class")) or "openhands",
         text(model.get("model")),
@@ -126,18 +126,18 @@ def begins_with_events(
 
 def usages_of(metrics: Mapping[str, Any]) -> dict[str, Usage]:
     """The usage of each response that metrics list, by its id; unknown if the id is listed twice."""
-    found: dict[str, Usage] = {}
+    usages: dict[str, Usage] = {}
     for item in items(metrics.get("token_usages")):
         usage = mapping(item)
         name = text(usage.get("response_id"))
-        entered, left = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
+        entered, output = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
         if name:
-            found[name] = (
+            usages[name] = (
                 UNKNOWN_USAGE
-                if name in found or not (entered or left)
-                else Usage(entered, left, whole(usage.get("cache_read_tokens")), whole(usage.get("reasoning_tokens")))
+                if name in usages or not (entered or output)
+                else Usage(entered, output, whole(usage.get("cache_read_tokens")), whole(usage.get("reasoning_tokens")))
             )
-    return found
+    return usages
 
 
 def totals_of(metrics: Mapping[str, Any]) -> dict[str, Figure]:
@@ -170,19 +170,19 @@ def ending(builder: RunBuilder, error: str, cap: int | None = None) -> tuple[Sto
     """How a run ended whose harness recorded an error, and the limit in that error; `cap` is that of iterations."""
     low = error.lower()
     if "maximum iteration" in low or "maxiterationsreached" in low:
-        found = _ITERATIONS.search(error)
-        allowed = int(found[1]) if found else cap
-        if allowed is None:
+        match = _ITERATIONS.search(error)
+        limit = int(match[1]) if match else cap
+        if limit is None:
             return builder.stop("step_cap", _RULE), {}
-        return builder.cap_stop(allowed, _RULE), {"steps": allowed}
+        return builder.cap_stop(limit, _RULE), {"steps": limit}
     if "maximum budget" in low or "budget exceeded" in low or "maxbudgetreached" in low:
-        found = _BUDGET.search(error)
-        allowed = micro(float(found[1])) if found else None
-        return builder.stop("cost_budget", "max_budget", allowed), {} if allowed is None else {"cost": allowed}
+        match = _BUDGET.search(error)
+        limit = micro(float(match[1])) if match else None
+        return builder.stop("cost_budget", "max_budget", limit), {} if limit is None else {"cost": limit}
     if "stuck in a loop" in low or "got stuck" in low:
         return builder.stop("stuck"), {}
-    found = _TIMEOUT.search(error)
-    if found:
-        allowed = int(found[1]) * 1000
-        return builder.stop("time_budget", "timeout", allowed), {"elapsed": allowed}
+    match = _TIMEOUT.search(error)
+    if match:
+        limit = int(match[1]) * 1000
+        return builder.stop("time_budget", "timeout", limit), {"elapsed": limit}
     return builder.stop("error"), {}

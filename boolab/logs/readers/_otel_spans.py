@@ -34,7 +34,7 @@ _ROLES: Final = {
 """The events of older instrumentations, and the roles of their messages."""
 
 _MODELS: Final = ("assistant", "model")
-_SPENT: Final = (".messages", "_instructions", "gen_ai.prompt", "gen_ai.completion")
+_MESSAGE_ENDS: Final = (".messages", "_instructions", "gen_ai.prompt", "gen_ai.completion")
 _NUMBERED: Final = re.compile(r"gen_ai\.(prompt|completion)\.(\d{1,6})\.(\w+)(?:\.(\d{1,6})\.(\w+))?")
 
 Key: TypeAlias = tuple[str, str]
@@ -75,23 +75,23 @@ class Span:
 
     __slots__ = ("about", "end", "error", "given", "key", "kind", "made", "order", "parent", "start", "version")
 
-    def __init__(self, span: Mapping[str, Any], place: int) -> None:
+    def __init__(self, span: Mapping[str, Any], index: int) -> None:
         trace = text(span.get("traceId"))
         self.key: Key = (trace, text(span.get("spanId")))
         self.parent: Key = (trace, text(span.get("parentSpanId")))
-        about = _attributes(span.get("attributes"))
+        attributes = _attributes(span.get("attributes"))
         self.version = named(span.get(SERVICE_VERSION))
-        self.kind = _kind(about)
+        self.kind = _kind(attributes)
         """`chat`, `execute_tool` or `invoke_agent`; empty for other spans."""
-        begun = span.get("startTimeUnixNano")
-        self.start = time_ms(begun, _NANO)
-        self.order = (_whole(begun) or 0, self.kind != CHAT, place)
+        start = span.get("startTimeUnixNano")
+        self.start = time_ms(start, _NANO)
+        self.order = (_parse_int(start) or 0, self.kind != CHAT, index)
         """The key of the order of spans."""
         self.end = time_ms(span.get("endTimeUnixNano"), _NANO)
         self.error = ""
         status = mapping(span.get("status"))
-        if status.get("code") in _FAILED or text(about.get("error.type")):
-            self.error = text(about.get("error.type")) or text(status.get("message")) or "error"
+        if status.get("code") in _FAILED or text(attributes.get("error.type")):
+            self.error = text(attributes.get("error.type")) or text(status.get("message")) or "error"
         self.given: list[SpanMessage] = []
         """The new messages of the input."""
         self.made: list[SpanMessage] = []
@@ -99,19 +99,19 @@ class Span:
         self.about: dict[str, Any] = {}
         """The attributes that hold no messages."""
         if self.kind:
-            self._take_messages(about, items(span.get("events")))
-            self.about = {name: value for name, value in about.items() if not name.endswith(_SPENT)}
+            self._take_messages(attributes, items(span.get("events")))
+            self.about = {name: value for name, value in attributes.items() if not name.endswith(_MESSAGE_ENDS)}
 
-    def _take_messages(self, about: Mapping[str, Any], events: Sequence[Any]) -> None:
+    def _take_messages(self, attributes: Mapping[str, Any], events: Sequence[Any]) -> None:
         lines = [(text(mapping(event).get("name")), _attributes(mapping(event).get("attributes"))) for event in events]
         single = [_event_message(_ROLES[name], of_event) for name, of_event in lines if name in _ROLES]
-        sources = [about, *(of_event for _, of_event in lines)]
-        given, made = _first(sources, "input.messages", "prompt"), _first(sources, "output.messages", "completion")
-        given = given or [message for message in single if message.role != "choice"]
-        self.made = made or [message for message in single if message.role == "choice"]
-        instructions = _structured(about.get("gen_ai.system_instructions"))
+        sources = [attributes, *(of_event for _, of_event in lines)]
+        inputs, outputs = _first(sources, "input.messages", "prompt"), _first(sources, "output.messages", "completion")
+        inputs = inputs or [message for message in single if message.role != "choice"]
+        self.made = outputs or [message for message in single if message.role == "choice"]
+        instructions = _structured(attributes.get("gen_ai.system_instructions"))
         system = _message({"role": "system", "parts": instructions}) if instructions else SpanMessage("system")
-        self.given = ([system] if system.text else []) + _new(given)
+        self.given = ([system] if system.text else []) + _new_messages(inputs)
 
     def adopt(self, other: Span) -> None:
         """Add what this span lacks from one within it about the same response."""
@@ -120,24 +120,24 @@ class Span:
         self.made = self.made or other.made
 
 
-def _kind(about: Mapping[str, Any]) -> str:
+def _kind(attributes: Mapping[str, Any]) -> str:
     """The operation of a span, which older instrumentations do not name; empty for other spans."""
-    operation = text(about.get("gen_ai.operation.name"))
+    operation = text(attributes.get("gen_ai.operation.name"))
     if operation:
         return CHAT if operation in _CHATS else operation if operation in (TOOL, AGENT) else ""
-    if "gen_ai.tool.name" in about:
+    if "gen_ai.tool.name" in attributes:
         return TOOL
-    wanted = "gen_ai.request.model" in about and not {"gen_ai.system", "gen_ai.provider.name"}.isdisjoint(about)
-    return "chat" if wanted and text(about.get("llm.request.type")) in ("", "chat", "completion") else ""
+    chat = "gen_ai.request.model" in attributes and not {"gen_ai.system", "gen_ai.provider.name"}.isdisjoint(attributes)
+    return "chat" if chat and text(attributes.get("llm.request.type")) in ("", "chat", "completion") else ""
 
 
-def _attributes(listed: object) -> dict[str, Any]:
-    found = {}
-    for one in items(listed):
-        name = text(mapping(one).get("key"))
+def _attributes(entries: object) -> dict[str, Any]:
+    attributes = {}
+    for entry in items(entries):
+        name = text(mapping(entry).get("key"))
         if name:
-            found[name] = _plain(mapping(one).get("value"))
-    return found
+            attributes[name] = _plain(mapping(entry).get("value"))
+    return attributes
 
 
 def _plain(value: object, depth: int = 0) -> JSON:
@@ -146,16 +146,16 @@ def _plain(value: object, depth: int = 0) -> JSON:
         return None
     name, inner = next(iter(wrapped.items()))
     if name == "arrayValue":
-        return [_plain(one, depth + 1) for one in items(mapping(inner).get("values"))]
+        return [_plain(item, depth + 1) for item in items(mapping(inner).get("values"))]
     if name == "kvlistValue":
-        pairs = (mapping(one) for one in items(mapping(inner).get("values")))
+        pairs = (mapping(item) for item in items(mapping(inner).get("values")))
         return {text(pair.get("key")): _plain(pair.get("value"), depth + 1) for pair in pairs}
     if name == "intValue":
-        return _whole(inner)
+        return _parse_int(inner)
     return inner if isinstance(inner, str | int | float) else None
 
 
-def _whole(value: object) -> int | None:
+def _parse_int(value: object) -> int | None:
     """A whole number, which OTLP JSON may write as a text because it has 64 bits."""
     if isinstance(value, str):
         return int(value) if value.isdecimal() and len(value) < MAX_DIGITS else None
@@ -174,46 +174,46 @@ def _structured(value: object) -> JSON:
 
 def _first(sources: Sequence[Mapping[str, Any]], name: str, older: str) -> list[SpanMessage]:
     """The messages of the first attributes that have any, by either name or numbered."""
-    for about in sources:
+    for source in sources:
         for key in (f"gen_ai.{name}", f"gen_ai.{older}"):
-            found = _messages(about.get(key))
-            if found:
-                return found
-        found = [_message(one) for one in _numbered(about, older)]
-        if found:
-            return found
+            messages = _messages(source.get(key))
+            if messages:
+                return messages
+        messages = [_message(message) for message in _numbered_messages(source, older)]
+        if messages:
+            return messages
     return []
 
 
-def _numbered(about: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def _numbered_messages(attributes: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Messages in attributes such as `gen_ai.prompt.0.content`."""
-    found: dict[int, dict[str, Any]] = {}
+    messages: dict[int, dict[str, Any]] = {}
     calls: dict[int, dict[int, dict[str, Any]]] = {}
-    for key, value in about.items():
+    for key, value in attributes.items():
         parts = _NUMBERED.fullmatch(key) if key.startswith(f"gen_ai.{name}.") else None
         if parts is None:
             continue
         number = int(parts[2])
-        message = found.setdefault(number, {})
+        message = messages.setdefault(number, {})
         if parts[4] is None:
             message[parts[3]] = value
         elif parts[3] == "tool_calls":
             calls.setdefault(number, {}).setdefault(int(parts[4]), {})[parts[5]] = value
-    for number, wanted in calls.items():
-        found[number]["tool_calls"] = [wanted[place] for place in sorted(wanted)]
-    return [found[number] for number in sorted(found)]
+    for number, message_calls in calls.items():
+        messages[number]["tool_calls"] = [message_calls[index] for index in sorted(message_calls)]
+    return [messages[number] for number in sorted(messages)]
 
 
 def _messages(value: object) -> list[SpanMessage]:
-    listed = _structured(value)
-    if isinstance(listed, str):
-        return [SpanMessage("user", listed)] if listed else []
-    return [_message(mapping(one)) for one in ([listed] if isinstance(listed, dict) else items(listed)) if mapping(one)]
+    inner = _structured(value)
+    if isinstance(inner, str):
+        return [SpanMessage("user", inner)] if inner else []
+    return [_message(mapping(item)) for item in ([inner] if isinstance(inner, dict) else items(inner)) if mapping(item)]
 
 
 def _message(value: Mapping[str, Any], role: str = "") -> SpanMessage:
     """One message: of parts, or of OpenAI's or Anthropic's form, which older instrumentations write."""
-    body, thought = [], []
+    body, reasoning = [], []
     calls: list[tuple[str, str, Any]] = []
     results: list[tuple[str, str]] = []
     content = _structured(value.get("parts", value.get("content")))
@@ -228,10 +228,10 @@ def _message(value: Mapping[str, Any], role: str = "") -> SpanMessage:
             name, arguments = text(part.get("name")), part.get("arguments", part.get("input", REDACTED))
             calls.append((text(part.get("id")), name, arguments))
         elif kind in ("tool_call_response", "tool_result"):
-            given = part.get("response", part.get("result", part.get("content")))
-            results.append((text(part.get("id")) or text(part.get("tool_use_id")), result_of(given)))
+            response = part.get("response", part.get("result", part.get("content")))
+            results.append((text(part.get("id")) or text(part.get("tool_use_id")), result_of(response)))
         elif kind in ("reasoning", "thinking"):
-            thought.append(text(inner_text) or text(part.get("thinking")))
+            reasoning.append(text(inner_text) or text(part.get("thinking")))
         elif part:
             body.append(
                 inner_text if isinstance(inner_text, str) and kind in ("", "text") else f"[{kind or 'unknown'}]"
@@ -243,12 +243,12 @@ def _message(value: Mapping[str, Any], role: str = "") -> SpanMessage:
         results = [(text(value.get("tool_call_id")) or text(value.get("id")), "\n".join(body))]
         body = []
     reason = finish_reason(value.get("finish_reason"))
-    return SpanMessage(role, "\n".join(body), "\n".join(thought), tuple(calls), tuple(results), reason)
+    return SpanMessage(role, "\n".join(body), "\n".join(reasoning), tuple(calls), tuple(results), reason)
 
 
-def _event_message(role: str, about: Mapping[str, Any]) -> SpanMessage:
+def _event_message(role: str, attributes: Mapping[str, Any]) -> SpanMessage:
     """The message of an event: its attributes, or the JSON text in one of them."""
-    body = mapping(_structured(about.get("gen_ai.event.content"))) or about
+    body = mapping(_structured(attributes.get("gen_ai.event.content"))) or attributes
     if role == "choice":
         inner = _structured(body.get("message"))
         message = _message(inner if isinstance(inner, dict) else {"content": inner}, role)
@@ -257,10 +257,10 @@ def _event_message(role: str, about: Mapping[str, Any]) -> SpanMessage:
     return _message({**body, "tool_calls": _structured(body.get("tool_calls"))}, role)
 
 
-def _new(messages: Sequence[SpanMessage]) -> list[SpanMessage]:
+def _new_messages(messages: Sequence[SpanMessage]) -> list[SpanMessage]:
     """The new messages of an input: the system's, and those after the last of the assistant's."""
-    last = max((place for place, one in enumerate(messages) if one.role in _MODELS), default=-1)
-    return [one for place, one in enumerate(messages) if place > last or one.role in ("system", "developer")]
+    last = max((index for index, item in enumerate(messages) if item.role in _MODELS), default=-1)
+    return [item for index, item in enumerate(messages) if index > last or item.role in ("system", "developer")]
 
 
 def result_of(value: object) -> str:

@@ -52,7 +52,7 @@ def resolved(path: Path, instance: str, model: str = "") -> bool | None:
     `model` is the run's: it decides where several models have a report of the instance.
     """
     folder = path.absolute().parent
-    reports = (sidecar(f"{place}/{name}") for place in (folder, folder.parent) for name in _REPORTS)
+    reports = (sidecar(f"{directory}/{name}") for directory in (folder, folder.parent) for name in _REPORTS)
     verdicts = (_verdict(report, instance) for report in map(mapping, reports) if report)
     label = next((verdict for verdict in verdicts if verdict is not None), None)
     if label is None:
@@ -61,17 +61,17 @@ def resolved(path: Path, instance: str, model: str = "") -> bool | None:
         label = _own_report(roots, instance, model)
         label = _run_report(roots, instance) if label is None else label
     if label is None and folder.name == _TRAJS:
-        listed = mapping(sidecar(folder.parent / _EXPERIMENT)).get("resolved")
-        return False if isinstance(listed, list) else None
+        ids = mapping(sidecar(folder.parent / _EXPERIMENT)).get("resolved")
+        return False if isinstance(ids, list) else None
     return label
 
 
 def _own_report(roots: Sequence[Path], instance: str, model: str) -> bool | None:
     """The verdict of the instance's own report in a folder of an evaluation."""
     for root in roots:
-        found = _reports_below(root).get(instance, ())
-        named = [report for name, report in found if model and name == model.replace("/", "__")]
-        verdicts = {_verdict(mapping(sidecar(report)), instance) for report in named or [path for _, path in found]}
+        reports = _reports_below(root).get(instance, ())
+        matches = [report for name, report in reports if model and name == model.replace("/", "__")]
+        verdicts = {_verdict(mapping(sidecar(report)), instance) for report in matches or [path for _, path in reports]}
         if len(verdicts) == 1:
             return verdicts.pop()
     return None
@@ -91,28 +91,28 @@ def _index(root: str, _changed: int) -> Mapping[str, Sequence[tuple[str, Path]]]
     The harness writes `<run id>/<model>/<instance>/report.json`, below `logs/run_evaluation` or where it has to;
     others keep `<name>/<instance>/report.json`.
     """
-    found: defaultdict[str, list[tuple[str, Path]]] = defaultdict(list)
-    left = MAX_FOLDERS
+    reports: defaultdict[str, list[tuple[str, Path]]] = defaultdict(list)
+    budget = MAX_FOLDERS
     level = [Path(root), Path(root, "logs", "run_evaluation"), Path(root, "run_evaluation")]
     for depth in range(_DEPTH):
-        below: list[Path] = []
+        subfolders: list[Path] = []
         for folder in level:
-            if left <= 0:
+            if budget <= 0:
                 break
-            left -= 1
-            below += _folders_in(folder)
+            budget -= 1
+            subfolders += _folders_in(folder)
             report = folder / _REPORT
             if depth > 1 and report.is_file():
-                found[folder.name].append((folder.parent.name, report))
-        level = below
-    return found
+                reports[folder.name].append((folder.parent.name, report))
+        level = subfolders
+    return reports
 
 
 def _folders_in(folder: Path) -> list[Path]:
     """The folders in a folder, without links and hidden ones."""
     try:
         with os.scandir(folder) as entries:
-            names = [one.name for one in entries if one.name[0] != "." and one.is_dir(follow_symlinks=False)]
+            names = [entry.name for entry in entries if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
     return [folder / name for name in sorted(names)]
@@ -144,16 +144,16 @@ def submitted_model(path: Path) -> str:
     if folder.name != _TRAJS:
         return ""
     tags = mapping(mapping(sidecar(folder.parent / "metadata.yaml")).get("tags"))
-    given = tags.get("model")
-    named = next((text(one) for one in (*items(given), given) if text(one)), "")
-    found = _SUBMISSION.fullmatch(folder.parent.name)
-    return named or (found[1] if found else "")
+    value = tags.get("model")
+    model = next((text(name) for name in (*items(value), value) if text(name)), "")
+    match = _SUBMISSION.fullmatch(folder.parent.name)
+    return model or (match[1] if match else "")
 
 
 def _verdict(report: Mapping[str, Any], instance: str) -> bool | None:
-    own = mapping(report.get(instance)).get("resolved")
-    if isinstance(own, bool):
-        return own
+    verdict = mapping(report.get(instance)).get("resolved")
+    if isinstance(verdict, bool):
+        return verdict
     lists = {name: items(ids) for name, ids in report.items()}
     resolutions = [lists[name] for name in _RESOLVED if name in lists]
     if any(instance in ids for ids in resolutions):

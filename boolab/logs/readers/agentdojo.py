@@ -33,7 +33,7 @@ SUFFIXES: Final = (".json",)
 PLACES: Final = ()
 LOOKED_FOR: Final = 'an object with "suite_name", "pipeline_name" and "messages"'
 
-_NONE: Final = "none"
+_NO_VALUE: Final = "none"
 _KEYS: Final = frozenset({"suite_name", "pipeline_name"})
 
 
@@ -84,8 +84,8 @@ def _open_call(builder: RunBuilder, call: Mapping[str, Any]) -> str:
     """The id of the first open call of the last response with the function of a result that has no id."""
     last = builder.steps[-1] if builder.steps else StepBuilder()
     waiting = [call for call, result in zip(last.calls, last.results, strict=True) if result is None]
-    same = [one for one in waiting if one.name == text(call.get("function"))]
-    return next((one.id for one in (*same, *waiting)), "")
+    matches = [entry for entry in waiting if entry.name == text(call.get("function"))]
+    return next((entry.id for entry in (*matches, *waiting)), "")
 
 
 def _text(content: object) -> str:
@@ -99,7 +99,7 @@ def _text(content: object) -> str:
 def _run(builder: RunBuilder, document: Mapping[str, Any]) -> Run:
     pipeline, suite = text(document.get("pipeline_name")), text(document.get("suite_name"))
     task = text(document.get("user_task_id")) or text(document.get("task_id"))
-    attack, injection = (text(document.get(name)) or _NONE for name in ("attack_type", "injection_task_id"))
+    attack, injection = (text(document.get(name)) or _NO_VALUE for name in ("attack_type", "injection_task_id"))
     error = text(document.get("error")) or None
     verdict = {**mapping(document.get("evaluation")), **document}
     utility = flag(verdict.get("utility"))

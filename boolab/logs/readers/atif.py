@@ -115,29 +115,29 @@ def read(path: Path, damage: Damage) -> list[Run]:
         elif not runs and (first := _continued_from(path, value)):
             damage.remarks.append(f"it continues {first}, and is read with it")
         else:
-            name, taken = f"{stem_of(path)}/{len(runs) + 1}", {run.run_id for run in runs}
-            runs += runs_of(_whole(path, value), name, taken=taken, damage=damage)
+            name, run_ids = f"{stem_of(path)}/{len(runs) + 1}", {run.run_id for run in runs}
+            runs += runs_of(_join_parts(path, value), name, run_ids=run_ids, damage=damage)
     return runs
 
 
-def _whole(path: Path, trajectory: Mapping[str, Any]) -> Mapping[str, Any]:
+def _join_parts(path: Path, trajectory: Mapping[str, Any]) -> Mapping[str, Any]:
     """The trajectory with the steps of the files in which it continues; of some, their totals are not compared."""
     steps = [*items(trajectory.get("steps"))]
-    seen = {path.name}
+    names = {path.name}
     last = trajectory
-    while (name := text(last.get("continued_trajectory_ref"))) and name not in seen and _is_beside(name):
-        more = mapping(sidecar(path.with_name(name)))
-        if not _is_trajectory(more):
+    while (name := text(last.get("continued_trajectory_ref"))) and name not in names and _is_beside(name):
+        part = mapping(sidecar(path.with_name(name)))
+        if not _is_trajectory(part):
             break
-        seen.add(name)
-        steps += items(more.get("steps"))
-        last = more
-    if len(seen) == 1:
+        names.add(name)
+        steps += items(part.get("steps"))
+        last = part
+    if len(names) == 1:
         return trajectory
     left_out = {"final_metrics", "continued_trajectory_ref"}
-    whole = {key: value for key, value in trajectory.items() if key not in left_out}
+    header = {key: value for key, value in trajectory.items() if key not in left_out}
     ref = {key: last[key] for key in ("continued_trajectory_ref",) if key in last}
-    return {**whole, **ref, "steps": steps}
+    return {**header, **ref, "steps": steps}
 
 
 def _continued_from(path: Path, trajectory: Mapping[str, Any]) -> str:
@@ -145,16 +145,16 @@ def _continued_from(path: Path, trajectory: Mapping[str, Any]) -> str:
     copied = any(mapping(step).get("is_copied_context") is True for step in items(trajectory.get("steps")))
     if not copied and _CONTINUATION not in path.name:
         return ""
-    beside = (other for other in sorted(path.parent.glob("*.json"))[:_MAX_BESIDE] if other != path)
-    return next((other.name for other in beside if _continues_in(other, path.name)), "")
+    siblings = (other for other in sorted(path.parent.glob("*.json"))[:_MAX_BESIDE] if other != path)
+    return next((other.name for other in siblings if _continues_in(other, path.name)), "")
 
 
 def _continues_in(path: Path, name: str) -> bool:
     try:
-        named = name.encode() in read_file(path, _MAX_BYTES)
+        has_name = name.encode() in read_file(path, _MAX_BYTES)
     except (OSError, ValueError):
         return False
-    return named and mapping(sidecar(path)).get("continued_trajectory_ref") == name
+    return has_name and mapping(sidecar(path)).get("continued_trajectory_ref") == name
 
 
 def _is_beside(name: str) -> bool:
@@ -168,14 +168,14 @@ def runs_of(
     parent: str | None = None,
     *,
     source: str = NAME,
-    taken: Collection[str] = (),
+    run_ids: Collection[str] = (),
     damage: Damage | None = None,
 ) -> list[Run]:
     """The run of another program's trajectory, and those of the subagents within it.
 
-    The run's id is `name` if it has none, and is made unique among those `taken` by other runs of the file.
+    The run's id is `name` if it has none, and is made unique among the `run_ids` of other runs of the file.
     """
-    run_id = _free(text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name, taken)
+    run_id = _free_id(text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name, run_ids)
     if damage is not None:
         damage.versions.add(text(trajectory.get("schema_version")))
     main, sides = _agents(trajectory, source, damage)
@@ -208,9 +208,9 @@ def runs_of(
             agent_name = caller.agent if caller is not None and caller.agent else "subagent"
             runs.append(side.builder.build(side_id, stop, agent=agent_name, parent_run_id=run_id))
     for number, child in enumerate(items(trajectory.get("subagent_trajectories")), 1):
-        known = {*taken, run_id, *(run.run_id for run in runs)}
+        all_ids = {*run_ids, run_id, *(run.run_id for run in runs)}
         name = f"{run_id}/{number}"
-        runs += runs_of(mapping(child), name, run_id, source=source, taken=known, damage=damage)
+        runs += runs_of(mapping(child), name, run_id, source=source, run_ids=all_ids, damage=damage)
     return runs
 
 
@@ -259,21 +259,21 @@ class _Agent:
             reply.usage = _usage(metrics, excludes_written=self._excludes_written)
         reply.add_text(content_text(step.get("message")))
         reply.add_reasoning(text(step.get("reasoning_content")))
-        more = mapping(metrics.get("extra"))
+        details = mapping(metrics.get("extra"))
         reply.finish_reason = finish_reason(extra.get("stop_reason")) or reply.finish_reason
         reply.effort = effort_of(step.get("reasoning_effort"), extra.get("reasoning_effort")) or reply.effort
-        reply.speed = named(more.get("speed")) or reply.speed
-        reply.service_tier = named(more.get("service_tier")) or reply.service_tier
+        reply.speed = named(details.get("speed")) or reply.speed
+        reply.service_tier = named(details.get("service_tier")) or reply.service_tier
         self.builder.note_origin(cwd=extra.get("cwd"))
-        before = len(reply.calls)
+        start = len(reply.calls)
         raw = mapping(_agentpile(step).get("calls"))
         for call in items(step.get("tool_calls")):
             call_id = text(mapping(call).get("tool_call_id"))
             arguments = mapping(raw.get(call_id)).get("arguments_raw")
-            given = mapping(call).get("arguments", REDACTED) if arguments is None else arguments
-            self.builder.add_call(reply, call_id, text(mapping(call).get("function_name")), given)
+            call_arguments = mapping(call).get("arguments", REDACTED) if arguments is None else arguments
+            self.builder.add_call(reply, call_id, text(mapping(call).get("function_name")), call_arguments)
         results = items(mapping(step.get("observation")).get("results"))
-        for call_id, result, failed in _answers(step, reply.calls[before:], results):
+        for call_id, result, failed in _answers(step, reply.calls[start:], results):
             self.builder.add_result(call_id, content_text(result.get("content")), is_error=failed, time=time)
             self.named[call_id] = text(_result_facts(result).get("agentId"))
             for ref in items(result.get("subagent_trajectory_ref")):
@@ -282,22 +282,22 @@ class _Agent:
 
     def _repeats(self, step: Mapping[str, Any]) -> bool:
         """Whether a step is another block of the response before."""
-        before = self._before
-        if not before or not self.builder.steps:
+        last = self._before
+        if not last or not self.builder.steps:
             return False
-        asked, request = (text(mapping(one.get("extra")).get("requestId")) for one in (before, step))
-        if request and asked:
-            return request == asked
+        last_request, request = (text(mapping(entry.get("extra")).get("requestId")) for entry in (last, step))
+        if request and last_request:
+            return request == last_request
         metrics = mapping(step.get("metrics"))
-        if metrics != before.get("metrics") or not any(whole(metrics.get(name)) for name in _TOTALS):
+        if metrics != last.get("metrics") or not any(whole(metrics.get(name)) for name in _TOTALS):
             return False
-        if before.get("model_name") != step.get("model_name") or EXTRA in mapping(step.get("extra")):
+        if last.get("model_name") != step.get("model_name") or EXTRA in mapping(step.get("extra")):
             return False
-        same_time = step.get("timestamp") is not None and step.get("timestamp") == before.get("timestamp")
-        answered = bool(items(mapping(before.get("observation")).get("results")))
-        alone = not answered and (self._shows_results or not before.get("tool_calls"))
+        same_time = step.get("timestamp") is not None and step.get("timestamp") == last.get("timestamp")
+        answered = bool(items(mapping(last.get("observation")).get("results")))
+        unanswered = not answered and (self._shows_results or not last.get("tool_calls"))
         grows = not _CACHED.isdisjoint(mapping(metrics.get("extra"))) and bool(whole(metrics.get("prompt_tokens")))
-        return same_time or alone or grows
+        return same_time or unanswered or grows
 
 
 class _Caller(NamedTuple):
@@ -312,28 +312,28 @@ class _Caller(NamedTuple):
 
 def _agents(trajectory: Mapping[str, Any], source: str, damage: Damage | None) -> tuple[_Agent, list[_Agent]]:
     """The agent, and the subagents whose steps are among its own."""
-    listed = [mapping(step) for step in items(trajectory.get("steps"))]
+    steps = [mapping(step) for step in items(trajectory.get("steps"))]
     agent = mapping(trajectory.get("agent"))
-    about = mapping(agent.get("extra"))
-    shows_results = any(items(mapping(step.get("observation")).get("results")) for step in listed)
+    facts = mapping(agent.get("extra"))
+    shows_results = any(items(mapping(step.get("observation")).get("results")) for step in steps)
     excludes_written = text(trajectory.get("schema_version")) in _EXCLUDING
 
     def begin(name: str) -> _Agent:
         builder = RunBuilder(source, damage)
         builder.version = named(agent.get("version"))
-        builder.effort = effort_of(agent.get("reasoning_effort"), about.get("reasoning_effort"))
-        branches, folders = items(about.get("git_branches")), items(about.get("cwds"))
+        builder.effort = effort_of(agent.get("reasoning_effort"), facts.get("reasoning_effort"))
+        branches, folders = items(facts.get("git_branches")), items(facts.get("cwds"))
         builder.note_origin(
-            git_commit=about.get("git_commit"),
-            git_branch=branches[0] if len(branches) == 1 else about.get("git_branch"),
-            cwd=folders[0] if len(folders) == 1 else about.get("cwd"),
-            entrypoint=about.get("entrypoint"),
+            git_commit=facts.get("git_commit"),
+            git_branch=branches[0] if len(branches) == 1 else facts.get("git_branch"),
+            cwd=folders[0] if len(folders) == 1 else facts.get("cwd"),
+            entrypoint=facts.get("entrypoint"),
         )
         return _Agent(name, builder, excludes_written=excludes_written, shows_results=shows_results)
 
     main, sides = begin(""), dict[str, _Agent]()
     nameless = 0
-    for step in listed:
+    for step in steps:
         extra = mapping(step.get("extra"))
         if extra.get("is_sidechain") is not True:
             main.take(step)
@@ -358,12 +358,12 @@ def _find_caller(agents: Sequence[_Agent], side: _Agent) -> _Caller | None:
                 child = owner.named.get(call.id)
                 if call.name not in _DELEGATES or child not in (None, "", side.id):
                     continue
-                given = json_object(call.arguments)
+                arguments = json_object(call.arguments)
                 answered = result is not None and result.is_error is not True
-                caller = _Caller(owner, step, call.id, text(given.get("subagent_type")), answered)
+                caller = _Caller(owner, step, call.id, text(arguments.get("subagent_type")), answered)
                 if child == side.id:
                     return caller
-                if free is None and side.prompt and text(given.get("prompt")).strip() == side.prompt:
+                if free is None and side.prompt and text(arguments.get("prompt")).strip() == side.prompt:
                     free = caller
     if free is not None:
         free.owner.named[free.call_id] = side.id
@@ -372,9 +372,9 @@ def _find_caller(agents: Sequence[_Agent], side: _Agent) -> _Caller | None:
 
 def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any], agents: Sequence[_Agent]) -> None:
     totals = mapping(trajectory.get("final_metrics"))
-    place = "final_metrics"
+    field = "final_metrics"
     builder.totals.compare(
-        f"{place}.total_steps", "steps", whole(totals.get("total_steps")), len(items(trajectory.get("steps")))
+        f"{field}.total_steps", "steps", whole(totals.get("total_steps")), len(items(trajectory.get("steps")))
     )
     for name, figure in _TOTALS.items():
         usages = [step.usage for agent in agents for step in agent.builder.steps]
@@ -382,18 +382,18 @@ def _state_totals(builder: RunBuilder, trajectory: Mapping[str, Any], agents: Se
         raw = sum(agent.raw[name] for agent in agents)
         stated = whole(totals.get(f"total_{name}"))
         if len(agents) > 1 or read != raw:  # of all agents, and of blocks that repeat it
-            builder.totals.compare(place, figure, stated, raw if stated == raw else read)
+            builder.totals.compare(field, figure, stated, raw if stated == raw else read)
         else:
-            builder.state(place, **{figure: stated})
+            builder.state(field, **{figure: stated})
     builder.state(
-        place,
+        field,
         cost=micro(totals.get("total_cost_usd")) or None,
     )
 
 
-def _free(run_id: str, taken: Collection[str]) -> str:
+def _free_id(run_id: str, run_ids: Collection[str]) -> str:
     names = itertools.chain([run_id], (f"{run_id}/{number}" for number in itertools.count(2)))
-    return next(name for name in names if name not in taken)
+    return next(name for name in names if name not in run_ids)
 
 
 def _is_agents(step: Mapping[str, Any]) -> bool:
@@ -406,18 +406,18 @@ def _is_agents(step: Mapping[str, Any]) -> bool:
 
 
 def _usage(metrics: Mapping[str, Any], *, excludes_written: bool) -> Usage:
-    more = mapping(metrics.get("extra"))
-    entered, written = whole(metrics.get("prompt_tokens")), whole(more.get("cache_creation_input_tokens"))
+    details = mapping(metrics.get("extra"))
+    entered, cache_write = whole(metrics.get("prompt_tokens")), whole(details.get("cache_creation_input_tokens"))
     if excludes_written and entered is not None:
-        entered += written or 0
+        entered += cache_write or 0
     return Usage(
         entered,
         whole(metrics.get("completion_tokens")),
         whole(metrics.get("cached_tokens")),
-        whole(more.get("reasoning_tokens")),
+        whole(details.get("reasoning_tokens")),
         micro(metrics.get("cost_usd")),
-        written,
-        whole(mapping(more.get("cache_creation")).get("ephemeral_1h_input_tokens")),
+        cache_write,
+        whole(mapping(details.get("cache_creation")).get("ephemeral_1h_input_tokens")),
     )
 
 
@@ -428,14 +428,14 @@ def _answers(
     facts = items(_agentpile(step).get("result_fields"))
     nameless = all(not mapping(result).get("source_call_id") for result in results)
     in_order = nameless and len(results) == len(calls)
-    marked = "is_sidechain" in mapping(step.get("extra"))
-    for place, result in enumerate(results):
-        failed = flag(mapping(facts[place] if place < len(facts) else None).get("error"))
+    has_sidechain_flag = "is_sidechain" in mapping(step.get("extra"))
+    for index, result in enumerate(results):
+        failed = flag(mapping(facts[index] if index < len(facts) else None).get("error"))
         if failed is None:
             failed = _failed(result, step if len(results) == 1 else {})
-        if failed is None and marked:
+        if failed is None and has_sidechain_flag:
             failed = False
-        call_id = calls[place].id if in_order else text(mapping(result).get("source_call_id"))
+        call_id = calls[index].id if in_order else text(mapping(result).get("source_call_id"))
         if not in_order and not call_id:
             continue  # the format allows for observations of no call
         yield call_id, mapping(result), failed

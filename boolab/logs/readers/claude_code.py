@@ -80,9 +80,9 @@ _COMPACTION: Final = "acompact"
 
 def sniff(head: Head) -> bool:
     """Whether this is a session of Claude Code, an export of one, or its messages as it prints them."""
-    listed = items(head.values[0]) if head.values else ()
-    lines = (*head.values, *listed)
-    return isinstance(head.first.get("loglines"), list) or any(_is_line(one) or is_stream_line(one) for one in lines)
+    entries = items(head.values[0]) if head.values else ()
+    lines = (*head.values, *entries)
+    return isinstance(head.first.get("loglines"), list) or any(_is_line(line) or is_stream_line(line) for line in lines)
 
 
 def _is_line(line: object) -> bool:
@@ -172,22 +172,22 @@ class _Session:
         owner = self._owner(line, uuid, parent)
         home = self._home(session, parent)
         print_ = hash((kind, text(line.get("timestamp")), text(mapping(line.get("message")).get("id"))))
-        known = self._places.get(uuid)
-        if known is not None and self._prints[known] == print_:
+        earlier = self._places.get(uuid)
+        if earlier is not None and self._prints[earlier] == print_:
             return  # some resumed sessions hold lines twice
-        place = len(self._parents)
+        index = len(self._parents)
         self._parents.append(parent)
         self._owners.append(owner)
         self._sessions.append(home)
         self._prints.append(print_)
         if uuid:
-            self._places[uuid] = place
+            self._places[uuid] = index
         if kind in ("user", "assistant", "system", "attachment"):
             if kind in ("user", "assistant"):
                 self.ids[session] += 1
             if (home, owner) not in self.chains:
                 self.chains[home, owner] = AgentLines(self._parents, self._originals, self._damage, self._workflow)
-            self.chains[home, owner].take(line, place, parent)
+            self.chains[home, owner].take(line, index, parent)
 
     def _home(self, session: str, parent: int) -> str:
         if self._folder is not None:
@@ -202,8 +202,8 @@ class _Session:
         """The id of the subagent of a line; "" for the session itself."""
         if line.get("isSidechain") is not True:
             return ""
-        before = self._owners[parent] if parent >= 0 else ""
-        return text(line.get("agentId")) or before or uuid or "sidechain"
+        parent_owner = self._owners[parent] if parent >= 0 else ""
+        return text(line.get("agentId")) or parent_owner or uuid or "sidechain"
 
     def runs(self) -> list[Run]:
         """The run of each session, each before those of its subagents in the order of their first lines."""
@@ -213,7 +213,7 @@ class _Session:
             if owner and (home, owner) not in lines:
                 loose[home].setdefault(chain.prompt, []).append(owner)
         endings = self._endings()
-        found = []
+        all_runs = []
         homes = {home: number for number, (home, _) in enumerate(self.chains)}
         names = self._names()
         for (home, owner), chain in sorted(self.chains.items(), key=lambda pair: (homes[pair[0][0]], pair[0][1] != "")):
@@ -233,15 +233,15 @@ class _Session:
                 branched_from="" if owner else chain.forked_from or (home if home != session else ""),
             )
             if run is not None:
-                found.append(run)
-        return found
+                all_runs.append(run)
+        return all_runs
 
     def _inner_usage(self, home: str) -> Usage:
         """The tokens of all subagents of a session in this file."""
         usages = [
-            usage for (of, owner), chain in self.chains.items() if of == home and owner for usage in chain.usages()
+            usage for (key, owner), chain in self.chains.items() if key == home and owner for usage in chain.usages()
         ]
-        return Usage(sum(one.input_tokens or 0 for one in usages), sum(one.output_tokens or 0 for one in usages))
+        return Usage(sum(item.input_tokens or 0 for item in usages), sum(item.output_tokens or 0 for item in usages))
 
     def _endings(self) -> Mapping[str, SubagentEnd]:
         """The last reported end of each subagent, by its id, from the lines of their parents."""

@@ -103,13 +103,13 @@ def read(path: Path, damage: Damage) -> list[Run]:
     if path.name.endswith(_COMPACTION):
         return []
     document = json_document(path, damage)
-    about = mapping(document)
-    messages = document if isinstance(document, list) else about.get("messages")
+    facts = mapping(document)
+    messages = document if isinstance(document, list) else facts.get("messages")
     if not isinstance(messages, list):
         raise RunFormatError(f"a log of Cline is {LOOKED_FOR}", path=path, line=1)
-    if (version := whole(about.get("version"))) is not None:
+    if (version := whole(facts.get("version"))) is not None:
         damage.versions.add(str(version))
-    session = _Session(about, damage)
+    session = _Session(facts, damage)
     for number, message in enumerate(messages, 1):
         if isinstance(message, dict) and message.get("role") in ("user", "assistant"):
             session.take(message)
@@ -122,23 +122,23 @@ def read(path: Path, damage: Damage) -> list[Run]:
 class _Session:
     """Builds the run of one file from its messages."""
 
-    def __init__(self, about: Mapping[str, Any], damage: Damage) -> None:
+    def __init__(self, facts: Mapping[str, Any], damage: Damage) -> None:
         self.builder = RunBuilder(NAME, damage)
-        self.about = about
+        self.about = facts
         self._written = 0
         """How many calls are from texts."""
         self._waiting: list[tuple[str, str]] = []
         """The ids and names of the open calls of the last response."""
-        if system := content_text(about.get("system_prompt")):
+        if system := content_text(facts.get("system_prompt")):
             self.builder.add_message("system", system, opens_turn=False)
 
     def take(self, message: Mapping[str, Any]) -> None:
         time = message_time(message)
-        about = mapping(message.get("metadata"))
+        metadata = mapping(message.get("metadata"))
         if message["role"] == "user":
-            self._user(message.get("content"), about, time)
-        elif about.get("displayOnly") is True:
-            if about.get("displayRole") == "error":
+            self._user(message.get("content"), metadata, time)
+        elif metadata.get("displayOnly") is True:
+            if metadata.get("displayRole") == "error":
                 self.builder.add_event("fault", time, text=one_line(content_text(message.get("content"))))
         else:
             self._reply(message, time)
@@ -159,9 +159,9 @@ class _Session:
         answered = zip(step.calls, step.results, strict=True)
         self._waiting = [(call.id, call.name) for call, result in answered if result is None]
 
-    def _user(self, content: object, about: Mapping[str, Any], time: int | None) -> None:
+    def _user(self, content: object, metadata: Mapping[str, Any], time: int | None) -> None:
         body: list[str] = []
-        given: list[str] | None = None
+        parts: list[str] | None = None
         tool = ""
         answered = False
         for block in blocks_of(content):
@@ -175,45 +175,45 @@ class _Session:
             words = f"[file {text(part.get('path'))}]" if part.get("type") == "file" else block_text(block)
             result = _result_in(words)
             if result is not None:
-                self._add_result(tool, given, time)
-                tool, given = words[1:].partition("]")[0].partition(" ")[0], [result]
-            elif given is not None and not words.startswith(_HARNESS) and not _NOT_RUN.match(words):
-                given.append(words)
+                self._add_result(tool, parts, time)
+                tool, parts = words[1:].partition("]")[0].partition(" ")[0], [result]
+            elif parts is not None and not words.startswith(_HARNESS) and not _NOT_RUN.match(words):
+                parts.append(words)
             elif not _NOT_RUN.match(words):
                 body.append(words)
-        self._add_result(tool, given, time)
-        self._add_message(body, about, time, answered=answered or given is not None)
+        self._add_result(tool, parts, time)
+        self._add_message(body, metadata, time, answered=answered or parts is not None)
 
-    def _add_result(self, tool: str, given: Sequence[str] | None, time: int | None) -> None:
+    def _add_result(self, tool: str, parts: Sequence[str] | None, time: int | None) -> None:
         """Add a text as the result of the first open call of this tool, or of any if it has none."""
-        if given is None:
+        if parts is None:
             return
-        words = "\n".join(one for one in given if one).strip()
-        named = [place for place, (_, name) in enumerate(self._waiting) if name == tool]
-        call_id, _ = self._waiting.pop(named[0] if named else 0) if self._waiting else ("", "")
+        words = "\n".join(part for part in parts if part).strip()
+        matches = [index for index, (_, name) in enumerate(self._waiting) if name == tool]
+        call_id, _ = self._waiting.pop(matches[0] if matches else 0) if self._waiting else ("", "")
         self.builder.add_result(call_id, words, is_error=words.startswith(_ERROR), time=time)
-        self._check_feedback(given, time)
+        self._check_feedback(parts, time)
 
-    def _check_feedback(self, given: Sequence[str], time: int | None) -> None:
+    def _check_feedback(self, parts: Sequence[str], time: int | None) -> None:
         """Open a turn if the user continues after the agent's completion: the new task is in its last call's result."""
         last = self.builder.steps[-1].calls[-1:] if self.builder.steps else []
         if last and last[0].name == _COMPLETION:
-            content = next((one for one in given if _FEEDBACK in one), None)
+            content = next((part for part in parts if _FEEDBACK in part), None)
             if content is not None:
                 self.builder.add_message("user", content, opens_turn=True, time=time)
 
     def _add_message(
-        self, content: Sequence[str], about: Mapping[str, Any], time: int | None, *, answered: bool
+        self, content: Sequence[str], metadata: Mapping[str, Any], time: int | None, *, answered: bool
     ) -> None:
-        kind = text(about.get("kind"))
+        kind = text(metadata.get("kind"))
         if kind.startswith("compaction") or kind == "overflow_truncation":
-            self.builder.add_event("compaction", time, reason=text(about.get("reason")) or kind)
-        noticed = bool(kind) or text(about.get("displayRole")) in ("system", "status", "error")
-        own = [one for one in content if one.strip() and not one.lstrip().startswith(_HARNESS)]
+            self.builder.add_event("compaction", time, reason=text(metadata.get("reason")) or kind)
+        is_notice = bool(kind) or text(metadata.get("displayRole")) in ("system", "status", "error")
+        prompts = [part for part in content if part.strip() and not part.lstrip().startswith(_HARNESS)]
         if content or not answered:
-            opens = bool(own) and not answered and not noticed
+            opens = bool(prompts) and not answered and not is_notice
             if opens and not self.builder.task:
-                self.builder.task = one_line(_unwrapped(own[0]))
+                self.builder.task = one_line(_unwrap(prompts[0]))
             self.builder.add_message("user", "\n".join(content), opens_turn=opens, time=time)
 
     def run(self, path: Path) -> Run | None:
@@ -227,7 +227,7 @@ class _Session:
             stop = "finished"
         manifest = mapping(sidecar(path.with_name(f"{_name_of(path)}.json")))
         history = items(mapping(sidecar(path.with_name("task_metadata.json"))).get("environment_history"))
-        versions = {version for one in history if (version := named(mapping(one).get("cline_version")))}
+        versions = {version for entry in history if (version := named(mapping(entry).get("cline_version")))}
         self.builder.version = MIXED if len(versions) > 1 else next(iter(versions), None)
         self.builder.note_origin(cwd=manifest.get("cwd"), entrypoint=manifest.get("source"))
         return self.builder.build(
@@ -252,8 +252,8 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
     tokens, names = mapping(metrics.get("tokens")), ("prompt", "completion", "cached")
     if not tokens:
         tokens, names = metrics, ("inputTokens", "outputTokens", "cacheReadTokens")
-    entered, left, cached = (whole(tokens.get(name)) for name in names)
-    return Usage(entered, left, cached, None, micro(metrics.get("cost")))
+    entered, output, cached = (whole(tokens.get(name)) for name in names)
+    return Usage(entered, output, cached, None, micro(metrics.get("cost")))
 
 
 def _failed(content: object) -> bool:
@@ -266,9 +266,9 @@ def _failed(content: object) -> bool:
     return body.startswith(_ERROR[0])
 
 
-def _unwrapped(content: str) -> str:
-    found = _WRAPPED.match(content)
-    return found[2] if found is not None and found[2].strip() else content
+def _unwrap(content: str) -> str:
+    match = _WRAPPED.match(content)
+    return match[2] if match is not None and match[2].strip() else content
 
 
 def _result_in(words: str) -> str | None:
@@ -281,21 +281,21 @@ def _result_in(words: str) -> str | None:
 
 def _calls_in(content: str) -> list[tuple[str, dict[str, str]]]:
     """The calls in a text: each tool's tag with the tags of its parameters in it. The last may have no end."""
-    found = []
+    calls = []
     start = 0
     while (opening := _OPENING.search(content, start)) is not None:
         closing = f"</{opening[1]}>"
         end = content.find(closing, opening.end())
-        found.append((opening[1], _parameters(content[opening.end() : end if end >= 0 else len(content)])))
+        calls.append((opening[1], _parameters(content[opening.end() : end if end >= 0 else len(content)])))
         if end < 0:
             break
         start = end + len(closing)
-    return found
+    return calls
 
 
 def _parameters(content: str) -> dict[str, str]:
     """The parameters in a call's text; a tag without an end is none."""
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     start = 0
     for _ in range(MAX_TAGS):
         opening = _TAG.search(content, start)
@@ -304,6 +304,6 @@ def _parameters(content: str) -> dict[str, str]:
         closing = f"</{opening[1]}>"
         end = content.find(closing, opening.end())
         if end >= 0:
-            found[opening[1]] = content[opening.end() : end].strip("\n")
+            parameters[opening[1]] = content[opening.end() : end].strip("\n")
         start = opening.end() if end < 0 else end + len(closing)
-    return found
+    return parameters

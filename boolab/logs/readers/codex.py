@@ -111,7 +111,7 @@ _REFUSED: Final = re.compile(
     r"|Command blocked by |Script failed(?:\n|\Z)|command timed out after"
 )
 """What Codex itself answers to a call that it did not execute, or that failed."""
-_DONE: Final = re.compile(
+_SUCCESS: Final = re.compile(
     r"(?:Plan updated|Success\. Updated the following files:|Script completed|attached local image path)(?:\n|\Z)"
     r"|Script running with cell ID "
 )
@@ -238,11 +238,11 @@ class _Rollout:
         if kind in _OUTPUTS:
             self._output(item, item.get(_OUTPUTS[kind]), time)
         elif kind == "agent_message":
-            account.add_message(content_text(item.get("content")), time, own=not account.builder.has_prompt)
+            account.add_message(content_text(item.get("content")), time, opens_turn=not account.builder.has_prompt)
         elif kind == "message" and item.get("role") != "assistant":
             content = content_text(item.get("content"))
             if item.get("role") == "user":
-                account.add_message(content, time, own=not _is_of_harness(content))
+                account.add_message(content, time, opens_turn=not _is_of_harness(content))
             else:
                 account.add_system(content, time)
         elif kind in _ITEMS:
@@ -255,15 +255,15 @@ class _Rollout:
         if kind == "message":
             step.text.append(content_text(item.get("content")))
         elif kind == "reasoning":
-            thought = [*items(item.get("summary")), *items(item.get("content"))]
-            step.reasoning += [block_text(part) for part in thought]
+            blocks = [*items(item.get("summary")), *items(item.get("content"))]
+            step.reasoning += [block_text(part) for part in blocks]
         elif kind in _CALLS:
-            given = item.get(_CALLS[kind], REDACTED)
-            given = openai_arguments(given) if kind == "function_call" else given
-            if kind == "custom_tool_call" and isinstance(given, str) and given.strip() and unreadable(given):
-                given = {"input": given}
+            args = item.get(_CALLS[kind], REDACTED)
+            args = openai_arguments(args) if kind == "function_call" else args
+            if kind == "custom_tool_call" and isinstance(args, str) and args.strip() and unreadable(args):
+                args = {"input": args}
             call_id, name = text(item.get("call_id")) or text(item.get("id")), _tool(kind, item)
-            builder.add_call(step, call_id, name, given)
+            builder.add_call(step, call_id, name, args)
             if name == _SPAWN:
                 self._spawns[call_id] = step
                 result = step.results[-1]
@@ -271,15 +271,15 @@ class _Rollout:
                     self._spawned(call_id, result.content, time)
         elif kind in _HOSTED:
             call_id = text(item.get("id")) or f"hosted {len(builder.steps)}.{len(step.calls)}"
-            given = item.get(_HOSTED[kind], REDACTED)
-            given = (
-                given
-                if isinstance(given, dict) or given == REDACTED
-                else {"input": given}
-                if str(given or "").strip()
+            args = item.get(_HOSTED[kind], REDACTED)
+            args = (
+                args
+                if isinstance(args, dict) or args == REDACTED
+                else {"input": args}
+                if str(args or "").strip()
                 else REDACTED
             )
-            builder.add_call(step, call_id, kind.removesuffix("_call"), given)
+            builder.add_call(step, call_id, kind.removesuffix("_call"), args)
             self._items.hosted.add(call_id)
             if item.get("status") not in _UNDER_WAY:
                 builder.add_result(call_id, "", is_error=None, time=time)
@@ -289,12 +289,12 @@ class _Rollout:
         failed, duration = _facts_of(content)
         call_id = text(item.get("call_id"))
         self._spawned(call_id, content, time)
-        ended, took = self._ends.pop(call_id, (None, None))
+        ended, elapsed = self._ends.pop(call_id, (None, None))
         failed = next((fact for fact in (flagged, failed, ended) if fact is not None), None)
-        duration = duration if took is None else took
+        duration = duration if elapsed is None else elapsed
         account = self._items
-        joined = account.builder.add_result(call_id, content, is_error=failed, time=time, duration_ms=duration)
-        account.before_early = None if joined else account.step or account.before_early
+        has_call = account.builder.add_result(call_id, content, is_error=failed, time=time, duration_ms=duration)
+        account.before_early = None if has_call else account.step or account.before_early
         account.step = None
 
     def _spawned(self, call_id: str, content: str, time: int | None) -> None:
@@ -324,7 +324,7 @@ class _Rollout:
     def _repeat(self, kind: str | None, content: str, time: int | None) -> None:
         if kind == "user_message":
             for account in self._accounts():
-                account.add_message(content, time, own=True)
+                account.add_message(content, time, opens_turn=True)
         elif kind is not None and self._events is not None:
             step = self._events.part(time)
             (step.text if kind == "agent_message" else step.reasoning).append(content)
@@ -394,13 +394,13 @@ def _facts_of(content: str) -> tuple[bool | None, int | None]:
     if content.startswith('{"output"'):
         facts = mapping(json_object(content).get("metadata"))
         code, seconds = facts.get("exit_code"), facts.get("duration_seconds")
-        took = round(seconds * 1000) if isinstance(seconds, int | float) and whole(seconds) is not None else None
-        return (code != 0 if _is_code(code) else None), took
+        duration = round(seconds * 1000) if isinstance(seconds, int | float) and whole(seconds) is not None else None
+        return (code != 0 if _is_code(code) else None), duration
     if _ABORTED.fullmatch(content[:200]):
         return True, None
     header = _HEADER.match(content)
     if header is None:
-        return True if _REFUSED.match(content) else False if _DONE.match(content) else None, None
+        return True if _REFUSED.match(content) else False if _SUCCESS.match(content) else None, None
     exited, seconds = header["code"] or header["exited"], header["seconds"]
     failed = int(exited) != 0 if exited is not None else False if header["running"] else None
     return failed, None if seconds is None else round(float(seconds) * 1000)
@@ -415,7 +415,7 @@ def _end_of(event: Mapping[str, Any]) -> Iterator[tuple[str, tuple[bool | None, 
     call_id = text(event.get("call_id"))
     duration = mapping(event.get("duration"))
     seconds, nanos = whole(duration.get("secs")), whole(duration.get("nanos"))
-    took = None if seconds is None else seconds * 1000 + round((nanos or 0) / 1e6)
+    elapsed = None if seconds is None else seconds * 1000 + round((nanos or 0) / 1e6)
     result = mapping(event.get("result"))
     failed = None
     if _is_code(event.get("exit_code")):
@@ -426,5 +426,5 @@ def _end_of(event: Mapping[str, Any]) -> Iterator[tuple[str, tuple[bool | None, 
         failed = True
     elif "Ok" in result:
         failed = mapping(result["Ok"]).get("isError") is True
-    if call_id and (failed is not None or took is not None):
-        yield call_id, (failed, took)
+    if call_id and (failed is not None or elapsed is not None):
+        yield call_id, (failed, elapsed)

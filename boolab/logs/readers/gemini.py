@@ -38,7 +38,7 @@ LOOKED_FOR: Final = (
 )
 
 _EVENTS: Final = ("rewind", "compaction")
-_HIDDEN: Final = frozenset({"functionCall", "functionResponse"})
+_CALL_PARTS: Final = frozenset({"functionCall", "functionResponse"})
 
 
 def sniff(head: Head) -> bool:
@@ -135,10 +135,10 @@ class _Session:
 
     def _set(self, fields: Mapping[str, Any]) -> None:
         self.header |= {name: value for name, value in fields.items() if name != "messages"}
-        given = fields.get("messages")
-        if not isinstance(given, list):
+        entries = fields.get("messages")
+        if not isinstance(entries, list):
             return
-        messages = {self._name(message): _entry(message) for message in given if isinstance(message, dict)}
+        messages = {self._name(message): _entry(message) for message in entries if isinstance(message, dict)}
         if self._entries:
             self._replace(messages)
         else:
@@ -153,28 +153,28 @@ class _Session:
     def _replace(self, messages: Mapping[str | int, _Entry]) -> None:
         fresh = [name for name in messages if name not in self._entries]
         if not fresh:
-            gone = [name for name, entry in self._entries.items() if name not in messages and entry.kind not in _EVENTS]
-            self._remove([self._entries.pop(name) for name in gone])
+            ids = [name for name, entry in self._entries.items() if name not in messages and entry.kind not in _EVENTS]
+            self._remove([self._entries.pop(name) for name in ids])
         elif len(messages) - len(fresh) < len(self._entries) - self._events:
             self._add_event(_Entry("compaction", messages[fresh[0]].time))
         for name, message in messages.items():
-            before = self._entries.get(name)
-            self._entries[name] = message._replace(only_set=before is None or before.only_set)
+            previous = self._entries.get(name)
+            self._entries[name] = message._replace(only_set=previous is None or previous.only_set)
 
     def _rewind(self, name: str) -> None:
-        known = name in self._entries
-        gone: list[_Entry] = []
+        exists = name in self._entries
+        entries: list[_Entry] = []
         while self._entries:
             last, entry = self._entries.popitem()
-            gone.append(entry)
-            if known and last == name:
+            entries.append(entry)
+            if exists and last == name:
                 break
-        self._remove(gone[::-1])
+        self._remove(entries[::-1])
 
-    def _remove(self, gone: Sequence[_Entry]) -> None:
-        self._events -= sum(entry.kind in _EVENTS for entry in gone)
-        if gone:
-            self._add_event(_Entry("rewind", gone[0].time, removed=sum(entry.is_response for entry in gone)))
+    def _remove(self, entries: Sequence[_Entry]) -> None:
+        self._events -= sum(entry.kind in _EVENTS for entry in entries)
+        if entries:
+            self._add_event(_Entry("rewind", entries[0].time, removed=sum(entry.is_response for entry in entries)))
 
     def _add_event(self, event: _Entry) -> None:
         self._events += 1
@@ -215,24 +215,24 @@ def _add_response(builder: RunBuilder, entry: _Entry) -> None:
     step.state("tokens.total", tokens=entry.total)
     step.add_text(entry.content)
     step.reasoning += entry.thoughts
-    for place, call in enumerate(entry.calls):
+    for index, call in enumerate(entry.calls):
         builder.add_call(step, call.call_id, call.name, call.arguments)
         if call.ended:
-            builder.set_result(step, place, call.result, is_error=call.failed, time=call.time)
+            builder.set_result(step, index, call.result, is_error=call.failed, time=call.time)
 
 
 def _entry(message: Mapping[str, Any]) -> _Entry:
     kind, time, content = text(message.get("type")), epoch_ms(message.get("timestamp")), message.get("content")
     if kind in _EVENTS:
         kind = ""
-    thoughts = [mapping(thought) for thought in items(message.get("thoughts"))]
+    thoughts = [mapping(part) for part in items(message.get("thoughts"))]
     return _Entry(
         kind,
         time,
         _content_text(content),
         bool(content or thoughts),
         model=text(message.get("model")),
-        thoughts=tuple(f"{text(thought.get('subject'))}: {text(thought.get('description'))}" for thought in thoughts),
+        thoughts=tuple(f"{text(part.get('subject'))}: {text(part.get('description'))}" for part in thoughts),
         usage=_usage(mapping(message.get("tokens"))),
         total=whole(mapping(message.get("tokens")).get("total")),
         calls=tuple(_call(mapping(call)) for call in items(message.get("toolCalls"))),
@@ -263,7 +263,7 @@ def _content_text(content: object) -> str:
     for part in _parts(content):
         if isinstance(part, str):
             body.append(part)
-        elif isinstance(part, dict) and part and not part.get("thought") and not _HIDDEN & part.keys():
+        elif isinstance(part, dict) and part and not part.get("thought") and not _CALL_PARTS & part.keys():
             body.append(text(part.get("text")) if "text" in part else f"[{next(iter(part))}]")
     return "\n".join(filter(None, body))
 
@@ -275,10 +275,10 @@ def _result(result: object) -> str:
         if response is None:
             lines.append(_content_text(part))
             continue
-        given = next(
+        output = next(
             (value for name in ("output", "error") if isinstance(value := mapping(response).get(name), str)), None
         )
-        lines.append(json_text(response) if given is None else given)
+        lines.append(json_text(response) if output is None else output)
     return "\n".join(line for line in lines if line)
 
 

@@ -77,7 +77,7 @@ _STATUSES: Final = ("started", "success", "cancelled", "error")
 _ZIP: Final = b"PK\x03\x04"
 _HEADER: Final = "header.json"
 _START: Final = "_journal/start.json"
-_WHOLE: Final = re.compile(r"samples/.*_epoch_\d+\.json", re.DOTALL)
+_SAMPLE_FILE: Final = re.compile(r"samples/.*_epoch_\d+\.json", re.DOTALL)
 _SHELL: Final = re.compile(r"(samples/.*_epoch_\d+/)sample\.json", re.DOTALL)
 _CHUNK: Final = re.compile(r"(samples/.*_epoch_\d+/(?:messages|events|attachments)/)(\d{1,12})\.json", re.DOTALL)
 _UNPARSED: Final = re.compile(r"Error parsing the following tool call arguments:\n\n(.*)\n\nError details: ", re.DOTALL)
@@ -100,8 +100,8 @@ _LIMITS: Final[Mapping[str, tuple[StopReason, str, int]]] = {
 def sniff(head: Head) -> bool:
     """Whether this is a log of Inspect, or a damaged file named `.eval`, which `read` reports."""
     if head.data.startswith(_ZIP):
-        named = head.data[30 : 30 + int.from_bytes(head.data[26:28], "little")]
-        return head.path.suffix == ".eval" or named in (_HEADER.encode(), _START.encode())
+        name = head.data[30 : 30 + int.from_bytes(head.data[26:28], "little")]
+        return head.path.suffix == ".eval" or name in (_HEADER.encode(), _START.encode())
     if head.path.suffix == ".eval" and not head.values:
         return True
     first = head.first
@@ -120,7 +120,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
             raise RunFormatError(msg, path=path, line=1)
         with Archive(path) as archive:
             log = _Log(path, _header(archive, damage))
-            runs = log.runs(_archived(archive, damage), damage)
+            runs = log.runs(_read_samples(archive, damage), damage)
     else:
         document = json_document(path, damage)
         if not isinstance(document, dict) or not isinstance(document.get("eval"), dict):
@@ -145,20 +145,20 @@ def _header(archive: Archive, damage: Damage) -> Mapping[str, Any]:
     return {}
 
 
-def _archived(archive: Archive, damage: Damage) -> Iterator[tuple[int, Any]]:
+def _read_samples(archive: Archive, damage: Damage) -> Iterator[tuple[int, Any]]:
     chunks: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for name in archive.names:
-        found = _CHUNK.fullmatch(name)
-        if found:
-            chunks[found[1]].append((int(found[2]), name))
+        match = _CHUNK.fullmatch(name)
+        if match:
+            chunks[match[1]].append((int(match[2]), name))
     for number, name in enumerate(archive.names, 1):
         shell = _SHELL.fullmatch(name)
-        if shell is None and not _WHOLE.fullmatch(name):
+        if shell is None and not _SAMPLE_FILE.fullmatch(name):
             continue
         try:
             sample = parse(archive.read(name))
             if shell is not None and isinstance(sample, dict):
-                sample = _joined(archive, sample, shell[1], chunks)
+                sample = _join_chunks(archive, sample, shell[1], chunks)
         except ValueError as error:
             damage.note(1, f"{name}: {error}")
         except RunFormatError as error:  # it is too large; others may not be
@@ -167,7 +167,7 @@ def _archived(archive: Archive, damage: Damage) -> Iterator[tuple[int, Any]]:
             yield number, sample
 
 
-def _joined(
+def _join_chunks(
     archive: Archive, shell: dict[str, Any], prefix: str, chunks: Mapping[str, list[tuple[int, str]]]
 ) -> dict[str, Any]:
 
@@ -181,7 +181,7 @@ def _joined(
         match items(reference):
             case [start, end] if len(messages) <= len(pool) * 4:
                 messages += pool[whole(start) or 0 : whole(end)]
-    attached = {str(place): item for place, item in enumerate(sequence("attachments"))}
+    attached = {str(index): item for index, item in enumerate(sequence("attachments"))}
     return {**shell, "messages": messages, "events": sequence("events"), "attachments": attached}
 
 
@@ -204,14 +204,14 @@ class _Log:
         self.id = self.id or "/".join(filter(None, (text(evaluation.get("run_id")) or path.stem, self.task)))
         self.limits: dict[str, int] = {}
         for kind, (_, counter, unit) in _LIMITS.items():
-            allowed = _units(config.get(f"{kind}_limit"), unit)
-            if kind == "message" and allowed is None:
-                allowed = _units(config.get("max_messages"), unit)
-            if allowed is not None:
-                self.limits[counter] = allowed
+            limit = _units(config.get(f"{kind}_limit"), unit)
+            if kind == "message" and limit is None:
+                limit = _units(config.get("max_messages"), unit)
+            if limit is not None:
+                self.limits[counter] = limit
 
     def runs(self, samples: Iterator[tuple[int, Any]], damage: Damage) -> list[Run]:
-        seen: Counter[str] = Counter()
+        id_counts: Counter[str] = Counter()
         runs = []
         for number, sample in samples:
             if not isinstance(sample, dict) or "id" not in sample:
@@ -219,11 +219,11 @@ class _Log:
                 continue
             name = sample["id"] if isinstance(sample["id"], str) else json_text(sample["id"])
             run_id = f"{self.id}/{name}/{whole(sample.get('epoch')) or 1}"
-            runs.append(_Sample(self, sample, damage).run(unique(run_id, seen), f"{self.task}/{name}"))
-        done, every = (whole(self.results.get(f"{name}_samples")) for name in ("completed", "total"))
-        if done is not None:
+            runs.append(_Sample(self, sample, damage).run(unique(run_id, id_counts), f"{self.task}/{name}"))
+        completed, total = (whole(self.results.get(f"{name}_samples")) for name in ("completed", "total"))
+        if completed is not None:
             totals = Totals()
-            totals.compare("results", "samples", (done, max(done, every or 0)), len(runs))
+            totals.compare("results", "samples", (completed, max(completed, total or 0)), len(runs))
             damage.inconsistencies += totals.check("", ())
         damage.versions.update(() if self.version is None else (str(self.version),))
         return runs
@@ -237,10 +237,10 @@ def _agent(evaluation: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
 
 def _effort(*configs: object) -> str | None:
     """The effort in the first settings of a request that have one."""
-    given = [
+    values = [
         mapping(config).get(name) for config in configs for name in ("reasoning_effort", "effort", "reasoning_tokens")
     ]
-    return effort_of(*given)
+    return effort_of(*values)
 
 
 def _units(amount: object, unit: int) -> int | None:
@@ -290,20 +290,20 @@ class _Sample:
             self.builder.add_message("system", self._attached.content(content), opens_turn=False)
 
     def _reply(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> StepBuilder:
-        started, completed = epoch_ms(event.get("timestamp")), epoch_ms(event.get("completed"))
+        start, completed = epoch_ms(event.get("timestamp")), epoch_ms(event.get("completed"))
         if not self.builder.steps:
             self.builder.note_time(self._events.begun)
         if completed is None:
-            started, completed = epoch_ms(event.get("started")), started
+            start, completed = epoch_ms(event.get("started")), start
         output = mapping(event.get("output"))
-        step = self.builder.add_response(completed, started, text(message.get("model")) or text(output.get("model")))
+        step = self.builder.add_response(completed, start, text(message.get("model")) or text(output.get("model")))
         step.id = text(message.get("id"))
         step.effort = _effort(event.get("config")) or step.effort
         content = message.get("content")
         step.text.append(self._attached.content(content))
         thoughts = [text(message.get("reasoning"))]
         thoughts += [text(mapping(block).get("reasoning")) for block in items(content)]
-        step.reasoning += [self._attached.resolve(thought) for thought in thoughts if thought]
+        step.reasoning += [self._attached.resolve(part) for part in thoughts if part]
         step.finish_reason = finish_reason(first_choice(output).get("stop_reason"))
         step.usage = _usage(mapping(output.get("usage")))
         step.error = one_line(text(event.get("error")))
@@ -330,13 +330,13 @@ class _Sample:
         body = text(mapping(error).get("message"))
         waiting = self._events.tools.get(name)
         event = waiting.popleft() if waiting else {}
-        begun, done = epoch_ms(event.get("timestamp")), epoch_ms(event.get("completed"))
+        start, end = epoch_ms(event.get("timestamp")), epoch_ms(event.get("completed"))
         self.builder.add_result(
             name,
             content or body,
             is_error=error is not None,
-            time=begun if done is None else done,
-            duration_ms=elapsed_ms(begun, done),
+            time=start if end is None else end,
+            duration_ms=elapsed_ms(start, end),
         )
 
     def _close(self) -> None:
@@ -348,16 +348,16 @@ class _Sample:
         if steps and not self._events.models and first_choice(output):
             steps[-1].finish_reason = finish_reason(first_choice(output).get("stop_reason"))
             steps[-1].usage = _usage(mapping(output.get("usage")))
-        for step, place in self._unparsed:
-            result = step.results[place]
+        for step, index in self._unparsed:
+            result = step.results[index]
             if result is not None:
-                step.results[place] = result._replace(parse_error=True)
+                step.results[index] = result._replace(parse_error=True)
         self.builder.note_time(epoch_ms(self._sample.get("completed_at")) if not self._events.models else None)
         if not any(event.get("cache") == "read" for event in self._events.models):
-            spent = [_usage(mapping(usage)) for usage in mapping(self._sample.get("model_usage")).values()]
-            entered, left = ([getattr(usage, name) for usage in spent] for name in ("input_tokens", "output_tokens"))
-            if spent and None not in (*entered, *left):  # with those of judges and of messages that were removed
-                self.builder.state("model_usage", input_tokens=(0, sum(entered)), output_tokens=(0, sum(left)))
+            usages = [_usage(mapping(usage)) for usage in mapping(self._sample.get("model_usage")).values()]
+            inputs, outputs = ([getattr(usage, name) for usage in usages] for name in ("input_tokens", "output_tokens"))
+            if usages and None not in (*inputs, *outputs):  # with those of judges and of messages that were removed
+                self.builder.state("model_usage", input_tokens=(0, sum(inputs)), output_tokens=(0, sum(outputs)))
 
     def run(self, run_id: str, task: str) -> Run:
         error = mapping(self._sample.get("error"))
@@ -371,7 +371,7 @@ class _Sample:
             if kind in _LIMITS and stop.threshold is not None:
                 limits[_LIMITS[kind][1]] = stop.threshold
         scores = _scores(self._sample)
-        spent = _units(self._sample.get("total_time"), 1000) if self.builder.first_time is None else None
+        duration = _units(self._sample.get("total_time"), 1000) if self.builder.first_time is None else None
         return self.builder.build(
             run_id,
             stop,
@@ -383,7 +383,7 @@ class _Sample:
             scores=scores_of({name: mapping(score).get("value") for name, score in scores.items()}),
             error=content,
             limits=limits,
-            duration_ms=spent,
+            duration_ms=duration,
         )
 
     def _limit_stop(self) -> Stop | None:
@@ -394,34 +394,34 @@ class _Sample:
         kind = text(hit.get("type"))
         steps = self.builder.steps
         if not kind:
-            most = self._log.limits.get("messages")
-            if most is None or len(self._messages) < most or not steps or not steps[-1].calls:
+            cap = self._log.limits.get("messages")
+            if cap is None or len(self._messages) < cap or not steps or not steps[-1].calls:
                 return None
-            kind, hit = "message", {"limit": most}
-        allowed = hit.get("limit")
+            kind, hit = "message", {"limit": cap}
+        limit = hit.get("limit")
         reason, _, unit = _LIMITS.get(kind, ("aborted", "", 0))
-        threshold = _units(allowed, unit) if unit else None
+        threshold = _units(limit, unit) if unit else None
         if threshold is None:
             return self.builder.stop(reason, f"{kind}_limit")
-        counted = {"message": len(self._messages), "turn": len(steps)}.get(kind)
-        value = None if counted is None else max(threshold, counted)
-        return self.builder.stop(reason, f"{kind}_limit({allowed:.12g})", threshold, value)
+        amount = {"message": len(self._messages), "turn": len(steps)}.get(kind)
+        value = None if amount is None else max(threshold, amount)
+        return self.builder.stop(reason, f"{kind}_limit({limit:.12g})", threshold, value)
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
     """The usage of a response. The total shows whether input and output exclude cached and reasoning tokens."""
-    entered, left, total = (whole(usage.get(f"{name}_tokens")) for name in ("input", "output", "total"))
+    entered, output, total = (whole(usage.get(f"{name}_tokens")) for name in ("input", "output", "total"))
     cached, reasoned = whole(usage.get("input_tokens_cache_read")), whole(usage.get("reasoning_tokens"))
-    written = whole(usage.get("input_tokens_cache_write"))
-    apart = (cached or 0) + (written or 0)
-    if entered is not None and left is not None and total is not None and total > entered + left:
-        over = total - entered - left
-        if apart and over in (apart, apart + (reasoned or 0)):
-            entered += apart
-            over -= apart
-        if reasoned and over == reasoned:
-            left += reasoned
-    return Usage(entered, left, cached, reasoned, micro(usage.get("total_cost")), written)
+    cache_write = whole(usage.get("input_tokens_cache_write"))
+    cache_tokens = (cached or 0) + (cache_write or 0)
+    if entered is not None and output is not None and total is not None and total > entered + output:
+        excess = total - entered - output
+        if cache_tokens and excess in (cache_tokens, cache_tokens + (reasoned or 0)):
+            entered += cache_tokens
+            excess -= cache_tokens
+        if reasoned and excess == reasoned:
+            output += reasoned
+    return Usage(entered, output, cached, reasoned, micro(usage.get("total_cost")), cache_write)
 
 
 def _scores(sample: Mapping[str, Any]) -> Mapping[str, Any]:

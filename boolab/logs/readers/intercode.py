@@ -84,12 +84,12 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 
 def _setting_of(path: Path) -> _Setting:
-    found = _PROMPTING.search(path.stem)
-    prompting = found[1] if found else "multiturn"
-    named = _MODEL.match(path.stem) if prompting == "multiturn" else None
+    prompt_match = _PROMPTING.search(path.stem)
+    prompting = prompt_match[1] if prompt_match else "multiturn"
+    model_match = _MODEL.match(path.stem) if prompting == "multiturn" else None
     folders = path.absolute().parent
     environment = path.stem.removeprefix("ic_").partition("_")[0]
-    model = named[1] if named else folders.name if folders.parent.name == environment else ""
+    model = model_match[1] if model_match else folders.name if folders.parent.name == environment else ""
     return _Setting(model, prompting, "_handicap" in path.stem)
 
 
@@ -98,19 +98,19 @@ def _run(run_id: str, episode: Mapping[str, Any], setting: _Setting, builder: Ru
     environment = text(episode.get("environment")).removeprefix("ic_")
     actions = list(map(content_text, items(history["actions"])))
     observations = items(history.get("observations"))
-    thoughts = [text(thought) for thought in items(history.get("thoughts"))]
+    thoughts = [text(item) for item in items(history.get("thoughts"))]
     builder.add_message("user", text(episode.get("query")), opens_turn=True)
     blocked = actions[-1:] == [_BLOCKED] and len(observations) < len(actions)
     stopped = len(actions) == len(thoughts) and thoughts[-1:] != [] and thoughts[-1].startswith(_ADDED)
     valid = items(history.get("valid_action"))
-    for place, action in enumerate(actions[:-1] if blocked or stopped else actions):
+    for index, action in enumerate(actions[:-1] if blocked or stopped else actions):
         reply = builder.add_response()
-        reply.add_text(thoughts[place] if place < len(thoughts) else "")
+        reply.add_text(thoughts[index] if index < len(thoughts) else "")
         name = _SUBMIT if action.partition(" ")[0] == _SUBMIT else environment
         builder.add_call(reply, "", name, {"action": action})
-        if place < len(observations):
-            content = content_text(observations[place])
-            executed = flag(valid[place]) if place < len(valid) else None
+        if index < len(observations):
+            content = content_text(observations[index])
+            executed = flag(valid[index]) if index < len(valid) else None
             failed = True if content.startswith(_WITHOUT_CODE) else None if executed is None else not executed
             builder.set_result(reply, 0, content, is_error=failed)
     turns = whole(summary.get("turns_taken"))
@@ -143,6 +143,6 @@ def _run(run_id: str, episode: Mapping[str, Any], setting: _Setting, builder: Ru
 
 def _task(episode: Mapping[str, Any], environment: str) -> str:
     """The task's number, with the file that it is in: the bash tasks are in four, each with its own numbers."""
-    given = episode["task_id"]
-    number = str(given) if isinstance(given, int | str) else json_text(given)
+    task_id = episode["task_id"]
+    number = str(task_id) if isinstance(task_id, int | str) else json_text(task_id)
     return one_line(f"{Path(text(episode.get('dataset')) or environment).stem}/{number}")

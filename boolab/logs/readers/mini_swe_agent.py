@@ -49,7 +49,7 @@ LOOKED_FOR: Final = (
     'an object with "info", "messages" and a "trajectory_format" of mini-swe-agent, or its list of messages'
 )
 
-_DONE: Final = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
+_SUBMIT_WORDS: Final = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
 _FENCE: Final = "```mswea_bash_command"
 _BLOCKS: Final = (
     (re.compile(r"```mswea_bash_command[^\S\n]*\n"), "\n```"),
@@ -90,13 +90,13 @@ def sniff(head: Head) -> bool:
     if isinstance(head.values[0], list):
         return _is_conversation(head.values[0])
     info = mapping(head.first.get("info"))
-    known = (
+    match = (
         "mini_version" in info
         or {"model_stats", "config"} <= info.keys()
         or {"exit_status", "submission"} <= info.keys()
     )
     return (
-        known and not {"trajectory", "history"} & head.first.keys() and isinstance(head.first.get("messages", []), list)
+        match and not {"trajectory", "history"} & head.first.keys() and isinstance(head.first.get("messages", []), list)
     )
 
 
@@ -106,13 +106,13 @@ def _is_conversation(messages: object) -> bool:
     content = "\n".join(
         content_text(message.get("content")) for message in opening if isinstance(message.get("role"), str)
     )
-    return _FENCE in content and any(word in content for word in _DONE)
+    return _FENCE in content and any(word in content for word in _SUBMIT_WORDS)
 
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one file."""
     document = json_document(path, damage)
-    if isinstance(document, list) and document and not any(isinstance(one, dict) for one in document):
+    if isinstance(document, list) and document and not any(isinstance(entry, dict) for entry in document):
         kind = type(document[0]).__name__
         raise RunFormatError(
             f"a list of {kind}s, not a run; a run of mini-swe-agent is {LOOKED_FOR}", path=path, line=1
@@ -146,10 +146,10 @@ class _Trajectory:
     def open(self, info: Mapping[str, Any]) -> None:
         """Take the settings."""
         config = mapping(info.get("config"))
-        asked = mapping(mapping(config.get("model")).get("model_kwargs"))
+        kwargs = mapping(mapping(config.get("model")).get("model_kwargs"))
         self.builder.version = named(info.get("mini_version"))
         self.builder.effort = effort_of(
-            asked.get("reasoning_effort"), asked.get("reasoning"), mapping(asked.get("extra_body")).get("reasoning")
+            kwargs.get("reasoning_effort"), kwargs.get("reasoning"), mapping(kwargs.get("extra_body")).get("reasoning")
         )
         self.builder.note_origin(cwd=mapping(config.get("environment")).get("cwd"))
 
@@ -207,15 +207,15 @@ class _Trajectory:
 
     def _commands(self, reply: StepBuilder, extra: Mapping[str, Any], content: str) -> None:
         """The commands in a response without tool calls: as the harness parsed them, else the one in its text."""
-        given = extra.get("actions")
-        if isinstance(given, list):
-            commands = [command for action in given if (command := text(mapping(action).get("command")))]
+        actions = extra.get("actions")
+        if isinstance(actions, list):
+            commands = [command for action in actions if (command := text(mapping(action).get("command")))]
         else:
-            found = _blocks(content)
-            commands = found if len(found) == 1 else []
-        for place, command in enumerate(commands):
+            blocks = _blocks(content)
+            commands = blocks if len(blocks) == 1 else []
+        for index, command in enumerate(commands):
             self.builder.add_call(reply, "", "bash", {"command": command})
-            self._waiting.append((reply, place))
+            self._waiting.append((reply, index))
 
     def _user(self, content: str, extra: Mapping[str, Any], time: int | None) -> None:
         """A message of the user: a task, a result, an interruption, or what the harness wrote."""
@@ -229,9 +229,9 @@ class _Trajectory:
         elif not self.builder.steps:
             self.builder.add_message("user", content, opens_turn=True, time=time)
         elif self._waiting:
-            reply, place = self._waiting.pop(0)
+            reply, index = self._waiting.pop(0)
             if extra.get("exception_info") != _PADDED:
-                self.builder.set_result(reply, place, content, is_error=_failed(content, extra), time=time)
+                self.builder.set_result(reply, index, content, is_error=_failed(content, extra), time=time)
         elif content:
             self.builder.add_message("user", content, opens_turn=False, time=time)
 
@@ -254,15 +254,15 @@ class _Trajectory:
         self.builder.note_time(time)
         last = self.builder.steps[-1] if self.builder.steps else None
         if last is not None and text(extra.get("exit_status")).lower() == "submitted":
-            waiting = [place for place, result in enumerate(last.results) if result is None]
-            submits = [place for place in waiting if any(word in last.calls[place].arguments for word in _DONE)]
-            for place in (submits or waiting)[:1]:
-                self.builder.set_result(last, place, content, is_error=None, time=time)
+            waiting = [index for index, result in enumerate(last.results) if result is None]
+            submits = [index for index in waiting if any(word in last.calls[index].arguments for word in _SUBMIT_WORDS)]
+            for index in (submits or waiting)[:1]:
+                self.builder.set_result(last, index, content, is_error=None, time=time)
 
     def run(self, document: Mapping[str, Any], path: Path) -> Run:
         builder, info = self.builder, mapping(document.get("info"))
-        named = text(document.get("instance_id"))
-        instance = named or path.name.removesuffix(".json").removesuffix(".traj").removesuffix(".trajectory")
+        instance_id = text(document.get("instance_id"))
+        instance = instance_id or path.name.removesuffix(".json").removesuffix(".traj").removesuffix(".trajectory")
         config = mapping(info.get("config"))
         settings, stats = mapping(config.get("agent")), mapping(info.get("model_stats"))
         limits = {
@@ -285,7 +285,7 @@ class _Trajectory:
             stop,
             agent=NAME,
             model=text(mapping(config.get("model")).get("model_name")),
-            task=named,
+            task=instance_id,
             success=resolved(path, instance, text(mapping(config.get("model")).get("model_name"))),
             error=one_line(f"{status}: {content}" if content else status) if stop.reason == "error" else None,
             limits=limits,
@@ -301,37 +301,37 @@ def _stop(builder: RunBuilder, status: str, totals: Mapping[str, int | None], li
         if reason == "time_budget":
             return builder.stop(reason, status, limits["elapsed"])
         return builder.stop(reason, status if reason in ("token_budget", "error_streak") else None)
-    cap, spent = limits["steps"], totals["cost"]
-    stop = builder.stop("cost_budget", "cost_limit", limits["cost"], spent)
+    cap, cost = limits["steps"], totals["cost"]
+    stop = builder.stop("cost_budget", "cost_limit", limits["cost"], cost)
     if cap is None or (totals["responses"] or len(builder.steps)) < cap:
         return stop
-    both = stop.threshold is not None and spent is not None and spent >= stop.threshold
-    return builder.cap_stop(cap, "step_limit")._replace(also_fired=("cost_budget",) if both else ())
+    over_cost = stop.threshold is not None and cost is not None and cost >= stop.threshold
+    return builder.cap_stop(cap, "step_limit")._replace(also_fired=("cost_budget",) if over_cost else ())
 
 
 def _submitted(builder: RunBuilder) -> bool:
     last = builder.steps[-1] if builder.steps else None
-    return last is not None and last.complete and any(word in last.calls[-1].arguments for word in _DONE)
+    return last is not None and last.complete and any(word in last.calls[-1].arguments for word in _SUBMIT_WORDS)
 
 
 def _failed(content: str, extra: Mapping[str, Any]) -> bool | None:
     code = extra.get("returncode")
     if isinstance(code, int) and not isinstance(code, bool):
         return code != 0
-    found = _RETURNED.match(content)
-    if found is not None:
-        return int(found[1]) != 0
+    match = _RETURNED.match(content)
+    if match is not None:
+        return int(match[1]) != 0
     return True if content.startswith("The last command <command>") else None
 
 
 def _blocks(content: str) -> list[str]:
     """The commands in a text: all blocks of the first kind that it has."""
     for opening, closing in _BLOCKS:
-        found = []
+        commands = []
         end = 0
         while (start := opening.search(content, end)) and (close := content.find(closing, start.end())) >= 0:
-            found.append(content[start.end() : close].strip())
+            commands.append(content[start.end() : close].strip())
             end = close + len(closing)
-        if found:
-            return found
+        if commands:
+            return commands
     return []

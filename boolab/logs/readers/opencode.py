@@ -175,13 +175,13 @@ def _read_document(path: Path, damage: Damage) -> Run | None:
     document = json_document(path, damage)
     if isinstance(document, list):
         session = _Session(mapping(mapping(document[0]).get("info")) if document else {}, damage, "sessionID")
-        messages: _Messages = _exported(document, damage)
+        messages: _Messages = _exported_messages(document, damage)
     elif isinstance(document, dict) and isinstance(document.get("messages"), list):
         session = _Session(mapping(document.get("info")), damage)
-        messages = _exported(document["messages"], damage)
+        messages = _exported_messages(document["messages"], damage)
     elif isinstance(document, dict) and _is_session(document):
         session = _Session(document, damage)
-        messages = _stored(path, document, damage)
+        messages = _stored_messages(path, document, damage)
     else:
         piece = _piece_kind(mapping(document), path)
         if piece:
@@ -194,7 +194,7 @@ def _read_document(path: Path, damage: Damage) -> Run | None:
     return session.run()
 
 
-def _exported(messages: Sequence[Any], damage: Damage) -> _Messages:
+def _exported_messages(messages: Sequence[Any], damage: Damage) -> _Messages:
     for number, message in enumerate(messages, 1):
         info = mapping(mapping(message).get("info"))
         if text(info.get("role")) in ("user", "assistant"):
@@ -203,11 +203,11 @@ def _exported(messages: Sequence[Any], damage: Damage) -> _Messages:
             damage.note(1, f"message {number} has no info with a role")
 
 
-def _stored(path: Path, session: Mapping[str, Any], damage: Damage) -> _Messages:
+def _stored_messages(path: Path, session: Mapping[str, Any], damage: Damage) -> _Messages:
     """The messages of a session in the storage folder, in their order, with their parts."""
     store = _Store(path, damage)
     ids = [text(session.get("id")), stem_of(path)]
-    folder = next((found for name in ids if (found := store.folder("message", name)) is not None), None)
+    folder = next((candidate for name in ids if (candidate := store.folder("message", name)) is not None), None)
     if folder is None:
         if store.folder("message") is None:
             damage.note(1, "the folder message/ that belongs beside session/ is not there")
@@ -296,7 +296,7 @@ class _Session:
 
     def _add_user(self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], None]]) -> None:
         content: list[str] = []
-        own = not parts
+        opens_turn = not parts
         time = _created(info)
         for part, _ in parts:
             kind = text(part.get("type"))
@@ -306,11 +306,11 @@ class _Session:
             words = text(part.get("text")) or text(part.get("prompt")) or text(part.get("filename"))
             content.append(words if kind in ("text", "subtask") else f"[{kind} {words}]".replace(" ]", "]"))
             if not (part.get("synthetic") is True or part.get("ignored") is True):
-                own = True
+                opens_turn = True
                 self.builder.task = self.builder.task or one_line(content[-1])
         self._end = self._error = None
-        if content or own:
-            self.builder.add_message("user", "\n".join(content), opens_turn=own, time=time)
+        if content or opens_turn:
+            self.builder.add_message("user", "\n".join(content), opens_turn=opens_turn, time=time)
 
     def add_responses(self, info: Mapping[str, Any], parts: Sequence[_Timed]) -> None:
         responses = _responses(parts)
@@ -342,9 +342,9 @@ class _Session:
             self.fail(error, completed)
 
     def _add_response(self, info: Mapping[str, Any], parts: Sequence[_Timed], start: int | None) -> StepBuilder:
-        times = [time for part, written in parts if (time := _written(part, written)) is not None]
+        times = [time for part, line_time in parts if (time := _part_time(part, line_time)) is not None]
         if start is None:
-            start = next((written for part, written in parts if part.get("type") == "step-start"), None)
+            start = next((line_time for part, line_time in parts if part.get("type") == "step-start"), None)
         model = text(info.get("modelID")) or text(mapping(info.get("model")).get("modelID"))
         step = self.builder.add_response(max(times, default=start), start, model)
         for part, _ in parts:
@@ -366,7 +366,7 @@ class _Session:
         start, end = time_ms(times.get("start")), time_ms(times.get("end"))
         arguments = raw if raw and not state.get("input") else state.get("input", REDACTED)
         name = text(part.get("tool"))
-        place = len(step.calls)
+        index = len(step.calls)
         self.builder.add_call(step, text(part.get("callID")), name, arguments)
         child = text(mapping(state.get("metadata")).get("sessionId")) if name == _TASK else ""
         if child:
@@ -375,10 +375,10 @@ class _Session:
         error = content_text(state.get("error"))
         if status not in ("completed", "error") or (status == "error" and error == _DROPPED):
             return
-        took = elapsed_ms(start, end)
+        duration = elapsed_ms(start, end)
         failed = True if status == "error" or name == _INVALID else _exit_failed(mapping(state.get("metadata")))
         content = error if status == "error" else content_text(state.get("output"))
-        self.builder.set_result(step, place, content, is_error=failed, time=end, duration_ms=took)
+        self.builder.set_result(step, index, content, is_error=failed, time=end, duration_ms=duration)
 
     def _add_cost(self, info: Mapping[str, Any], responses: int) -> None:
         """Add the cost that a message states, and that of its responses, if both are known."""
@@ -421,32 +421,32 @@ def _responses(
     parts: Sequence[_Timed],
 ) -> list[list[_Timed]]:
     """The parts of each response of a message: a `step-finish` ends one, and so does the second `step-start` in it."""
-    found: list[list[_Timed]] = []
-    begun = started = False
-    for part, written in parts:
+    responses: list[list[_Timed]] = []
+    is_open = has_start = False
+    for part, line_time in parts:
         kind = part.get("type")
         if kind not in _CONTENT and kind not in ("step-start", "step-finish"):
             continue
-        if not begun or (kind == "step-start" and started):
-            found.append([])
-            started = False
-        begun = kind != "step-finish"
-        started = started or kind == "step-start"
-        found[-1].append((part, written))
-    return found
+        if not is_open or (kind == "step-start" and has_start):
+            responses.append([])
+            has_start = False
+        is_open = kind != "step-finish"
+        has_start = has_start or kind == "step-start"
+        responses[-1].append((part, line_time))
+    return responses
 
 
 def _created(info: Mapping[str, Any]) -> int | None:
     return time_ms(mapping(info.get("time")).get("created"))
 
 
-def _written(part: Mapping[str, Any], written: int | None) -> int | None:
+def _part_time(part: Mapping[str, Any], line_time: int | None) -> int | None:
     if part.get("type") == "tool":
         return time_ms(mapping(mapping(part.get("state")).get("time")).get("start"))
     if part.get("type") not in _CONTENT:
         return None
     times = mapping(part.get("time"))
-    return time_ms(times.get("end")) or time_ms(times.get("start")) or written
+    return time_ms(times.get("end")) or time_ms(times.get("start")) or line_time
 
 
 def _exit_failed(metadata: Mapping[str, Any]) -> bool | None:
@@ -472,11 +472,11 @@ def _total_usage(info: Mapping[str, Any]) -> Usage:
 
 def _usage(tokens: Mapping[str, Any], cost: object) -> Usage:
     """The usage of a response. Output excludes reasoning, unless the total shows that it does not."""
-    entered, left, reasoning = (whole(tokens.get(name)) for name in ("input", "output", "reasoning"))
+    entered, output, reasoning = (whole(tokens.get(name)) for name in ("input", "output", "reasoning"))
     cache = mapping(tokens.get("cache"))
-    cached, written = whole(cache.get("read")), whole(cache.get("write"))
+    cached, cache_write = whole(cache.get("read")), whole(cache.get("write"))
     if entered is not None:
-        entered += (cached or 0) + (written or 0)
-    if left is not None and reasoning and whole(tokens.get("total")) != (entered or 0) + left:
-        left += reasoning
-    return Usage(entered, left, cached, reasoning, micro(cost), written)
+        entered += (cached or 0) + (cache_write or 0)
+    if output is not None and reasoning and whole(tokens.get("total")) != (entered or 0) + output:
+        output += reasoning
+    return Usage(entered, output, cached, reasoning, micro(cost), cache_write)

@@ -76,7 +76,7 @@ def _is_event(value: object) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file: one for each instance or trajectory, and those of its delegates."""
-    seen: Counter[str] = Counter()
+    id_counts: Counter[str] = Counter()
     runs: list[Run] = []
     for number, value in json_values(path, damage):
         if isinstance(value, list):
@@ -84,7 +84,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
                 raise RunFormatError(f"a trajectory of OpenHands is {LOOKED_FOR}", path=path, line=number)
             runs += _Trajectory(value, Row(), damage).runs(stem_of(path))
         elif isinstance(value, dict) and ("history" in value or "instance_id" in value):
-            row = row_of(value, path, seen)
+            row = row_of(value, path, id_counts)
             runs += _Trajectory(items(value.get("history")), row, damage).runs(row.run_id)
         else:
             damage.note(number, "no instance with a history")
@@ -106,7 +106,7 @@ class _Agent:
         self.reason = ""
 
 
-_Place: TypeAlias = tuple[_Agent, StepBuilder, int]
+_Position: TypeAlias = tuple[_Agent, StepBuilder, int]
 """The position of a call."""
 
 
@@ -116,7 +116,7 @@ class _Trajectory:
     def __init__(self, history: Sequence[Any], row: Row, damage: Damage) -> None:
         self._row = row
         self._meter = Meter()
-        self._places: dict[int | str, _Place] = {}
+        self._places: dict[int | str, _Position] = {}
         self._seen: dict[int, Mapping[str, Any]] = {}
         self._early: dict[int, tuple[Mapping[str, Any], int | None]] = {}
         """The observations of actions that were not written so far, each with its line."""
@@ -125,14 +125,14 @@ class _Trajectory:
         self._stack[0].builder.version, self._stack[0].builder.effort = row.version, row.effort
         self._damage = damage
         for item in history:
-            place: _Place | None = None
+            position: _Position | None = None
             for event in map(mapping, item if isinstance(item, list) else [item]):  # old files have pairs
                 if self._is_copy(event):
                     continue
                 if "observation" in event:
-                    self._observe(event, place)
+                    self._observe(event, position)
                 elif "action" in event or isinstance(item, list):
-                    place = self._act(event)
+                    position = self._act(event)
 
     def _is_copy(self, event: Mapping[str, Any]) -> bool:
         """Whether an event was there before, under its id."""
@@ -141,7 +141,7 @@ class _Trajectory:
             return False
         return self._seen.setdefault(number, event) is not event and self._seen[number] == event
 
-    def _act(self, event: Mapping[str, Any]) -> _Place | None:
+    def _act(self, event: Mapping[str, Any]) -> _Position | None:
         """Take an action. Returns the position of its call, if it is one."""
         kind, time = text(event.get("action")), epoch_ms(event.get("timestamp"))
         arguments = mapping(event.get("args"))
@@ -159,7 +159,7 @@ class _Trajectory:
             return self._work(chain, kind, event, time)
         return None
 
-    def _work(self, chain: _Agent, kind: str, event: Mapping[str, Any], time: int | None) -> _Place | None:
+    def _work(self, chain: _Agent, kind: str, event: Mapping[str, Any], time: int | None) -> _Position | None:
         """Take an action of a response. Returns the position of its call, if it is one."""
         arguments = mapping(event.get("args"))
         metadata = mapping(event.get("tool_call_metadata"))
@@ -172,28 +172,28 @@ class _Trajectory:
         else:
             step = chain.builder.add_response(time, model=text(response.get("model")), key=key)
             self._fill(step, response, event)
-            thought = text(arguments.get("content" if kind == "message" else "thought"))
-            if not step.text and thought and kind != "think":
-                step.text.append(thought)
+            content = text(arguments.get("content" if kind == "message" else "thought"))
+            if not step.text and content and kind != "think":
+                step.text.append(content)
         chain.done = kind if kind in _ENDINGS else ""
         if kind == "message":
             return None
-        name, wanted = _call_of(event, kind, metadata, response)
-        place = (chain, step, len(step.calls))
-        called = text(metadata.get("tool_call_id"))
-        chain.builder.add_call(step, called, name, wanted)
+        name, call_arguments = _call_of(event, kind, metadata, response)
+        position = (chain, step, len(step.calls))
+        call_id = text(metadata.get("tool_call_id"))
+        chain.builder.add_call(step, call_id, name, call_arguments)
         number = event.get("id")
         if isinstance(number, int):
-            self._places[number] = place
-        if called:
-            self._places[called] = place
+            self._places[number] = position
+        if call_id:
+            self._places[call_id] = position
         if kind == "delegate":
-            self._delegate(arguments, place, time)
+            self._delegate(arguments, position, time)
         early = self._early.pop(number, None) if isinstance(number, int) else None
         if early is not None:
             self._damage.answers_later_call(early[1])
-            self._observe(early[0], place)
-        return place
+            self._observe(early[0], position)
+        return position
 
     def _fill(self, step: StepBuilder, response: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         choice = first_choice(response)
@@ -212,17 +212,17 @@ class _Trajectory:
             self._meter.miss()
         step.usage = usage
 
-    def _delegate(self, arguments: Mapping[str, Any], place: _Place, time: int | None) -> None:
-        _, step, number = place
+    def _delegate(self, arguments: Mapping[str, Any], position: _Position, time: int | None) -> None:
+        _, step, number = position
         child = _Agent(text(arguments.get("agent")) or "delegate", self._damage, (step, number))
-        child.builder.version, child.builder.effort = place[0].builder.version, place[0].builder.effort
-        given = mapping(arguments.get("inputs"))
-        task = text(given.get("task")) or json_text(dict(given))
+        child.builder.version, child.builder.effort = position[0].builder.version, position[0].builder.effort
+        inputs = mapping(arguments.get("inputs"))
+        task = text(inputs.get("task")) or json_text(dict(inputs))
         child.builder.add_message("user", task, opens_turn=True, time=time)
         self._stack.append(child)
         self._chains.append(child)
 
-    def _observe(self, event: Mapping[str, Any], place: _Place | None) -> None:
+    def _observe(self, event: Mapping[str, Any], position: _Position | None) -> None:
         kind, time = text(event.get("observation")), epoch_ms(event.get("timestamp"))
         chain = self._stack[-1]
         if kind == "agent_state_changed":
@@ -232,11 +232,11 @@ class _Trajectory:
         if kind in _NO_RESULTS:
             return
         if kind == "delegate" and len(self._stack) > 1:
-            done = self._stack.pop()
-            if done.caller is not None:
-                place = (self._stack[-1], *done.caller)
-        found = place or self._cause(event)
-        if found is None:
+            delegate = self._stack.pop()
+            if delegate.caller is not None:
+                position = (self._stack[-1], *delegate.caller)
+        target = position or self._cause(event)
+        if target is None:
             content = text(event.get("content"))
             if kind == "error" and event.get("cause") is None and is_rejection(content):
                 chain.builder.add_response(time)
@@ -248,7 +248,7 @@ class _Trajectory:
             else:
                 self._hold(event)
             return
-        owner, step, number = found
+        owner, step, number = target
         if step.results[number] is None:
             content = content_text(event.get("content"))
             owner.builder.set_result(
@@ -268,14 +268,14 @@ class _Trajectory:
             if isinstance(cause, int):
                 self._early[cause] = event, line
 
-    def _cause(self, event: Mapping[str, Any]) -> _Place | None:
+    def _cause(self, event: Mapping[str, Any]) -> _Position | None:
         cause = event.get("cause")
-        found = self._places.get(cause) if isinstance(cause, int) else None
-        return found or self._places.get(text(mapping(event.get("tool_call_metadata")).get("tool_call_id")))
+        position = self._places.get(cause) if isinstance(cause, int) else None
+        return position or self._places.get(text(mapping(event.get("tool_call_metadata")).get("tool_call_id")))
 
     def runs(self, run_id: str) -> list[Run]:
-        ids = [f"{run_id}/delegate-{place}" if place else run_id for place in range(len(self._chains))]
-        found = []
+        ids = [f"{run_id}/delegate-{index}" if index else run_id for index in range(len(self._chains))]
+        all_runs = []
         for child, child_id in zip(self._chains, ids, strict=True):
             for chain in self._chains:
                 if child.caller is not None and any(step is child.caller[0] for step in chain.builder.steps):
@@ -289,7 +289,7 @@ class _Trajectory:
                 chain.builder.state("metrics", **row.totals)
             error = row.error or chain.reason
             stop, limits = self._end(chain, error, row.cap)
-            found.append(
+            all_runs.append(
                 chain.builder.build(
                     own_id,
                     stop,
@@ -302,7 +302,7 @@ class _Trajectory:
                     limits={"steps": row.cap, **limits},
                 )
             )
-        return found
+        return all_runs
 
     def _end(self, chain: _Agent, error: str, cap: int | None) -> tuple[Stop, dict[str, int]]:
         if chain.done == "finish":
@@ -321,17 +321,17 @@ def _call_of(
 ) -> tuple[str, object]:
     """The name and the arguments of an action's call: the model's own if the log has them."""
     name = text(metadata.get("function_name")) or kind
-    wanted = text(metadata.get("tool_call_id"))
+    call_id = text(metadata.get("tool_call_id"))
     choice = first_choice(response)
     for item in items(mapping(choice.get("message")).get("tool_calls")):
         call = mapping(item)
         function = mapping(call.get("function"))
-        if wanted and call.get("id") == wanted and function.get("arguments") is not None:
+        if call_id and call.get("id") == call_id and function.get("arguments") is not None:
             return name, openai_arguments(function["arguments"])
-    given = event.get("args")
-    if not isinstance(given, dict):
+    args = event.get("args")
+    if not isinstance(args, dict):
         return name, REDACTED
-    return name, {key: value for key, value in given.items() if key != "thought" or kind == "think"}
+    return name, {key: value for key, value in args.items() if key != "thought" or kind == "think"}
 
 
 def _failed(kind: str, event: Mapping[str, Any]) -> bool | None:
@@ -351,11 +351,11 @@ def _failed(kind: str, event: Mapping[str, Any]) -> bool | None:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    entered, left = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
-    if not entered and not left:
+    entered, output = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
+    if not entered and not output:
         return UNKNOWN_USAGE
     cached = whole(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
     if cached is None:
         cached = whole(usage.get("cache_read_input_tokens"))
     reasoned = whole(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
-    return Usage(entered, left, cached, reasoned)
+    return Usage(entered, output, cached, reasoned)

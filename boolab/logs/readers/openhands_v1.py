@@ -130,26 +130,26 @@ class _Conversations:
             self._single.take(mapping(event))
 
     def runs(self) -> list[Run]:
-        path, found = self._path, [*self._rows]
+        path, rows = self._path, [*self._rows]
         if self._single is not None:
             name = path.parent.absolute().name if stem_of(path) == "events" else stem_of(path)
-            found.append((self._single, name or stem_of(path)))
+            rows.append((self._single, name or stem_of(path)))
         self._damage.unrecognised = _UNRECOGNISED
-        return [run for talk, run_id in found if (run := talk.run(run_id)) is not None]
+        return [run for talk, run_id in rows if (run := talk.run(run_id)) is not None]
 
 
 def _conversation(path: Path, damage: Damage) -> tuple[_Conversation, str]:
     """The conversation of a folder, from the files of its events."""
     talk = _Conversation(Row(), damage)
     names = (_FILE.fullmatch(file.name) for file in path.parent.iterdir())
-    found = sorted((int(name[1]), name[0]) for name in names if name is not None)
+    files = sorted((int(name[1]), name[0]) for name in names if name is not None)
     try:
         state = mapping(parse(whole_file(path.parent.parent / _STATE)))
     except (OSError, ValueError):
         state = {}
     talk.add_state(state)
     expected = 0
-    for number, name in found:
+    for number, name in files:
         if number > expected:
             damage.note(1, f"events {expected} to {number - 1} are missing")
         expected = number + 1
@@ -157,7 +157,7 @@ def _conversation(path: Path, damage: Damage) -> tuple[_Conversation, str]:
             talk.take(mapping(parse(whole_file(path.parent / name))))
         except (OSError, ValueError) as error:
             damage.note(1, f"{name} cannot be read ({error})")
-            damage.truncated = number == found[-1][0]
+            damage.truncated = number == files[-1][0]
     talk.set_status(state.get("execution_status", state.get("agent_status")))
     return talk, text(state.get("id")) or path.parent.parent.absolute().name or stem_of(path)
 
@@ -189,9 +189,9 @@ class _Conversation:
         self.builder.effort = effort_of(model.get("reasoning_effort"), self.builder.effort)
         self.builder.note_origin(cwd=mapping(state.get("workspace")).get("working_dir"))
         self._stats = _metrics(mapping(state.get("stats"))) or self._stats
-        listed = usages_of(self._stats)
-        if listed:
-            self._usages = listed
+        usages = usages_of(self._stats)
+        if usages:
+            self._usages = usages
 
     def take(self, event: Mapping[str, Any]) -> None:
         kind, time = text(event.get("kind")), epoch_ms(event.get("timestamp"))
@@ -233,37 +233,37 @@ class _Conversation:
             self._meter.miss()
             self.builder.add_message("user", content, opens_turn=False, time=time)
             return
-        mine = event.get("source") == "user"
-        if mine:
+        by_user = event.get("source") == "user"
+        if by_user:
             self._status = self._error = ""
-        self.builder.add_message("user", content, opens_turn=mine, time=time)
+        self.builder.add_message("user", content, opens_turn=by_user, time=time)
 
     def _reply(
         self, event: Mapping[str, Any], holder: Mapping[str, Any], content: object, time: int | None
     ) -> StepBuilder:
         """The step of a response; `holder` has its reasoning."""
         name = text(event.get("llm_response_id"))
-        known = self.builder.response(name)
-        if known is not None:
-            known.begin_record()
-            known.extend_to(time)
-            return known
+        previous = self.builder.response(name)
+        if previous is not None:
+            previous.begin_record()
+            previous.extend_to(time)
+            return previous
         step = self.builder.add_response(time, key=name)
         step.add_text(content_text(content))
         step.add_reasoning(text(holder.get("reasoning_content")))
         for block in () if step.reasoning else items(holder.get("thinking_blocks")):
             step.add_reasoning(text(mapping(block).get("thinking")))
-        listed = self._usages.get(name)
-        step.usage = self._added if listed is None else listed._replace(cost=self._added.cost)
+        usage = self._usages.get(name)
+        step.usage = self._added if usage is None else usage._replace(cost=self._added.cost)
         if not self._counted:
             self._meter.miss()
         self._added, self._counted = UNKNOWN_USAGE, False
         return step
 
     def _call(self, step: StepBuilder, event: Mapping[str, Any], call: Mapping[str, Any]) -> None:
-        wanted = mapping(call.get("function")) or call
-        name = text(wanted.get("name")) or text(event.get("tool_name"))
-        arguments, action = openai_arguments(wanted.get("arguments", REDACTED)), event.get("action")
+        function = mapping(call.get("function")) or call
+        name = text(function.get("name")) or text(event.get("tool_name"))
+        arguments, action = openai_arguments(function.get("arguments", REDACTED)), event.get("action")
         if arguments in (None, REDACTED) and isinstance(action, dict):
             arguments = {key: value for key, value in action.items() if key != "kind"}
         self.builder.add_call(step, text(event.get("tool_call_id")) or text(call.get("id")), name, arguments)

@@ -98,10 +98,10 @@ class _Sorted:
         if not text(span.get("traceId")) or not text(span.get("spanId")):
             damage.note(line, "a span without traceId or spanId")
             return
-        kept = Span(span, len(self._parents))
-        self._parents[kept.key] = kept.parent
-        if kept.kind:
-            self._spans[kept.key] = kept
+        entry = Span(span, len(self._parents))
+        self._parents[entry.key] = entry.parent
+        if entry.kind:
+            self._spans[entry.key] = entry
 
     def runs(self, damage: Damage) -> list[Run]:
         steps = self._steps()
@@ -121,23 +121,23 @@ class _Sorted:
 
     def _steps(self) -> list[Span]:
         """The spans in their order, each response once."""
-        within: dict[Key, list[Span]] = {}
+        children: dict[Key, list[Span]] = {}
         for span in self._spans.values():
             owner = self._owner(span.key)
             if owner is not None and owner.kind == CHAT and span.kind in (CHAT, TOOL):
-                within.setdefault(owner.key, []).append(span)
+                children.setdefault(owner.key, []).append(span)
         left_out = set()
-        into: dict[Key, Key] = {}
-        for key, inner in sorted(within.items(), key=lambda pair: self._spans[pair[0]].order, reverse=True):
+        outer_keys: dict[Key, Key] = {}
+        for key, inner in sorted(children.items(), key=lambda pair: self._spans[pair[0]].order, reverse=True):
             chats = [span for span in inner if span.kind == CHAT]
-            if len(chats) == 1 and not _leads(into, key, chats[0].key):
+            if len(chats) == 1 and not _leads(outer_keys, key, chats[0].key):
                 self._spans[key].adopt(chats[0])
-                into[chats[0].key] = key
+                outer_keys[chats[0].key] = key
                 left_out.add(chats[0].key)
             elif len(chats) > 1:
                 left_out.add(key)
-        kept = (span for key, span in self._spans.items() if key not in left_out)
-        return sorted(kept, key=lambda span: span.order)
+        spans = (span for key, span in self._spans.items() if key not in left_out)
+        return sorted(spans, key=lambda span: span.order)
 
     def _owner(self, key: Key) -> Span | None:
         """The nearest GenAI span above."""
@@ -151,23 +151,23 @@ class _Sorted:
     def _agent_above(self, span: Span) -> Span | None:
         return self._climb(span.key, self._homes, lambda above: above.kind == AGENT)
 
-    def _climb(self, key: Key, known: dict[Key, Span | None], wanted: Callable[[Span], bool]) -> Span | None:
+    def _climb(self, key: Key, cache: dict[Key, Span | None], matches: Callable[[Span], bool]) -> Span | None:
         """The nearest wanted span above, which is cached for all spans on the way."""
         passed: dict[Key, None] = {}
-        at: Key | None = key
-        found: Span | None = None
-        while at is not None and at not in passed:
-            if at in known:
-                found = known[at]
+        current: Key | None = key
+        nearest: Span | None = None
+        while current is not None and current not in passed:
+            if current in cache:
+                nearest = cache[current]
                 break
-            passed[at] = None
-            at = self._parents.get(at)
-            span = None if at is None else self._spans.get(at)
-            if span is not None and wanted(span):
-                found = span
+            passed[current] = None
+            current = self._parents.get(current)
+            span = None if current is None else self._spans.get(current)
+            if span is not None and matches(span):
+                nearest = span
                 break
-        known.update(dict.fromkeys(passed, found))
-        return found
+        cache.update(dict.fromkeys(passed, nearest))
+        return nearest
 
     def _around(self, home: Span) -> _Name | None:
         """The parent of this span's run, if it is a subagent's."""
@@ -185,12 +185,12 @@ class _Sorted:
         return ("session", conversation, text(home.about.get("gen_ai.agent.name")))
 
 
-def _leads(into: Mapping[Key, Key], key: Key | None, end: Key) -> bool:
+def _leads(outer_keys: Mapping[Key, Key], key: Key | None, end: Key) -> bool:
     """Whether one leads to the other, as in damaged files; also if the chain is longer than any real one."""
     for _ in range(MAX_DEPTH):
         if key is None or key == end:
             return key == end
-        key = into.get(key)
+        key = outer_keys.get(key)
     return True
 
 
@@ -198,13 +198,13 @@ def _titles(groups: Mapping[_Name, _Group]) -> dict[_Name, str]:
     """The id of each run: the conversation's or the trace's, with more if several runs share it."""
     shared = Counter(name[1] for name in groups)
     titles: dict[_Name, str] = {}
-    taken: set[str] = set()
+    run_ids: set[str] = set()
     for name in groups:
-        alone = shared[name[1]] == 1 and groups[name].above is None
-        title = name[1] if alone or not name[2] else f"{name[1]}/{name[2]}"
-        while title in taken:
+        single = shared[name[1]] == 1 and groups[name].above is None
+        title = name[1] if single or not name[2] else f"{name[1]}/{name[2]}"
+        while title in run_ids:
             title += "'"
-        taken.add(title)
+        run_ids.add(title)
         titles[name] = title
     return titles
 
@@ -282,9 +282,9 @@ class _Group:
     def _state_totals(self, agents: Sequence[Span]) -> None:
         """Pass the usage of the agents' spans to the builder: that of all responses within, of subagents too."""
         for name in ("input_tokens", "output_tokens"):
-            spent = [getattr(_usage(agent), name) for agent in agents]
-            if spent and None not in spent:
-                self._builder.state("usage of its agent", **{name: (0 if self._children else sum(spent), sum(spent))})
+            tokens = [getattr(_usage(agent), name) for agent in agents]
+            if tokens and None not in tokens:
+                self._builder.state("usage of its agent", **{name: (0 if self._children else sum(tokens), sum(tokens))})
 
     def _note(self, home: Span, name: _Name, titles: Mapping[_Name, str]) -> None:
         """Add the start of a subagent by the last response before it."""
@@ -296,10 +296,10 @@ class _Group:
         steps = self._builder.steps
         error = agent.error if agent is not None else ""
         if error:
-            what = error.lower()
-            if any(word in what for word in _CAPS):
+            message = error.lower()
+            if any(word in message for word in _CAPS):
                 return self._builder.stop("step_cap"), None
-            return ("aborted", None) if any(word in what for word in _CANCELLED) else ("error", error)
+            return ("aborted", None) if any(word in message for word in _CANCELLED) else ("error", error)
         if self._builder.truncated:
             return None, None
         if not steps:
@@ -310,12 +310,12 @@ class _Group:
 
     def _reply(self, span: Span, home: Span | None, damage: Damage) -> None:
         builder = self._builder
-        given = span.given
+        messages = span.given
         fresh = home is not None and home.key != self._turn
         self._turn = None if home is None else home.key
-        if fresh and home is not None and not any(one.role == "user" and one.text for one in given):
-            given = [*home.given, *given]
-        self._add_input(given, span, damage, fresh=fresh)
+        if fresh and home is not None and not any(entry.role == "user" and entry.text for entry in messages):
+            messages = [*home.given, *messages]
+        self._add_input(messages, span, damage, fresh=fresh)
         step = builder.add_response(span.end, span.start, _model(span))
         step.id = text(span.about.get("gen_ai.response.id")) or span.key[1]
         self._waiting.clear()
@@ -346,11 +346,11 @@ class _Group:
         self._named.setdefault(name, []).append(call_id)
         return call_id
 
-    def _add_input(self, given: Sequence[SpanMessage], span: Span, damage: Damage, *, fresh: bool) -> None:
+    def _add_input(self, messages: Sequence[SpanMessage], span: Span, damage: Damage, *, fresh: bool) -> None:
         """Add what precedes a response: results that no span has, and users' messages."""
         builder = self._builder
-        opened = False
-        for message in given:
+        has_prompt = False
+        for message in messages:
             self._known.update(call_id for call_id, _, _ in message.calls)
             for call_id, content in message.results:
                 waiting = call_id if call_id or not self._waiting else next(iter(self._waiting))
@@ -363,35 +363,35 @@ class _Group:
                 if not builder.steps:
                     builder.add_message("system", message.text, opens_turn=False, time=span.start)
             elif message.text and message.role == "user":
-                opened = True
+                has_prompt = True
                 builder.add_message("user", message.text, opens_turn=True, time=span.start)
-        if fresh and not opened and builder.steps:
+        if fresh and not has_prompt and builder.steps:
             builder.add_message("user", "", opens_turn=True, time=span.start)
 
-    def _settle(self, call_id: str, content: str, span: Span | None, took: int | None) -> bool:
+    def _settle(self, call_id: str, content: str, span: Span | None, duration: int | None) -> bool:
         """Add the result of a call, from a tool's span or from a message."""
         self._waiting[call_id] -= 1
         if self._waiting[call_id] <= 0:
             del self._waiting[call_id]
         failed = None if span is None else bool(span.error)
         end = None if span is None else span.end
-        return self._builder.add_result(call_id, content, is_error=failed, time=end, duration_ms=took)
+        return self._builder.add_result(call_id, content, is_error=failed, time=end, duration_ms=duration)
 
     def _execute(self, span: Span, home: Span | None, damage: Damage) -> None:
-        about = span.about
-        call_id, name = text(about.get("gen_ai.tool.call.id")), text(about.get("gen_ai.tool.name"))
+        attributes = span.about
+        call_id, name = text(attributes.get("gen_ai.tool.call.id")), text(attributes.get("gen_ai.tool.name"))
         if not self._builder.steps:
             if home is None or home.kind == AGENT:  # within a tool it is the same call
                 damage.answers_no_call()
             return
-        took = elapsed_ms(span.start, span.end)
-        content = result_of(about.get("gen_ai.tool.call.result")) or span.error
-        if call_id and self._settle(call_id, content, span, took):
+        duration = elapsed_ms(span.start, span.end)
+        content = result_of(attributes.get("gen_ai.tool.call.result")) or span.error
+        if call_id and self._settle(call_id, content, span, duration):
             return
-        found = "" if call_id else self._waiting_by_name(name)
-        if not found:
-            found = self._add_call(call_id, name, about.get("gen_ai.tool.call.arguments", REDACTED))
-        self._settle(found, content, span, took)
+        open_id = "" if call_id else self._waiting_by_name(name)
+        if not open_id:
+            open_id = self._add_call(call_id, name, attributes.get("gen_ai.tool.call.arguments", REDACTED))
+        self._settle(open_id, content, span, duration)
 
     def _waiting_by_name(self, name: str) -> str:
         """The id of the first open call of this tool in the last response; empty if there is none."""
@@ -410,13 +410,13 @@ def _model(span: Span) -> str:
 def _usage(span: Span) -> Usage:
 
     def figure(*names: str) -> int | None:
-        given = (whole(span.about.get(f"gen_ai.usage.{name}")) for name in names)
-        return next((number for number in given if number is not None), None)
+        values = (whole(span.about.get(f"gen_ai.usage.{name}")) for name in names)
+        return next((number for number in values if number is not None), None)
 
-    entered, left = figure("input_tokens", "prompt_tokens"), figure("output_tokens", "completion_tokens")
+    entered, output = figure("input_tokens", "prompt_tokens"), figure("output_tokens", "completion_tokens")
     cached = figure("cache_read.input_tokens", "cache_read_input_tokens")
-    written = figure("cache_creation.input_tokens", "cache_creation_input_tokens")
-    if entered is not None and entered < (cached or 0) + (written or 0):
-        entered += (cached or 0) + (written or 0)
+    cache_write = figure("cache_creation.input_tokens", "cache_creation_input_tokens")
+    if entered is not None and entered < (cached or 0) + (cache_write or 0):
+        entered += (cached or 0) + (cache_write or 0)
     reasoning = figure("reasoning.output_tokens", "reasoning_tokens")
-    return Usage(entered, left, cached, reasoning, micro(span.about.get("gen_ai.usage.cost")), written)
+    return Usage(entered, output, cached, reasoning, micro(span.about.get("gen_ai.usage.cost")), cache_write)

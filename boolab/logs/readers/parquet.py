@@ -41,8 +41,8 @@ def read(path: Path, damage: Damage) -> list[Run]:
     runs: dict[str, Run] = {}
     for row, head, steps in _records(_rows(path, damage)):
         try:
-            found = tuple([decode(Step, _parsed(step)) for step in steps])
-            run = run_of(mapping(_parsed(head)), steps=found)
+            run_steps = tuple([decode(Step, _parse_record(step)) for step in steps])
+            run = run_of(mapping(_parse_record(head)), steps=run_steps)
         except ValueError as error:
             damage.note(row, str(error))
             continue
@@ -68,7 +68,7 @@ def _records(rows: Iterable[tuple[Any, Any]]) -> Iterator[tuple[int, Any, list[A
         yield first, head, steps
 
 
-def _parsed(record: object) -> JSON:
+def _parse_record(record: object) -> JSON:
     if not isinstance(record, str):  # another table may have columns of that name
         raise ValueError(f"{record!r:.80} is no record: expected JSON as text")  # noqa: TRY004 - the file is wrong
     return parse_exactly(record.encode("utf-8", "surrogatepass"))
@@ -94,15 +94,15 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
         msg = f"reading Parquet needs pyarrow: {install('boolab[parquet]')}"
         raise SettingError(msg) from error
     try:
-        with open_file(path) as opened, parquet.ParquetFile(opened) as file:
+        with open_file(path) as stream, parquet.ParquetFile(stream) as file:
             if not set(_COLUMNS) <= set(file.schema_arrow.names):
                 msg = (
                     f"a table without the columns {' and '.join(_COLUMNS)}: only what save_runs wrote holds the runs "
                     "themselves; bl.runs_from_table makes runs of other tables"
                 )
                 raise RunFormatError(msg, path=path)
-            unpacked = Unpacked(path, size_of(opened))
-            rows = _rows_at_once(file.metadata, path, size_of(opened))
+            unpacked = Unpacked(path, size_of(stream))
+            rows = _rows_at_once(file.metadata, path, size_of(stream))
             for batch in file.iter_batches(batch_size=rows, columns=list(_COLUMNS), use_threads=False):
                 columns = [batch.column(name).to_pylist() for name in _COLUMNS]
                 length = sum(len(text) for column in columns for text in column if isinstance(text, str))

@@ -84,11 +84,11 @@ def read(path: Path, damage: Damage) -> list[Run]:
     log = follow(path, damage)
     for line in json_lines(path, damage):
         log.take(*line)
-    second = log.again()  # it has branches
-    if second is None:
+    trunk = log.again()  # it has branches
+    if trunk is None:
         return log.runs()
-    runs = read_lines(second, json_lines(path, second.damage))
-    damage.inconsistencies += second.damage.inconsistencies
+    runs = read_lines(trunk, json_lines(path, trunk.damage))
+    damage.inconsistencies += trunk.damage.inconsistencies
     return runs
 
 
@@ -97,8 +97,8 @@ def follow(path: Path, damage: Damage) -> LineLog:
     return _branch(path, damage, frozenset())
 
 
-def _branch(path: Path, damage: Damage, left: Collection[int]) -> LineLog:
-    """The session, without the entries on branches that were `left`."""
+def _branch(path: Path, damage: Damage, skipped: Collection[int]) -> LineLog:
+    """The session, without the entries on branches that were `skipped`."""
     session, tree = _Session(damage), _Tree()
 
     def take(number: int, value: object) -> None:
@@ -106,7 +106,7 @@ def _branch(path: Path, damage: Damage, left: Collection[int]) -> LineLog:
             damage.note_kind(text(line.get("type")), _KINDS)
             if line.get("type") == "session":
                 session.open(line)
-            elif tree.grow(line) not in left:
+            elif tree.grow(line) not in skipped:
                 session.take(line)
             else:
                 session.leave(line)
@@ -116,8 +116,8 @@ def _branch(path: Path, damage: Damage, left: Collection[int]) -> LineLog:
         return session.runs(path)
 
     def again() -> LineLog | None:
-        found = tree.left()
-        return None if found == left else _branch(path, Damage(path), found)
+        off_branch = tree.left()
+        return None if off_branch == skipped else _branch(path, Damage(path), off_branch)
 
     return LineLog(damage, take, runs, again)
 
@@ -132,30 +132,30 @@ class _Tree:
         """The result of `left`; None if an entry since then began a branch."""
 
     def grow(self, line: Mapping[str, Any]) -> int:
-        place = len(self._parents)
-        before = place - 1
-        parent = before
+        index = len(self._parents)
+        previous = index - 1
+        parent = previous
         if "parentId" in line:
             above = line["parentId"]
-            parent = -1 if above is None else self._places.get(text(above), before)
+            parent = -1 if above is None else self._places.get(text(above), previous)
         if "id" in line:
-            self._places[text(line["id"])] = place
+            self._places[text(line["id"])] = index
         self._parents.append(parent)
-        if parent != before:
+        if parent != previous:
             self._left = None
-        return place
+        return index
 
     def left(self) -> set[int]:
         """The places of the entries that are not on the branch of the last one."""
         if self._left is not None:
             return self._left
-        left = set(range(len(self._parents)))
-        place = len(self._parents) - 1
-        while place >= 0:
-            left.discard(place)
-            place = self._parents[place]
-        self._left = left
-        return left
+        off_branch = set(range(len(self._parents)))
+        index = len(self._parents) - 1
+        while index >= 0:
+            off_branch.discard(index)
+            index = self._parents[index]
+        self._left = off_branch
+        return off_branch
 
 
 class _Session:
@@ -217,38 +217,38 @@ class _Session:
     def _message(self, message: Mapping[str, Any], time: int | None) -> None:
         role = message.get("role")
         content = "" if role == "assistant" else content_text(message.get("content"))
-        begun = time_ms(message.get("timestamp")) if time is None or role == "assistant" else None
-        written = begun if time is None else time
+        start = time_ms(message.get("timestamp")) if time is None or role == "assistant" else None
+        entry_time = start if time is None else time
         if role == "assistant":
-            self._reply(message, written, begun)
+            self._reply(message, entry_time, start)
         elif role == "toolResult":
             call_id, failed = text(message.get("toolCallId")), flag(message.get("isError"))
-            self.builder.add_result(call_id, content, is_error=failed, time=written)
+            self.builder.add_result(call_id, content, is_error=failed, time=entry_time)
         elif role in ("user", "system"):
-            self.builder.add_message(role, content, opens_turn=role == "user", time=written)
+            self.builder.add_message(role, content, opens_turn=role == "user", time=entry_time)
         elif role == "bashExecution":
-            self._add(f"$ {text(message.get('command'))}\n{text(message.get('output'))}", written)
+            self._add(f"$ {text(message.get('command'))}\n{text(message.get('output'))}", entry_time)
         else:
-            self._add(text(message.get("summary")) or content, written)
+            self._add(text(message.get("summary")) or content, entry_time)
 
-    def _reply(self, message: Mapping[str, Any], time: int | None, begun: int | None) -> None:
+    def _reply(self, message: Mapping[str, Any], time: int | None, start: int | None) -> None:
         if _is_of_gateway(message):
             return
         stopped = text(message.get("stopReason"))
-        why = one_line(text(message.get("errorMessage"))) or stopped
+        reason = one_line(text(message.get("errorMessage"))) or stopped
         self._ending, self._error = None, None
         if stopped in _INTERRUPTED:
             self._ending = "error" if stopped == "error" else "aborted"
-            self._error = why if stopped == "error" else None
+            self._error = reason if stopped == "error" else None
         if _is_empty(message):
-            self.builder.add_event("fault" if stopped == "error" else "abort", time, what=why)
+            self.builder.add_event("fault" if stopped == "error" else "abort", time, what=reason)
             return
-        step = self.builder.add_response(time, begun, text(message.get("model")))
+        step = self.builder.add_response(time, start, text(message.get("model")))
         step.id = text(message.get("responseId"))
         step.usage = _usage(mapping(message.get("usage")))
         step.state("usage.totalTokens", tokens=whole(mapping(message.get("usage")).get("totalTokens")))
         if stopped in _INTERRUPTED:
-            step.error = why
+            step.error = reason
         else:
             step.finish_reason = finish_reason(stopped)
         for block in blocks_of(message.get("content")):
@@ -261,8 +261,8 @@ class _Session:
             content = block if isinstance(block, str) else text(part.get("text"))
             step.text += [content] if content.strip() else []
         elif kind == "thinking":
-            thought = text(part.get("thinking"))
-            step.reasoning += [thought] if thought.strip() else []
+            reasoning = text(part.get("thinking"))
+            step.reasoning += [reasoning] if reasoning.strip() else []
         elif kind == "toolCall":
             self.builder.add_call(step, text(part.get("id")), text(part.get("name")), part.get("arguments", REDACTED))
 
@@ -290,8 +290,8 @@ def _is_empty(message: Mapping[str, Any]) -> bool:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    entered, cached, written = (whole(usage.get(name)) for name in ("input", "cacheRead", "cacheWrite"))
+    entered, cached, cache_write = (whole(usage.get(name)) for name in ("input", "cacheRead", "cacheWrite"))
     if entered is not None:
-        entered += (cached or 0) + (written or 0)
+        entered += (cached or 0) + (cache_write or 0)
     cost = micro(mapping(usage.get("cost")).get("total"))
-    return Usage(entered, whole(usage.get("output")), cached, None, cost, written)
+    return Usage(entered, whole(usage.get("output")), cached, None, cost, cache_write)

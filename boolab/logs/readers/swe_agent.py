@@ -127,8 +127,8 @@ def _run(
     builder.add_totals(**totals)
     if calls := totals["responses"]:
         # the response whose cost goes beyond a limit is counted, and not kept
-        least = calls - 1 if text(info.get("exit_status")).endswith(("exit_cost", "exit_cost)")) else calls
-        builder.state("info.model_stats.api_calls", responses=(least, calls))
+        lower = calls - 1 if text(info.get("exit_status")).endswith(("exit_cost", "exit_cost)")) else calls
+        builder.state("info.model_stats.api_calls", responses=(lower, calls))
     settings = _settings(document)
     model = mapping(mapping(settings.get("agent")).get("model"))
     builder.version = named(info.get("swe_agent_version"))
@@ -192,22 +192,22 @@ def _add_trajectory(builder: RunBuilder, entries: Sequence[Any], history: Sequen
     position = 0
     for entry in map(mapping, entries):
         action, response = text(entry.get("action")), content_text(entry.get("response"))
-        over = action.startswith("exit_") and action.strip() in _STOPS
-        if (over and not response) or ((over or not action) and response.startswith(_STOPPED)):
+        is_exit = action.startswith("exit_") and action.strip() in _STOPS
+        if (is_exit and not response) or ((is_exit or not action) and response.startswith(_STOPPED)):
             stopped_because = response or text(entry.get("thought"))
             continue
         answer: Mapping[str, Any] = {}
-        for place in range(position, min(position + MAX_AHEAD, len(answers))):
-            if answers[place].get("action") == action and content_text(answers[place].get("content")) == response:
-                answer, position = answers[place], place + 1
+        for index in range(position, min(position + MAX_AHEAD, len(answers))):
+            if answers[index].get("action") == action and content_text(answers[index].get("content")) == response:
+                answer, position = answers[index], index + 1
                 break
-        reply = _add_reply(builder, answer, response, "" if over else action)
+        reply = _add_reply(builder, answer, response, "" if is_exit else action)
         if text(entry.get("reasoning_content")) and not reply.reasoning:
             reply.reasoning.append(entry["reasoning_content"])
-        took = entry.get("execution_time")
+        duration = entry.get("execution_time")
         observation = content_text(entry.get("observation"))
-        if reply.calls and (observation or took != 0):
-            builder.set_result(reply, 0, observation, is_error=None, duration_ms=seconds_ms(took or None))
+        if reply.calls and (observation or duration != 0):
+            builder.set_result(reply, 0, observation, is_error=None, duration_ms=seconds_ms(duration or None))
     return stopped_because
 
 
@@ -230,10 +230,10 @@ def _is_demo(message: Mapping[str, Any]) -> bool:
 
 def _add_message(builder: RunBuilder, message: Mapping[str, Any]) -> None:
     """Add a message before the first response: the prompt, or a demonstration."""
-    given = message.get("role")
-    role: Role = "system" if given == "system" else "assistant" if given == "assistant" else "user"
+    raw_role = message.get("role")
+    role: Role = "system" if raw_role == "system" else "assistant" if raw_role == "assistant" else "user"
     builder.add_message(
-        role, content_text(message.get("content")), opens_turn=given == "user" and not _is_demo(message)
+        role, content_text(message.get("content")), opens_turn=raw_role == "user" and not _is_demo(message)
     )
 
 

@@ -81,40 +81,40 @@ def sniff(head: Head) -> bool:
     """Whether this is a file of tau2-bench's results."""
     if len(head.values) != 1:
         return False
-    if any(_is_simulation(one) for one in items(head.values[0])[:1]):
+    if any(_is_simulation(item) for item in items(head.values[0])[:1]):
         return True
     if mapping(head.first.get("info")).keys() >= _SETTINGS:
         return True
-    return _is_simulation(head.first) or any(_is_simulation(one) for one in items(head.first.get("simulations"))[:1])
+    return _is_simulation(head.first) or any(_is_simulation(item) for item in items(head.first.get("simulations"))[:1])
 
 
 def _is_simulation(value: object) -> bool:
-    one = mapping(value)
-    return "task_id" in one and ("termination_reason" in one or {"start_time", "end_time"} <= one.keys())
+    entry = mapping(value)
+    return "task_id" in entry and ("termination_reason" in entry or {"start_time", "end_time"} <= entry.keys())
 
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
     value = json_document(path, damage)
     document: Mapping[str, Any] = {"simulations": value} if _is_bare(value) else mapping(value)
-    alone = "simulations" not in document and _is_simulation(document)
-    simulations = [document] if alone else document.get("simulations")
+    single = "simulations" not in document and _is_simulation(document)
+    simulations = [document] if single else document.get("simulations")
     if simulations is None and mapping(document.get("info")).keys() >= _SETTINGS:
         simulations = []
     if not isinstance(simulations, list):
         raise RunFormatError(f"a file of tau2-bench's results is {LOOKED_FOR}", path=path, line=1)
-    settings = sidecar(path.absolute().parent.parent / _RESULTS) if alone else document
+    settings = sidecar(path.absolute().parent.parent / _RESULTS) if single else document
     info = mapping(mapping(settings).get("info"))
     model = _submitted_model(path)
-    seen: Counter[str] = Counter()
+    id_counts: Counter[str] = Counter()
     runs = []
     for number, simulation in enumerate(simulations, 1):
         if not _is_simulation(simulation) or not isinstance(simulation.get("messages"), list):
             kind = "voice, which is not read" if "ticks" in mapping(simulation) else "without task_id or messages"
             damage.note(1, f"simulation {number} is {kind}")
             continue
-        builder = RunBuilder(NAME, damage, truncated=damage.truncated and alone)
-        runs.append(_Simulation(simulation, path, info, builder).run(seen, model))
+        builder = RunBuilder(NAME, damage, truncated=damage.truncated and single)
+        runs.append(_Simulation(simulation, path, info, builder).run(id_counts, model))
     return runs
 
 
@@ -125,20 +125,20 @@ def _is_bare(value: object) -> bool:
 def _submitted_model(path: Path) -> str:
     """The model of the submission beside the file or its folder."""
     folder = path.absolute().parent
-    found = (mapping(sidecar(place / _SUBMISSION)) for place in (folder, folder.parent))
-    return next((model for one in found if (model := text(one.get("model_name")))), "")
+    submissions = (mapping(sidecar(directory / _SUBMISSION)) for directory in (folder, folder.parent))
+    return next((model for submission in submissions if (model := text(submission.get("model_name")))), "")
 
 
 def _domain_of(path: Path, builder: RunBuilder) -> str:
     """The domain of a simulation without settings: by the names of its file and folders, else by those of its tools."""
     for part in reversed(path.absolute().parts):
         words = set(_WORD.findall(part.lower()))
-        named = [domain for domain in _DOMAINS if domain in words]
-        if len(named) == 1:
-            return named[0]
+        domains = [domain for domain in _DOMAINS if domain in words]
+        if len(domains) == 1:
+            return domains[0]
     tools = {call.name for step in builder.steps for call in step.calls}
-    used = [domain for domain, own in _DOMAINS.items() if own & tools]
-    return used[0] if len(used) == 1 else ""
+    candidates = [domain for domain, tool_names in _DOMAINS.items() if tool_names & tools]
+    return candidates[0] if len(candidates) == 1 else ""
 
 
 class _Simulation:
@@ -148,10 +148,10 @@ class _Simulation:
         self.builder = builder
         self.simulation = simulation
         self.info = info
-        asked = mapping(mapping(info.get("agent_info")).get("llm_args"))
+        llm_args = mapping(mapping(info.get("agent_info")).get("llm_args"))
         self.path = path
         self.builder.version = named(info.get("git_commit"))
-        self.builder.effort = effort_of(asked.get("reasoning_effort"), asked.get("reasoning"))
+        self.builder.effort = effort_of(llm_args.get("reasoning_effort"), llm_args.get("reasoning"))
         self.builder.note_time(epoch_ms(simulation.get("start_time")))
         for message in map(mapping, items(simulation["messages"])):
             self._take(message)
@@ -173,8 +173,8 @@ class _Simulation:
             self.builder.add_message("assistant", content, opens_turn=False, time=time)
             return
         raw = mapping(message.get("raw_data"))
-        took = seconds_ms(message.get("generation_time_seconds"))
-        reply = self.builder.add_response(time, None if time is None or took is None else max(1, time - took))
+        duration = seconds_ms(message.get("generation_time_seconds"))
+        reply = self.builder.add_response(time, None if time is None or duration is None else max(1, time - duration))
         reply.add_text(content)
         reply.add_reasoning(text(mapping(raw.get("message")).get("reasoning_content")))
         reply.usage = usage_of(mapping(message.get("usage")))._replace(cost=micro(message.get("cost")) or None)
@@ -187,10 +187,10 @@ class _Simulation:
             call_id, content = text(result.get("id")), content_text(result.get("content"))
             self.builder.add_result(call_id, content, is_error=flag(result.get("error")), time=time)
 
-    def run(self, seen: Counter[str], submitted: str) -> Run:
+    def run(self, id_counts: Counter[str], submitted: str) -> Run:
         builder, simulation = self.builder, self.simulation
-        given = simulation["task_id"]
-        task_id = given if isinstance(given, str) else json_text(given)
+        raw_id = simulation["task_id"]
+        task_id = raw_id if isinstance(raw_id, str) else json_text(raw_id)
         domain = text(mapping(self.info.get("environment_info")).get("domain_name"))
         domain = domain or ("" if self.info else _domain_of(self.path, builder))
         agent = mapping(self.info.get("agent_info"))
@@ -202,7 +202,7 @@ class _Simulation:
         stop = self._stop()
         run_id = text(simulation.get("id")) or f"{self.path.stem}/{task_id}/{whole(simulation.get('trial')) or 0}"
         return builder.build(
-            unique(run_id, seen),
+            unique(run_id, id_counts),
             stop,
             agent=text(agent.get("implementation")),
             model=submitted or text(agent.get("llm")),

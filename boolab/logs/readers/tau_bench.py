@@ -64,19 +64,19 @@ def read(path: Path, damage: Damage) -> list[Run]:
     dialogues = [_Dialogue(path, entry, damage) for entry in entries]
     cap = _cap(dialogues)
     group = next((domain for domain in _DOMAINS if domain in path.name.lower()), path.stem)
-    seen: Counter[str] = Counter()
+    id_counts: Counter[str] = Counter()
     runs = []
-    for one in dialogues:
-        run_id = unique(f"{path.stem}/{one.task_id}/{one.trial}", seen)
-        runs.append(one.run(run_id, f"{group}/{one.task_id}", cap))
+    for dialogue in dialogues:
+        run_id = unique(f"{path.stem}/{dialogue.task_id}/{dialogue.trial}", id_counts)
+        runs.append(dialogue.run(run_id, f"{group}/{dialogue.task_id}", cap))
     return runs
 
 
 def _cap(dialogues: Sequence[_Dialogue]) -> int | None:
     """The cap that stopped a run, if one did: the length of the longest runs, if one of them did not end by itself."""
-    longest = max((len(one.builder.steps) for one in dialogues), default=0)
-    cut = sum(len(one.builder.steps) == longest and not one.ended for one in dialogues)
-    return longest if longest and cut and (longest == CAP or cut > 1) else None
+    longest = max((len(dialogue.builder.steps) for dialogue in dialogues), default=0)
+    stops = sum(len(dialogue.builder.steps) == longest and not dialogue.ended for dialogue in dialogues)
+    return longest if longest and stops and (longest == CAP or stops > 1) else None
 
 
 class _Dialogue:

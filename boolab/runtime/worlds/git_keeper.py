@@ -83,7 +83,7 @@ class GitKeeper:
         begin = f"{repository.name}."
         try:
             folder_id = self._at_end.enter_context(
-                scratch_git(begin + name_of(self._run_id), repository.object_format, alone=True)
+                scratch_git(begin + name_of(self._run_id), repository.object_format, exclusive=True)
             )
         except HeldError as error:
             raise WorldError(

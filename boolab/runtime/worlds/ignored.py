@@ -47,7 +47,7 @@ class Ignored:
         text = b""
         name = os.fsdecode(path) + _FILE
         if entry is not None:
-            text = self._read(name, lambda: read_file(_FILE, MAX_PATTERNS, within=folder))
+            text = self._read(name, lambda: read_file(_FILE, MAX_PATTERNS, dir_fd=folder))
         if text != self._texts.get(path, b""):
             self._texts[path] = text
             self._files[path] = self._patterns(name, text)
@@ -125,7 +125,7 @@ class Ignored:
 
         def read() -> bytes:
             with folder_handle(path.parent.resolve()) as above:
-                return read_file(path.name, MAX_PATTERNS, within=above)
+                return read_file(path.name, MAX_PATTERNS, dir_fd=above)
 
         return self._read(str(path), read)
 
@@ -144,12 +144,12 @@ def tracked_files(git_dir: Path, repository: Repository, origin: Path) -> list[b
     """
     try:
         with folder_handle(repository.git_dir) as folder:
-            index = read_file("index", MAX_INDEX, within=folder)
+            index = read_file("index", MAX_INDEX, dir_fd=folder)
             with os.scandir(folder) as entries:
                 shared = [match for entry in entries if (match := _SHARED_INDEX.fullmatch(entry.name))]
             for match in shared:
                 if bytes.fromhex(match[1]) in index:
-                    (git_dir / match[0]).write_bytes(read_file(match[0], MAX_INDEX, within=folder))
+                    (git_dir / match[0]).write_bytes(read_file(match[0], MAX_INDEX, dir_fd=folder))
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -257,7 +257,7 @@ class Scan:
         for _ in range(_ATTEMPTS):
             self._check()
             try:
-                file = open_file(entry.name, within=folder)
+                file = open_file(entry.name, dir_fd=folder)
             except PermissionError:
                 self.left_out[name] = "permission denied"
                 return None

@@ -137,11 +137,11 @@ def crossval(
     choices, rules = Choices(recorded, judged_runs, choose), Places()
     groups = list(divided(judged_runs, keys, folds, seed))
     with tqdm(total=sum(group.n_folds + 1 for group in groups), unit="fit", disable=not progress, delay=1) as bar:
-        chosen = [chosen_in(group, choices, rules, bar.update) for group in groups]
+        group_choices = [chosen_in(group, choices, rules, bar.update) for group in groups]
     final = rejudged(recorded, ledger, rules.rules, keys, scope)
     rows = [
         [*_rows(group, of_group, final, keys, promised, confidence, seed)]
-        for group, of_group in zip(groups, chosen, strict=True)
+        for group, of_group in zip(groups, group_choices, strict=True)
     ]
     names = [group.names for (group, _), _ in pairs(zip(groups, rows, strict=True), lambda group_rows: group_rows[1])]
     frame = frame_of(keys, names, _COLUMNS, [*itertools.chain.from_iterable(rows)])

@@ -45,7 +45,7 @@ class Settings(NamedTuple):
 def listed_settings(source: Rules, name: str = "rules") -> Settings:
     """Settings as they are given; `SettingError` if there are none, or one is not known."""
     if isinstance(source, Mapping):
-        settings = _of_mapping(source, name)
+        settings = _settings_of_mapping(source, name)
     else:
         rules: object = [source] if isinstance(source, StopRule) or is_function(source) else source
         if isinstance(rules, str) or not isinstance(rules, Iterable):
@@ -91,11 +91,11 @@ def _not_known(name: str, source: object) -> SettingError:
     )
 
 
-def _of_mapping(source: Mapping[Any, Iterable[Any]], name: str) -> Settings:
+def _settings_of_mapping(source: Mapping[Any, Iterable[Any]], name: str) -> Settings:
     functions = [callable(key) for key in source]
     if functions and all(functions):
         calls = pairs(source, lambda function: source[function])
-        return Settings(tuple(_made(function, value) for function, value in calls))
+        return Settings(tuple(_make_rule(function, value) for function, value in calls))
     if any(functions):
         raise _not_known(name, dict(source))
     settings = settings_of(source)
@@ -109,12 +109,12 @@ def _of_mapping(source: Mapping[Any, Iterable[Any]], name: str) -> Settings:
     for combination in combinations:
         of_axis = dict(zip(settings.named, combination, strict=True))
         members = [axis.rules[of_axis[axis.name]] for axis in settings.axes if of_axis[axis.name] < axis.size]
-        rules.append(_any_of(members))
+        rules.append(_combine_rules(members))
         values.append(tuple(by_name[axis].values[value_index] for axis, value_index in of_axis.items()))
     return Settings(tuple(rules), settings.named, tuple(values))
 
 
-def _made(function: Callable[..., StopRule], value: object) -> StopRule:
+def _make_rule(function: Callable[..., StopRule], value: object) -> StopRule:
     arguments = value if isinstance(value, tuple) else (value,)
     try:
         return function(*arguments)
@@ -124,7 +124,7 @@ def _made(function: Callable[..., StopRule], value: object) -> StopRule:
         raise SettingError(msg) from None
 
 
-def _any_of(members: Sequence[StopRule]) -> Rule:
+def _combine_rules(members: Sequence[StopRule]) -> Rule:
     combined: Rule = None
     for rule in members:
         combined = rule if combined is None else combined | rule

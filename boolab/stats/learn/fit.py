@@ -49,11 +49,13 @@ def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> Sc
         return fit_logistic(values[rows_used], failed[rows_used], stakes[rows_used], table.names, penalty)
 
     model = fit(np.ones(len(rows), dtype=bool))
-    slope, intercept = calibration_of(_held_out(fit, model, values, failed, task), failed, weights[rows])
-    return _rescaled(model, slope, intercept)
+    slope, intercept = calibration_of(_held_out_log_odds(fit, model, values, failed, task), failed, weights[rows])
+    return _rescale(model, slope, intercept)
 
 
-def _held_out(fit: Callable[[Flags], ScoreModel], model: ScoreModel, values: Array, failed: Array, task: Ints) -> Array:
+def _held_out_log_odds(
+    fit: Callable[[Flags], ScoreModel], model: ScoreModel, values: Array, failed: Array, task: Ints
+) -> Array:
     """The log-odds of each row by a model that has not seen its task; by the model, where a part lacks a class."""
     fold = np.unique(task, return_inverse=True)[1] % FOLDS
     log_odds = log_odds_of(model, values)
@@ -65,35 +67,35 @@ def _held_out(fit: Callable[[Flags], ScoreModel], model: ScoreModel, values: Arr
 
 
 @singledispatch
-def _rescaled(model: ScoreModel, slope: float, intercept: float) -> ScoreModel:
+def _rescale(model: ScoreModel, slope: float, intercept: float) -> ScoreModel:
     """The model whose log-odds are slope times those of another one, plus the intercept; rounded."""
     raise NotImplementedError(type(model))
 
 
-@_rescaled.register
+@_rescale.register
 def _(model: LinearModel, slope: float, intercept: float) -> LinearModel:
-    weights = tuple(_rounded(slope * weight) for weight in model.weights)
-    return LinearModel(model.features, weights, _rounded(slope * model.intercept + intercept), _all(model.unknown))
+    weights = tuple(_round(slope * weight) for weight in model.weights)
+    return LinearModel(model.features, weights, _round(slope * model.intercept + intercept), _round_all(model.unknown))
 
 
-@_rescaled.register
+@_rescale.register
 def _(model: TreeModel, slope: float, intercept: float) -> TreeModel:
-    trees = tuple(_leaves(tree, lambda leaf: _rounded(slope * leaf)) for tree in model.trees)
-    return TreeModel(model.features, trees, _rounded(slope * model.intercept + intercept), _all(model.unknown))
+    trees = tuple(_leaves(tree, lambda leaf: _round(slope * leaf)) for tree in model.trees)
+    return TreeModel(model.features, trees, _round(slope * model.intercept + intercept), _round_all(model.unknown))
 
 
 def _leaves(tree: Tree, change: Callable[[float], float]) -> Tree:
     if not isinstance(tree, tuple):
         return change(tree)
     feature_index, split_value, low, high = tree
-    return feature_index, _rounded(split_value), _leaves(low, change), _leaves(high, change)
+    return feature_index, _round(split_value), _leaves(low, change), _leaves(high, change)
 
 
-def _all(values: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(_rounded(value) for value in values)
+def _round_all(values: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(_round(value) for value in values)
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{np.float64(value):.{_DIGITS}g}")
 
 
@@ -118,7 +120,7 @@ def fit_logistic(values: Array, failed: Array, weights: Array, names: Sequence[s
     1 where the run failed, else 0. `weights`: rows: what each counts. `penalty`: of the squares of the standardised
     coefficients; see `PENALTIES`.
     """
-    x, mean, scale = _standardised(values, weights)
+    x, mean, scale = _standardise(values, weights)
     beta = _newton(x, failed, weights, penalty)
     slopes = beta[1:] / scale
     intercept = float(beta[0]) - float(np.dot(slopes, mean))
@@ -130,7 +132,7 @@ def penalty_of(values: Array, failed: Array, weights: Array, tasks: Ints) -> flo
 
     Of many rows, a part of the tasks decides. The arguments are those of `fit_logistic`, with the task of each row.
     """
-    x, _, _ = _standardised(values, weights)
+    x, _, _ = _standardise(values, weights)
     interval = max(1, len(x) // _ROWS)
     _, order = np.unique(tasks, return_inverse=True)
     sampled = order % interval == 0
@@ -170,7 +172,7 @@ def calibration_of(log_odds: Array, failed: Array, weights: Array) -> tuple[floa
     return slope, intercept
 
 
-def _standardised(values: Array, weights: Array) -> tuple[Array, Array, Array]:
+def _standardise(values: Array, weights: Array) -> tuple[Array, Array, Array]:
     """The features with mean 0 and variance 1 behind a column of ones; their means, and scales: infinite for none."""
     mean, spread = moments(values, weights)
     scale = np.where(spread > 0, spread, np.inf)

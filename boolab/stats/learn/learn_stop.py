@@ -224,7 +224,7 @@ def learn_from(table: FeatureTable, runs: Flags, question: Question) -> tuple[Sc
         peaks[calibration_successes], table.task[calibration_successes], question.keep, question.confidence
     )
     if highest_kept is None:
-        raise SettingError(_too_few(len(np.unique(table.task[calibration_successes])), question))
+        raise SettingError(_too_few_tasks(len(np.unique(table.task[calibration_successes])), question))
     return model, min(highest_kept, BILLION), len(np.unique(table.task[calibration_successes]))
 
 
@@ -239,7 +239,7 @@ def calibration_runs(table: FeatureTable, runs: Flags, question: Question) -> Fl
     n_needed = tasks_needed(question.keep, question.confidence)
     n = max(n_needed, round(question.calibration * len(having)))
     if len(having) - n < MIN_FIT_TASKS:
-        raise SettingError(_too_few(len(having), question))
+        raise SettingError(_too_few_tasks(len(having), question))
     chosen_tasks = [
         *rng.permutation(having)[:n],
         *rng.permutation(tasks_without)[: round(len(tasks_without) * n / len(having))],
@@ -247,7 +247,7 @@ def calibration_runs(table: FeatureTable, runs: Flags, question: Question) -> Fl
     return runs & np.isin(table.task, chosen_tasks)
 
 
-def _too_few(having: int, question: Question) -> str:
+def _too_few_tasks(having: int, question: Question) -> str:
     """The message that there are too few tasks with a success."""
     n_needed = tasks_needed(question.keep, question.confidence)
     word = "task" if question.cluster == "task" else question.cluster

@@ -75,7 +75,7 @@ def report_of(
             "There are too few tasks to hold some out, so what the rule saves and keeps elsewhere is not known."
         )
     else:
-        words += [_held_out(frame, held_out_runs), _calibration(reliability)]
+        words += [_held_out_sentence(frame, held_out_runs), _calibration(reliability)]
     words += _effects(features, model)
     return LearnReport(
         title="A stop rule that was learned from runs",
@@ -183,7 +183,7 @@ def _splits(trees: tuple[Tree, ...]) -> Iterator[int]:
             yield from _splits(tree[2:])
 
 
-def _held_out(frame: pd.DataFrame, held_out_runs: Judged) -> str:
+def _held_out_sentence(frame: pd.DataFrame, held_out_runs: Judged) -> str:
     row = frame.iloc[0]
 
     def share(name: str) -> str:

@@ -207,15 +207,15 @@ def log_odds_of(model: ScoreModel, values: Array) -> Array:
         [3.0, 2.5]
     """
     filled = np.where(np.isnan(values), np.asarray(model.unknown), values)
-    return _of(model, filled)
+    return _log_odds(model, filled)
 
 
 @singledispatch
-def _of(model: ScoreModel, values: Array) -> Array:
+def _log_odds(model: ScoreModel, values: Array) -> Array:
     return np.array([model.log_odds(row) for row in values.tolist()], dtype=float)
 
 
-@_of.register
+@_log_odds.register
 def _(model: LinearModel, values: Array) -> Array:
     total = np.full(len(values), model.intercept)
     for weight, column in zip(model.weights, values.T, strict=True):
@@ -223,7 +223,7 @@ def _(model: LinearModel, values: Array) -> Array:
     return total
 
 
-@_of.register
+@_log_odds.register
 def _(model: TreeModel, values: Array) -> Array:
     total = np.full(len(values), model.intercept)
     for tree in model.trees:

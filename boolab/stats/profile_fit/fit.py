@@ -32,7 +32,7 @@ from boolab.stats.profile_fit.step_kinds import ENDED, Made, Turn, closing_tool,
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _Part = TypeVar("_Part")
-_AFTER: Final = ("retry", "vary", "switch", "give_up")
+_AFTER_ERROR: Final = ("retry", "vary", "switch", "give_up")
 
 
 def fit_profile(
@@ -110,7 +110,7 @@ def fit_profile(
     return fit_of(profile, figures, record.turns, record.finish_tool, simulated)
 
 
-def _by_cluster(
+def _parts_by_cluster(
     by_turn: Sequence[tuple[int, Turn]], parts: Callable[[Turn], Iterable[_Part]]
 ) -> list[tuple[int, _Part]]:
     """The parts of turns, each with the cluster of its turn."""
@@ -125,14 +125,14 @@ class _Seen:
         self.turns = turns(runs, self.finish_tool)
         self.difficulties = difficulties
         self.by_turn = [*zip(_clusters(self.turns), self.turns, strict=True)]
-        self.moves = _by_cluster(self.by_turn, lambda turn: turn.moves)
+        self.moves = _parts_by_cluster(self.by_turn, lambda turn: turn.moves)
         self.calls = [
             (code, move, call) for (code, move), call in pairs(self.moves, lambda code_and_move: code_and_move[1].calls)
         ]
         # Those that repeat no other.
         self.new = [(c, call) for c, move, call in self.calls if move.kind not in ("loop", "retry") and not call.again]
         self.own = [(code, move) for code, move in self.moves if move.kind != "loop"]
-        self.tools = sorted({_named(call.tool) for _, _, call in self.calls})
+        self.tools = sorted({_tool_name(call.tool) for _, _, call in self.calls})
 
 
 def _clusters(turn_list: Sequence[Turn]) -> list[int]:
@@ -145,7 +145,7 @@ def _clusters(turn_list: Sequence[Turn]) -> list[int]:
     return [codes[label] for label in labels]
 
 
-def _named(tool: str) -> str:
+def _tool_name(tool: str) -> str:
     """A tool's name as profiles accept it."""
     return _NOT_IN_NAMES.sub("_", tool)[:64] or "_"
 
@@ -158,11 +158,11 @@ def _chain(record: _Seen, figures: Figures) -> None:
     for code, move in record.moves:
         if not move.calls or move.kind not in ("go_on", "vary", "switch"):
             continue
-        names = [_named(call.tool) for call in move.calls]
+        names = [_tool_name(call.tool) for call in move.calls]
         if move.kind == "go_on" and move.last_tool is None:
             starts.append((code, names[0]))
         elif move.kind == "go_on" and move.last_tool is not None:
-            follows.append((code, _named(move.last_tool), names[0]))
+            follows.append((code, _tool_name(move.last_tool), names[0]))
         follows += [(code, single, two) for single, two in pairwise(names)]
         sizes.append((code, names[0], len(names)))
     figures.shares(("start",), starts)
@@ -192,7 +192,7 @@ def _finish(record: _Seen, figures: Figures, starts: Sequence[int] | None) -> No
     )
     # Places as tuples cannot clash, whatever tools and difficulties are called.
     last = [move.last_tool for _, move, _ in exposed]
-    tools = [None if tool is None else ("tools", _named(tool), "finish_factor") for tool in last]
+    tools = [None if tool is None else ("tools", _tool_name(tool), "finish_factor") for tool in last]
     names = [record.difficulties.get(turn.run.task) for _, _, turn in exposed]
     tasks = [None if name is None else ("difficulties", name, "hazard_factor") for name in names]
     begins = [*(pieces(chances.steps, chances.finished) if starts is None else starts)]
@@ -204,7 +204,7 @@ def _finish(record: _Seen, figures: Figures, starts: Sequence[int] | None) -> No
     for piece, factor in fitted.factors.items():
         figures.estimate(piece, factor)
     if record.finish_tool is not None:
-        figures.put(("finish", "tool"), _named(record.finish_tool))
+        figures.put(("finish", "tool"), _tool_name(record.finish_tool))
     ended = int(chances.finished.sum())
     figures.basis["finish.hazard"] = f"{count(ended, 'end')} in {count(len(exposed), 'step')} that might have been one"
     if not ended:
@@ -214,7 +214,7 @@ def _finish(record: _Seen, figures: Figures, starts: Sequence[int] | None) -> No
 def _loops(record: _Seen, figures: Figures) -> None:
     """How often loops begin, their periods, and how often they are repeated once more."""
     may = [(code, move.kind == "loop") for code, move in record.moves if move.may_loop]
-    loops = _by_cluster(record.by_turn, lambda turn: turn.loops)
+    loops = _parts_by_cluster(record.by_turn, lambda turn: turn.loops)
     figures.basis["loop"] = f"{count(len(loops), 'loop')}; {count(len(may), 'step')} at which one might have begun"
     if figures.probability(("loop", "rate"), may).value:
         figures.shares(("loop", "period"), [(code, loop.period) for code, loop in loops if loop.exact])
@@ -226,7 +226,7 @@ def _loops(record: _Seen, figures: Figures) -> None:
 
 def _after_errors(record: _Seen, figures: Figures) -> None:
     """How often calls fail, and what follows."""
-    known_calls = [(code, _named(call.tool), call.failed) for code, call in record.new if call.failed is not None]
+    known_calls = [(code, _tool_name(call.tool), call.failed) for code, call in record.new if call.failed is not None]
     if not known_calls:
         figures.absent("after_error", "The record does not show which calls failed: no call of the profile fails.")
         return
@@ -240,7 +240,7 @@ def _after_errors(record: _Seen, figures: Figures) -> None:
     followed = [(code, move.kind) for code, move in record.own if move.failed_before]
     figures.basis["after_error"] = f"{count(len(followed), 'step')} after a failed call"
     if followed:
-        figures.put(("after_error",), dict.fromkeys(_AFTER, 0.0))
+        figures.put(("after_error",), dict.fromkeys(_AFTER_ERROR, 0.0))
         figures.shares(("after_error",), followed)
         retried = [(code, call.failed) for code, move, call in record.calls if move.kind == "retry"]
         figures.probability(
@@ -268,7 +268,7 @@ def _sizes(record: _Seen, figures: Figures) -> None:
         "latency_ms": lambda call: call.latency_ms,
     }
     for figure, get in parts.items():
-        values = [(code, _named(call.tool), get(call)) for code, call in record.new]
+        values = [(code, _tool_name(call.tool), get(call)) for code, call in record.new]
         known_calls = [(code, tool, value) for code, tool, value in values if value is not None]
         pooled, _ = figures.distribution((code, value) for code, _, value in known_calls)
         for tool in record.tools:

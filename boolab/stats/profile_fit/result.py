@@ -221,9 +221,9 @@ def compared(
         *((name, [words], partial(_rate, rate_index)) for rate_index, (name, words) in enumerate(RATES.items())),
     ]
     cut_like_the_record = (
-        _cut(facts, longest) for facts, longest in zip(_drawn(pool, record_draws), cuts, strict=True)
+        _cut_turns(facts, longest) for facts, longest in zip(_resample(pool, record_draws), cuts, strict=True)
     )
-    sample_pairs = (cut_like_the_record, _drawn(pool, profile_draws))
+    sample_pairs = (cut_like_the_record, _resample(pool, profile_draws))
     draws = ([[get(facts) for _, _, get in measures] for facts in samples] for samples in sample_pairs)
     columns = [[np.array(values) for values in zip(*rows, strict=True)] for rows in draws]
     comparisons = [
@@ -238,12 +238,12 @@ def _tools_of(turn: Turn) -> Iterator[str]:
     return (call.tool for call in chain.from_iterable(move.calls for move in turn.moves))
 
 
-def _drawn(facts: _Facts, draws: Ints) -> Iterator[_Facts]:
+def _resample(facts: _Facts, draws: Ints) -> Iterator[_Facts]:
     """Turns that are drawn from others, again and again."""
     return (_Facts(*(values[indices] for values in facts)) for indices in draws)
 
 
-def _cut(facts: _Facts, longest: Ints) -> _Facts:
+def _cut_turns(facts: _Facts, longest: Ints) -> _Facts:
     """Turns with so many steps each at most; those that are longer did not end."""
     return facts._replace(
         steps=np.minimum(facts.steps, longest),
@@ -315,7 +315,7 @@ def going_on(steps: Ints, ended: Flags, last: int) -> Array:
     return np.asarray(np.cumprod(1 - ended_at / np.maximum(at_risk, 1))[: last + 1], float)
 
 
-def success_within(steps: Ints, ended: Flags, won: Flags, last: int) -> Array:
+def success_within(steps: Ints, ended: Flags, is_success: Flags, last: int) -> Array:
     """Of the turns that end as successes, the share that has ended within 0, 1, ... `last` steps; NaN without one.
 
     Ends that are no success are competing ends (Aalen and Johansen): turns that a limit cut count as long as they are
@@ -329,7 +329,7 @@ def success_within(steps: Ints, ended: Flags, won: Flags, last: int) -> Array:
     capped = np.minimum(steps, last + 1)
     left_at = np.bincount(capped, minlength=last + 2)
     at_risk = len(steps) - np.concatenate([[0], np.cumsum(left_at)[:-1]])
-    good = np.bincount(capped[won & ended & (steps <= last)], minlength=last + 2)
+    good = np.bincount(capped[is_success & ended & (steps <= last)], minlength=last + 2)
     survival = np.concatenate([[1.0], going_on(steps, ended, last)[:-1]])
     incidence = np.cumsum(survival * good[: last + 1] / np.maximum(at_risk[: last + 1], 1))
     return np.asarray(incidence / incidence[-1] if incidence[-1] else np.full(last + 1, np.nan), float)
@@ -365,8 +365,8 @@ def _goodness(comparisons: Sequence[_Comparison], data: _Facts, pool: _Facts, co
         "simulated": [typical(comparison, comparison.simulated, pool) for comparison in comparisons],
         "distance": distance,
         "by_chance": [
-            np.nan if math.isnan(distance_value) else allowed
-            for distance_value, allowed in zip(distance, chance, strict=True)
+            np.nan if math.isnan(distance_value) else chance_value
+            for distance_value, chance_value in zip(distance, chance, strict=True)
         ],
     }
     table = pd.DataFrame({"measure": pd.array([comparison.of for comparison in comparisons], dtype=TEXT)})

@@ -105,7 +105,7 @@ class Turn(NamedTuple):
         return len(self.moves) if self.run.stop.reason in ENDED else self.run.stop_step
 
 
-class _Kept(NamedTuple):
+class _KeptTurn(NamedTuple):
     """The steps of a turn that are the agent's own, with the keys of their calls."""
 
     run: Run
@@ -123,12 +123,12 @@ def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
     turn, a last answer in text is left out, because the limit requested it; so are broken responses, and whatever
     follows them. A call of `finish_tool` ends a turn too.
     """
-    own_turns = list(chain.from_iterable(_kept_of(run, finish_tool) for run in runs))
+    own_turns = list(chain.from_iterable(_kept_turns(run, finish_tool) for run in runs))
     loops = [list(_loops(turn)) for turn in own_turns]
     longest = max((loop.period for loop in chain.from_iterable(loops)), default=1)
     number_of = Counter(id(turn.run) for turn in own_turns)
     return [
-        _classified(turn, turn_loops, longest)._replace(won=_label(turn.run) if number_of[id(turn.run)] == 1 else None)
+        _classify(turn, turn_loops, longest)._replace(won=_label(turn.run) if number_of[id(turn.run)] == 1 else None)
         for turn, turn_loops in zip(own_turns, loops, strict=True)
     ]
 
@@ -155,19 +155,19 @@ def closing_tool(runs: Sequence[Run]) -> str | None:
     return ending_tools[0] if ending_tools else None
 
 
-def _kept_of(run: Run, finish_tool: str | None) -> Iterator[_Kept]:
+def _kept_turns(run: Run, finish_tool: str | None) -> Iterator[_KeptTurn]:
     turn_list = list(turns_of(run))
     for number, steps in turn_list:
         last = number == turn_list[-1][0]
-        own_steps, finished = _own(steps, finish_tool, is_cut=last and run.censored, last=last)
+        own_steps, finished = _own_steps(steps, finish_tool, is_cut=last and run.censored, last=last)
         if own_steps:
             keys = [tuple(call_key(call) for call in step.response.tool_calls) for step in own_steps]
             if finished:
                 keys[-1] = ()
-            yield _Kept(run, number, own_steps, keys, [_failed(step) for step in own_steps], finished)
+            yield _KeptTurn(run, number, own_steps, keys, [_has_failed_call(step) for step in own_steps], finished)
 
 
-def _own(steps: Sequence[Step], finish_tool: str | None, *, is_cut: bool, last: bool) -> tuple[list[Step], bool]:
+def _own_steps(steps: Sequence[Step], finish_tool: str | None, *, is_cut: bool, last: bool) -> tuple[list[Step], bool]:
     """The steps that are the agent's own, and whether the last of them ended the turn."""
     own_steps: list[Step] = []
     for step in steps:
@@ -180,13 +180,13 @@ def _own(steps: Sequence[Step], finish_tool: str | None, *, is_cut: bool, last: 
     return own_steps, last and not is_cut
 
 
-def _failed(step: Step) -> bool | None:
+def _has_failed_call(step: Step) -> bool | None:
     """Whether a call of a step failed; None where the record does not have it."""
     failed = [result.is_error for result in step.results if result is not None]
     return True if True in failed else None if None in failed else False
 
 
-def _loops(turn: _Kept) -> Iterator[Loop]:
+def _loops(turn: _KeptTurn) -> Iterator[Loop]:
     keys, index, after = turn.keys, 1, 0
     while index < len(keys):
         period = _period(turn, index) if index != after else 0
@@ -204,7 +204,7 @@ def _loops(turn: _Kept) -> Iterator[Loop]:
         index = after = end + rest * cut_short
 
 
-def _period(turn: _Kept, index: int) -> int:
+def _period(turn: _KeptTurn, index: int) -> int:
     """The number of steps of the loop that begins at a place; 0 if none does."""
     keys = turn.keys
     for period in range(1, min(MAX_PERIOD, index) + 1):
@@ -218,7 +218,7 @@ def _period(turn: _Kept, index: int) -> int:
     return 0
 
 
-def _is_retry(turn: _Kept, index: int) -> bool:
+def _is_retry(turn: _KeptTurn, index: int) -> bool:
     """Whether a step that is the same as the one before it is a retry, not a loop."""
     return turn.failed[index - 1] is True and len(turn.keys[index]) == 1 and not _repeats(turn.steps, index)
 
@@ -230,7 +230,7 @@ def _repeats(steps: Sequence[Step], index: int) -> bool:
     return has_facts and (new.text, new.usage.output_tokens) == (old.text, old.usage.output_tokens)
 
 
-def _classified(turn: _Kept, loops: Sequence[Loop], longest: int) -> Turn:
+def _classify(turn: _KeptTurn, loops: Sequence[Loop], longest: int) -> Turn:
     begins = {loop.step - 1 for loop in loops}
     loop_steps = set(chain.from_iterable(range(loop.step - 1, loop.step - 1 + loop.length) for loop in loops))
     after = {loop.step - 1 + loop.length for loop in loops}
@@ -252,7 +252,7 @@ def _classified(turn: _Kept, loops: Sequence[Loop], longest: int) -> Turn:
     return Turn(turn.run, turn.number, tuple(moves), tuple(known_loops), turn.finished)
 
 
-def _kind(turn: _Kept, index: int) -> Kind:
+def _kind(turn: _KeptTurn, index: int) -> Kind:
     """The kind of a step outside loops."""
     ends = turn.finished and index == len(turn.steps) - 1
     if not (index and turn.failed[index - 1]):

@@ -346,10 +346,10 @@ def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[
         return {**kept_sums, **{name: int(_amount(columns, name).sum()) for name in names}}
     cell = (0, *(0 for _ in settings.axes))
     sums = {name: int(values[cell]) for name, values in aggregate_of(units, settings).items()}
-    return sums if units.unit is None else sums | _kept_in_families(units, settings)
+    return sums if units.unit is None else sums | _count_kept_families(units, settings)
 
 
-def _kept_in_families(units: Ledger, settings: Settings) -> dict[str, int]:
+def _count_kept_families(units: Ledger, settings: Settings) -> dict[str, int]:
     """How many families keep their success under one setting: at least, and at most.
 
     A family whose subagent is stopped may have kept it. One whose root is stopped has not, if calls follow.

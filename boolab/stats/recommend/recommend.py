@@ -385,7 +385,7 @@ def recommend(
         ([group_name(group.names) for group in kind_groups], [*kind_advice.notes(kind_groups)])
         for kind_advice, kind_groups in advised
     ]
-    groups = _in_order(list(chain.from_iterable(kind_groups for _, kind_groups in advised)), runs, keys)
+    groups = _order_groups(list(chain.from_iterable(kind_groups for _, kind_groups in advised)), runs, keys)
     frame = _frame(groups, keys, question)
     return Recommendation(
         title=f"What to set to keep {level(keep)} of the successes, at {level(confidence)} confidence",
@@ -394,7 +394,7 @@ def recommend(
         notes=(*notes_by_kind(notes), *repeats, *_notes_of_runs(recorded, identity)),
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
-        counted=_counted(runs, scope, harness, identity),
+        counted=_limits_of(runs, scope, harness, identity),
         verdict=verdict_of(advice, groups, keys),
     )
 
@@ -406,7 +406,7 @@ def _notes_of_runs(recorded: object, identity: Identities | None) -> Iterator[st
         yield from price_notes(recorded)
 
 
-def _counted(runs: Ledger, scope: Scope, policy: Policy | None, identity: Identities | None) -> Limits:
+def _limits_of(runs: Ledger, scope: Scope, policy: Policy | None, identity: Identities | None) -> Limits:
     """How the limits of a recommendation are counted."""
     scopes = set(scopes_of(sources_of(runs.runs), scope)) or {"turn"}
     default_identity = policy.detectors.identity if policy is not None else "canonical"
@@ -417,7 +417,7 @@ def _counted(runs: Ledger, scope: Scope, policy: Policy | None, identity: Identi
     )
 
 
-def _in_order(groups: Sequence[Group], runs: Ledger, keys: Sequence[str]) -> list[Group]:
+def _order_groups(groups: Sequence[Group], runs: Ledger, keys: Sequence[str]) -> list[Group]:
     """The groups in the order of their first runs; agents in that of `in_agent_order`."""
     if "agent" in keys and group_noun(keys) == "agent":
         names = [_name(values) for values in runs.runs[list(keys)].itertuples(index=False, name=None)]
@@ -461,8 +461,8 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question) -> 
         "confidence": (FLOAT, lambda _: question.confidence),
         "dependence": (TEXT, lambda _: question.dependence),
         "objective": (TEXT, lambda _: question.measure),
-        "spent": (FLOAT, lambda g: _in_units(g.sums[question.measure], question)),
-        "saved": (FLOAT, lambda g: _in_units(g.sums[f"saved_{question.measure}"], question)),
+        "spent": (FLOAT, lambda g: _convert_amount(g.sums[question.measure], question)),
+        "saved": (FLOAT, lambda g: _convert_amount(g.sums[f"saved_{question.measure}"], question)),
         "saved_share": (FLOAT, lambda g: g.saved_share(question.measure)),
         "heldout_kept": (INT, lambda g: None if g.folds is None else g.folds["kept_lower"]),
         "heldout_successes": (INT, lambda g: None if g.folds is None else g.choice.successes),
@@ -478,7 +478,7 @@ def _may_lose(path: Found) -> int | None:
     return None if path.tests.may_lose < 0 else path.tests.may_lose
 
 
-def _in_units(amount: int, question: Question) -> float:
+def _convert_amount(amount: int, question: Question) -> float:
     return amount / MICRO if question.measure == "cost" else float(amount)
 
 
@@ -509,7 +509,7 @@ def _paths(groups: Sequence[Group], keys: Sequence[str], question: Question) -> 
     columns: dict[str, tuple[str, Callable[[Group, Found], Any]]] = {
         "lost": (INT, lambda _, path: path.lost),
         "may_lose": (INT, lambda _, path: _may_lose(path)),
-        "saved": (FLOAT, lambda _, path: _in_units(path.saved, question)),
+        "saved": (FLOAT, lambda _, path: _convert_amount(path.saved, question)),
         "saved_share": (FLOAT, lambda group, path: group.share_of(path, question.measure)),
         "design_effect": (FLOAT, lambda _, path: path.tests.design_effect),
         "effective": (FLOAT, lambda _, path: path.tests.effective),

@@ -143,13 +143,13 @@ def converges(run: Run, n_steps: int, watch: RepeatStreak, *, turns: bool) -> bo
     result is known to be no error, and its content differs from the result before the alarm. Calls are the same by the
     detector's identity, without results: results are what is compared.
     """
-    last = next((ObservedCall(*_answered(step)[-1]) for step in reversed(run.steps[:n_steps]) if _answered(step)), None)
+    last = next((ObservedCall(*_answers(step)[-1]) for step in reversed(run.steps[:n_steps]) if _answers(step)), None)
     identity = None if last is None else watch.identity_for(last.name)
     if last is None or identity is None:
         return False
     by_call = "canonical" if identity == "call+result" else identity
     turn = run.steps[n_steps - 1].turn
-    later = chain.from_iterable(_answered(step) for step in run.steps[n_steps:] if not turns or step.turn == turn)
+    later = chain.from_iterable(_answers(step) for step in run.steps[n_steps:] if not turns or step.turn == turn)
     return any(
         result.is_error is False
         and result.content != last.content
@@ -158,7 +158,7 @@ def converges(run: Run, n_steps: int, watch: RepeatStreak, *, turns: bool) -> bo
     )
 
 
-def _answered(step: Step) -> list[tuple[ToolCall, ToolResult]]:
+def _answers(step: Step) -> list[tuple[ToolCall, ToolResult]]:
     return [(c, r) for c, r in zip(step.response.tool_calls, step.results, strict=True) if r is not None]
 
 

@@ -126,7 +126,7 @@ def precision_recall_df(
     sweeps = [
         sweep
         if sweep.thresholds
-        else sweep._replace(thresholds=_reached(ledger, sweep.rule, positions, truth.known, points))
+        else sweep._replace(thresholds=_reached_values(ledger, sweep.rule, positions, truth.known, points))
         for sweep in sweeps
     ]
     each_threshold = pairs(sweeps, lambda sweep: sweep.thresholds)
@@ -178,36 +178,36 @@ class _Stops(NamedTuple):
 def _sweeps(rules: Swept) -> list[_Sweep]:
     """The rules, each once, with the thresholds that are given."""
     if isinstance(rules, Mapping):
-        sweeps = [_given(key, thresholds) for key, thresholds in rules.items()]
+        sweeps = [_make_sweep(key, thresholds) for key, thresholds in rules.items()]
     else:
-        sweeps = [_Sweep(rule.counter, rule) for rule in map(_plain, listed_rules(rules))]
+        sweeps = [_Sweep(rule.counter, rule) for rule in map(_check_threshold, listed_rules(rules))]
     if not sweeps:
         raise SettingError(f"rules={rules!r}: expected rules such as [bl.doom_loop(3)], or {{'doom_loop': [2, 3, 5]}}")
     return [*{(sweep.name, sweep.rule.counter, sweep.rule.on_unknown): sweep for sweep in sweeps}.values()]
 
 
-def _given(key: str | StopRule, thresholds: Sequence[float]) -> _Sweep:
+def _make_sweep(key: str | StopRule, thresholds: Sequence[float]) -> _Sweep:
     values = sorted({*thresholds})
     if not values:
         raise SettingError(f"rules: {key}: expected thresholds such as [2, 3, 5]")
     if isinstance(key, str):
         (axis,) = settings_of({key: values}).axes
         return _Sweep(key, axis.rules[0], [rule.threshold for rule in axis.rules])
-    rule = _plain(key)
+    rule = _check_threshold(key)
     least_threshold = 0 if rule.detector is None else rule.detector.least
     scale = _UNITS.get(rule.counter, 1)
     whole_values = [whole(n, f"rules: {rule}", least_threshold) if scale == 1 else round(n * scale) for n in values]
     return _Sweep(rule.counter, rule, whole_values)
 
 
-def _plain(rule: object) -> Threshold:
+def _check_threshold(rule: object) -> Threshold:
     if not isinstance(rule, Threshold):
         msg = f"rules: {rule} has several thresholds: expected rules of one, such as bl.doom_loop(3)"
         raise SettingError(msg)
     return rule
 
 
-def _reached(ledger: Ledger, rule: Threshold, positions: Places, is_known: Flags, points: int) -> list[int]:
+def _reached_values(ledger: Ledger, rule: Threshold, positions: Places, is_known: Flags, points: int) -> list[int]:
     """The rule's own threshold, and the largest values of its counter in the runs, or quantiles of them."""
     boundary_steps = np.flatnonzero(ledger.boundary)
     peak = np.zeros(ledger.n_runs, dtype=np.int64)

@@ -406,15 +406,15 @@ class _Words:
         reasons = pd.Series(material.ledger.reason[cut_runs], dtype=object).dropna()
         if len(cut_runs):
             verb = "is" if len(cut_runs) == 1 else "are"
-            why = f" ({_counted(reasons)})" if len(reasons) else ""
+            suffix = f" ({_counts(reasons)})" if len(reasons) else ""
             yield (
-                f"{len(cut_runs):,} of {count(len(judged_runs), 'run')} {verb} censored{why}: a rule may have fired "
+                f"{len(cut_runs):,} of {count(len(judged_runs), 'run')} {verb} censored{suffix}: a rule may have fired "
                 "later, so there may be more alarms, and more to save."
             )
         detected = reasons[reasons.isin(_DETECTED)]
         if len(detected):
             yield (
-                f"{count(len(detected), 'run')} had been stopped by a detector when recorded ({_counted(detected)}): "
+                f"{count(len(detected), 'run')} had been stopped by a detector when recorded ({_counts(detected)}): "
                 "an alarm of a similar rule there is no evidence, and the stop may be why the run is positive."
             )
 
@@ -437,5 +437,5 @@ class _Words:
             )
 
 
-def _counted(reasons: pd.Series[Any]) -> str:
+def _counts(reasons: pd.Series[Any]) -> str:
     return ", ".join(f"{reason} {n:,}" for reason, n in reasons.value_counts().items())
